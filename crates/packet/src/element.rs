@@ -1,0 +1,96 @@
+//! One box on a path.
+
+use narrows_units::Instant;
+
+use crate::event::{DropCause, EntityId, Event, EventSink};
+use crate::packet::{Packet, PacketPool};
+
+/// A numbered place where packets enter or leave an element. Elements of a
+/// one-way chain use port 0 on both sides.
+pub type Port = u8;
+
+/// What an element counts, whatever its kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets taken.
+    pub packets_in: u64,
+    /// IP bytes taken.
+    pub bytes_in: u64,
+    /// Packets handed out.
+    pub packets_out: u64,
+    /// IP bytes handed out.
+    pub bytes_out: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+    /// Packets marked CE.
+    pub marked: u64,
+}
+
+/// A change of an element's parameters while the run goes on: the element's
+/// own words, as they would stand in the scenario file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// For instance `rate 10Mbit`.
+    pub words: String,
+}
+
+/// Where an element puts what it lets out, and to whom it reports.
+pub struct Outlet<'a> {
+    /// Where packets come from and go back to.
+    pub pool: &'a mut PacketPool,
+    /// Who hears of events.
+    pub events: &'a mut dyn EventSink,
+    /// Packets let out in order, with the port that they left by.
+    pub sent: &'a mut Vec<(Port, Box<Packet>)>,
+}
+
+impl Outlet<'_> {
+    /// Lets `packet` out at `port`.
+    pub fn send(&mut self, port: Port, packet: Box<Packet>) {
+        self.sent.push((port, packet));
+    }
+
+    /// Reports the drop of `packet` by `element` and recycles it.
+    pub fn drop(&mut self, now: Instant, element: EntityId, packet: Box<Packet>, cause: DropCause) {
+        self.events.record(
+            now,
+            Event::Dropped {
+                element,
+                packet: &packet,
+                cause,
+            },
+        );
+        self.pool.give(packet);
+    }
+}
+
+/// A box that packets pass: it takes them at a port at a time, says when it
+/// next wants to be woken, hands packets out, and counts.
+///
+/// The simulator and the live datapath run the same element and differ only in
+/// who calls it and what `now` is. `now` never goes back between calls.
+pub trait Element: Send {
+    /// Takes `packet` at `port`.
+    fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>);
+
+    /// When [`wake`](Self::wake) wants to be called; `None` while only a
+    /// packet can change anything. The engine asks after each call.
+    fn next_wake(&self) -> Option<Instant>;
+
+    /// Called at or after the time that [`next_wake`](Self::next_wake) gave.
+    fn wake(&mut self, now: Instant, out: &mut Outlet<'_>);
+
+    /// Takes new parameters in mid-run.
+    ///
+    /// # Errors
+    /// When the words are not this element's; scenario checking tries every
+    /// change beforehand.
+    fn change(&mut self, now: Instant, change: &Change) -> Result<(), narrows_units::WordError>;
+
+    /// What it has counted.
+    fn counters(&self) -> Counters;
+
+    /// Reports a periodic sample of its state (a queue: backlog and
+    /// probability). Most elements have nothing to say.
+    fn sample(&self, _now: Instant, _events: &mut dyn EventSink) {}
+}

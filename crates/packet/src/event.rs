@@ -1,0 +1,274 @@
+//! What elements, hosts and flows report while a run goes on.
+//!
+//! Engines hand every event to one [`EventSink`]; the reduction to metrics
+//! happens there. An event borrows its packet, so reporting allocates nothing.
+
+use narrows_units::{Duration, Instant};
+
+use crate::packet::Packet;
+
+/// Index of a named thing (element, link, host, tap) in the run's name table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntityId(pub u32);
+
+/// Index of a flow in the plan's list of flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// Why a packet got a CE mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MarkCause {
+    /// A shallow threshold on sojourn or length (L4S step, `ce_threshold`).
+    Step,
+    /// The probability coupled over from the classic queue (RFC 9332 p_CL).
+    Coupled,
+    /// The AQM's own probability or control law.
+    Probability,
+    /// Instead of a drop, because a limit was reached.
+    Overflow,
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropCause {
+    /// A limit in packets or bytes was reached.
+    Overflow,
+    /// The AQM's law chose it and it could not be marked.
+    Probability,
+    /// The AQM drops instead of marking because it is overloaded.
+    Overload,
+    /// Random loss of the path.
+    Loss,
+    /// A link was down, or there was no route.
+    Unreachable,
+    /// A rule of a middlebox, or a receiver's replay window.
+    Policy,
+    /// The packet could not be read.
+    Malformed,
+    /// Larger than the link's MTU.
+    TooBig,
+}
+
+/// What happened to a sender's congestion state; each kind is its own event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecoveryEvent {
+    /// Fast retransmit: entered Recovery after loss was inferred.
+    FastRetransmit,
+    /// A tail-loss probe was sent.
+    TailLossProbe,
+    /// The retransmission timer fired.
+    RetransmissionTimeout,
+    /// Entered CWR after an ECN signal.
+    CongestionExperienced,
+    /// A reduction was found to be spurious and taken back.
+    SpuriousUndo,
+    /// Slow start was left by the algorithm's own choice (HyStart).
+    SlowStartExit,
+}
+
+/// A snapshot of a sender, as `tcp_info` would give it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowSample {
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Slow-start threshold in segments; `u32::MAX` while unset.
+    pub ssthresh: u32,
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Smoothed RTT.
+    pub srtt: Duration,
+    /// Latest RTT sample; zero before the first.
+    pub latest_rtt: Duration,
+    /// Minimum RTT over the window that the sender keeps.
+    pub min_rtt: Duration,
+    /// Pacing rate in bytes per second; 0 if not paced.
+    pub pacing_rate: u64,
+    /// Delivery rate of the latest rate sample in bytes per second.
+    pub delivery_rate: u64,
+    /// Payload bytes acknowledged since the start.
+    pub bytes_acked: u64,
+    /// Segments retransmitted since the start.
+    pub retransmits: u64,
+    /// Segments delivered since the start.
+    pub delivered: u64,
+    /// Segments delivered with a CE mark since the start.
+    pub delivered_ce: u64,
+    /// The algorithm's own estimate of marking (Prague's α), parts per 2²⁰;
+    /// `u32::MAX` if it has none.
+    pub alpha: u32,
+    /// Congestion-avoidance state: 0 Open, 1 Disorder, 2 CWR, 3 Recovery,
+    /// 4 Loss.
+    pub ca_state: u8,
+}
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// `queue` took a packet; the backlog is that after it.
+    Enqueued {
+        /// Which queue.
+        queue: EntityId,
+        /// The packet.
+        packet: &'a Packet,
+        /// Packets now waiting.
+        backlog_packets: u32,
+        /// Bytes now waiting.
+        backlog_bytes: u64,
+    },
+    /// `queue` let a packet go to the wire.
+    Dequeued {
+        /// Which queue.
+        queue: EntityId,
+        /// The packet.
+        packet: &'a Packet,
+        /// How long it waited in the queue.
+        sojourn: Duration,
+        /// Bytes that the link counts for it (IP packet plus overhead).
+        wire_bytes: u32,
+        /// The queue's band: 0 classic or only, 1 low latency.
+        band: u8,
+    },
+    /// `queue` set CE on a packet.
+    Marked {
+        /// Which queue.
+        queue: EntityId,
+        /// The packet.
+        packet: &'a Packet,
+        /// Why.
+        cause: MarkCause,
+    },
+    /// An element dropped a packet.
+    Dropped {
+        /// Which element.
+        element: EntityId,
+        /// The packet.
+        packet: &'a Packet,
+        /// Why.
+        cause: DropCause,
+    },
+    /// A packet passed a tap; `forward` is the link's up direction.
+    Tapped {
+        /// Which tap.
+        tap: EntityId,
+        /// Whether it travels up.
+        forward: bool,
+        /// The packet.
+        packet: &'a Packet,
+    },
+    /// A host sent a packet, after its egress hooks.
+    Sent {
+        /// Which host.
+        host: EntityId,
+        /// The packet.
+        packet: &'a Packet,
+    },
+    /// A packet reached its host, before the ingress hooks.
+    Received {
+        /// Which host.
+        host: EntityId,
+        /// The packet.
+        packet: &'a Packet,
+    },
+    /// A flow's connection was opened and negotiated.
+    Established {
+        /// Which flow.
+        flow: FlowId,
+        /// Whether classic ECN was negotiated.
+        ecn: bool,
+        /// Whether AccECN was negotiated.
+        accecn: bool,
+    },
+    /// The receiving application of a flow was handed `bytes` in order.
+    Delivered {
+        /// Which flow.
+        flow: FlowId,
+        /// Payload bytes.
+        bytes: u64,
+    },
+    /// The sender of a flow measured an RTT.
+    RttSample {
+        /// Which flow.
+        flow: FlowId,
+        /// The sample.
+        rtt: Duration,
+    },
+    /// A flow's sender changed its congestion state.
+    Recovery {
+        /// Which flow.
+        flow: FlowId,
+        /// How.
+        event: RecoveryEvent,
+    },
+    /// A segment of a flow was sent again.
+    Retransmitted {
+        /// Which flow.
+        flow: FlowId,
+        /// Payload bytes in it.
+        bytes: u32,
+    },
+    /// A periodic look at a flow's sender.
+    Sampled {
+        /// Which flow.
+        flow: FlowId,
+        /// What was seen.
+        sample: FlowSample,
+    },
+    /// A periodic look at a queue.
+    QueueSampled {
+        /// Which queue.
+        queue: EntityId,
+        /// Packets waiting.
+        backlog_packets: u32,
+        /// Bytes waiting.
+        backlog_bytes: u64,
+        /// The AQM's probability (p′ of DualPI2 and PIE, RED's, 0 elsewhere).
+        probability: f64,
+    },
+    /// A flow has delivered all of its bytes, or was stopped.
+    Finished {
+        /// Which flow.
+        flow: FlowId,
+        /// Payload bytes delivered.
+        bytes: u64,
+        /// Whether all that it had to send arrived.
+        complete: bool,
+    },
+    /// A latency probe's answer came back.
+    ProbeRtt {
+        /// Which probe, by its own name.
+        probe: EntityId,
+        /// Round trip.
+        rtt: Duration,
+    },
+    /// A latency probe was not answered within its time.
+    ProbeLost {
+        /// Which probe.
+        probe: EntityId,
+    },
+    /// A sender could not send for a reason other than congestion.
+    Limited {
+        /// Which flow.
+        flow: FlowId,
+        /// How long it has been limited by the receive window since the start.
+        receive_window: Duration,
+        /// How long it has been limited by its own buffer since the start.
+        send_buffer: Duration,
+        /// How long it had nothing to send since the start.
+        application: Duration,
+    },
+}
+
+/// Takes the events of a run in order of time.
+pub trait EventSink {
+    /// Takes one event.
+    fn record(&mut self, now: Instant, event: Event<'_>);
+}
+
+/// Takes events and forgets them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullSink;
+
+impl EventSink for NullSink {
+    fn record(&mut self, _: Instant, _: Event<'_>) {}
+}

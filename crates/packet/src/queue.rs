@@ -1,0 +1,74 @@
+//! The discipline inside a rate-limited element.
+
+use narrows_units::Instant;
+
+use crate::element::Outlet;
+use crate::packet::Packet;
+
+/// What waits in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets.
+    pub packets: u32,
+    /// Bytes, as the link counts them (IP packet plus overhead).
+    pub bytes: u64,
+}
+
+/// A queueing discipline: a pure state machine behind two calls.
+///
+/// A queue reports its own marks and drops through `out.events` and
+/// `out.pool`; the element around it reports enqueue and dequeue. It sets
+/// `held_since` of a packet that it takes. Lengths count the link's
+/// per-packet overhead, which the queue is given when it is built, as tc's
+/// `qdisc_pkt_len` does.
+pub trait Queue: Send {
+    /// Takes or drops `packet`; returns whether it was taken.
+    fn enqueue(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) -> bool;
+
+    /// The packet to send now, if any; may drop or mark on the way.
+    fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>>;
+
+    /// When [`dequeue`](Self::dequeue) may succeed although nothing is
+    /// enqueued in between: `now` if it may at once, `None` if the queue is
+    /// empty.
+    fn next_dequeue(&self, now: Instant) -> Option<Instant>;
+
+    /// When the queue's own clock (PI's update, RED's adaptation) wants a
+    /// call of [`tick`](Self::tick); `None` if it has none.
+    fn next_tick(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Runs the queue's own clock.
+    fn tick(&mut self, _now: Instant) {}
+
+    /// What waits.
+    fn backlog(&self) -> Backlog;
+
+    /// The AQM's current probability, for the record; 0 where there is none.
+    fn probability(&self) -> f64 {
+        0.0
+    }
+
+    /// The band of a packet that has just left: 0 classic or only, 1 low
+    /// latency.
+    fn band_of(&self, _packet: &Packet) -> u8 {
+        0
+    }
+
+    /// Packets marked CE so far.
+    fn marked(&self) -> u64;
+
+    /// Packets dropped so far.
+    fn dropped(&self) -> u64;
+
+    /// The link's rate has changed; queues that derive parameters from the
+    /// rate (RED's idle decay) take note.
+    fn link_rate_changed(&mut self, _rate: narrows_units::Rate) {}
+
+    /// New parameters in tc's words, in mid-run; what is not named stays.
+    ///
+    /// # Errors
+    /// When the words are not this queue's.
+    fn change(&mut self, now: Instant, words: &str) -> Result<(), narrows_units::WordError>;
+}

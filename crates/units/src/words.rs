@@ -1,0 +1,227 @@
+//! A line of words in tc's manner, read one by one, with errors that point at
+//! the word that was wrong.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A value that one word spells.
+pub trait Value: Sized {
+    /// What is allowed, for error messages: "a time such as 10ms …".
+    const ALLOWED: &'static str;
+
+    /// Reads the whole of `word`, or nothing.
+    fn parse(word: &str) -> Option<Self>;
+}
+
+/// One word of a line and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// The word itself.
+    pub text: &'a str,
+    /// Byte offset of its first character in the line.
+    pub start: usize,
+}
+
+impl Word<'_> {
+    /// The bytes of the line that the word takes.
+    pub fn span(&self) -> Range<usize> {
+        self.start..self.start + self.text.len()
+    }
+}
+
+/// What was wrong in a line of words: where, what was found, what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("found {found}, but {allowed} is expected here")]
+pub struct WordError {
+    /// Byte range in the line that was read.
+    pub span: Range<usize>,
+    /// What stands there.
+    pub found: String,
+    /// What may stand there.
+    pub allowed: String,
+    /// What to do about it, where there is more to say.
+    pub help: Option<String>,
+}
+
+impl WordError {
+    /// An error at `span`.
+    pub fn new(span: Range<usize>, found: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self {
+            span,
+            found: found.into(),
+            allowed: allowed.into(),
+            help: None,
+        }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same error, its place moved right by `offset` bytes: for a line that
+    /// is part of a longer one.
+    #[must_use]
+    pub fn shifted(mut self, offset: usize) -> Self {
+        self.span = self.span.start + offset..self.span.end + offset;
+        self
+    }
+}
+
+/// A cursor over the words of a line; words are separated by white space.
+#[derive(Clone, Debug)]
+pub struct Words<'a> {
+    line: &'a str,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    /// Starts at the first word of `line`.
+    pub fn new(line: &'a str) -> Self {
+        Self { line, at: 0 }
+    }
+
+    /// The whole line.
+    pub fn line(&self) -> &'a str {
+        self.line
+    }
+
+    /// The next word, which stays.
+    pub fn peek(&self) -> Option<Word<'a>> {
+        self.clone().take()
+    }
+
+    /// The next word, which is taken.
+    pub fn take(&mut self) -> Option<Word<'a>> {
+        let rest = &self.line[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        let rest = &self.line[start..];
+        if rest.is_empty() {
+            self.at = self.line.len();
+            return None;
+        }
+        let len = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        self.at = start + len;
+        Some(Word {
+            text: &rest[..len],
+            start,
+        })
+    }
+
+    /// Takes the next word if it is `word`.
+    pub fn take_if(&mut self, word: &str) -> bool {
+        let hit = self.peek().is_some_and(|w| w.text == word);
+        if hit {
+            self.take();
+        }
+        hit
+    }
+
+    /// Everything not yet taken, and where it starts.
+    pub fn rest(&self) -> Word<'a> {
+        let rest = &self.line[self.at..];
+        let start = self.at + (rest.len() - rest.trim_start().len());
+        Word {
+            text: self.line[start..].trim_end(),
+            start,
+        }
+    }
+
+    /// Takes the value of the key that was just taken.
+    ///
+    /// # Errors
+    /// When there is no further word, or it does not spell a `T`.
+    pub fn value<T: Value>(&mut self) -> Result<T, WordError> {
+        let word = self.take().ok_or_else(|| self.ended(T::ALLOWED))?;
+        T::parse(word.text)
+            .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), T::ALLOWED))
+    }
+
+    /// The error for a line that stops too early.
+    pub fn ended(&self, allowed: impl Into<String>) -> WordError {
+        let end = self.line.len();
+        WordError::new(end..end, "the end of the line", allowed)
+    }
+
+    /// Refuses anything that is left.
+    ///
+    /// # Errors
+    /// When a word is left; `allowed` says what could have stood there.
+    pub fn finish(mut self, allowed: &str) -> Result<(), WordError> {
+        match self.take() {
+            None => Ok(()),
+            Some(w) => Err(WordError::new(w.span(), format!("`{}`", w.text), allowed)),
+        }
+    }
+}
+
+macro_rules! integer_value {
+    ($($t:ty),*) => {$(
+        impl Value for $t {
+            const ALLOWED: &'static str =
+                concat!("a whole number that fits ", stringify!($t));
+            fn parse(word: &str) -> Option<Self> {
+                word.parse().ok()
+            }
+        }
+    )*};
+}
+integer_value!(u8, u16, u32, u64);
+
+impl Value for f64 {
+    const ALLOWED: &'static str = "a number such as 0.16";
+
+    fn parse(word: &str) -> Option<Self> {
+        let plain = word
+            .bytes()
+            .all(|b| b.is_ascii_digit() || b".-+eE".contains(&b));
+        word.parse().ok().filter(|n: &f64| plain && n.is_finite())
+    }
+}
+
+/// Reads `1.5ms` exactly: decimal digits times the unit, in whole units of 1.
+pub(crate) fn parse_scaled(word: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = word
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(word.len());
+    let (number, unit) = word.split_at(digits);
+    let scale = u128::from(units.iter().find(|(name, _)| *name == unit)?.1);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 || fraction.contains('.') {
+        return None;
+    }
+    let whole: u128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let mut value = whole.checked_mul(scale)?;
+    if !fraction.is_empty() {
+        let power = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+        value = value.checked_add(fraction.parse::<u128>().ok()?.checked_mul(scale)? / power)?;
+    }
+    u64::try_from(value).ok()
+}
+
+/// Writes `value` in `unit`s exactly, without trailing zeros.
+pub(crate) fn write_scaled(
+    f: &mut fmt::Formatter<'_>,
+    value: u64,
+    unit: u64,
+    name: &str,
+) -> fmt::Result {
+    let (whole, mut rest) = (value / unit, value % unit);
+    let mut text = whole.to_string();
+    if rest != 0 {
+        text.push('.');
+        while rest != 0 {
+            rest *= 10;
+            text.push(char::from(b'0' + u8::try_from(rest / unit).unwrap_or(9)));
+            rest %= unit;
+        }
+    }
+    text.push_str(name);
+    f.pad(&text)
+}

@@ -1,0 +1,293 @@
+//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::checksum;
+use crate::error::Malformed;
+
+/// Protocol number of ICMP.
+pub const ICMP: u8 = 1;
+/// Protocol number of TCP.
+pub const TCP: u8 = 6;
+/// Protocol number of UDP.
+pub const UDP: u8 = 17;
+/// Protocol number of ICMPv6.
+pub const ICMPV6: u8 = 58;
+
+/// The two ECN bits of an IP header (RFC 3168 §5, RFC 8311, RFC 9331).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable, identifies L4S.
+    Ect1 = 1,
+    /// ECN-capable, classic.
+    Ect0 = 2,
+    /// Congestion experienced.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// From the two low bits of `bits`.
+    pub const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// Whether a queue may mark the packet instead of dropping it.
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+}
+
+/// The traffic class byte (DSCP and ECN) of a packet that starts with a
+/// complete IP header; 0 if it starts with neither version.
+pub fn traffic_class(bytes: &[u8]) -> u8 {
+    match bytes {
+        [a, b, ..] if a >> 4 == 4 => *b,
+        [a, b, ..] if a >> 4 == 6 => a << 4 | b >> 4,
+        _ => 0,
+    }
+}
+
+/// The ECN bits of a packet.
+pub fn ecn(bytes: &[u8]) -> Ecn {
+    Ecn::from_bits(traffic_class(bytes))
+}
+
+/// The DSCP of a packet.
+pub fn dscp(bytes: &[u8]) -> u8 {
+    traffic_class(bytes) >> 2
+}
+
+/// Sets the traffic class byte, and with IPv4 the header checksum.
+pub fn set_traffic_class(bytes: &mut [u8], class: u8) {
+    match bytes.first().map(|b| b >> 4) {
+        Some(4) if bytes.len() >= 20 => {
+            let old = u16::from_be_bytes([bytes[0], bytes[1]]);
+            bytes[1] = class;
+            let new = u16::from_be_bytes([bytes[0], bytes[1]]);
+            let sum = checksum::update(u16::from_be_bytes([bytes[10], bytes[11]]), old, new);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        Some(6) if bytes.len() >= 2 => {
+            bytes[0] = 0x60 | class >> 4;
+            bytes[1] = class << 4 | bytes[1] & 0x0f;
+        }
+        _ => {}
+    }
+}
+
+/// Sets the ECN bits.
+pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
+    let class = traffic_class(bytes);
+    set_traffic_class(bytes, class & !3 | ecn as u8);
+}
+
+/// Sets the DSCP and leaves ECN alone.
+pub fn set_dscp(bytes: &mut [u8], dscp: u8) {
+    let class = traffic_class(bytes);
+    set_traffic_class(bytes, dscp << 2 | class & 3);
+}
+
+/// A checked IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ip {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Hops left.
+    pub ttl: u8,
+    /// The protocol above, after any extension headers that were skipped.
+    pub protocol: u8,
+    /// Bytes from the start of the packet to the header above.
+    pub header_len: usize,
+    /// Bytes of the whole packet as its header says.
+    pub total_len: usize,
+    /// IPv4 identification, or the IPv6 flow label.
+    pub ident: u32,
+    /// Offset in bytes of this fragment, 0 for the first or only one.
+    pub fragment_offset: u16,
+    /// Whether more fragments follow.
+    pub more_fragments: bool,
+}
+
+impl Ip {
+    /// Reads the header at the start of `bytes`. The payload need not be
+    /// complete: captures and counted zero tails cut it.
+    ///
+    /// # Errors
+    /// When the header is cut or contradicts itself.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        match bytes.first().map(|b| b >> 4) {
+            Some(4) => Self::parse_v4(bytes),
+            Some(6) => Self::parse_v6(bytes),
+            Some(_) => Err(Malformed::Invalid("IP version")),
+            None => Err(Malformed::Truncated("IP header")),
+        }
+    }
+
+    fn parse_v4(b: &[u8]) -> Result<Self, Malformed> {
+        if b.len() < 20 {
+            return Err(Malformed::Truncated("IPv4 header"));
+        }
+        let header_len = usize::from(b[0] & 0x0f) * 4;
+        let total_len = usize::from(u16::from_be_bytes([b[2], b[3]]));
+        if header_len < 20 || total_len < header_len {
+            return Err(Malformed::Invalid("IPv4 header length"));
+        }
+        if b.len() < header_len {
+            return Err(Malformed::Truncated("IPv4 options"));
+        }
+        let fragment = u16::from_be_bytes([b[6], b[7]]);
+        Ok(Self {
+            source: IpAddr::V4(Ipv4Addr::new(b[12], b[13], b[14], b[15])),
+            destination: IpAddr::V4(Ipv4Addr::new(b[16], b[17], b[18], b[19])),
+            traffic_class: b[1],
+            ttl: b[8],
+            protocol: b[9],
+            header_len,
+            total_len,
+            ident: u32::from(u16::from_be_bytes([b[4], b[5]])),
+            fragment_offset: (fragment & 0x1fff) << 3,
+            more_fragments: fragment & 0x2000 != 0,
+        })
+    }
+
+    fn parse_v6(b: &[u8]) -> Result<Self, Malformed> {
+        if b.len() < 40 {
+            return Err(Malformed::Truncated("IPv6 header"));
+        }
+        let address = |at: usize| {
+            let mut octets = [0u8; 16];
+            octets.copy_from_slice(&b[at..at + 16]);
+            IpAddr::V6(Ipv6Addr::from(octets))
+        };
+        let mut ip = Self {
+            source: address(8),
+            destination: address(24),
+            traffic_class: traffic_class(b),
+            ttl: b[7],
+            protocol: b[6],
+            header_len: 40,
+            total_len: 40 + usize::from(u16::from_be_bytes([b[4], b[5]])),
+            ident: u32::from_be_bytes([0, b[1] & 0x0f, b[2], b[3]]),
+            fragment_offset: 0,
+            more_fragments: false,
+        };
+        // Each extension header takes at least 8 bytes, so the chain ends.
+        while matches!(ip.protocol, 0 | 43 | 44 | 51 | 60 | 135) {
+            let at = ip.header_len;
+            let Some(h) = b.get(at..at + 8) else {
+                return Err(Malformed::Truncated("IPv6 extension header"));
+            };
+            let len = match ip.protocol {
+                44 => {
+                    let field = u16::from_be_bytes([h[2], h[3]]);
+                    ip.fragment_offset = field & 0xfff8;
+                    ip.more_fragments = field & 1 != 0;
+                    8
+                }
+                51 => (usize::from(h[1]) + 2) * 4,
+                _ => (usize::from(h[1]) + 1) * 8,
+            };
+            ip.protocol = h[0];
+            ip.header_len += len;
+            if ip.header_len > ip.total_len {
+                return Err(Malformed::Invalid("IPv6 extension length"));
+            }
+            if ip.fragment_offset > 0 {
+                break;
+            }
+        }
+        if b.len() < ip.header_len {
+            return Err(Malformed::Truncated("IPv6 extension header"));
+        }
+        Ok(ip)
+    }
+
+    /// The ECN bits.
+    pub fn ecn(&self) -> Ecn {
+        Ecn::from_bits(self.traffic_class)
+    }
+
+    /// The DSCP.
+    pub fn dscp(&self) -> u8 {
+        self.traffic_class >> 2
+    }
+}
+
+/// What goes into an IP header that is written here: no options, no
+/// extension headers, not a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpFields {
+    /// Source address.
+    pub source: IpAddr,
+    /// Destination address, of the same version.
+    pub destination: IpAddr,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Hops left.
+    pub ttl: u8,
+    /// The protocol above.
+    pub protocol: u8,
+    /// IPv4 identification (low 16 bits) or IPv6 flow label (low 20 bits).
+    pub ident: u32,
+}
+
+impl IpFields {
+    /// Length in bytes of the header that [`write`](Self::write) appends.
+    pub const fn header_len(&self) -> usize {
+        if self.source.is_ipv4() { 20 } else { 40 }
+    }
+
+    /// Appends the header of a packet with `payload_len` bytes above IP. IPv4
+    /// packets carry "don't fragment".
+    pub fn write(&self, out: &mut Vec<u8>, payload_len: usize) {
+        match (self.source, self.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let mut h = [0u8; 20];
+                h[0] = 0x45;
+                h[1] = self.traffic_class;
+                h[2..4].copy_from_slice(&((payload_len + 20) as u16).to_be_bytes());
+                h[4..6].copy_from_slice(&(self.ident as u16).to_be_bytes());
+                h[6] = 0x40;
+                h[8] = self.ttl;
+                h[9] = self.protocol;
+                h[12..16].copy_from_slice(&source.octets());
+                h[16..20].copy_from_slice(&destination.octets());
+                let sum = checksum::of(&h);
+                h[10..12].copy_from_slice(&sum.to_be_bytes());
+                out.extend_from_slice(&h);
+            }
+            (source, destination) => {
+                let mut h = [0u8; 40];
+                let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.ident & 0xf_ffff;
+                h[..4].copy_from_slice(&first.to_be_bytes());
+                h[4..6].copy_from_slice(&(payload_len as u16).to_be_bytes());
+                h[6] = self.protocol;
+                h[7] = self.ttl;
+                h[8..24].copy_from_slice(&v6(source).octets());
+                h[24..40].copy_from_slice(&v6(destination).octets());
+                out.extend_from_slice(&h);
+            }
+        }
+    }
+}
+
+/// The address itself, or its IPv4-mapped form.
+fn v6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped(),
+        IpAddr::V6(a) => a,
+    }
+}

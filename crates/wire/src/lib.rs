@@ -1,0 +1,17 @@
+//! Header bytes as typed views and back, checksums, and capture files.
+//!
+//! Views borrow the bytes of a packet that starts at its IP header; nothing
+//! here knows of packets, time or engines.
+
+#![forbid(unsafe_code)]
+
+pub mod checksum;
+mod error;
+mod flow;
+pub mod ip;
+pub mod tcp;
+
+pub use error::Malformed;
+pub use flow::FlowKey;
+pub use ip::{Ecn, Ip, IpFields};
+pub use tcp::{SackList, Tcp, TcpFields, TcpFlags, TcpOptions};
