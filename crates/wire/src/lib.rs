@@ -10,8 +10,10 @@ mod error;
 mod flow;
 pub mod ip;
 pub mod tcp;
+pub mod udp;
 
 pub use error::Malformed;
 pub use flow::FlowKey;
 pub use ip::{Ecn, Ip, IpFields};
 pub use tcp::{SackList, Tcp, TcpFields, TcpFlags, TcpOptions};
+pub use udp::{Udp, UdpFields};
