@@ -1,0 +1,313 @@
+//! The checked plan: everything that an engine needs to know, and nothing
+//! that it would have to check again.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use narrows_units::{Duration, Instant};
+use narrows_wire::Ecn;
+use serde::{Serialize, Serializer};
+
+use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
+
+/// One run, checked: names are unique, every flow has a path, every value is
+/// in range.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// The scenario's name.
+    pub name: String,
+    /// What the scenario shows, in a line.
+    pub title: Option<String>,
+    /// What it is, and which figures to expect, in a paragraph.
+    pub about: Option<String>,
+    /// Where it comes from: a paper, a repository, an RFC.
+    pub source: Option<String>,
+    /// The seed of every generator of randomness.
+    pub seed: u64,
+    /// How long the run lasts.
+    #[serde(serialize_with = "words")]
+    pub duration: Duration,
+    /// The steady window.
+    pub measure: Window,
+    /// How often flows and queues are looked at.
+    #[serde(serialize_with = "words")]
+    pub sample_interval: Duration,
+    /// Hosts and routers; a [`HostIndex`] points into it.
+    pub hosts: Vec<HostPlan>,
+    /// Links; a [`LinkIndex`] points into it.
+    pub links: Vec<LinkPlan>,
+    /// Flows; a [`narrows_packet::FlowId`] is the index here.
+    pub flows: Vec<FlowPlan>,
+    /// Latency probes.
+    pub probes: Vec<ProbePlan>,
+    /// Observation points, in the order in which the file first names them.
+    pub taps: Vec<TapPlan>,
+    /// Packet captures.
+    pub captures: Vec<CapturePlan>,
+    /// Changes of elements in mid-run, in order of time.
+    pub changes: Vec<TimedChange>,
+}
+
+/// Index of a host in [`Plan::hosts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct HostIndex(pub usize);
+
+/// Index of a link in [`Plan::links`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct LinkIndex(pub usize);
+
+/// A span of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    /// Its first instant.
+    #[serde(serialize_with = "words")]
+    pub from: Instant,
+    /// Its last.
+    #[serde(serialize_with = "words")]
+    pub to: Instant,
+}
+
+impl Window {
+    /// How long it is.
+    pub fn length(&self) -> Duration {
+        self.to.since(self.from)
+    }
+
+    /// Whether `at` lies in it (its end does not).
+    pub fn contains(&self, at: Instant) -> bool {
+        self.from <= at && at < self.to
+    }
+}
+
+/// A host, or a router between links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostPlan {
+    /// Its name; its entity is `host/<name>`.
+    pub name: String,
+    /// Whether it only forwards: no flow starts or ends here.
+    pub router: bool,
+    /// Its IPv4 address.
+    pub ipv4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub ipv6: Ipv6Addr,
+}
+
+/// A link between two hosts, with a chain of elements in each direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkPlan {
+    /// Its name; its entity is `link/<name>`.
+    pub name: String,
+    /// `up` runs from the first to the second.
+    pub ends: (HostIndex, HostIndex),
+    /// The largest IP packet that it carries, in bytes.
+    pub mtu: u32,
+    /// Elements from the first end to the second, in order of travel.
+    pub up: Vec<NamedElement>,
+    /// Elements from the second end to the first, in order of travel.
+    pub down: Vec<NamedElement>,
+}
+
+/// An element of a link under the name that is its seed, its key and its
+/// entity.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NamedElement {
+    /// `link/<link>/<up|down>/<name>`; of a tap `tap/<name>`, the same in
+    /// both directions, because both are one observation point.
+    pub name: String,
+    /// What it does.
+    #[serde(serialize_with = "words")]
+    pub spec: ElementSpec,
+}
+
+impl NamedElement {
+    /// The last part of the name, as the file spells it.
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+}
+
+/// Which Internet Protocol a flow uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum IpVersion {
+    /// IPv4.
+    #[default]
+    #[serde(rename = "4")]
+    V4,
+    /// IPv6.
+    #[serde(rename = "6")]
+    V6,
+}
+
+/// A transport connection and what is sent over it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowPlan {
+    /// Its name; its entity is `flow/<name>`.
+    pub name: String,
+    /// Who sends the data.
+    pub from: HostIndex,
+    /// Who gets it.
+    pub to: HostIndex,
+    /// Who sends the first SYN: one of the two.
+    pub opens: HostIndex,
+    /// The sender's congestion control.
+    #[serde(serialize_with = "words")]
+    pub cc: Control,
+    /// What both ends ask for in the handshake.
+    #[serde(serialize_with = "ecn_words")]
+    pub ecn: EcnMode,
+    /// The code point of all of its packets, both ways.
+    pub dscp: u8,
+    /// When it is opened.
+    #[serde(serialize_with = "words")]
+    pub start: Instant,
+    /// When it stops sending, if before the end of the run.
+    #[serde(serialize_with = "maybe_words")]
+    pub stop: Option<Instant>,
+    /// What the application sends.
+    #[serde(serialize_with = "words")]
+    pub traffic: Traffic,
+    /// IPv4 or IPv6.
+    pub ip: IpVersion,
+    /// Whether data goes with the SYN where a cookie is known.
+    pub fast_open: bool,
+    /// How the two hosts treat this flow's segments.
+    #[serde(serialize_with = "debug_words")]
+    pub host: HostModel,
+}
+
+/// A latency probe: a datagram each `interval`, sent back by the other end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProbePlan {
+    /// Its name; its entity is `probe/<name>`.
+    pub name: String,
+    /// Who asks.
+    pub from: HostIndex,
+    /// Who answers.
+    pub to: HostIndex,
+    /// Time between questions.
+    #[serde(serialize_with = "words")]
+    pub interval: Duration,
+    /// Length of the IP packet in bytes, both ways.
+    pub size: u32,
+    /// Code point of both packets.
+    pub dscp: u8,
+    /// ECN field of both packets.
+    #[serde(serialize_with = "codepoint_words")]
+    pub ecn: Ecn,
+    /// When the first question is sent.
+    #[serde(serialize_with = "words")]
+    pub start: Instant,
+    /// When asking ends, if before the end of the run.
+    #[serde(serialize_with = "maybe_words")]
+    pub stop: Option<Instant>,
+}
+
+/// One observation point: an element `tap <name>` in one or both directions
+/// of a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TapPlan {
+    /// `tap/<name>`.
+    pub name: String,
+    /// The link that it stands on.
+    pub link: LinkIndex,
+}
+
+/// A packet capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CapturePlan {
+    /// Its name, and that of its file.
+    pub name: String,
+    /// Where packets are seen.
+    pub at: CapturePoint,
+    /// How many bytes of each packet are kept.
+    pub snaplen: u32,
+}
+
+/// Where a capture stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CapturePoint {
+    /// At a tap, by its full name `tap/<name>`.
+    Tap(String),
+    /// At a host: what it sends and what reaches it.
+    Host(HostIndex),
+}
+
+/// A change of an element while the run goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimedChange {
+    /// When.
+    #[serde(serialize_with = "words")]
+    pub at: Instant,
+    /// The element's full name.
+    pub target: String,
+    /// Its new parameters, in its own words; what is not named stays.
+    pub words: String,
+}
+
+impl Plan {
+    /// The host at `index`.
+    ///
+    /// # Panics
+    /// If the index is of another plan.
+    pub fn host(&self, index: HostIndex) -> &HostPlan {
+        &self.hosts[index.0]
+    }
+
+    /// The host called `name`.
+    pub fn host_named(&self, name: &str) -> Option<HostIndex> {
+        self.hosts
+            .iter()
+            .position(|h| h.name == name)
+            .map(HostIndex)
+    }
+
+    /// All elements of all links, each direction in order of travel. A tap
+    /// occurs once for each direction that it stands in.
+    pub fn elements(&self) -> impl Iterator<Item = &NamedElement> {
+        self.links
+            .iter()
+            .flat_map(|link| link.up.iter().chain(&link.down))
+    }
+}
+
+fn words<T: ToString, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&value.to_string())
+}
+
+fn maybe_words<T: ToString, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => to.serialize_str(&value.to_string()),
+        None => to.serialize_none(),
+    }
+}
+
+fn debug_words<T: std::fmt::Debug, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&format!("{value:?}"))
+}
+
+fn ecn_words<S: Serializer>(mode: &EcnMode, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(ecn_mode_word(*mode))
+}
+
+fn codepoint_words<S: Serializer>(ecn: &Ecn, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(codepoint_word(*ecn))
+}
+
+/// How a file spells an ECN mode.
+pub fn ecn_mode_word(mode: EcnMode) -> &'static str {
+    match mode {
+        EcnMode::Off => "off",
+        EcnMode::Classic => "classic",
+        EcnMode::AccEcn => "accecn",
+    }
+}
+
+/// How a file spells an ECN codepoint.
+pub fn codepoint_word(ecn: Ecn) -> &'static str {
+    match ecn {
+        Ecn::NotEct => "not-ect",
+        Ecn::Ect1 => "ect1",
+        Ecn::Ect0 => "ect0",
+        Ecn::Ce => "ce",
+    }
+}
