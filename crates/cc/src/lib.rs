@@ -1,1 +1,20 @@
-//! placeholder
+//! Congestion controls in portable C, and the safe driver around them.
+//!
+//! Each algorithm is one freestanding C header in `kernel/`, compiled natively
+//! into this crate and, unchanged, by `clang -target bpf` for the kernel. A
+//! [`Spec`] names an algorithm and its parameters in words; a [`Controller`]
+//! is one connection's instance of it. The caller runs Linux's
+//! congestion-avoidance state machine around it and calls the hooks where
+//! Linux calls them: [`Facts`] go in, a [`Decision`] comes out.
+
+#![deny(unsafe_code)]
+
+mod controller;
+mod facts;
+#[allow(unsafe_code)]
+mod ffi;
+mod spec;
+
+pub use controller::{Controller, Mode};
+pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
+pub use spec::{Needs, Spec};

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * What a congestion control may know and what it may decide.
+ *
+ * An algorithm NAME is one header that defines
+ *
+ *	struct nw_NAME			its state, at most NW_STATE_MAX bytes
+ *	struct nw_NAME_params		its parameters, never written
+ *	nw_NAME_MODE			NW_MODE_WINDOW or NW_MODE_RATE
+ *	nw_NAME_HOOK()			every hook of NW_HOOKS, static inline
+ *
+ * The hooks are those of Linux's struct tcp_congestion_ops and are called when
+ * Linux calls them (include/net/tcp.h, v6.17). A hook reads facts in Linux's
+ * units and writes what it decides through a pointer; it touches nothing else,
+ * so the same text runs inside a simulator and, compiled for BPF, inside the
+ * kernel. Hence: no libc, no floating point, no unbounded loop, no signed and
+ * no 128-bit division, no struct return, and no divisor that may be zero (BPF
+ * answers x / 0 with 0 where a CPU traps).
+ *
+ * A control that wraps another one (NW_INNER) holds a struct nw_INNER in its
+ * own state, edits a copy of the facts and calls NW_CALL(INNER, hook)(...) on
+ * it: nesting is by text, at compile time, and costs no indirect call.
+ */
+#ifndef NW_CC_H
+#define NW_CC_H
+
+#ifndef __VMLINUX_H__
+/* The kernel's own spellings, so that a unit with vmlinux.h needs no change. */
+typedef signed int s32;
+typedef signed long long s64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#endif
+
+#define NW_FACTS_MAX	160	/* bytes */
+#define NW_STATE_MAX	104	/* bytes: ICSK_CA_PRIV_SIZE, Linux v6.17 */
+
+/* In the common block fits what Linux's icsk_ca_priv holds; beyond it an
+ * algorithm needs socket storage and says so beside its state.
+ */
+#define NW_ASSERT_STATE(name)						\
+	_Static_assert(sizeof(struct nw_##name) <= NW_STATE_MAX,	\
+		       "state of " #name " exceeds icsk_ca_priv")
+
+enum nw_mode {
+	NW_MODE_WINDOW = 0,	/* cong_avoid: the stack owns recovery, PRR, pacing */
+	NW_MODE_RATE = 1,	/* cong_control: the algorithm owns all of it */
+};
+
+/* Linux's enum tcp_ca_state, same values. */
+enum nw_ca_state {
+	NW_CA_OPEN = 0,
+	NW_CA_DISORDER = 1,
+	NW_CA_CWR = 2,
+	NW_CA_RECOVERY = 3,
+	NW_CA_LOSS = 4,
+};
+
+/* Linux's enum tcp_ca_event, same values. */
+enum nw_event {
+	NW_EV_TX_START = 0,	/* first transmission with nothing in flight */
+	NW_EV_CWND_RESTART = 1,	/* window restart after idle */
+	NW_EV_COMPLETE_CWR = 2,	/* end of a congestion window reduction */
+	NW_EV_LOSS = 3,		/* the retransmission timer fired */
+	NW_EV_ECN_NO_CE = 4,	/* received an ECT packet without CE */
+	NW_EV_ECN_IS_CE = 5,	/* received a CE-marked packet */
+};
+
+/* Linux's enum sk_pacing, same values. */
+enum nw_pacing {
+	NW_PACING_NONE = 0,
+	NW_PACING_NEEDED = 1,
+	NW_PACING_FQ = 2,
+};
+
+enum nw_fact_flag {
+	NW_F_CWND_LIMITED = 1,	/* tcp_is_cwnd_limited() */
+	NW_F_ACK_ECE = 2,	/* this ACK reports CE */
+	NW_F_APP_LIMITED = 4,	/* the rate sample is application-limited */
+	NW_F_IN_SLOW_START = 8,	/* cwnd < ssthresh, for readers of traces */
+};
+
+/*
+ * Counts of packets are in segments, sequence numbers and counters wrap as
+ * Linux's do, times are microseconds unless the name says otherwise.
+ */
+struct nw_facts {
+	u64 now_ns;		/* clock of the host */
+	u64 pacing_rate;	/* sk_pacing_rate, bytes/s */
+	u32 mss;		/* mss_cache, bytes */
+	u32 cwnd;		/* snd_cwnd */
+	u32 cwnd_cnt;		/* snd_cwnd_cnt: linear increase counter */
+	u32 ssthresh;		/* snd_ssthresh */
+	u32 prior_cwnd;		/* cwnd before the last reduction */
+	u32 in_flight;		/* tcp_packets_in_flight() */
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 high_seq;		/* snd_nxt at the last entry into recovery or CWR */
+	u32 delivered;		/* segments delivered in total */
+	u32 delivered_ce;	/* of these, reported as CE-marked */
+	u32 acked_sacked;	/* segments newly acked or sacked by this ACK */
+	u32 lost;		/* segments ever marked lost */
+	u32 srtt_us;		/* smoothed RTT << 3; 0 before the first sample */
+	u32 min_rtt_us;		/* windowed minimum; ~0 or 0 before a sample */
+	u32 rtt_us;		/* this ACK's RTT sample; 0 if none */
+	s32 rs_delivered;	/* rate sample: segments delivered; negative if invalid */
+	u32 rs_interval_us;	/* over this time */
+	u32 rs_prior_delivered;	/* delivered when the sampled packet left */
+	u32 rs_prior_in_flight;	/* in flight before this ACK */
+	u32 rs_losses;		/* segments marked lost by this ACK */
+	u32 gso_max_size;	/* sk_gso_max_size, bytes */
+	u32 ts_echo;		/* TSecr of this ACK */
+	u32 random;		/* a fresh random word */
+	u32 packets_out;
+	u8 ca_state;		/* enum nw_ca_state, before the change under way */
+	u8 pacing_status;	/* enum nw_pacing */
+	u16 flags;		/* enum nw_fact_flag */
+	u32 cwnd_clamp;		/* snd_cwnd_clamp; 0 = no clamp */
+	u32 header;		/* bytes of IP and TCP header per full segment */
+};
+_Static_assert(sizeof(struct nw_facts) == 128, "layout of nw_facts");
+_Static_assert(sizeof(struct nw_facts) <= NW_FACTS_MAX, "size of nw_facts");
+_Static_assert(__builtin_offsetof(struct nw_facts, mss) == 16, "mss");
+_Static_assert(__builtin_offsetof(struct nw_facts, delivered) == 52, "delivered");
+_Static_assert(__builtin_offsetof(struct nw_facts, rs_delivered) == 80, "rs_delivered");
+_Static_assert(__builtin_offsetof(struct nw_facts, ca_state) == 116, "ca_state");
+_Static_assert(__builtin_offsetof(struct nw_facts, flags) == 118, "flags");
+_Static_assert(__builtin_offsetof(struct nw_facts, header) == 124, "header");
+
+enum nw_set {
+	NW_SET_CWND = 1,
+	NW_SET_CWND_CNT = 2,
+	NW_SET_SSTHRESH = 4,
+	NW_SET_PACING_RATE = 8,
+	NW_SET_PACING_STATUS = 16,
+};
+
+enum nw_decided {
+	NW_DID_SLOW_START_EXIT = 1,	/* slow start left by the algorithm's choice */
+	NW_DID_CSS_ENTER = 2,		/* HyStart++ conservative slow start begins */
+	NW_DID_CSS_RESUME = 4,		/* ... was spurious, slow start goes on */
+};
+
+/* Zeroed by the caller; only what `set` names is to be taken over. */
+struct nw_decision {
+	u32 set;		/* enum nw_set */
+	u32 cwnd;
+	u32 cwnd_cnt;
+	u32 ssthresh;
+	u64 pacing_rate;	/* bytes/s */
+	u32 pacing_status;	/* enum nw_pacing */
+	u32 events;		/* enum nw_decided */
+};
+_Static_assert(sizeof(struct nw_decision) == 32, "layout of nw_decision");
+_Static_assert(__builtin_offsetof(struct nw_decision, pacing_rate) == 16, "pacing_rate");
+_Static_assert(__builtin_offsetof(struct nw_decision, events) == 28, "events");
+
+#define NW_PASTE3(a, b, c)	a##b##_##c
+#define NW_PASTE(a, b, c)	NW_PASTE3(a, b, c)
+/* The hook of an algorithm whose name may itself be a macro. */
+#define NW_CALL(name, hook)	NW_PASTE(nw_, name, hook)
+
+/*
+ * Every hook and its parameters after (state, params). One list serves the
+ * native table, the BPF object and a wrapping control.
+ *	V(hook)			takes facts and decision
+ *	R(hook)			takes facts, returns u32
+ */
+#define NW_HOOKS(V, R)							\
+	V(init)								\
+	R(ssthresh)							\
+	R(undo_cwnd)							\
+	V(in_ack_event)							\
+	V(pkts_acked)							\
+	V(cong_control)
+	/* and, with one more argument:
+	 * set_state(ca, p, f, u8 new_state, d)
+	 * cwnd_event(ca, p, f, u32 event, d)
+	 * cong_avoid(ca, p, f, u32 acked, d)
+	 * and, without facts:
+	 * release(ca), alpha(ca), max_tso_segs(ca)
+	 */
+
+/* Hooks that an algorithm leaves out: Linux then does nothing. */
+#define NW_NO_HOOK(name, hook)						\
+static inline void nw_##name##_##hook(struct nw_##name *ca,		\
+				      const struct nw_##name##_params *p, \
+				      const struct nw_facts *f,		\
+				      struct nw_decision *d)		\
+{									\
+	(void)ca; (void)p; (void)f; (void)d;				\
+}
+
+#define NW_NO_HOOK_WITH(name, hook, type)				\
+static inline void nw_##name##_##hook(struct nw_##name *ca,		\
+				      const struct nw_##name##_params *p, \
+				      const struct nw_facts *f,		\
+				      type what, struct nw_decision *d)	\
+{									\
+	(void)ca; (void)p; (void)f; (void)what; (void)d;		\
+}
+
+/* No such estimate, no such limit: what alpha() and max_tso_segs() answer. */
+#define NW_NONE		(~0U)
+
+#define NW_NO_ANSWER(name, question)					\
+static inline u32 nw_##name##_##question(const struct nw_##name *ca)	\
+{									\
+	(void)ca;							\
+	return NW_NONE;							\
+}
+
+static inline u32 nw_min(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+static inline u32 nw_max(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+static inline u64 nw_min64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static inline u64 nw_max64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* Sum that stays at the top instead of wrapping to a tiny window. */
+static inline u32 nw_add_sat(u32 a, u32 b)
+{
+	return a + b < a ? ~0U : a + b;
+}
+
+/* Product that stays at the top. */
+static inline u64 nw_mul_sat(u64 a, u64 b)
+{
+	if (b && a > ~0ULL / b)
+		return ~0ULL;
+	return a * b;
+}
+
+/* Sequence number a is before b, modulo 2^32 (Linux's before()). */
+static inline int nw_before(u32 a, u32 b)
+{
+	/* a - b with the top bit set, without a conversion to signed */
+	return (a - b) >> 31;
+}
+
+/* cwnd within [1, clamp] */
+static inline u32 nw_clamp_cwnd(const struct nw_facts *f, u32 cwnd)
+{
+	if (f->cwnd_clamp && cwnd > f->cwnd_clamp)
+		cwnd = f->cwnd_clamp;
+	return nw_max(cwnd, 1);
+}
+
+static inline void nw_set_cwnd(struct nw_decision *d, u32 cwnd)
+{
+	d->cwnd = nw_max(cwnd, 1);
+	d->set |= NW_SET_CWND;
+}
+
+static inline void nw_set_cwnd_cnt(struct nw_decision *d, u32 cnt)
+{
+	d->cwnd_cnt = cnt;
+	d->set |= NW_SET_CWND_CNT;
+}
+
+static inline void nw_set_ssthresh(struct nw_decision *d, u32 ssthresh)
+{
+	d->ssthresh = ssthresh;
+	d->set |= NW_SET_SSTHRESH;
+}
+
+static inline void nw_set_pacing_rate(struct nw_decision *d, u64 rate)
+{
+	d->pacing_rate = rate;
+	d->set |= NW_SET_PACING_RATE;
+}
+
+static inline void nw_set_pacing_status(struct nw_decision *d, u32 status)
+{
+	d->pacing_status = status;
+	d->set |= NW_SET_PACING_STATUS;
+}
+
+/*
+ * Slow start (RFC 5681 section 3.1 with RFC 3465's L without limit, as Linux's
+ * tcp_slow_start): the window grows by one per segment acked, up to ssthresh.
+ * Returns what was acked beyond that, which congestion avoidance then uses.
+ */
+static inline u32 nw_slow_start(const struct nw_facts *f, u32 *cwnd, u32 acked)
+{
+	u32 room = f->ssthresh > *cwnd ? f->ssthresh - *cwnd : 0;
+	u32 step = nw_min(acked, room);
+
+	*cwnd = nw_clamp_cwnd(f, *cwnd + step);
+	return acked - step;
+}
+
+/*
+ * Additive increase by one segment per w acked (Linux's tcp_cong_avoid_ai).
+ * Credit gathered while w was larger is worth one segment, not several; what
+ * this ACK brings may be worth several, one for each whole w.
+ */
+static inline void nw_cong_avoid_ai(const struct nw_facts *f, u32 *cwnd,
+				    u32 *cnt, u32 w, u32 acked)
+{
+	w = nw_max(w, 1);
+	if (*cnt >= w) {
+		*cnt = 0;
+		*cwnd = nw_add_sat(*cwnd, 1);
+	}
+	*cnt = nw_add_sat(*cnt, acked);
+	if (*cnt >= w) {
+		u32 steps = *cnt / w;
+
+		*cnt -= steps * w;
+		*cwnd = nw_add_sat(*cwnd, steps);
+	}
+	*cwnd = nw_clamp_cwnd(f, *cwnd);
+}
+
+#endif /* NW_CC_H */

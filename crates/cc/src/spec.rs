@@ -1,0 +1,115 @@
+//! The words that name an algorithm and its parameters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use narrows_units::{WordError, Words};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::ffi::{Params, RenoParams};
+
+/// What an algorithm wants negotiated by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Needs {
+    /// ECN in any form.
+    pub ecn: bool,
+    /// Accurate ECN feedback (RFC 9768).
+    pub accecn: bool,
+    /// Its packets carry ECT(1), the L4S identifier (RFC 9331).
+    pub ect1: bool,
+}
+
+/// An algorithm and its parameters: `reno`, `cubic hystart++`,
+/// `prague rtt_control rate rtt_target 25ms`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    params: Params,
+}
+
+const NAMES: &str = "`reno`";
+
+impl Spec {
+    /// Percent of `cwnd / srtt` in slow start and after it: Linux's sysctls
+    /// tcp_pacing_ss_ratio and tcp_pacing_ca_ratio.
+    pub(crate) const LINUX_PACING: (u32, u32) = (200, 120);
+
+    /// Reads a line of words.
+    ///
+    /// # Errors
+    /// On an unknown algorithm, an unknown word, or a value out of range.
+    pub fn parse(words: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(words);
+        let name = words.take().ok_or_else(|| words.ended(NAMES))?;
+        let params = match name.text {
+            "reno" => {
+                words.finish("nothing (reno has no parameters)")?;
+                Params::Reno(RenoParams::default())
+            }
+            other => {
+                return Err(WordError::new(
+                    name.span(),
+                    format!("the algorithm `{other}`"),
+                    NAMES,
+                ));
+            }
+        };
+        Ok(Self { params })
+    }
+
+    /// The algorithm's name.
+    pub fn name(&self) -> &str {
+        self.algorithm()
+    }
+
+    pub(crate) fn algorithm(&self) -> &'static str {
+        match self.params {
+            Params::Reno(_) => "reno",
+        }
+    }
+
+    /// What it wants negotiated.
+    pub fn needs(&self) -> Needs {
+        match self.params {
+            Params::Reno(_) => Needs::default(),
+        }
+    }
+
+    pub(crate) fn pacing_ratios(&self) -> (u32, u32) {
+        match self.params {
+            Params::Reno(_) => Self::LINUX_PACING,
+        }
+    }
+
+    pub(crate) fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.params {
+            Params::Reno(_) => f.write_str("reno"),
+        }
+    }
+}
+
+impl FromStr for Spec {
+    type Err = WordError;
+
+    fn from_str(words: &str) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+}
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        Self::parse(&words).map_err(serde::de::Error::custom)
+    }
+}
