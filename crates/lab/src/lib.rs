@@ -1,1 +1,22 @@
-//! placeholder
+//! The laboratory: runs plans and campaigns, reduces their events to metrics,
+//! keeps results folders, judges the rig, and compares.
+//!
+//! A run goes plan → engine → events → reduction → [`RunSummary`] and
+//! [`Series`] → results folder. A results folder can be read again with
+//! [`results`], which is what reports, figures and comparisons start from.
+
+#![forbid(unsafe_code)]
+
+pub mod campaign;
+mod error;
+pub mod results;
+pub mod series;
+pub mod summary;
+pub mod verdict;
+
+pub use campaign::CampaignResult;
+pub use error::LabError;
+pub use results::{Results, RunRecord, RunResult};
+pub use series::{Series, Track};
+pub use summary::RunSummary;
+pub use verdict::Verdict;

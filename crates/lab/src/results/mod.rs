@@ -1,0 +1,95 @@
+//! The results folder: what a run leaves behind, and how it is read again.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::campaign::CampaignResult;
+use crate::series::Series;
+use crate::summary::RunSummary;
+use crate::verdict::Verdict;
+
+/// `run.json`: what ran, when, on what, and whether it got to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of the folder's layout; 1.
+    pub format: u32,
+    /// `run` or `campaign`.
+    pub kind: String,
+    /// Name of the scenario or campaign.
+    pub name: String,
+    /// Narrows' version.
+    pub narrows: String,
+    /// `sim` or `live`.
+    pub engine: String,
+    /// The seed, or the seeds of a campaign.
+    pub seeds: Vec<u64>,
+    /// Kernel release of the machine.
+    pub kernel: String,
+    /// When it started, RFC 3339 in UTC.
+    pub started_utc: String,
+    /// Seconds that it took.
+    pub wall_s: f64,
+    /// Seconds of network time that were run.
+    pub virtual_s: f64,
+    /// Events that the engine processed.
+    pub events: u64,
+    /// Packets made.
+    pub packets: u64,
+    /// SHA-256 over the names and contents of all data files; empty while
+    /// incomplete.
+    pub digest: String,
+    /// The data files with their own digests.
+    pub files: Vec<FileRecord>,
+    /// Whether the run can be trusted.
+    pub verdict: Verdict,
+    /// Whether it got to its end; `false` also while it runs.
+    pub complete: bool,
+    /// The scenario with every default filled in.
+    pub scenario: serde_json::Value,
+}
+
+/// A data file of the folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Path below the folder, with `/`.
+    pub name: String,
+    /// Length.
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// A run as it was just made, or as it was read from its folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunResult {
+    /// Where it lies; `None` if it was not written.
+    pub dir: Option<PathBuf>,
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `summary.json`; empty if the run got nowhere.
+    pub summary: RunSummary,
+    /// `series.csv.gz`; empty if there is none.
+    pub series: Series,
+}
+
+/// What a results folder holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Results {
+    /// One run.
+    Run(Box<RunResult>),
+    /// A campaign; its cells are folders of runs, see
+    /// [`CellResult::folder`](crate::campaign::CellResult::folder).
+    Campaign(Box<CampaignFolder>),
+}
+
+/// A campaign as read from its folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CampaignFolder {
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `campaign.json`.
+    pub result: CampaignResult,
+}

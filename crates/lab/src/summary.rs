@@ -1,0 +1,360 @@
+//! What a run came to: the numbers of `summary.json`.
+//!
+//! Every field with a unit carries it in its name. Unless a field says
+//! otherwise, it is taken over the steady window.
+
+use serde::{Deserialize, Serialize};
+
+/// The metrics of one run. `summary.json` is this.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// The scenario's name.
+    pub name: String,
+    /// A sentence about it, where the scenario has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// `sim` or `live`.
+    pub engine: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// Planned length in seconds.
+    pub duration_s: f64,
+    /// The steady window.
+    pub window: WindowSummary,
+    /// Jain's fairness index of the flows' goodputs; `None` with fewer than
+    /// two flows in the window.
+    pub jain: Option<f64>,
+    /// One per flow, in the scenario's order.
+    pub flows: Vec<FlowSummary>,
+    /// One per queue that saw a packet, in the order of the name table.
+    pub queues: Vec<QueueSummary>,
+    /// One per latency probe.
+    #[serde(default)]
+    pub probes: Vec<ProbeSummary>,
+    /// Elements without a queue that dropped packets (loss, policing).
+    #[serde(default)]
+    pub droppers: Vec<DropperSummary>,
+    /// Hosts, links and elements, for drawing.
+    pub topology: Topology,
+}
+
+/// The steady window, in seconds of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowSummary {
+    /// Its start.
+    pub from_s: f64,
+    /// Its end.
+    pub to_s: f64,
+}
+
+/// A distribution; `_ms` fields that hold one are in milliseconds.
+///
+/// Percentiles come from a log-linear histogram and are exact to 0.2 %; min,
+/// mean and max are exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How many samples.
+    pub count: u64,
+    /// The smallest.
+    pub min: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// 95 of 100 are at most this.
+    pub p95: f64,
+    /// 99 of 100 are at most this.
+    pub p99: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+/// One flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// Full name, `flow/prague`.
+    pub name: String,
+    /// Host that sends the data.
+    pub from: String,
+    /// Host that gets it.
+    pub to: String,
+    /// Congestion control, in its own words.
+    pub cc: String,
+    /// When the flow was to start, in seconds.
+    pub start_s: f64,
+    /// When its connection was established; `None` if it never was.
+    pub established_s: Option<f64>,
+    /// When it ended; `None` if it was still running at the end.
+    pub finished_s: Option<f64>,
+    /// Whether all that it had to send arrived.
+    pub complete: bool,
+    /// Whether classic ECN was negotiated.
+    pub ecn: bool,
+    /// Whether AccECN was negotiated.
+    pub accecn: bool,
+    /// Payload handed to the receiving application, over the part of the
+    /// steady window in which the flow was open; `None` if there is none.
+    pub goodput_mbit: Option<f64>,
+    /// Flow completion time: from its start to its last byte's delivery;
+    /// `None` for a flow that was stopped or still runs.
+    pub fct_s: Option<f64>,
+    /// RTT samples of the sender.
+    pub rtt_ms: Option<Distribution>,
+    /// Payload bytes delivered in the window.
+    pub bytes: u64,
+    /// Payload bytes delivered in the whole run.
+    pub bytes_total: u64,
+    /// Segments sent again in the window.
+    pub retransmissions: u64,
+    /// The flow's packets that a queue marked CE in the window.
+    pub ce_marks: u64,
+    /// The flow's packets that were dropped in the window, by whatever element.
+    pub drops: u64,
+    /// Changes of congestion state over the whole run.
+    pub recovery: RecoverySummary,
+    /// What else than congestion held the sender back, over the whole run.
+    pub limited: LimitedSummary,
+    /// ECN codepoints of the flow's packets as sent and as received, over the
+    /// whole run, both directions.
+    pub codepoints: CodepointSummary,
+}
+
+/// How often each change of congestion state happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoverySummary {
+    /// Fast retransmits.
+    pub fast_retransmits: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Tail-loss probes.
+    pub tail_loss_probes: u64,
+    /// Reductions on ECN feedback (entries to CWR).
+    pub ecn_reductions: u64,
+    /// Reductions taken back as spurious.
+    pub spurious_undos: u64,
+    /// Slow start left by the algorithm's own choice.
+    pub slow_start_exits: u64,
+}
+
+/// How long a sender was held back by something else than congestion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitedSummary {
+    /// By the receive window.
+    pub receive_window_s: f64,
+    /// By its own send buffer.
+    pub send_buffer_s: f64,
+    /// It had nothing to send.
+    pub application_s: f64,
+}
+
+/// Packets by ECN codepoint, in the order Not-ECT, ECT(1), ECT(0), CE (the
+/// codepoint's value).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodepointSummary {
+    /// As they left a host.
+    pub sent: [u64; 4],
+    /// As they reached one.
+    pub received: [u64; 4],
+}
+
+/// One queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueSummary {
+    /// Full name, `link/access/up/bottleneck`.
+    pub name: String,
+    /// The element in its own words, `rate 50Mbit queue dualpi2`.
+    pub words: String,
+    /// Mean rate of the link over the window; `None` if not known.
+    pub rate_mbit: Option<f64>,
+    /// Share of the link's rate that was used, by what the link counts (IP
+    /// packet plus overhead), 0..1.
+    pub utilisation: Option<f64>,
+    /// Packets let go in the window.
+    pub packets: u64,
+    /// What the link counted for them.
+    pub wire_bytes: u64,
+    /// Time in the queue.
+    pub sojourn_ms: Option<Distribution>,
+    /// Distribution function of the sojourn: pairs (ms, share of packets that
+    /// waited at most so long), rising, at most 200.
+    pub sojourn_cdf: Vec<(f64, f64)>,
+    /// The bands apart, where the queue has more than one that saw packets.
+    pub bands: Vec<BandSummary>,
+    /// CE marks in the window.
+    pub marks: MarkCounts,
+    /// Drops in the window.
+    pub drops: DropCounts,
+    /// Largest backlog of the whole run, in packets.
+    pub peak_backlog_packets: u32,
+    /// Largest backlog of the whole run, in bytes.
+    pub peak_backlog_bytes: u64,
+    /// Mean of the AQM's sampled probability (DualPI2, PIE, RED); `None`
+    /// without samples.
+    pub probability: Option<f64>,
+}
+
+/// One band of a queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BandSummary {
+    /// `classic` or `low_latency`.
+    pub name: String,
+    /// Packets let go in the window.
+    pub packets: u64,
+    /// What the link counted for them.
+    pub wire_bytes: u64,
+    /// Time in the queue.
+    pub sojourn_ms: Option<Distribution>,
+    /// As [`QueueSummary::sojourn_cdf`].
+    pub sojourn_cdf: Vec<(f64, f64)>,
+}
+
+/// CE marks by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkCounts {
+    /// A shallow threshold.
+    pub step: u64,
+    /// Coupled over from the classic queue.
+    pub coupled: u64,
+    /// The AQM's own law.
+    pub probability: u64,
+    /// Instead of a drop at a limit.
+    pub overflow: u64,
+}
+
+impl MarkCounts {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.step + self.coupled + self.probability + self.overflow
+    }
+
+    /// Cause and count, in a fixed order, for tables.
+    pub fn by_cause(&self) -> [(&'static str, u64); 4] {
+        [
+            ("step", self.step),
+            ("coupled", self.coupled),
+            ("probability", self.probability),
+            ("overflow", self.overflow),
+        ]
+    }
+}
+
+/// Drops by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropCounts {
+    /// A limit was reached.
+    pub overflow: u64,
+    /// The AQM's law.
+    pub probability: u64,
+    /// The AQM is overloaded.
+    pub overload: u64,
+    /// Random loss.
+    pub loss: u64,
+    /// No route, or the link was down.
+    pub unreachable: u64,
+    /// A middlebox's rule.
+    pub policy: u64,
+    /// Not readable.
+    pub malformed: u64,
+    /// Larger than the MTU.
+    pub too_big: u64,
+}
+
+impl DropCounts {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.by_cause().iter().map(|(_, n)| n).sum()
+    }
+
+    /// Cause and count, in a fixed order, for tables.
+    pub fn by_cause(&self) -> [(&'static str, u64); 8] {
+        [
+            ("overflow", self.overflow),
+            ("probability", self.probability),
+            ("overload", self.overload),
+            ("loss", self.loss),
+            ("unreachable", self.unreachable),
+            ("policy", self.policy),
+            ("malformed", self.malformed),
+            ("too_big", self.too_big),
+        ]
+    }
+}
+
+/// One latency probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeSummary {
+    /// Full name, `probe/ping`.
+    pub name: String,
+    /// Answers' round trips.
+    pub rtt_ms: Option<Distribution>,
+    /// As [`QueueSummary::sojourn_cdf`], of the round trips.
+    pub rtt_cdf: Vec<(f64, f64)>,
+    /// Probes without an answer.
+    pub lost: u64,
+}
+
+/// An element without a queue that dropped packets in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DropperSummary {
+    /// Full name, `link/access/up/netem`.
+    pub name: String,
+    /// Its drops.
+    pub drops: DropCounts,
+}
+
+/// The graph of a run, enough to draw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Topology {
+    /// Hosts and routers.
+    pub hosts: Vec<TopologyHost>,
+    /// Links between them.
+    pub links: Vec<TopologyLink>,
+    /// Timed changes, as (seconds, element's name, words).
+    #[serde(default)]
+    pub changes: Vec<(f64, String, String)>,
+}
+
+/// A host or router.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyHost {
+    /// Short name, `client`.
+    pub name: String,
+    /// Whether it only forwards.
+    pub router: bool,
+}
+
+/// A link with its elements.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyLink {
+    /// Short name, `access`.
+    pub name: String,
+    /// Names of its two ends; `up` goes from the first to the second.
+    pub ends: (String, String),
+    /// Elements from the first end to the second, in travel order.
+    pub up: Vec<TopologyElement>,
+    /// Elements the other way, in travel order.
+    pub down: Vec<TopologyElement>,
+}
+
+/// An element of a link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologyElement {
+    /// Full name, `link/access/up/bottleneck`.
+    pub name: String,
+    /// In its own words.
+    pub words: String,
+}
+
+impl RunSummary {
+    /// The flow of that full or short name.
+    pub fn flow(&self, name: &str) -> Option<&FlowSummary> {
+        self.flows
+            .iter()
+            .find(|f| f.name == name || f.name.strip_prefix("flow/") == Some(name))
+    }
+
+    /// The queue of that full name.
+    pub fn queue(&self, name: &str) -> Option<&QueueSummary> {
+        self.queues.iter().find(|q| q.name == name)
+    }
+}
