@@ -232,7 +232,8 @@ impl Ip {
 pub struct IpFields {
     /// Source address.
     pub source: IpAddr,
-    /// Destination address, of the same version.
+    /// Destination address, of the same version; an IPv4 address beside an
+    /// IPv6 one is written in its mapped form.
     pub destination: IpAddr,
     /// DSCP and ECN.
     pub traffic_class: u8,
@@ -247,12 +248,26 @@ pub struct IpFields {
 impl IpFields {
     /// Length in bytes of the header that [`write`](Self::write) appends.
     pub const fn header_len(&self) -> usize {
-        if self.source.is_ipv4() { 20 } else { 40 }
+        if self.source.is_ipv4() && self.destination.is_ipv4() {
+            20
+        } else {
+            40
+        }
     }
 
     /// Appends the header of a packet with `payload_len` bytes above IP. IPv4
-    /// packets carry "don't fragment".
+    /// packets carry "don't fragment". `payload_len` must fit the header's
+    /// length field.
     pub fn write(&self, out: &mut Vec<u8>, payload_len: usize) {
+        debug_assert!(
+            payload_len
+                <= if self.header_len() == 20 {
+                    65_515
+                } else {
+                    65_535
+                },
+            "an IP payload of {payload_len} bytes"
+        );
         match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 let mut h = [0u8; 20];

@@ -5,15 +5,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod checksum;
 mod error;
 mod flow;
+pub mod icmp;
 pub mod ip;
+pub mod link;
 pub mod tcp;
 pub mod udp;
 
 pub use error::Malformed;
 pub use flow::FlowKey;
+pub use icmp::Icmp;
 pub use ip::{Ecn, Ip, IpFields};
 pub use tcp::{SackList, Tcp, TcpFields, TcpFlags, TcpOptions};
 pub use udp::{Udp, UdpFields};

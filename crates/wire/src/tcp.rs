@@ -143,10 +143,13 @@ pub struct TcpOptions {
 }
 
 impl TcpOptions {
-    /// Reads the option bytes of a header. Unknown kinds are skipped.
+    /// Reads the option bytes of a header. Unknown kinds are skipped, and so
+    /// are known ones whose length is not theirs (RFC 7413 §4.1.1 for Fast
+    /// Open; Linux does so with every option).
     ///
     /// # Errors
-    /// When a length runs past the end or contradicts the kind.
+    /// When a length is below two or runs past the end, so that nothing after
+    /// it can be read.
     pub fn parse(mut bytes: &[u8]) -> Result<Self, Malformed> {
         let mut options = Self::default();
         // The layout that Linux puts on almost every segment.
@@ -173,13 +176,13 @@ impl TcpOptions {
             let Some(body) = bytes.get(2..len) else {
                 return Err(Malformed::Truncated("TCP options"));
             };
-            options.read_one(*kind, body)?;
+            options.read_one(*kind, body);
             bytes = &bytes[len..];
         }
         Ok(options)
     }
 
-    fn read_one(&mut self, kind: u8, body: &[u8]) -> Result<(), Malformed> {
+    fn read_one(&mut self, kind: u8, body: &[u8]) {
         let word =
             |at: usize| u32::from_be_bytes([body[at], body[at + 1], body[at + 2], body[at + 3]]);
         match (kind, body.len()) {
@@ -193,10 +196,7 @@ impl TcpOptions {
                 }
             }
             (8, 8) => self.timestamps = Some((word(0), word(4))),
-            (34, _) => {
-                self.fast_open =
-                    Some(FastOpenCookie::new(body).ok_or(Malformed::Invalid("Fast Open cookie"))?);
-            }
+            (34, _) => self.fast_open = FastOpenCookie::new(body),
             (KIND_ACCECN0 | KIND_ACCECN1, 0 | 3 | 6 | 9) => {
                 let counter = |i: usize| {
                     body.get(3 * i..3 * i + 3)
@@ -215,10 +215,8 @@ impl TcpOptions {
                     e1b,
                 });
             }
-            (2..=5 | 8, _) => return Err(Malformed::Invalid("TCP option length")),
             _ => {}
         }
-        Ok(())
     }
 
     /// Length in bytes of these options as [`write`](Self::write) lays them
@@ -249,7 +247,9 @@ impl TcpOptions {
         n
     }
 
-    /// Appends the options in Linux's order and alignment, padded with NOPs.
+    /// Appends the options, each aligned to four bytes with NOPs, in this
+    /// order: MSS, SACK permitted, timestamps, window scale, SACK, Fast Open,
+    /// AccECN. They must fit the 40 bytes that a header has for them.
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(mss) = self.mss {
             out.extend_from_slice(&[2, 4]);
@@ -405,6 +405,7 @@ impl TcpFields {
     ) {
         let start = out.len();
         let header_len = self.header_len();
+        debug_assert!(header_len <= 60, "a TCP header of {header_len} bytes");
         let mut h = [0u8; 20];
         h[0..2].copy_from_slice(&self.source_port.to_be_bytes());
         h[2..4].copy_from_slice(&self.destination_port.to_be_bytes());

@@ -1,0 +1,106 @@
+//! A small mutation fuzzer that runs as an ordinary test on stable Rust.
+//!
+//! Coverage-guided engines (libFuzzer, AFL) need a nightly compiler or a build
+//! of their own; the stable engine of `bolero` draws random bytes without
+//! mutating a corpus. What a test suite wants is less: every kept input, then
+//! a few thousand mutations of them, the same ones on each run. A target that
+//! panics prints its input, which then joins the corpus.
+//!
+//! Used as a development dependency only:
+//! ```
+//! let seeds = narrows_fuzz::Corpus::of([b"10ms".to_vec(), b"50Mbit".to_vec()]);
+//! seeds.with_words(&["us", "-", "99999999999999999999"]).run(1_000, |input| {
+//!     let _ = std::str::from_utf8(input);
+//! });
+//! ```
+//! `FUZZ_RUNS=1000000 cargo test fuzz_` runs longer.
+
+#![forbid(unsafe_code)]
+
+mod mutate;
+
+use std::path::Path;
+
+use mutate::{Mutator, Source};
+
+/// Inputs to start from, and words worth inserting.
+#[derive(Clone, Debug, Default)]
+pub struct Corpus {
+    seeds: Vec<Vec<u8>>,
+    words: Vec<Vec<u8>>,
+}
+
+impl Corpus {
+    /// The given inputs.
+    pub fn of(seeds: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self {
+            seeds: seeds.into_iter().collect(),
+            words: Vec::new(),
+        }
+    }
+
+    /// Every file in `directory`, in order of name.
+    ///
+    /// # Panics
+    /// When the directory cannot be read or is empty: a fuzz test without its
+    /// corpus must not pass.
+    pub fn in_directory(directory: impl AsRef<Path>) -> Self {
+        let directory = directory.as_ref();
+        let entries = std::fs::read_dir(directory)
+            .unwrap_or_else(|e| panic!("corpus {}: {e}", directory.display()));
+        let mut files: Vec<_> = entries
+            .map(|e| e.expect("a corpus entry can be read").path())
+            .filter(|p| p.is_file())
+            .collect();
+        files.sort();
+        assert!(!files.is_empty(), "corpus {} is empty", directory.display());
+        Self::of(
+            files
+                .iter()
+                .map(|p| std::fs::read(p).unwrap_or_else(|e| panic!("{}: {e}", p.display()))),
+        )
+    }
+
+    /// Further words that mutations insert: keys, units, magic numbers.
+    #[must_use]
+    pub fn with_words(mut self, words: &[&str]) -> Self {
+        self.words
+            .extend(words.iter().map(|w| w.as_bytes().to_vec()));
+        self
+    }
+
+    /// Gives `target` every input of the corpus and then `runs` mutations of
+    /// them (as many as `FUZZ_RUNS` says, where that is set). The mutations are
+    /// the same for the same corpus.
+    pub fn run(&self, runs: u32, mut target: impl FnMut(&[u8])) {
+        let runs = std::env::var("FUZZ_RUNS")
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(runs);
+        for seed in &self.seeds {
+            let _shown = ShownOnPanic(seed);
+            target(seed);
+        }
+        let mut mutator = Mutator::new(&self.seeds, &self.words, Source::default());
+        for _ in 0..runs {
+            let input = mutator.next_input();
+            let _shown = ShownOnPanic(input);
+            target(input);
+        }
+    }
+}
+
+/// Prints an input if the target panics on it.
+struct ShownOnPanic<'a>(&'a [u8]);
+
+impl Drop for ShownOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "the target failed on this input ({} bytes): b\"{}\"",
+                self.0.len(),
+                self.0.escape_ascii()
+            );
+        }
+    }
+}
