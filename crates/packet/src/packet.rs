@@ -49,6 +49,8 @@ impl Packet {
 /// allocates nothing; numbers them in the order of their making.
 #[derive(Debug, Default)]
 pub struct PacketPool {
+    // Packets travel as boxes; unboxing them here would copy and allocate.
+    #[allow(clippy::vec_box)]
     free: Vec<Box<Packet>>,
     next_id: u64,
     outstanding: u64,

@@ -14,6 +14,6 @@ mod words;
 
 pub use bytes::Bytes;
 pub use rate::Rate;
-pub use rng::{Draw, Rng, seed_of};
+pub use rng::{Draw, Rng, seed_of, stable_hash};
 pub use time::{Duration, Instant};
 pub use words::{Value, Word, WordError, Words};

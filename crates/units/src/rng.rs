@@ -3,7 +3,7 @@
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 /// The 128-bit seed of `name` in a run with seed `seed`.
 ///
@@ -11,6 +11,12 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 /// machine and in every version.
 pub fn seed_of(seed: u64, name: &str) -> u128 {
     xxh3_128_with_seed(name.as_bytes(), seed)
+}
+
+/// A 64-bit hash of `bytes` under `key` that is the same on every machine and
+/// in every version: XXH3 is fixed by its specification.
+pub fn stable_hash(key: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, key)
 }
 
 /// A source of random words for algorithms that take them as an argument.

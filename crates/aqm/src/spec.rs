@@ -1,0 +1,147 @@
+//! Any queue by its words.
+
+use std::fmt;
+
+use narrows_packet::{EntityId, Queue};
+use narrows_units::{Rate, Rng, WordError, Words};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::fifo::{Fifo, FifoConfig, Unit};
+use crate::reading;
+
+/// What a queue needs to know of the link that it feeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkFacts {
+    /// Rate at which the link drains the queue when the run starts.
+    pub rate: Rate,
+    /// Bytes that the link counts per packet beside the IP packet.
+    pub overhead: u32,
+    /// Largest IP packet of the link in bytes.
+    pub mtu: u32,
+}
+
+impl LinkFacts {
+    /// Bytes that the link counts for its largest packet: Linux's
+    /// `psched_mtu`, 1514 for Ethernet.
+    pub const fn frame(&self) -> u32 {
+        self.mtu + self.overhead
+    }
+}
+
+/// A queue discipline and its parameters, checked, not yet built.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum QueueSpec {
+    /// Tail drop at a number of packets.
+    Pfifo(FifoConfig),
+    /// Tail drop at a number of bytes.
+    Bfifo(FifoConfig),
+}
+
+/// The kinds, for error messages.
+const KINDS: &str = "a queue: pfifo, bfifo";
+
+impl Default for QueueSpec {
+    /// `pfifo`, as a Linux device has if nothing else is said.
+    fn default() -> Self {
+        Self::Pfifo(FifoConfig::default())
+    }
+}
+
+impl QueueSpec {
+    /// Reads what follows `queue` in an element's line: the kind of queue and
+    /// its parameters as tc writes them.
+    ///
+    /// # Errors
+    /// When the kind or a parameter is unknown, or a value is one that tc or
+    /// the kernel would refuse. The place in the error counts from the start
+    /// of `words`.
+    pub fn parse(words: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(words);
+        let Some(kind) = words.take() else {
+            return Err(words.ended(KINDS));
+        };
+        let mut spec = Self::of_kind(kind.text)
+            .ok_or_else(|| WordError::new(kind.span(), format!("`{}`", kind.text), KINDS))?;
+        spec.read(words)?;
+        Ok(spec)
+    }
+
+    /// The kind of queue with all parameters at their defaults.
+    fn of_kind(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "pfifo" => Self::Pfifo(FifoConfig::default()),
+            "bfifo" => Self::Bfifo(FifoConfig::default()),
+            _ => return None,
+        })
+    }
+
+    fn read(&mut self, words: Words<'_>) -> Result<(), WordError> {
+        match self {
+            Self::Pfifo(c) | Self::Bfifo(c) => reading::read(c, words),
+        }
+    }
+
+    /// The kind's name, the first word of its line.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Pfifo(_) => "pfifo",
+            Self::Bfifo(_) => "bfifo",
+        }
+    }
+
+    /// The spec after a change in mid-run: `words` are parameters, with or
+    /// without the kind before them; what they do not name stays.
+    ///
+    /// # Errors
+    /// When the words are not this queue's, or name a parameter that cannot
+    /// be changed while the queue runs.
+    pub fn changed(&self, words: &str) -> Result<Self, WordError> {
+        let kind = self.kind();
+        Ok(match self {
+            Self::Pfifo(c) => Self::Pfifo(reading::changed(c, kind, words)?),
+            Self::Bfifo(c) => Self::Bfifo(reading::changed(c, kind, words)?),
+        })
+    }
+
+    /// The queue itself, named `entity` in events, feeding `link`, with
+    /// `rng` as its own generator.
+    pub fn build(&self, entity: EntityId, link: LinkFacts, rng: Rng) -> Box<dyn Queue> {
+        let _ = rng;
+        match self {
+            Self::Pfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Packets, entity, link)),
+            Self::Bfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Bytes, entity, link)),
+        }
+    }
+}
+
+impl fmt::Display for QueueSpec {
+    /// The words in tc's order, without those that say the default; with `#`
+    /// every parameter that has a value of its own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
+        match self {
+            Self::Pfifo(c) | Self::Bfifo(c) => c.fmt(f),
+        }
+    }
+}
+
+impl std::str::FromStr for QueueSpec {
+    type Err = WordError;
+    fn from_str(words: &str) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+}
+
+impl Serialize for QueueSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for QueueSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        Self::parse(&words).map_err(de::Error::custom)
+    }
+}
