@@ -1,0 +1,236 @@
+//! How one end of a connection is set up, and what its host is like.
+
+use std::net::SocketAddr;
+
+use narrows_cc::Spec;
+use narrows_packet::FlowId;
+use narrows_units::Duration;
+use narrows_wire::tcp::FastOpenCookie;
+use serde::{Deserialize, Serialize};
+
+/// Which ECN feedback an end asks for and grants (Linux `net.ipv4.tcp_ecn`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EcnMode {
+    /// Neither asked for nor granted (`tcp_ecn = 0`).
+    Off,
+    /// RFC 3168 (`tcp_ecn = 1`).
+    Classic,
+    /// RFC 9768, with fallback to RFC 3168 (`tcp_ecn = 3`).
+    AccEcn,
+    /// What the congestion control needs when opening; when asked, whatever
+    /// the peer asks for (`tcp_ecn = 2` with AccECN, Linux's server default).
+    #[default]
+    Auto,
+}
+
+/// How often the AccECN option is sent once AccECN is negotiated (Linux
+/// `net.ipv4.tcp_ecn_option`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccEcnOptionUse {
+    /// Never.
+    Off,
+    /// When a counter changed in a way that the ACE field may not show, and
+    /// at least four times per RTT.
+    Minimum,
+    /// On every ACK that has room for it; Linux's default.
+    #[default]
+    Full,
+}
+
+/// The memory for received data that the application has not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReceiveBuffer {
+    /// A window of this many bytes, never changed.
+    Fixed(u64),
+    /// Starts at `initial` bytes and grows with what the application reads per
+    /// round trip, up to `max` bytes (Linux's dynamic right-sizing).
+    Auto {
+        /// Bytes offered in the handshake.
+        initial: u64,
+        /// Most bytes ever offered.
+        max: u64,
+    },
+}
+
+impl Default for ReceiveBuffer {
+    /// 64 KiB as Linux starts with (`tcp_rmem[1]` 131072, half of it window),
+    /// up to 1 GiB, RFC 7323's largest window: Linux stops at 6 MiB
+    /// (`tcp_rmem[2]`), which binds beyond 300 Mbit/s at 160 ms.
+    fn default() -> Self {
+        Self::Auto {
+            initial: 65_535,
+            max: 1 << 30,
+        }
+    }
+}
+
+/// How the host cuts a bulk write into bursts of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Segmentation {
+    /// One packet at a time: offloads are off.
+    OneSegment,
+    /// Bursts as Linux's TSO autosizing makes them: what the pacing rate
+    /// carries in about a millisecond (`tcp_tso_autosize`, v6.17).
+    Tso {
+        /// Fewest segments of a burst if there is data for them
+        /// (`net.ipv4.tcp_min_tso_segs`, 2).
+        min_segments: u32,
+        /// Most bytes of a burst (`gso_max_size`, 65536).
+        gso_max_bytes: u32,
+    },
+}
+
+/// Receive-side coalescing: data that arrives in order within `hold` is
+/// acknowledged as if it had come as one large segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gro {
+    /// How long the first segment of a batch is held back.
+    pub hold: Duration,
+    /// A batch of this many segments is passed on at once (17 full segments
+    /// make 64 KiB).
+    pub max_segments: u32,
+}
+
+/// Who spaces packets out at the pacing rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PacingUse {
+    /// TCP does if the congestion control asks for it, as in Linux without
+    /// the fq qdisc.
+    #[default]
+    AsAlgorithm,
+    /// Always, as in Linux with the fq qdisc.
+    Always,
+    /// Never, whatever the algorithm asks for.
+    Never,
+}
+
+/// What the host adds to the protocol. Each part can be switched by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostModel {
+    /// Bursts of segments.
+    pub segmentation: Segmentation,
+    /// Receive-side coalescing; off by default.
+    pub gro: Option<Gro>,
+    /// Length of the timer tick to which retransmission and delayed-ACK
+    /// timers are rounded up (Linux 1/HZ: 4 ms in Debian); zero for exact
+    /// timers. Pacing uses a high-resolution timer and is not rounded.
+    pub tick: Duration,
+    /// Pacing.
+    pub pacing: PacingUse,
+    /// Whether SACKs are compressed under loss (Linux
+    /// `tcp_comp_sack_delay_ns` 1 ms, `tcp_comp_sack_nr` 44).
+    pub compress_sacks: bool,
+}
+
+impl Default for HostModel {
+    /// Linux's, but with offloads off, as in a test bed of network namespaces
+    /// that wants each packet on the wire by itself.
+    fn default() -> Self {
+        Self {
+            segmentation: Segmentation::OneSegment,
+            gro: None,
+            tick: Duration::from_millis(4),
+            pacing: PacingUse::AsAlgorithm,
+            compress_sacks: true,
+        }
+    }
+}
+
+impl HostModel {
+    /// The host with TSO as Linux does it by default.
+    pub const TSO: Segmentation = Segmentation::Tso {
+        min_segments: 2,
+        gso_max_bytes: 65_536,
+    };
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This end.
+    pub local: SocketAddr,
+    /// The other end. A server adopts the address that the SYN comes from.
+    pub remote: SocketAddr,
+    /// Congestion control of what this end sends.
+    pub cc: Spec,
+    /// ECN.
+    pub ecn: EcnMode,
+    /// Use of the AccECN option.
+    pub accecn_option: AccEcnOptionUse,
+    /// DSCP of every packet sent, 0 to 63.
+    pub dscp: u8,
+    /// Largest IP packet in bytes.
+    pub mtu: u32,
+    /// Most bytes written and not yet acknowledged. Bytes are counted, not
+    /// stored, so the default of 1 GiB costs nothing and never binds.
+    pub send_buffer: u64,
+    /// Memory for received data.
+    pub receive_buffer: ReceiveBuffer,
+    /// TCP Fast Open (RFC 7413), in both roles.
+    pub fast_open: bool,
+    /// The cookie that the host remembers for the peer: with one, the first
+    /// write travels in the SYN.
+    pub fast_open_cookie: Option<FastOpenCookie>,
+    /// The server's secret, from which cookies are made.
+    pub fast_open_key: u64,
+    /// Nagle's algorithm (RFC 896, with Minshall's change as in Linux).
+    pub nagle: bool,
+    /// Timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// SACK (RFC 2018) with D-SACK (RFC 2883); RACK-TLP needs it.
+    pub sack: bool,
+    /// Initial window in segments (RFC 6928, `TCP_INIT_CWND` 10).
+    pub initial_cwnd: u32,
+    /// Largest window in segments; 0 for none.
+    pub cwnd_clamp: u32,
+    /// Shortest retransmission timeout (`TCP_RTO_MIN` 200 ms; RFC 6298 says
+    /// 1 s).
+    pub min_rto: Duration,
+    /// Idle time after which keep-alive probes start; `None` for no probes,
+    /// Linux's default.
+    pub keep_alive: Option<Duration>,
+    /// How long TIME-WAIT lasts (`TCP_TIMEWAIT_LEN` 60 s).
+    pub time_wait: Duration,
+    /// The host.
+    pub host: HostModel,
+    /// The flow that packets are attributed to.
+    pub flow: Option<FlowId>,
+}
+
+impl Config {
+    /// A Linux host's defaults between `local` and `remote`, with `cc`.
+    pub fn new(local: SocketAddr, remote: SocketAddr, cc: Spec) -> Self {
+        Self {
+            local,
+            remote,
+            cc,
+            ecn: EcnMode::default(),
+            accecn_option: AccEcnOptionUse::default(),
+            dscp: 0,
+            mtu: 1500,
+            send_buffer: 1 << 30,
+            receive_buffer: ReceiveBuffer::default(),
+            fast_open: false,
+            fast_open_cookie: None,
+            fast_open_key: 0,
+            nagle: true,
+            timestamps: true,
+            window_scaling: true,
+            sack: true,
+            initial_cwnd: 10,
+            cwnd_clamp: 0,
+            min_rto: Duration::from_millis(200),
+            keep_alive: None,
+            time_wait: Duration::from_secs(60),
+            host: HostModel::default(),
+            flow: None,
+        }
+    }
+}
