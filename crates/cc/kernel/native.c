@@ -63,9 +63,10 @@ static u32 name##_##hook(void *ca, const void *p,			\
 }
 
 #define NW_NATIVE_Q(name, hook)						\
-static u32 name##_##hook(const void *ca)				\
+static u32 name##_##hook(const void *ca, const void *p)			\
 {									\
-	return nw_##name##_##hook(ca);					\
+	return nw_##name##_##hook(ca, p);				\
 }
 
+NW_EXPORT(prague)
 NW_EXPORT(reno)

@@ -7,6 +7,7 @@
 #define NW_NATIVE_H
 
 #include "nw_cc.h"
+#include "prague.h"
 #include "reno.h"
 
 struct nw_ops {
@@ -27,14 +28,15 @@ struct nw_ops {
 			   u32 acked, struct nw_decision *d);
 	void (*cong_control)(void *ca, const void *p, const struct nw_facts *f,
 			     struct nw_decision *d);
-	u32 (*alpha)(const void *ca);
-	u32 (*max_tso_segs)(const void *ca);
+	u32 (*alpha)(const void *ca, const void *p);
+	u32 (*max_tso_segs)(const void *ca, const void *p);
 	u32 mode;		/* enum nw_mode */
 	u32 state_size;		/* bytes */
 	u32 params_size;	/* bytes */
 	u32 unused;
 };
 
+extern const struct nw_ops nw_ops_prague;
 extern const struct nw_ops nw_ops_reno;
 
 #endif /* NW_NATIVE_H */

@@ -7,7 +7,7 @@
  *	struct nw_NAME			its state, at most NW_STATE_MAX bytes
  *	struct nw_NAME_params		its parameters, never written
  *	nw_NAME_MODE			NW_MODE_WINDOW or NW_MODE_RATE
- *	nw_NAME_HOOK()			every hook of NW_HOOKS, static inline
+ *	nw_NAME_HOOK()			every hook, static inline
  *
  * The hooks are those of Linux's struct tcp_congestion_ops and are called when
  * Linux calls them (include/net/tcp.h, v6.17). A hook reads facts in Linux's
@@ -163,25 +163,18 @@ _Static_assert(__builtin_offsetof(struct nw_decision, events) == 28, "events");
 #define NW_CALL(name, hook)	NW_PASTE(nw_, name, hook)
 
 /*
- * Every hook and its parameters after (state, params). One list serves the
- * native table, the BPF object and a wrapping control.
- *	V(hook)			takes facts and decision
- *	R(hook)			takes facts, returns u32
+ * The hooks, all of them in every algorithm, with ca its state, p its
+ * parameters, f the facts and d the decision:
+ *
+ *	void init(ca, p, f, d)		release(ca)
+ *	u32 ssthresh(ca, p, f)		undo_cwnd(ca, p, f)
+ *	void set_state(ca, p, f, u8 new_state, d)
+ *	void cwnd_event(ca, p, f, u32 event, d)
+ *	void in_ack_event(ca, p, f, d)	pkts_acked(ca, p, f, d)
+ *	void cong_avoid(ca, p, f, u32 acked, d)	in NW_MODE_WINDOW
+ *	void cong_control(ca, p, f, d)		in NW_MODE_RATE
+ *	u32 alpha(ca, p)		max_tso_segs(ca, p), NW_NONE if none
  */
-#define NW_HOOKS(V, R)							\
-	V(init)								\
-	R(ssthresh)							\
-	R(undo_cwnd)							\
-	V(in_ack_event)							\
-	V(pkts_acked)							\
-	V(cong_control)
-	/* and, with one more argument:
-	 * set_state(ca, p, f, u8 new_state, d)
-	 * cwnd_event(ca, p, f, u32 event, d)
-	 * cong_avoid(ca, p, f, u32 acked, d)
-	 * and, without facts:
-	 * release(ca), alpha(ca), max_tso_segs(ca)
-	 */
 
 /* Hooks that an algorithm leaves out: Linux then does nothing. */
 #define NW_NO_HOOK(name, hook)						\
@@ -206,9 +199,10 @@ static inline void nw_##name##_##hook(struct nw_##name *ca,		\
 #define NW_NONE		(~0U)
 
 #define NW_NO_ANSWER(name, question)					\
-static inline u32 nw_##name##_##question(const struct nw_##name *ca)	\
+static inline u32 nw_##name##_##question(const struct nw_##name *ca,	\
+				const struct nw_##name##_params *p)	\
 {									\
-	(void)ca;							\
+	(void)ca; (void)p;						\
 	return NW_NONE;							\
 }
 
@@ -239,11 +233,45 @@ static inline u32 nw_add_sat(u32 a, u32 b)
 }
 
 /* Product that stays at the top. */
-static inline u64 nw_mul_sat(u64 a, u64 b)
+static inline u64 nw_mul_sat(u64 a, u32 b)
 {
-	if (b && a > ~0ULL / b)
+	u64 high = (a >> 32) * b;
+	u64 low = (a & 0xffffffffULL) * b;
+
+	if (high >> 32)
 		return ~0ULL;
-	return a * b;
+	high <<= 32;
+	return high + low < high ? ~0ULL : high + low;
+}
+
+/* Position of the highest set bit, 0 for 0 and 1. BPF has no such instruction
+ * and clang 14 no expansion of the builtin.
+ */
+static inline u32 nw_ilog2(u64 x)
+{
+	u32 log = 0;
+
+	if (x >> 32) {
+		x >>= 32;
+		log += 32;
+	}
+	if (x >> 16) {
+		x >>= 16;
+		log += 16;
+	}
+	if (x >> 8) {
+		x >>= 8;
+		log += 8;
+	}
+	if (x >> 4) {
+		x >>= 4;
+		log += 4;
+	}
+	if (x >> 2) {
+		x >>= 2;
+		log += 2;
+	}
+	return log + (u32)(x >> 1);
 }
 
 /* Sequence number a is before b, modulo 2^32 (Linux's before()). */

@@ -7,6 +7,7 @@
 use core::ffi::c_void;
 
 use crate::facts::{Decision, Facts};
+use crate::prague::PragueParams;
 
 /// Words of state: Linux's `ICSK_CA_PRIV_SIZE`, 104 bytes, aligned to 8.
 const STATE_WORDS: usize = 13;
@@ -17,7 +18,7 @@ const NONE: u32 = u32::MAX;
 type Hook = unsafe extern "C" fn(*mut c_void, *const c_void, *const Facts, *mut Decision);
 type HookWith = unsafe extern "C" fn(*mut c_void, *const c_void, *const Facts, u32, *mut Decision);
 type Question = unsafe extern "C" fn(*mut c_void, *const c_void, *const Facts) -> u32;
-type Look = unsafe extern "C" fn(*const c_void) -> u32;
+type Look = unsafe extern "C" fn(*const c_void, *const c_void) -> u32;
 
 /// `struct nw_ops` of kernel/native.h.
 #[repr(C)]
@@ -43,6 +44,7 @@ struct Ops {
 // SAFETY: the declarations match kernel/native.h, whose tables are constant
 // and complete (every hook of every algorithm is defined).
 unsafe extern "C" {
+    static nw_ops_prague: Ops;
     static nw_ops_reno: Ops;
 }
 
@@ -56,25 +58,30 @@ pub(crate) struct RenoParams {
 /// The parameter block of one algorithm, which also says which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Params {
+    Prague(PragueParams),
     Reno(RenoParams),
 }
 
 impl Params {
     fn ops(&self) -> &'static Ops {
         match self {
-            // SAFETY: constant table, never written.
+            // SAFETY: a constant table, never written.
+            Self::Prague(_) => unsafe { &nw_ops_prague },
+            // SAFETY: as above.
             Self::Reno(_) => unsafe { &nw_ops_reno },
         }
     }
 
     fn block(&self) -> *const c_void {
         match self {
+            Self::Prague(p) => core::ptr::from_ref(p).cast(),
             Self::Reno(p) => core::ptr::from_ref(p).cast(),
         }
     }
 
     fn size(&self) -> usize {
         match self {
+            Self::Prague(p) => size_of_val(p),
             Self::Reno(p) => size_of_val(p),
         }
     }
@@ -135,9 +142,9 @@ impl Instance {
     }
 
     fn look(&self, look: Look) -> Option<u32> {
-        // SAFETY: `look` is of this instance's table and reads at most
-        // `state_size` bytes of the state.
-        let answer = unsafe { look(self.state.as_ptr().cast()) };
+        // SAFETY: `look` is of this instance's table and only reads
+        // the state and the parameters, as in `hook`.
+        let answer = unsafe { look(self.state.as_ptr().cast(), self.params.block()) };
         (answer != NONE).then_some(answer)
     }
 

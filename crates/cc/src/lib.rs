@@ -13,6 +13,7 @@ mod controller;
 mod facts;
 #[allow(unsafe_code)]
 mod ffi;
+mod prague;
 mod spec;
 
 pub use controller::{Controller, Mode};

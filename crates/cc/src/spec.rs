@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use narrows_units::{WordError, Words};
+use narrows_units::{Word, WordError, Words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ffi::{Params, RenoParams};
+use crate::prague::PragueParams;
 
 /// What an algorithm wants negotiated by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,7 +27,7 @@ pub struct Spec {
     params: Params,
 }
 
-const NAMES: &str = "`reno`";
+const NAMES: &str = "`prague` or `reno`";
 
 impl Spec {
     /// Percent of `cwnd / srtt` in slow start and after it: Linux's sysctls
@@ -41,6 +42,7 @@ impl Spec {
         let mut words = Words::new(words);
         let name = words.take().ok_or_else(|| words.ended(NAMES))?;
         let params = match name.text {
+            "prague" => Params::Prague(PragueParams::parse(&mut words)?),
             "reno" => {
                 words.finish("nothing (reno has no parameters)")?;
                 Params::Reno(RenoParams::default())
@@ -63,6 +65,7 @@ impl Spec {
 
     pub(crate) fn algorithm(&self) -> &'static str {
         match self.params {
+            Params::Prague(_) => "prague",
             Params::Reno(_) => "reno",
         }
     }
@@ -70,12 +73,18 @@ impl Spec {
     /// What it wants negotiated.
     pub fn needs(&self) -> Needs {
         match self.params {
+            Params::Prague(_) => Needs {
+                ecn: true,
+                accecn: true,
+                ect1: true,
+            },
             Params::Reno(_) => Needs::default(),
         }
     }
 
     pub(crate) fn pacing_ratios(&self) -> (u32, u32) {
         match self.params {
+            Params::Prague(_) => (200, 100),
             Params::Reno(_) => Self::LINUX_PACING,
         }
     }
@@ -85,9 +94,35 @@ impl Spec {
     }
 }
 
+/// Takes one of `names` as the value of `key`, which may stand once.
+pub(crate) fn choose(
+    words: &mut Words<'_>,
+    key: Word<'_>,
+    slot: &mut Option<usize>,
+    names: &[&str],
+) -> Result<(), WordError> {
+    let allowed = format!("one of {}", names.join(", "));
+    let word = words.take().ok_or_else(|| words.ended(allowed.as_str()))?;
+    let index = names
+        .iter()
+        .position(|name| *name == word.text)
+        .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), allowed))?;
+    once(key, slot, index)
+}
+
+/// Keeps the value of `key`, which may stand once.
+pub(crate) fn once<T>(key: Word<'_>, slot: &mut Option<T>, value: T) -> Result<(), WordError> {
+    if slot.replace(value).is_some() {
+        let found = format!("`{}` a second time", key.text);
+        return Err(WordError::new(key.span(), found, "each word once"));
+    }
+    Ok(())
+}
+
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.params {
+            Params::Prague(p) => p.fmt(f),
             Params::Reno(_) => f.write_str("reno"),
         }
     }
