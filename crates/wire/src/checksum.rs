@@ -75,3 +75,28 @@ pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     !(((sum & 0xffff) + (sum >> 16)) as u16)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_rfc_1071_sums_to_ddf2() {
+        let mut sum = Sum::default();
+        sum.add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        assert_eq!(sum.folded(), 0xddf2);
+        assert_eq!(sum.finish(), !0xddf2);
+    }
+
+    #[test]
+    fn the_example_of_rfc_1624_updates_to_zero() {
+        // §4: the checksum 0xdd2f covers a word that changes from 0x5555 to
+        // 0x3285; equation 2 of RFC 1141 would give 0xffff.
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn an_odd_last_byte_is_the_high_half_of_a_word() {
+        assert_eq!(of(&[0x12, 0x34, 0x56]), of(&[0x12, 0x34, 0x56, 0x00]));
+    }
+}

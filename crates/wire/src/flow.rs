@@ -53,3 +53,50 @@ impl FlowKey {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IpFields, UdpFields};
+    use std::net::Ipv4Addr;
+
+    fn datagram() -> Vec<u8> {
+        let (source, destination) = (
+            IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+            IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+        );
+        let mut bytes = Vec::new();
+        let ip = IpFields {
+            source,
+            destination,
+            traffic_class: 0,
+            ttl: 64,
+            protocol: ip::UDP,
+            ident: 0,
+        };
+        ip.write(&mut bytes, 8);
+        let udp = UdpFields {
+            source_port: 1000,
+            destination_port: 2000,
+        };
+        udp.write(&mut bytes, source, destination, &[], 0);
+        bytes
+    }
+
+    #[test]
+    fn the_two_directions_have_reversed_keys() {
+        let key = FlowKey::of(&datagram()).unwrap();
+        assert_eq!((key.source_port, key.destination_port), (1000, 2000));
+        assert_eq!(key.reversed().reversed(), key);
+        assert_eq!(key.reversed().source, key.destination);
+        assert_eq!(key.reversed().source_port, 2000);
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_ports() {
+        let mut bytes = datagram();
+        bytes[6..8].copy_from_slice(&[0, 1]);
+        let key = FlowKey::of(&bytes).unwrap();
+        assert_eq!((key.source_port, key.destination_port), (0, 0));
+    }
+}

@@ -306,3 +306,70 @@ fn v6(address: IpAddr) -> Ipv6Addr {
         IpAddr::V6(a) => a,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// IPv6 with a hop-by-hop header, then a fragment header, then UDP.
+    fn v6_fragment(offset: u16, more: bool) -> Vec<u8> {
+        let fields = IpFields {
+            source: IpAddr::V6(Ipv6Addr::LOCALHOST),
+            destination: IpAddr::V6(Ipv6Addr::LOCALHOST),
+            traffic_class: 0,
+            ttl: 64,
+            protocol: 0,
+            ident: 0x12345,
+        };
+        let mut bytes = Vec::new();
+        fields.write(&mut bytes, 24);
+        bytes.extend_from_slice(&[44, 0, 1, 4, 0, 0, 0, 0]);
+        let field = (offset | u16::from(more)).to_be_bytes();
+        bytes.extend_from_slice(&[UDP, 0, field[0], field[1], 0, 0, 0, 7]);
+        bytes.extend_from_slice(&[0; 8]);
+        bytes
+    }
+
+    #[test]
+    fn extension_headers_are_skipped_and_a_first_fragment_shows_its_transport() {
+        let ip = Ip::parse(&v6_fragment(0, true)).unwrap();
+        assert_eq!((ip.protocol, ip.header_len, ip.total_len), (UDP, 56, 64));
+        assert_eq!(ip.ident, 0x12345);
+        assert!(ip.more_fragments);
+    }
+
+    #[test]
+    fn a_later_fragment_says_where_it_belongs() {
+        let ip = Ip::parse(&v6_fragment(1448, false)).unwrap();
+        assert_eq!((ip.fragment_offset, ip.more_fragments), (1448, false));
+    }
+
+    #[test]
+    fn headers_that_contradict_themselves_are_refused() {
+        let mut v4 = [0u8; 20];
+        v4[0] = 0x44;
+        assert_eq!(
+            Ip::parse(&v4),
+            Err(Malformed::Invalid("IPv4 header length"))
+        );
+        v4[0] = 0x46;
+        v4[3] = 24;
+        assert_eq!(Ip::parse(&v4), Err(Malformed::Truncated("IPv4 options")));
+        assert_eq!(Ip::parse(&[]), Err(Malformed::Truncated("IP header")));
+        assert_eq!(Ip::parse(&[0x10]), Err(Malformed::Invalid("IP version")));
+        let mut long = v6_fragment(0, false);
+        long[41] = 9; // a hop-by-hop header of 80 bytes in a packet of 64
+        assert_eq!(
+            Ip::parse(&long),
+            Err(Malformed::Invalid("IPv6 extension length"))
+        );
+    }
+
+    #[test]
+    fn bytes_of_no_ip_version_have_no_traffic_class_and_take_none() {
+        let mut bytes = [0xf0, 0xff, 1, 2];
+        set_ecn(&mut bytes, Ecn::Ce);
+        assert_eq!(bytes, [0xf0, 0xff, 1, 2]);
+        assert_eq!(ecn(&bytes), Ecn::NotEct);
+    }
+}

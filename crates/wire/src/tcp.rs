@@ -426,3 +426,116 @@ impl TcpFields {
         out[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linux_syn_reads_as_sent() {
+        // MSS 1460, SACK permitted, timestamps 1 and 0, NOP, window scale 7.
+        let options = [
+            2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 1, 3, 3, 7,
+        ];
+        let read = TcpOptions::parse(&options).unwrap();
+        assert_eq!(
+            read,
+            TcpOptions {
+                mss: Some(1460),
+                window_scale: Some(7),
+                sack_permitted: true,
+                timestamps: Some((1, 0)),
+                ..TcpOptions::default()
+            }
+        );
+        let mut written = Vec::new();
+        read.write(&mut written);
+        assert_eq!(written, options);
+    }
+
+    #[test]
+    fn a_known_option_of_a_wrong_length_is_ignored_and_the_next_is_read() {
+        // An MSS of three bytes, a Fast Open cookie of two, then a scale.
+        let read = TcpOptions::parse(&[2, 3, 9, 34, 4, 1, 1, 3, 3, 5]).unwrap();
+        assert_eq!((read.mss, read.fast_open), (None, None));
+        assert_eq!(read.window_scale, Some(5));
+    }
+
+    #[test]
+    fn nothing_after_the_end_of_the_list_is_read() {
+        let read = TcpOptions::parse(&[0, 3, 3, 5]).unwrap();
+        assert_eq!(read, TcpOptions::default());
+    }
+
+    #[test]
+    fn lengths_below_two_or_past_the_end_are_refused() {
+        assert_eq!(
+            TcpOptions::parse(&[3, 1, 0]),
+            Err(Malformed::Invalid("TCP option length"))
+        );
+        assert_eq!(
+            TcpOptions::parse(&[3, 4, 7]),
+            Err(Malformed::Truncated("TCP options"))
+        );
+        assert_eq!(
+            TcpOptions::parse(&[3]),
+            Err(Malformed::Truncated("TCP options"))
+        );
+    }
+
+    #[test]
+    fn an_accecn_option_ends_at_its_first_absent_counter() {
+        let mut options = TcpOptions {
+            accecn: Some(AccEcnOption {
+                ect1_first: true,
+                e1b: Some(1),
+                ceb: Some(0x0123_4567),
+                e0b: None,
+            }),
+            ..TcpOptions::default()
+        };
+        let mut out = Vec::new();
+        options.write(&mut out);
+        assert_eq!(out, [174, 8, 0, 0, 1, 0x23, 0x45, 0x67]);
+        options.accecn = Some(AccEcnOption {
+            ceb: Some(1),
+            ..AccEcnOption::default()
+        });
+        out.clear();
+        options.write(&mut out);
+        assert_eq!(out, [172, 2, 1, 1], "order 0 without its first counter");
+    }
+
+    #[test]
+    fn ace_is_the_three_bits_ae_cwr_ece() {
+        let flags = TcpFlags(TcpFlags::ACK).with_ace(0b110);
+        assert!(flags.has(TcpFlags::AE | TcpFlags::CWR | TcpFlags::ACK));
+        assert!(!flags.has(TcpFlags::ECE));
+        assert_eq!(flags.ace(), 6);
+        assert_eq!(flags.with_ace(0), TcpFlags(TcpFlags::ACK));
+    }
+
+    #[test]
+    fn a_fifth_sack_block_is_not_taken() {
+        let mut list = SackList::default();
+        for i in 0..5 {
+            list.push(i, i + 1);
+        }
+        assert_eq!(list.as_slice().len(), 4);
+        list.truncate(1);
+        assert_eq!(list.as_slice(), [(0, 1)]);
+    }
+
+    #[test]
+    fn a_header_shorter_than_its_offset_is_refused() {
+        let mut h = [0u8; 24];
+        h[12] = 0x40;
+        assert_eq!(Tcp::parse(&h), Err(Malformed::Invalid("TCP header length")));
+        h[12] = 0x70;
+        assert_eq!(Tcp::parse(&h), Err(Malformed::Truncated("TCP options")));
+        assert_eq!(
+            Tcp::parse(&h[..19]),
+            Err(Malformed::Truncated("TCP header"))
+        );
+    }
+}
