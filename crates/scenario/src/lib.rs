@@ -2,12 +2,22 @@
 //! a [`Plan`] before anything runs.
 
 #![forbid(unsafe_code)]
+#![allow(dead_code)] // until campaigns use the rest
 
+mod check;
+mod draft;
+mod fields;
 mod parts;
 mod plan;
+mod refusal;
+mod set;
+mod source;
+mod tree;
 
+pub use draft::Draft;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex, LinkPlan,
     NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window, codepoint_word, ecn_mode_word,
 };
+pub use refusal::Refusal;

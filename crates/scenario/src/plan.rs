@@ -170,7 +170,6 @@ pub struct FlowPlan {
     /// Whether data goes with the SYN where a cookie is known.
     pub fast_open: bool,
     /// How the two hosts treat this flow's segments.
-    #[serde(serialize_with = "debug_words")]
     pub host: HostModel,
 }
 
@@ -235,6 +234,8 @@ pub enum CapturePoint {
 /// A change of an element while the run goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TimedChange {
+    /// Its name, by which `change/<name>/to` and the like are set.
+    pub name: Option<String>,
     /// When.
     #[serde(serialize_with = "words")]
     pub at: Instant,
@@ -281,10 +282,6 @@ fn maybe_words<T: ToString, S: Serializer>(value: &Option<T>, to: S) -> Result<S
     }
 }
 
-fn debug_words<T: std::fmt::Debug, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&format!("{value:?}"))
-}
-
 fn ecn_words<S: Serializer>(mode: &EcnMode, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(ecn_mode_word(*mode))
 }
@@ -299,6 +296,7 @@ pub fn ecn_mode_word(mode: EcnMode) -> &'static str {
         EcnMode::Off => "off",
         EcnMode::Classic => "classic",
         EcnMode::AccEcn => "accecn",
+        EcnMode::Auto => "auto",
     }
 }
 

@@ -1,0 +1,166 @@
+//! From a tree of values to a checked [`Plan`].
+
+mod flows;
+mod graph;
+mod links;
+mod model;
+mod watch;
+
+use narrows_units::{Duration, Instant, Value};
+
+use crate::fields::Fields;
+use crate::plan::{Plan, Window};
+use crate::refusal::Refusal;
+use crate::tree::Node;
+pub(crate) use links::Labels;
+
+/// What a scenario file may have at the top.
+pub(crate) const TOP: &[&str] = &[
+    "version",
+    "name",
+    "title",
+    "about",
+    "source",
+    "duration",
+    "measure",
+    "seed",
+    "sample_interval",
+    "host_model",
+    "host",
+    "router",
+    "link",
+    "flow",
+    "probe",
+    "capture",
+    "change",
+];
+
+/// Those of them that are lists of tables with names.
+pub(crate) const TABLES: &[&str] = &[
+    "host", "router", "link", "flow", "probe", "capture", "change",
+];
+
+/// The longest run: 30 days. Everything in a run is counted in nanoseconds of
+/// 64 bits, which hold 584 years; the bound only catches slips.
+const LONGEST_RUN: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Finer samples than this would make the series longer than the packets.
+const SHORTEST_SAMPLE: Duration = Duration::from_micros(100);
+
+/// 50 ms, as Flent samples socket statistics.
+const DEFAULT_SAMPLE: Duration = Duration::from_millis(50);
+
+/// The largest seed: what a TOML integer holds.
+pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
+
+/// Checks a whole scenario.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
+    let top = Fields::of(root, "", TOP)?;
+    version(&top)?;
+    let name = top
+        .text("name")?
+        .filter(|n| !n.trim().is_empty() && n.len() <= 200 && !n.contains(char::is_control))
+        .ok_or_else(|| top.refuse("name", "a name for the scenario, on one line"))?;
+    let duration = top
+        .spelled::<Duration>("duration")?
+        .filter(|d| !d.is_zero() && *d <= LONGEST_RUN)
+        .ok_or_else(|| {
+            top.refuse(
+                "duration",
+                "a time above zero and up to 720h, such as \"60s\"",
+            )
+        })?;
+    let sample_interval = top
+        .spelled::<Duration>("sample_interval")?
+        .unwrap_or(DEFAULT_SAMPLE);
+    if sample_interval < SHORTEST_SAMPLE {
+        return Err(top.refuse("sample_interval", "100us or more"));
+    }
+    let mut plan = Plan {
+        name: name.to_owned(),
+        title: top.text("title")?.map(str::to_owned),
+        about: top.text("about")?.map(str::to_owned),
+        source: top.text("source")?.map(str::to_owned),
+        seed: top.whole("seed", 0, LARGEST_SEED)?.unwrap_or(1),
+        duration,
+        measure: measure(&top, duration)?,
+        sample_interval,
+        hosts: Vec::new(),
+        links: Vec::new(),
+        flows: Vec::new(),
+        probes: Vec::new(),
+        taps: Vec::new(),
+        captures: Vec::new(),
+        changes: Vec::new(),
+    };
+    links::read(&top, &mut plan)?;
+    flows::read(&top, &mut plan)?;
+    watch::probes(&top, &mut plan)?;
+    if plan.flows.is_empty() && plan.probes.is_empty() {
+        return Err(top.missing("flow", "at least one [[flow]] or [[probe]]"));
+    }
+    links::settle_routers(&top, &mut plan)?;
+    watch::captures(&top, &mut plan)?;
+    watch::changes(&top, &mut plan)?;
+    Ok(plan)
+}
+
+/// The only version so far.
+pub(crate) fn version(top: &Fields<'_>) -> Result<(), Refusal> {
+    match top.whole("version", 1, 1)? {
+        Some(_) => Ok(()),
+        None => Err(top.missing("version", "`version = 1`")),
+    }
+}
+
+/// `"10s..58s"`; by default the last two thirds of the run.
+fn measure(top: &Fields<'_>, duration: Duration) -> Result<Window, Refusal> {
+    const ALLOWED: &str = "two times within the run, such as \"10s..58s\"";
+    let end = Instant::ZERO + duration;
+    if top.get("measure").is_none() {
+        return Ok(Window {
+            from: Instant::ZERO + duration / 3,
+            to: end,
+        });
+    }
+    let window = top.text("measure")?.and_then(|text| {
+        let (from, to) = text.split_once("..")?;
+        Some(Window {
+            from: Instant::ZERO + Duration::parse(from.trim())?,
+            to: Instant::ZERO + Duration::parse(to.trim())?,
+        })
+    });
+    let window = window.ok_or_else(|| top.refuse("measure", ALLOWED))?;
+    if window.from >= window.to {
+        let help = "the window's end must come after its start";
+        return Err(top.refuse("measure", ALLOWED).with_help(help));
+    }
+    if window.to > end {
+        let help = format!("the run ends at {end}");
+        return Err(top.refuse("measure", ALLOWED).with_help(help));
+    }
+    Ok(window)
+}
+
+/// Refuses a name that was given before.
+fn unique(
+    taken: &mut std::collections::BTreeMap<String, usize>,
+    name: &str,
+    fields: &Fields<'_>,
+) -> Result<(), Refusal> {
+    let spot = fields.get("name").map_or(fields.spot(), |n| &n.spot);
+    let (line, _) = spot.line_and_column();
+    match taken.insert(name.to_owned(), line) {
+        None => Ok(()),
+        Some(before) => Err(Refusal::at(
+            spot,
+            fields.path(),
+            format!("`{name}` for the second time"),
+            "a name of its own",
+        )
+        .with_help(format!("line {before} has the same name"))),
+    }
+}

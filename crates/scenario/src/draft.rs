@@ -1,0 +1,55 @@
+//! A scenario as it was written, not yet checked.
+
+use crate::plan::Plan;
+use crate::refusal::Refusal;
+use crate::source::Spot;
+use crate::tree::{self, Node};
+use crate::{check, set};
+
+/// A scenario as it was written: values may still be set, then it is checked.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub(crate) root: Node,
+}
+
+impl Draft {
+    /// Reads the bytes of a scenario file; `name` stands for it in messages.
+    ///
+    /// # Errors
+    /// If they are no TOML.
+    pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Refusal> {
+        Ok(Self {
+            root: tree::read(name, bytes)?,
+        })
+    }
+
+    /// Sets one value by name, as `--set` does: `duration=10s`,
+    /// `flow/prague/cc=cubic`,
+    /// `link/access/up/bottleneck=rate 20Mbit queue dualpi2`.
+    ///
+    /// # Errors
+    /// If nothing has that name. A value that does not fit is refused by
+    /// [`check`](Self::check).
+    pub fn set(&mut self, assignment: &str) -> Result<(), Refusal> {
+        let spot = Spot::whole("--set", assignment);
+        let Some((key, value)) = assignment.split_once('=') else {
+            let allowed = "NAME=VALUE, such as duration=10s";
+            return Err(Refusal::at(&spot, "", format!("`{assignment}`"), allowed));
+        };
+        let value_at = spot.at(key.len() + 1..assignment.len());
+        set::set(
+            &mut self.root,
+            key.trim(),
+            &spot,
+            Node::raw(value, value_at),
+        )
+    }
+
+    /// Checks all of it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<Plan, Refusal> {
+        check::plan(&self.root)
+    }
+}

@@ -1,0 +1,247 @@
+//! Why an input was refused: where, what was found, what is allowed.
+
+use std::fmt;
+use std::ops::Range;
+
+use miette::{
+    Diagnostic, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanContents,
+};
+use narrows_units::WordError;
+
+use crate::source::Spot;
+
+/// An input that was refused before anything ran.
+#[derive(Clone, Debug)]
+pub struct Refusal(Box<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    key: String,
+    found: String,
+    allowed: String,
+    help: Option<String>,
+    place: Option<Place>,
+}
+
+/// A spot as a message shows it.
+#[derive(Clone, Debug)]
+struct Place {
+    file: String,
+    /// From 1.
+    line: usize,
+    /// From 1, in characters.
+    column: usize,
+    /// The bytes of the file that are meant, all of them in `shown`.
+    span: Range<usize>,
+    /// The line, clipped.
+    shown: String,
+    /// The offset in the file of `shown`.
+    shown_from: usize,
+}
+
+impl Place {
+    fn of(spot: &Spot) -> Self {
+        let spot = spot.first_line();
+        let (line, column) = spot.line_and_column();
+        let (shown, shown_from) = spot.shown_line();
+        let span = spot.span();
+        let end = shown_from + shown.len();
+        Self {
+            file: spot.name().to_owned(),
+            line,
+            column,
+            span: span.start.min(end)..span.end.min(end),
+            shown,
+            shown_from,
+        }
+    }
+}
+
+impl Refusal {
+    /// A refusal with no place in a text: an option of the command line, an
+    /// output folder. `key` names the thing, `found` and `allowed` complete
+    /// "found …, but … is expected".
+    pub fn new(
+        key: impl Into<String>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
+        Self(Box::new(Parts {
+            key: key.into(),
+            found: found.into(),
+            allowed: allowed.into(),
+            help: None,
+            place: None,
+        }))
+    }
+
+    pub(crate) fn at(
+        spot: &Spot,
+        key: impl Into<String>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
+        let mut refusal = Self::new(key, found, allowed);
+        refusal.0.place = Some(Place::of(spot));
+        refusal
+    }
+
+    /// What `error` says about the string at `spot`.
+    pub(crate) fn words(spot: &Spot, key: impl Into<String>, error: WordError) -> Self {
+        let mut refusal = Self::at(
+            &spot.inside_string(error.span),
+            key,
+            error.found,
+            error.allowed,
+        );
+        refusal.0.help = error.help;
+        refusal
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.0.help = Some(help.into());
+        self
+    }
+
+    /// The same, with advice if `word` looks like a slip for one of `known`.
+    #[must_use]
+    pub(crate) fn did_you_mean<'a>(
+        mut self,
+        word: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        if let Some(near) = nearest(word, known) {
+            self.0.help = Some(format!("did you mean `{near}`?"));
+        }
+        self
+    }
+
+    /// The file, or the option of the command line, if there is one.
+    pub fn file(&self) -> Option<&str> {
+        self.0.place.as_ref().map(|p| p.file.as_str())
+    }
+
+    /// Line and column, both from 1.
+    pub fn line_and_column(&self) -> Option<(usize, usize)> {
+        self.0.place.as_ref().map(|p| (p.line, p.column))
+    }
+
+    /// The name of the value that was refused.
+    pub fn key(&self) -> &str {
+        &self.0.key
+    }
+
+    /// What stands there.
+    pub fn found(&self) -> &str {
+        &self.0.found
+    }
+
+    /// What may stand there.
+    pub fn allowed(&self) -> &str {
+        &self.0.allowed
+    }
+
+    /// What to do about it, if there is more to say.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
+    /// All of it in one line, with file, line and column in front.
+    pub fn to_line(&self) -> String {
+        let mut line = match (self.file(), self.line_and_column()) {
+            (Some(file), Some((line, column))) => format!("{file}:{line}:{column}: {self}"),
+            _ => self.to_string(),
+        };
+        if let Some(help) = self.advice() {
+            line.push_str(" (");
+            line.push_str(help);
+            line.push(')');
+        }
+        line
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts {
+            key,
+            found,
+            allowed,
+            ..
+        } = &*self.0;
+        if !key.is_empty() {
+            write!(f, "{key}: ")?;
+        }
+        write!(f, "found {found}, but {allowed} is expected")
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Diagnostic for Refusal {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.0.help.as_ref().map(|h| Box::new(h) as _)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.0.place.as_ref().map(|p| p as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = &self.0.place.as_ref()?.span;
+        let label = LabeledSpan::new_primary_with_span(
+            Some("here".to_owned()),
+            (span.start, span.end - span.start),
+        );
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+impl SourceCode for Place {
+    /// Shows one line whatever is asked for, so that no input, however long or
+    /// wild, floods a terminal.
+    fn read_span<'a>(
+        &'a self,
+        _: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let (offset, column) = if before == 0 && after == 0 {
+            (self.span.start, self.column - 1)
+        } else {
+            (self.shown_from, 0)
+        };
+        let shown = self.shown.get(offset - self.shown_from..).unwrap_or("");
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.file.clone(),
+            shown.as_bytes(),
+            (offset, shown.len()).into(),
+            self.line - 1,
+            column,
+            1,
+        )))
+    }
+}
+
+/// The one of `known` that `word` was probably meant to be.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed_slips = (word.chars().count() / 3).clamp(1, 3);
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(word, k), k))
+        .filter(|(slips, _)| *slips <= allowed_slips)
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, k)| k)
+}
+
+/// `a`, `b` or `c`.
+pub(crate) fn one_of<'a>(known: impl IntoIterator<Item = &'a str>) -> String {
+    let known: Vec<String> = known.into_iter().map(|k| format!("`{k}`")).collect();
+    match known.split_last() {
+        None => "nothing".to_owned(),
+        Some((only, [])) => only.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+    }
+}
