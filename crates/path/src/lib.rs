@@ -1,1 +1,36 @@
-//! placeholder
+//! What a path does to packets: rate-limited links, netem's impairments,
+//! re-marking, delay classes, taps; and which way packets go.
+//!
+//! Every box is an [`Element`](narrows_packet::Element): a state machine that
+//! takes the time as an argument. An [`ElementSpec`] is what a scenario file
+//! says about one box, in tc's manner of words; it prints back in canonical
+//! words and builds the box.
+
+#![forbid(unsafe_code)]
+
+mod by;
+mod chain;
+mod codepoint;
+pub mod netem;
+mod percent;
+mod police;
+mod rate;
+mod remark;
+pub mod routes;
+mod serialise;
+mod spec;
+mod tap;
+#[cfg(test)]
+mod testing;
+
+pub use by::{By, ByClass, ByKey, BySpec};
+pub use chain::Chain;
+pub use codepoint::{Dscp, EcnWord};
+pub use netem::{Netem, NetemSpec};
+pub use percent::Percent;
+pub use police::{Police, PoliceSpec};
+pub use rate::{DEFAULT_OVERHEAD, RateLink, RateSpec};
+pub use remark::{Remark, RemarkSpec};
+pub use serialise::Serialiser;
+pub use spec::{ElementSpec, Site};
+pub use tap::Tap;

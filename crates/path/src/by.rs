@@ -1,0 +1,459 @@
+//! Different boxes for different classes of packets.
+
+use std::fmt;
+
+use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_units::{Instant, Value, Word, WordError, Words};
+use narrows_wire::ip;
+
+use crate::chain::{Chain, split_chain};
+use crate::codepoint::{Dscp, EcnWord};
+use crate::spec::{ElementSpec, Site};
+
+/// Which field of the IP header tells the classes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByKey {
+    /// The DSCP.
+    Dscp,
+    /// The ECN codepoint.
+    Ecn,
+}
+
+/// One class: the values that fall into it, and what its packets pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ByClass {
+    /// Raw values of the field.
+    pub values: Vec<u8>,
+    /// The boxes in the order of travel; none is a plain wire.
+    pub chain: Vec<ElementSpec>,
+}
+
+/// `by dscp VALUES (CHAIN) … [else (CHAIN)]`, or `by ecn …`.
+///
+/// VALUES is one value or several with commas; CHAIN is elements separated by
+/// `|`, or nothing. A packet of no class passes the chain of `else`, or goes
+/// straight on. Each class keeps its own order, not that between classes:
+/// `by dscp cs1 (netem delay 5ms) cs2 (netem delay 80ms) else (netem delay 10ms)`.
+///
+/// Taps and rates do not stand inside: the one needs a name of its own, the
+/// other its own queue in reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BySpec {
+    /// The field.
+    pub key: ByKey,
+    /// The classes in the order written.
+    pub classes: Vec<ByClass>,
+    /// What packets of no class pass.
+    pub otherwise: Vec<ElementSpec>,
+}
+
+impl ByKey {
+    fn read(self, word: &str) -> Option<u8> {
+        match self {
+            Self::Dscp => Dscp::parse(word).map(|d| d.0),
+            Self::Ecn => EcnWord::parse(word).map(|e| e.0 as u8),
+        }
+    }
+
+    fn allowed(self) -> &'static str {
+        match self {
+            Self::Dscp => Dscp::ALLOWED,
+            Self::Ecn => EcnWord::ALLOWED,
+        }
+    }
+
+    fn value_of(self, bytes: &[u8]) -> u8 {
+        let class = ip::traffic_class(bytes);
+        match self {
+            Self::Dscp => class >> 2,
+            Self::Ecn => class & 3,
+        }
+    }
+
+    fn write(self, f: &mut fmt::Formatter<'_>, value: u8) -> fmt::Result {
+        match self {
+            Self::Dscp => write!(f, "{}", Dscp(value)),
+            Self::Ecn => write!(f, "{}", EcnWord(ip::Ecn::from_bits(value))),
+        }
+    }
+}
+
+impl BySpec {
+    /// Reads what follows `by`.
+    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let key = match words.take() {
+            Some(w) if w.text == "dscp" => ByKey::Dscp,
+            Some(w) if w.text == "ecn" => ByKey::Ecn,
+            Some(w) => {
+                let found = format!("`{}`", w.text);
+                return Err(WordError::new(w.span(), found, "dscp or ecn"));
+            }
+            None => return Err(words.ended("dscp or ecn")),
+        };
+        let mut spec = Self {
+            key,
+            classes: Vec::new(),
+            otherwise: Vec::new(),
+        };
+        let mut taken = [false; 64];
+        let mut has_else = false;
+        for (label, inner) in groups(words.rest())? {
+            let again = || {
+                let found = format!("`{}` a second time", label.text);
+                WordError::new(label.span(), found, "each class once")
+            };
+            let chain = parse_chain(inner)?;
+            if label.text == "else" {
+                if has_else {
+                    return Err(again());
+                }
+                (has_else, spec.otherwise) = (true, chain);
+                continue;
+            }
+            let mut values = Vec::new();
+            for text in label.text.split(',') {
+                let value = key.read(text).ok_or_else(|| {
+                    let allowed = format!("{}; or else", key.allowed());
+                    WordError::new(label.span(), format!("`{}`", label.text), allowed)
+                })?;
+                if std::mem::replace(&mut taken[usize::from(value)], true) {
+                    return Err(again());
+                }
+                values.push(value);
+            }
+            spec.classes.push(ByClass { values, chain });
+        }
+        if spec.classes.is_empty() {
+            return Err(words.ended("a class: VALUE (ELEMENT | ELEMENT …)"));
+        }
+        Ok(spec)
+    }
+
+    pub(crate) fn build(&self, site: &Site<'_>) -> By {
+        let mut class_of = [0u8; 64];
+        let mut lanes = vec![lane(&self.otherwise, site, "else")];
+        for class in &self.classes {
+            let label = class.values.first().map_or(0, |v| *v).to_string();
+            for value in &class.values {
+                // At most 64 classes, since no value falls into two.
+                class_of[usize::from(*value)] = lanes.len() as u8;
+            }
+            lanes.push(lane(&class.chain, site, &label));
+        }
+        By {
+            key: self.key,
+            class_of,
+            lanes,
+            counters: Counters::default(),
+        }
+    }
+}
+
+/// The pairs `LABEL (…)` of `rest`, parentheses taken off, with their places.
+fn groups(rest: Word<'_>) -> Result<Vec<(Word<'_>, Word<'_>)>, WordError> {
+    let (line, base) = (rest.text, rest.start);
+    let ended = |allowed: &str| {
+        let end = base + line.len();
+        WordError::new(end..end, "the end of the line", allowed)
+    };
+    let mut found = Vec::new();
+    let mut at = 0;
+    loop {
+        at += line[at..].len() - line[at..].trim_start().len();
+        if at == line.len() {
+            return Ok(found);
+        }
+        let len = line[at..]
+            .find(|c: char| c.is_whitespace() || "()|".contains(c))
+            .unwrap_or(line.len() - at);
+        let label = Word {
+            text: &line[at..at + len],
+            start: base + at,
+        };
+        if label.text.is_empty() {
+            let odd = base + at..base + at + 1;
+            let found = format!("`{}`", &line[at..at + 1]);
+            return Err(WordError::new(odd, found, "a class or else"));
+        }
+        at += len;
+        at += line[at..].len() - line[at..].trim_start().len();
+        if !line[at..].starts_with('(') {
+            let len = line[at..].find(char::is_whitespace);
+            let word = &line[at..len.map_or(line.len(), |n| at + n)];
+            if word.is_empty() {
+                return Err(ended("`(` and the elements of the class"));
+            }
+            return Err(WordError::new(
+                base + at..base + at + word.len(),
+                format!("`{word}`"),
+                "`(` and the elements of the class",
+            ));
+        }
+        let mut depth = 0u32;
+        let close = line[at..].bytes().position(|b| {
+            match b {
+                b'(' => depth += 1,
+                b')' => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        });
+        let close = at + close.ok_or_else(|| ended("`)`"))?;
+        let inner = Word {
+            text: &line[at + 1..close],
+            start: base + at + 1,
+        };
+        found.push((label, inner));
+        at = close + 1;
+    }
+}
+
+fn parse_chain(inner: Word<'_>) -> Result<Vec<ElementSpec>, WordError> {
+    if inner.text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut chain = Vec::new();
+    for (text, start) in split_chain(inner.text) {
+        let at = inner.start + start;
+        let spec = ElementSpec::parse(text).map_err(|e| e.shifted(at))?;
+        if matches!(spec, ElementSpec::Rate(_) | ElementSpec::Tap(_)) {
+            return Err(WordError::new(
+                at..at + text.len(),
+                format!("`{text}`"),
+                "netem, remark, police or by inside parentheses",
+            ));
+        }
+        chain.push(spec);
+    }
+    Ok(chain)
+}
+
+fn lane(specs: &[ElementSpec], site: &Site<'_>, label: &str) -> Lane {
+    let elements = specs.iter().enumerate().map(|(i, spec)| {
+        let name = format!("{}/{label}/{i}-{}", site.name, spec.kind());
+        spec.build(&Site {
+            name: &name,
+            ..*site
+        })
+    });
+    Lane {
+        chain: Chain::new(elements.collect()),
+        wake: None,
+    }
+}
+
+impl fmt::Display for BySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.key {
+            ByKey::Dscp => "by dscp",
+            ByKey::Ecn => "by ecn",
+        })?;
+        for class in &self.classes {
+            for (i, value) in class.values.iter().enumerate() {
+                f.write_str(if i == 0 { " " } else { "," })?;
+                self.key.write(f, *value)?;
+            }
+            write_chain(f, &class.chain)?;
+        }
+        if !self.otherwise.is_empty() {
+            f.write_str(" else")?;
+            write_chain(f, &self.otherwise)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_chain(f: &mut fmt::Formatter<'_>, chain: &[ElementSpec]) -> fmt::Result {
+    f.write_str(" (")?;
+    for (i, spec) in chain.iter().enumerate() {
+        if i > 0 {
+            f.write_str(" | ")?;
+        }
+        write!(f, "{spec}")?;
+    }
+    f.write_str(")")
+}
+
+/// One class's chain and when it wants to be woken.
+struct Lane {
+    chain: Chain,
+    wake: Option<Instant>,
+}
+
+/// The running box: packets of each class in their own chain.
+pub struct By {
+    key: ByKey,
+    /// Index into `lanes` for each value of the field.
+    class_of: [u8; 64],
+    /// Lane 0 is `else`.
+    lanes: Vec<Lane>,
+    counters: Counters,
+}
+
+impl By {
+    /// Runs `f` on lane `i` and counts what comes out.
+    fn run(&mut self, i: usize, out: &mut Outlet<'_>, f: impl FnOnce(&mut Chain, &mut Outlet<'_>)) {
+        let before = out.sent.len();
+        let lane = &mut self.lanes[i];
+        f(&mut lane.chain, out);
+        lane.wake = lane.chain.next_wake();
+        for (_, packet) in &out.sent[before..] {
+            self.counters.packets_out += 1;
+            self.counters.bytes_out += u64::from(packet.len());
+        }
+    }
+}
+
+impl Element for By {
+    fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += u64::from(packet.len());
+        let i = usize::from(self.class_of[usize::from(self.key.value_of(&packet.bytes))]);
+        self.run(i, out, |chain, out| chain.push(now, port, packet, out));
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(|lane| lane.wake).min()
+    }
+
+    fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        for i in 0..self.lanes.len() {
+            if self.lanes[i].wake.is_some_and(|t| t <= now) {
+                self.run(i, out, |chain, out| chain.wake(now, out));
+            }
+        }
+    }
+
+    /// `VALUE (CHANGE | CHANGE …) …`: changes for the elements of classes, each
+    /// class by any of its values, or `else`.
+    fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
+        let whole = Word {
+            text: change.words.trim_end(),
+            start: 0,
+        };
+        for (label, inner) in groups(whole)? {
+            let lane = if label.text == "else" {
+                0
+            } else {
+                match self.key.read(label.text) {
+                    Some(value) if self.class_of[usize::from(value)] != 0 => {
+                        usize::from(self.class_of[usize::from(value)])
+                    }
+                    _ => {
+                        let found = format!("`{}`", label.text);
+                        let allowed = "a class of this element, or else";
+                        return Err(WordError::new(label.span(), found, allowed));
+                    }
+                }
+            };
+            let words = inner.text.to_owned();
+            let lane = &mut self.lanes[lane];
+            lane.chain
+                .change(now, &Change { words })
+                .map_err(|e| e.shifted(inner.start))?;
+            lane.wake = lane.chain.next_wake();
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        for lane in &self.lanes {
+            let inner = lane.chain.counters();
+            counters.dropped += inner.dropped;
+            counters.marked += inner.marked;
+        }
+        counters
+    }
+
+    fn sample(&self, now: Instant, events: &mut dyn EventSink) {
+        for lane in &self.lanes {
+            lane.chain.sample(now, events);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::ElementSpec;
+    use crate::testing::{Bench, ms};
+    use narrows_units::Instant;
+
+    const WORDS: &str = "by dscp cs1 (netem delay 5ms) cs2,af41 (netem delay 40ms | netem delay 40ms) else (netem delay 10ms)";
+
+    #[test]
+    fn each_class_has_its_own_delay() {
+        let mut bench = Bench::new(WORDS);
+        for dscp in [0, 8, 16, 34] {
+            bench.offer(ms(0), 100, dscp << 2);
+        }
+        bench.run_until(Instant::MAX);
+        let left: Vec<_> = bench.left.iter().map(|(i, t, _)| (*i, *t)).collect();
+        assert_eq!(left, [(1, ms(5)), (0, ms(10)), (2, ms(80)), (3, ms(80))]);
+        bench.check_conservation();
+    }
+
+    #[test]
+    fn a_class_without_elements_is_a_plain_wire() {
+        let mut bench = Bench::new("by ecn ect1 () ce (netem delay 1ms)");
+        for ecn in 0..3 {
+            bench.offer(ms(0), 100, ecn);
+        }
+        assert_eq!(bench.left.len(), 3);
+    }
+
+    #[test]
+    fn classes_change_by_their_values() {
+        let mut bench = Bench::new(WORDS);
+        bench.change(ms(0), "af41 (| delay 1ms) else (loss 100%)");
+        bench.offer(ms(0), 100, 16 << 2);
+        bench.offer(ms(0), 100, 0);
+        bench.run_until(Instant::MAX);
+        assert_eq!(bench.left.len(), 1);
+        assert_eq!(bench.left[0].1, ms(41));
+        let spec = ElementSpec::parse(WORDS).unwrap();
+        for words in [
+            "af11 (delay 1ms)",
+            "cs1 delay 1ms",
+            "cs1 (rate 1Mbit)",
+            "cs1 (|||)",
+        ] {
+            assert!(spec.check_change(words).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn words_print_back() {
+        for words in [
+            WORDS,
+            "by ecn not-ect (remark dscp cs1)",
+            "by dscp 3 () else (netem delay 1ms)",
+            "by dscp cs1 (by ecn ce (netem delay 1ms)) else (netem delay 2ms)",
+        ] {
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(spec.to_string(), words);
+        }
+    }
+
+    #[test]
+    fn wrong_words_are_refused_at_their_place() {
+        for (words, at) in [
+            ("by", ""),
+            ("by port 5 (netem delay 1ms)", "port"),
+            ("by dscp", ""),
+            ("by dscp 64 (netem delay 1ms)", "64"),
+            ("by dscp 8 netem delay 1ms", "netem"),
+            ("by dscp 8 (netem delay 1ms", ""),
+            ("by dscp 8", ""),
+            ("by dscp 8 (netem delay 1m)", "1m"),
+            ("by dscp 8 (netem delay 1ms | rate 5Mbit)", "rate 5Mbit"),
+            ("by dscp 8 () 8 ()", "8"),
+            ("by dscp 8 () cs1 ()", "cs1"),
+            ("by dscp 8 () else () else ()", "else"),
+            ("by dscp 8 ())", ")"),
+        ] {
+            let error = ElementSpec::parse(words).unwrap_err();
+            assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Probabilities as tc writes them.
+
+use std::fmt;
+
+use narrows_units::{Rng, Value};
+
+/// A probability between 0 and 100 %, kept exactly as it was written (up to
+/// nine decimals), so that it prints back as itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percent(u64);
+
+/// 1 % in the units of [`Percent`].
+const ONE: u64 = 1_000_000_000;
+
+impl Percent {
+    /// Never.
+    pub const ZERO: Self = Self(0);
+    /// Always.
+    pub const HUNDRED: Self = Self(100 * ONE);
+
+    /// Whether it is 0 %.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// What is missing to 100 %.
+    #[must_use]
+    pub const fn complement(self) -> Self {
+        Self(100 * ONE - self.0)
+    }
+
+    /// The number below which a uniform 32-bit word falls with this
+    /// probability; 2³² for "always".
+    pub const fn threshold(self) -> u64 {
+        (((self.0 as u128) << 32) / (100 * ONE) as u128) as u64
+    }
+
+    /// As a fraction of 1, for output and oracles only.
+    pub fn fraction(self) -> f64 {
+        self.0 as f64 / (100 * ONE) as f64
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, rest) = (self.0 / ONE, self.0 % ONE);
+        if rest == 0 {
+            return write!(f, "{whole}%");
+        }
+        let digits = format!("{rest:09}");
+        write!(f, "{whole}.{}%", digits.trim_end_matches('0'))
+    }
+}
+
+impl Value for Percent {
+    const ALLOWED: &'static str = "a percentage from 0% to 100%, such as 0.1%";
+
+    /// As in tc, the sign may be left out: `1` is one per cent.
+    fn parse(word: &str) -> Option<Self> {
+        let number = word.strip_suffix('%').unwrap_or(word);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+        if number.len() > 20 || fraction.len() > 9 || !digits(whole) || !digits(fraction) {
+            return None;
+        }
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let whole: u64 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().ok()?
+        };
+        let rest: u64 = format!("{fraction:0<9}").parse().ok()?;
+        let value = whole.checked_mul(ONE)?.checked_add(rest)?;
+        (value <= Self::HUNDRED.0).then_some(Self(value))
+    }
+}
+
+/// Random words whose neighbours resemble each other, as netem makes them:
+/// each is `(1 − ρ)` of a fresh uniform word and `ρ` of its predecessor (Linux
+/// `net/sched/sch_netem.c`, v6.17). With ρ > 0 the words are no longer
+/// uniform, here as there, so a rate of events comes out off its nominal one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Correlated {
+    last: u32,
+}
+
+impl Correlated {
+    /// The next word.
+    pub fn draw(&mut self, correlation: Percent, rng: &mut Rng) -> u32 {
+        let fresh = narrows_units::Draw::draw_u32(rng);
+        if correlation.is_zero() {
+            return fresh;
+        }
+        let rho = correlation.threshold().min(u64::from(u32::MAX));
+        let mixed = u128::from(fresh) * u128::from((1u64 << 32) - rho)
+            + u128::from(self.last) * u128::from(rho);
+        self.last = (mixed >> 32) as u32;
+        self.last
+    }
+
+    /// Whether an event of probability `chance` happens.
+    pub fn happens(&mut self, chance: Percent, correlation: Percent, rng: &mut Rng) -> bool {
+        !chance.is_zero() && u64::from(self.draw(correlation, rng)) < chance.threshold()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_what_it_read() {
+        for text in ["0%", "1%", "0.1%", "33.333333333%", "100%"] {
+            assert_eq!(Percent::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Percent::parse("5"), Percent::parse("5%"));
+    }
+
+    #[test]
+    fn refuses_what_is_no_probability() {
+        for text in ["", "%", "101%", "-1%", "100.000000001%", "1e1%", "x", "."] {
+            assert_eq!(Percent::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_threshold_is_exact_at_both_ends() {
+        assert_eq!(Percent::ZERO.threshold(), 0);
+        assert_eq!(Percent::HUNDRED.threshold(), 1 << 32);
+        assert_eq!(Percent::parse("50%").unwrap().threshold(), 1 << 31);
+    }
+
+    #[test]
+    fn correlation_makes_neighbours_resemble_each_other() {
+        // For x' = ρx + (1 − ρ)u the lag-1 autocorrelation is ρ.
+        let mut rng = Rng::for_name(1, "correlated");
+        let (mut c, rho) = (Correlated::default(), Percent::parse("60%").unwrap());
+        let xs: Vec<f64> = (0..20_000)
+            .map(|_| f64::from(c.draw(rho, &mut rng)))
+            .collect();
+        let mean = xs.iter().sum::<f64>() / xs.len() as f64;
+        let var: f64 = xs.iter().map(|x| (x - mean) * (x - mean)).sum();
+        let cov: f64 = xs.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum();
+        assert!((cov / var - 0.6).abs() < 0.03, "{}", cov / var);
+    }
+}

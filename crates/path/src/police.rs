@@ -1,0 +1,211 @@
+//! A policer: a token bucket without a queue.
+
+use std::fmt;
+
+use narrows_packet::{
+    Change, Counters, DropCause, Element, EntityId, Event, MarkCause, Outlet, Packet, Port,
+};
+use narrows_units::{Bytes, Instant, Rate, WordError, Words};
+use narrows_wire::ip;
+
+use crate::rate::{DEFAULT_OVERHEAD, read_rate};
+use crate::spec::Site;
+
+/// `police rate RATE burst BYTES [overhead BYTES] [ecn]`: a packet for which
+/// the bucket has no tokens is dropped; with `ecn`, an ECN-capable one is
+/// marked CE and passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoliceSpec {
+    /// How fast the bucket fills.
+    pub rate: Rate,
+    /// How much it holds.
+    pub burst: Bytes,
+    /// Bytes counted for each packet above its IP length.
+    pub overhead: u32,
+    /// Whether ECN-capable packets are marked instead of dropped.
+    pub ecn: bool,
+}
+
+const KEYS: &str = "rate RATE, burst BYTES, overhead BYTES, or ecn";
+
+impl PoliceSpec {
+    /// Reads what follows `police`.
+    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let (mut rate, mut burst, mut overhead, mut ecn) = (None, None, DEFAULT_OVERHEAD, false);
+        while let Some(word) = words.take() {
+            match word.text {
+                "rate" => rate = Some(read_rate(words)?),
+                "burst" => burst = Some(words.value()?),
+                "overhead" => overhead = words.value()?,
+                "ecn" => ecn = true,
+                other => {
+                    return Err(WordError::new(word.span(), format!("`{other}`"), KEYS));
+                }
+            }
+        }
+        Ok(Self {
+            rate: rate.ok_or_else(|| words.ended("rate RATE"))?,
+            burst: burst.ok_or_else(|| words.ended("burst BYTES"))?,
+            overhead,
+            ecn,
+        })
+    }
+
+    pub(crate) fn build(&self, site: &Site<'_>) -> Police {
+        Police {
+            entity: site.entity,
+            spec: *self,
+            tokens: u128::from(self.burst.get()) * TOKEN,
+            filled: Instant::ZERO,
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl fmt::Display for PoliceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "police rate {} burst {}", self.rate, self.burst)?;
+        if self.overhead != DEFAULT_OVERHEAD {
+            write!(f, " overhead {}", self.overhead)?;
+        }
+        if self.ecn {
+            f.write_str(" ecn")?;
+        }
+        Ok(())
+    }
+}
+
+/// Tokens of one byte: with this unit, rate × nanoseconds counts tokens.
+const TOKEN: u128 = 8 * 1_000_000_000;
+
+/// The running policer. It holds nothing.
+#[derive(Clone, Debug)]
+pub struct Police {
+    entity: EntityId,
+    spec: PoliceSpec,
+    tokens: u128,
+    filled: Instant,
+    counters: Counters,
+}
+
+impl Police {
+    fn fill(&mut self, now: Instant) {
+        let full = u128::from(self.spec.burst.get()) * TOKEN;
+        let gained =
+            u128::from(self.spec.rate.as_bits()) * u128::from(now.since(self.filled).as_nanos());
+        self.tokens = (self.tokens + gained).min(full);
+        self.filled = now;
+    }
+}
+
+impl Element for Police {
+    fn push(&mut self, now: Instant, _: Port, mut packet: Box<Packet>, out: &mut Outlet<'_>) {
+        self.fill(now);
+        let bytes = u64::from(packet.len());
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += bytes;
+        let price = u128::from(bytes + u64::from(self.spec.overhead)) * TOKEN;
+        if price <= self.tokens {
+            self.tokens -= price;
+        } else if self.spec.ecn && ip::ecn(&packet.bytes).is_capable() {
+            if ip::ecn(&packet.bytes) != ip::Ecn::Ce {
+                ip::set_ecn(&mut packet.bytes, ip::Ecn::Ce);
+                self.counters.marked += 1;
+                out.events.record(
+                    now,
+                    Event::Marked {
+                        queue: self.entity,
+                        packet: &packet,
+                        cause: MarkCause::Overflow,
+                    },
+                );
+            }
+        } else {
+            self.counters.dropped += 1;
+            out.drop(now, self.entity, packet, DropCause::Policy);
+            return;
+        }
+        self.counters.packets_out += 1;
+        self.counters.bytes_out += bytes;
+        out.send(0, packet);
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        None
+    }
+
+    fn wake(&mut self, _: Instant, _: &mut Outlet<'_>) {}
+
+    /// `rate RATE`, `burst BYTES` or both; what is not named stays.
+    fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
+        let mut words = Words::new(&change.words);
+        words.take_if("police");
+        let mut spec = self.spec;
+        while let Some(word) = words.take() {
+            match word.text {
+                "rate" => spec.rate = read_rate(&mut words)?,
+                "burst" => spec.burst = words.value()?,
+                other => {
+                    let found = format!("`{other}`");
+                    return Err(WordError::new(
+                        word.span(),
+                        found,
+                        "rate RATE or burst BYTES",
+                    ));
+                }
+            }
+        }
+        self.fill(now);
+        self.spec = spec;
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::spec::ElementSpec;
+    use crate::testing::{Bench, ms};
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate_does() {
+        // 8 kbit/s is one byte a millisecond.
+        let mut bench = Bench::new("police rate 8Kbit burst 200 overhead 0");
+        for _ in 0..3 {
+            bench.offer(ms(0), 100, 0);
+        }
+        bench.offer(ms(99), 100, 0);
+        bench.offer(ms(100), 100, 0);
+        let passed: Vec<u64> = bench.left.iter().map(|(i, _, _)| *i).collect();
+        assert_eq!(passed, [0, 1, 4]);
+        bench.check_conservation();
+    }
+
+    #[test]
+    fn with_ecn_the_excess_is_marked() {
+        let mut bench = Bench::new("police rate 8Kbit burst 100 overhead 0 ecn");
+        for class in [2, 2, 1, 0] {
+            bench.offer(ms(0), 100, class);
+        }
+        let classes: Vec<u8> = bench.left.iter().map(|(_, _, c)| *c).collect();
+        assert_eq!(classes, [2, 3, 3]);
+        assert_eq!(bench.element.counters().marked, 2);
+    }
+
+    #[test]
+    fn words_print_back_and_wrong_ones_are_refused() {
+        let words = "police rate 8Kbit burst 200b overhead 0 ecn";
+        assert_eq!(ElementSpec::parse(words).unwrap().to_string(), words);
+        for words in [
+            "police",
+            "police rate 1Mbit",
+            "police rate 0bit burst 9",
+            "police x",
+        ] {
+            assert!(ElementSpec::parse(words).is_err(), "{words}");
+        }
+    }
+}

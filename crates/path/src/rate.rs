@@ -1,0 +1,474 @@
+//! A link of limited rate with a queue in front of it: the bottleneck.
+
+use std::fmt;
+
+use narrows_aqm::{LinkFacts, QueueSpec};
+use narrows_packet::{
+    Change, Counters, Element, EntityId, Event, EventSink, Outlet, Packet, Port, Queue,
+};
+use narrows_units::{Duration, Instant, Rate, Rng, WordError, Words};
+
+use crate::serialise::Serialiser;
+use crate::spec::{Site, require_end};
+
+/// Bytes that a link counts for each IP packet unless told otherwise: an
+/// Ethernet header, as tc counts on an Ethernet device.
+pub const DEFAULT_OVERHEAD: u32 = 14;
+
+/// The queue of a rate element that names none: what a Linux device has.
+const DEFAULT_QUEUE: &str = "pfifo limit 1000";
+
+/// The largest overhead that makes sense, in bytes.
+const MAX_OVERHEAD: u32 = 1_000;
+
+const KEYS: &str = "overhead BYTES, shaper, or queue QUEUE …";
+
+/// `rate RATE [overhead BYTES] [shaper] [queue …]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateSpec {
+    /// The rate, counted over IP bytes plus overhead.
+    pub rate: Rate,
+    /// Bytes counted for each packet above its IP length.
+    pub overhead: u32,
+    /// Whether the element is a token shaper with a bucket of one packet: a
+    /// packet leaves when its turn comes and the shaper then waits out its
+    /// time (HTB, TBF). A wire, the default, hands a packet over when its last
+    /// bit is out.
+    pub shaper: bool,
+    /// The queueing discipline.
+    pub queue: QueueSpec,
+}
+
+impl RateSpec {
+    /// Reads what follows `rate`.
+    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let rate = read_rate(words)?;
+        let mut spec = Self {
+            rate,
+            overhead: DEFAULT_OVERHEAD,
+            shaper: false,
+            queue: QueueSpec::parse(DEFAULT_QUEUE)?,
+        };
+        while let Some(word) = words.take() {
+            match word.text {
+                "overhead" => spec.overhead = read_overhead(words)?,
+                "shaper" => spec.shaper = true,
+                "queue" => {
+                    let rest = words.rest();
+                    if rest.text.is_empty() {
+                        return Err(words.ended("a queue such as fq_codel"));
+                    }
+                    spec.queue = QueueSpec::parse(rest.text).map_err(|e| e.shifted(rest.start))?;
+                    return Ok(spec);
+                }
+                _ => {
+                    return Err(WordError::new(
+                        word.span(),
+                        format!("`{}`", word.text),
+                        KEYS,
+                    ));
+                }
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The element at `site`.
+    pub(crate) fn build(&self, site: &Site<'_>) -> RateLink {
+        let link = LinkFacts {
+            rate: self.rate,
+            overhead: self.overhead,
+            mtu: site.mtu,
+        };
+        let rng = Rng::for_name(site.seed, &format!("{}/queue", site.name));
+        RateLink {
+            entity: site.entity,
+            rate: self.rate,
+            overhead: self.overhead,
+            shaper: self.shaper,
+            queue: self.queue.build(site.entity, link, rng),
+            clock: Serialiser::new(self.rate),
+            on_wire: None,
+            busy_until: None,
+            retry: None,
+            shadow: Packet::default(),
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl fmt::Display for RateSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rate {}", self.rate)?;
+        if self.overhead != DEFAULT_OVERHEAD {
+            write!(f, " overhead {}", self.overhead)?;
+        }
+        if self.shaper {
+            f.write_str(" shaper")?;
+        }
+        write!(f, " queue {}", self.queue)
+    }
+}
+
+pub(crate) fn read_rate(words: &mut Words<'_>) -> Result<Rate, WordError> {
+    let word = words.peek();
+    let rate: Rate = words.value()?;
+    match word {
+        Some(w) if rate.as_bits() == 0 => Err(WordError::new(
+            w.span(),
+            format!("`{}`", w.text),
+            "a rate above zero",
+        )),
+        _ => Ok(rate),
+    }
+}
+
+fn read_overhead(words: &mut Words<'_>) -> Result<u32, WordError> {
+    let word = words.peek();
+    let overhead: u32 = words.value()?;
+    match word {
+        Some(w) if overhead > MAX_OVERHEAD => Err(WordError::new(
+            w.span(),
+            format!("`{}`", w.text),
+            format!("at most {MAX_OVERHEAD} bytes"),
+        )),
+        _ => Ok(overhead),
+    }
+}
+
+/// The running element: a queue, and a wire that takes one packet at a time.
+pub struct RateLink {
+    entity: EntityId,
+    rate: Rate,
+    overhead: u32,
+    shaper: bool,
+    queue: Box<dyn Queue>,
+    clock: Serialiser,
+    /// The packet whose bits are going out; a shaper keeps none.
+    on_wire: Option<Box<Packet>>,
+    /// When the wire is free again, while it is not.
+    busy_until: Option<Instant>,
+    /// When a queue that holds packets back may give one.
+    retry: Option<Instant>,
+    /// What the packet looked like that the queue has just swallowed, for the
+    /// record of its enqueueing; the buffer is used again and again.
+    shadow: Packet,
+    counters: Counters,
+}
+
+impl RateLink {
+    /// Starts sending if the wire is free and the queue gives a packet.
+    fn start(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        if self.busy_until.is_some() {
+            return;
+        }
+        let Some(packet) = self.queue.dequeue(now, out) else {
+            // A queue that shapes by itself says when; never now again.
+            let soonest = now + Duration::from_nanos(1);
+            self.retry = self.queue.next_dequeue(now).map(|t| t.max(soonest));
+            return;
+        };
+        self.retry = None;
+        let wire_bytes = packet.len() + self.overhead;
+        out.events.record(
+            now,
+            Event::Dequeued {
+                queue: self.entity,
+                packet: &packet,
+                sojourn: now.since(packet.held_since),
+                wire_bytes,
+                band: self.queue.band_of(&packet),
+            },
+        );
+        self.busy_until = Some(self.clock.send(now, wire_bytes));
+        if self.shaper {
+            self.let_out(packet, out);
+        } else {
+            self.on_wire = Some(packet);
+        }
+    }
+
+    fn let_out(&mut self, packet: Box<Packet>, out: &mut Outlet<'_>) {
+        self.counters.packets_out += 1;
+        self.counters.bytes_out += u64::from(packet.len());
+        out.send(0, packet);
+    }
+}
+
+impl Element for RateLink {
+    fn push(&mut self, now: Instant, _: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += u64::from(packet.len());
+        copy_into(&mut self.shadow, &packet);
+        if self.queue.enqueue(now, packet, out) {
+            let backlog = self.queue.backlog();
+            out.events.record(
+                now,
+                Event::Enqueued {
+                    queue: self.entity,
+                    packet: &self.shadow,
+                    backlog_packets: backlog.packets,
+                    backlog_bytes: backlog.bytes,
+                },
+            );
+        }
+        // A queue with a shaper of its own may let this packet go at once.
+        self.start(now, out);
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        earliest(
+            earliest(self.busy_until, self.retry),
+            self.queue.next_tick(),
+        )
+    }
+
+    fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        // Each tick moves the next one; a queue whose clock stood still would
+        // hang the run, so one tick a call is enough.
+        if self.queue.next_tick().is_some_and(|t| t <= now) {
+            self.queue.tick(now);
+        }
+        if self.busy_until.is_some_and(|t| t <= now) {
+            self.busy_until = None;
+            if let Some(packet) = self.on_wire.take() {
+                self.let_out(packet, out);
+            }
+            self.start(now, out);
+        } else if self.retry.is_some_and(|t| t <= now) {
+            self.start(now, out);
+        }
+    }
+
+    fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
+        let parsed = RateChange::parse(&change.words)?;
+        if let Some((words, at)) = parsed.queue {
+            self.queue.change(now, words).map_err(|e| e.shifted(at))?;
+        }
+        if let Some(rate) = parsed.rate {
+            self.clock.change_rate(now, rate);
+            if self.busy_until.is_some() {
+                self.busy_until = Some(self.clock.end().max(now));
+            }
+            self.rate = rate;
+            self.queue.link_rate_changed(rate);
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            dropped: self.queue.dropped(),
+            marked: self.queue.marked(),
+            ..self.counters
+        }
+    }
+
+    fn sample(&self, now: Instant, events: &mut dyn EventSink) {
+        let backlog = self.queue.backlog();
+        events.record(
+            now,
+            Event::QueueSampled {
+                queue: self.entity,
+                backlog_packets: backlog.packets,
+                backlog_bytes: backlog.bytes,
+                probability: self.queue.probability(),
+            },
+        );
+    }
+}
+
+/// New parameters of a rate element: `rate RATE` and `queue …`, either or both.
+struct RateChange<'a> {
+    rate: Option<Rate>,
+    queue: Option<(&'a str, usize)>,
+}
+
+impl<'a> RateChange<'a> {
+    fn parse(line: &'a str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let mut change = Self {
+            rate: None,
+            queue: None,
+        };
+        loop {
+            match words.take() {
+                Some(w) if w.text == "rate" => change.rate = Some(read_rate(&mut words)?),
+                Some(w) if w.text == "queue" => {
+                    let rest = words.rest();
+                    if rest.text.is_empty() {
+                        return Err(words.ended("new words for the queue"));
+                    }
+                    change.queue = Some((rest.text, rest.start));
+                    return Ok(change);
+                }
+                Some(w) => {
+                    return Err(WordError::new(
+                        w.span(),
+                        format!("`{}`", w.text),
+                        "rate RATE or queue …",
+                    ));
+                }
+                None if change.rate.is_none() => {
+                    return Err(words.ended("rate RATE or queue …"));
+                }
+                None => {
+                    require_end(words)?;
+                    return Ok(change);
+                }
+            }
+        }
+    }
+}
+
+fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Makes `copy` look like `packet` without allocating once its buffer has
+/// grown.
+fn copy_into(copy: &mut Packet, packet: &Packet) {
+    copy.id = packet.id;
+    copy.parent = packet.parent;
+    copy.born = packet.born;
+    copy.flow = packet.flow;
+    copy.held_since = packet.held_since;
+    copy.scratch = packet.scratch;
+    copy.zero_tail = packet.zero_tail;
+    copy.bytes.clear();
+    copy.bytes.extend_from_slice(&packet.bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ElementSpec;
+    use crate::testing::{Bench, Seen, ms};
+
+    fn leaving_ns(bench: &Bench) -> Vec<u64> {
+        bench.left.iter().map(|(_, t, _)| t.as_nanos()).collect()
+    }
+
+    #[test]
+    fn a_wire_hands_over_after_the_last_bit_and_counts_the_frame() {
+        let mut bench = Bench::new("rate 50Mbit queue pfifo limit 10");
+        bench.offer(ms(0), 1500, 0);
+        bench.offer(ms(0), 1500, 0);
+        bench.run_until(Instant::MAX);
+        // 1514 × 8 bits / 50 Mbit/s.
+        assert_eq!(leaving_ns(&bench), [242_240, 484_480]);
+        let dequeued: Vec<_> = bench
+            .record
+            .0
+            .iter()
+            .filter_map(|(at, e)| match e {
+                Seen::Dequeued {
+                    sojourn,
+                    wire_bytes,
+                } => Some((at.as_nanos(), sojourn.as_nanos(), *wire_bytes)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(dequeued, [(0, 0, 1514), (242_240, 242_240, 1514)]);
+    }
+
+    #[test]
+    fn a_shaper_hands_over_at_its_turn_and_then_waits() {
+        let mut bench = Bench::new("rate 50Mbit shaper queue pfifo limit 10");
+        for _ in 0..3 {
+            bench.offer(ms(1), 1500, 0);
+        }
+        bench.run_until(Instant::MAX);
+        assert_eq!(leaving_ns(&bench), [1_000_000, 1_242_240, 1_484_480]);
+    }
+
+    #[test]
+    fn overhead_is_what_the_words_say() {
+        let mut bench = Bench::new("rate 8Mbit overhead 38");
+        bench.offer(ms(0), 962, 0);
+        bench.run_until(Instant::MAX);
+        assert_eq!(leaving_ns(&bench), [1_000_000]);
+    }
+
+    #[test]
+    fn backlog_of_the_record_is_that_after_the_packet() {
+        let mut bench = Bench::new("rate 1Mbit queue pfifo limit 2");
+        for _ in 0..4 {
+            bench.offer(ms(0), 1500, 0);
+        }
+        let backlogs: Vec<_> = bench
+            .record
+            .0
+            .iter()
+            .filter_map(|(_, e)| match e {
+                Seen::Enqueued(n) => Some(*n),
+                _ => None,
+            })
+            .collect();
+        // The first goes to the wire at once; the fourth finds two waiting.
+        assert_eq!(backlogs, [1, 1, 2]);
+        assert_eq!(bench.element.counters().dropped, 1);
+        bench.check_conservation();
+    }
+
+    #[test]
+    fn a_new_rate_holds_from_its_instant_on() {
+        let mut bench = Bench::new("rate 12112Kbit queue pfifo limit 9");
+        for _ in 0..3 {
+            bench.offer(ms(0), 1500, 0);
+        }
+        // A frame takes 1 ms; at 1.5 ms half of the second is left, which
+        // takes 5 ms at a tenth of the rate.
+        bench.change(Instant::from_nanos(1_500_000), "rate 1211200bit");
+        bench.run_until(Instant::MAX);
+        assert_eq!(leaving_ns(&bench), [1_000_000, 6_500_000, 16_500_000]);
+    }
+
+    #[test]
+    fn words_print_back() {
+        for (words, printed) in [
+            ("rate 50Mbit", "rate 50Mbit queue pfifo"),
+            (
+                "rate 10Mbit overhead 38 shaper queue bfifo limit 3000",
+                "rate 10Mbit overhead 38 shaper queue bfifo limit 3000b",
+            ),
+        ] {
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(ElementSpec::parse(&spec.to_string()).unwrap(), spec);
+            assert!(spec.to_string().starts_with(&printed[..printed.len() - 1]));
+        }
+    }
+
+    #[test]
+    fn wrong_words_are_refused_at_their_place() {
+        for (words, at) in [
+            ("rate", ""),
+            ("rate 0Mbit", "0Mbit"),
+            ("rate -5Mbit", "-5Mbit"),
+            ("rate 50", "50"),
+            ("rate 50Mbit queue", ""),
+            ("rate 50Mbit queue leaky_bucket", "leaky_bucket"),
+            ("rate 50Mbit queue pfifo limit x", "x"),
+            ("rate 50Mbit overhead 5000", "5000"),
+            ("rate 50Mbit pfifo", "pfifo"),
+            ("rat 50Mbit", "rat"),
+            ("", ""),
+        ] {
+            let error = ElementSpec::parse(words).unwrap_err();
+            assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn wrong_changes_are_found_before_the_run() {
+        let spec = ElementSpec::parse("rate 50Mbit queue pfifo").unwrap();
+        assert_eq!(spec.check_change("rate 10Mbit"), Ok(()));
+        assert_eq!(spec.check_change("queue limit 5"), Ok(()));
+        for words in ["", "rate 0bit", "delay 5ms", "queue", "queue target 5ms"] {
+            assert!(spec.check_change(words).is_err(), "{words}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Which way packets go through a graph of hosts, routers and links.
+
+use std::collections::VecDeque;
+
+/// A node's index in the plan.
+pub type NodeIndex = usize;
+
+/// A link's index in the plan.
+pub type LinkIndex = usize;
+
+/// One direction of a link: up leads from its first end to its second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hop {
+    /// Which link.
+    pub link: LinkIndex,
+    /// Whether it is taken up.
+    pub up: bool,
+}
+
+/// A way said by the user: packets at `at` for `to` take `hop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenRoute {
+    /// Where the packet is.
+    pub at: NodeIndex,
+    /// Whose address it bears.
+    pub to: NodeIndex,
+    /// What it takes.
+    pub hop: Hop,
+}
+
+/// Why two nodes cannot talk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoute {
+    /// No chain of links and routers joins them.
+    #[error("no path leads from node {from} to node {to}")]
+    Unreachable {
+        /// Where a packet starts.
+        from: NodeIndex,
+        /// Where it should go.
+        to: NodeIndex,
+    },
+    /// The routes given send packets round in a circle.
+    #[error("the routes given lead from node {from} towards node {to} in a circle")]
+    Loop {
+        /// Where a packet starts.
+        from: NodeIndex,
+        /// Where it should go.
+        to: NodeIndex,
+    },
+}
+
+/// The next hop from each node to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routes {
+    nodes: usize,
+    /// `next[to * nodes + at]`.
+    next: Vec<Option<Hop>>,
+    ends: Vec<(NodeIndex, NodeIndex)>,
+}
+
+/// Shortest paths, counted in links, over `links`; only nodes for which
+/// `forwards` holds pass on what is not for them. Of paths of equal length the
+/// one over the links named first is taken. `given` routes come before.
+pub fn shortest(
+    forwards: &[bool],
+    links: &[(NodeIndex, NodeIndex)],
+    given: &[GivenRoute],
+) -> Routes {
+    let nodes = forwards.len();
+    let mut at_node: Vec<Vec<(Hop, NodeIndex)>> = vec![Vec::new(); nodes];
+    for (link, (a, b)) in links.iter().enumerate() {
+        // Kept at the node that a hop leads to, with where it comes from: the
+        // search runs from the destination backwards.
+        at_node[*b].push((Hop { link, up: true }, *a));
+        at_node[*a].push((Hop { link, up: false }, *b));
+    }
+    let mut routes = Routes {
+        nodes,
+        next: vec![None; nodes * nodes],
+        ends: links.to_vec(),
+    };
+    let mut open = VecDeque::new();
+    for to in 0..nodes {
+        let next = &mut routes.next[to * nodes..(to + 1) * nodes];
+        open.push_back(to);
+        while let Some(node) = open.pop_front() {
+            if node != to && !forwards[node] {
+                continue;
+            }
+            for (hop, from) in &at_node[node] {
+                if *from != to && next[*from].is_none() {
+                    next[*from] = Some(*hop);
+                    open.push_back(*from);
+                }
+            }
+        }
+    }
+    for route in given {
+        if route.at != route.to && route.at < nodes && route.to < nodes {
+            routes.next[route.to * nodes + route.at] = Some(route.hop);
+        }
+    }
+    routes
+}
+
+impl Routes {
+    /// What a packet for `to` takes at `at`; `None` if there is no way, or it
+    /// is there.
+    pub fn next_hop(&self, at: NodeIndex, to: NodeIndex) -> Option<Hop> {
+        *self.next.get(to * self.nodes + at)?
+    }
+
+    /// The node that `hop` leads to.
+    pub fn end_of(&self, hop: Hop) -> NodeIndex {
+        let (a, b) = self.ends[hop.link];
+        if hop.up { b } else { a }
+    }
+
+    /// The whole way from `from` to `to`.
+    ///
+    /// # Errors
+    /// When there is none, or it never ends.
+    pub fn path(&self, from: NodeIndex, to: NodeIndex) -> Result<Vec<Hop>, NoRoute> {
+        let (mut at, mut path) = (from, Vec::new());
+        while at != to {
+            let hop = self
+                .next_hop(at, to)
+                .ok_or(NoRoute::Unreachable { from, to })?;
+            if path.len() >= self.nodes {
+                return Err(NoRoute::Loop { from, to });
+            }
+            path.push(hop);
+            at = self.end_of(hop);
+        }
+        Ok(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const UP: bool = true;
+
+    #[test]
+    fn a_chain_is_walked_in_both_directions() {
+        let routes = shortest(&[false, true, false], &[(0, 1), (2, 1)], &[]);
+        let there = routes.path(0, 2).unwrap();
+        assert_eq!(there, [Hop { link: 0, up: UP }, Hop { link: 1, up: !UP }]);
+        let back = routes.path(2, 0).unwrap();
+        assert_eq!(back, [Hop { link: 1, up: UP }, Hop { link: 0, up: !UP }]);
+        assert_eq!(routes.path(0, 0).unwrap(), []);
+    }
+
+    #[test]
+    fn a_host_forwards_nothing() {
+        let routes = shortest(&[false, false, false], &[(0, 1), (1, 2)], &[]);
+        assert_eq!(
+            routes.path(0, 2),
+            Err(NoRoute::Unreachable { from: 0, to: 2 })
+        );
+        assert!(routes.path(0, 1).is_ok());
+    }
+
+    #[test]
+    fn of_equal_ways_the_first_link_wins_unless_another_is_given() {
+        let links = [(0, 1), (0, 1)];
+        let routes = shortest(&[false, false], &links, &[]);
+        assert_eq!(routes.next_hop(0, 1), Some(Hop { link: 0, up: UP }));
+        assert_eq!(routes.next_hop(1, 0), Some(Hop { link: 0, up: !UP }));
+        let given = GivenRoute {
+            at: 0,
+            to: 1,
+            hop: Hop { link: 1, up: UP },
+        };
+        let routes = shortest(&[false, false], &links, &[given]);
+        assert_eq!(routes.next_hop(0, 1), Some(Hop { link: 1, up: UP }));
+        assert_eq!(routes.next_hop(1, 0), Some(Hop { link: 0, up: !UP }));
+    }
+
+    #[test]
+    fn given_routes_in_a_circle_are_found_out() {
+        let links = [(0, 1), (1, 2), (2, 3)];
+        let given = GivenRoute {
+            at: 2,
+            to: 3,
+            hop: Hop { link: 1, up: !UP },
+        };
+        let routes = shortest(&[true; 4], &links, &[given]);
+        assert_eq!(routes.path(0, 3), Err(NoRoute::Loop { from: 0, to: 3 }));
+    }
+
+    proptest! {
+        #[test]
+        fn paths_are_as_short_as_floyd_and_warshall_say(
+            links in proptest::collection::vec((0usize..7, 0usize..7), 1..14),
+        ) {
+            let mut distance = [[100usize; 7]; 7];
+            for (i, row) in distance.iter_mut().enumerate() {
+                row[i] = 0;
+            }
+            for (a, b) in &links {
+                if a != b {
+                    distance[*a][*b] = 1;
+                    distance[*b][*a] = 1;
+                }
+            }
+            for k in 0..7 {
+                for i in 0..7 {
+                    for j in 0..7 {
+                        distance[i][j] = distance[i][j].min(distance[i][k] + distance[k][j]);
+                    }
+                }
+            }
+            let routes = shortest(&[true; 7], &links, &[]);
+            for (i, row) in distance.iter().enumerate() {
+                for (j, d) in row.iter().enumerate() {
+                    let found = routes.path(i, j).map_or(100, |p| p.len());
+                    prop_assert_eq!(found, *d);
+                }
+            }
+        }
+    }
+}

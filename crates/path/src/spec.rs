@@ -1,0 +1,182 @@
+//! One box of a path as a scenario file writes it.
+
+use std::fmt;
+
+use narrows_packet::{Change, Element, EntityId};
+use narrows_units::{Instant, WordError, Words};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::by::BySpec;
+use crate::netem::NetemSpec;
+use crate::police::PoliceSpec;
+use crate::rate::RateSpec;
+use crate::remark::RemarkSpec;
+use crate::tap::Tap;
+
+/// Where a box stands; what it needs besides its own words.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// By which it reports. A tap reports by its observation point's.
+    pub entity: EntityId,
+    /// Its full name; with the seed it seeds the box's randomness.
+    pub name: &'a str,
+    /// The run's seed.
+    pub seed: u64,
+    /// The link's MTU in bytes of IP.
+    pub mtu: u32,
+    /// Whether the box stands in the link's up direction.
+    pub forward: bool,
+}
+
+/// What a scenario file says about one box:
+///
+/// | Words | Box |
+/// |---|---|
+/// | `rate RATE [overhead BYTES] [shaper] [queue …]` | [a link of limited rate](RateSpec) |
+/// | `netem …` | [netem's impairments](NetemSpec) |
+/// | `remark …` | [re-marking and bleaching](RemarkSpec) |
+/// | `by dscp …`, `by ecn …` | [different boxes for different classes](BySpec) |
+/// | `police rate RATE burst BYTES …` | [a policer](PoliceSpec) |
+/// | `tap NAME` | an observation point |
+#[derive(Clone, Debug, PartialEq)]
+pub enum ElementSpec {
+    /// A link of limited rate.
+    Rate(RateSpec),
+    /// Delay, jitter, loss, reordering, duplication, slots.
+    Netem(NetemSpec),
+    /// Sets DSCP or ECN.
+    Remark(RemarkSpec),
+    /// Different boxes by DSCP or ECN.
+    By(BySpec),
+    /// Drops or marks what exceeds a token bucket.
+    Police(PoliceSpec),
+    /// An observation point of this name.
+    Tap(String),
+}
+
+const KINDS: &str = "an element: rate, netem, remark, by, police or tap";
+
+impl ElementSpec {
+    /// Reads one element's words.
+    ///
+    /// # Errors
+    /// When they are no element's; the span is that in `line`.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let Some(kind) = words.take() else {
+            return Err(words.ended(KINDS));
+        };
+        Ok(match kind.text {
+            "rate" => Self::Rate(RateSpec::parse(&mut words)?),
+            "netem" => Self::Netem(NetemSpec::parse(&mut words)?),
+            "remark" => Self::Remark(RemarkSpec::parse(&mut words)?),
+            "by" => Self::By(BySpec::parse(&mut words)?),
+            "police" => Self::Police(PoliceSpec::parse(&mut words)?),
+            "tap" => Self::Tap(parse_tap(words)?),
+            other => {
+                let error = WordError::new(kind.span(), format!("`{other}`"), KINDS);
+                return Err(match other {
+                    "delay" | "loss" | "reorder" | "duplicate" | "slot" => {
+                        error.with_help(format!("write `netem {}`", line.trim()))
+                    }
+                    "queue" | "fq_codel" | "dualpi2" | "pfifo" | "codel" | "pie" | "red" => {
+                        error.with_help("a queue belongs to a rate: `rate 50Mbit queue fq_codel`")
+                    }
+                    "tbf" | "htb" => {
+                        error.with_help("write `rate 50Mbit shaper queue …` for a shaper")
+                    }
+                    _ => error,
+                });
+            }
+        })
+    }
+
+    /// The word that starts it, which is also its name where it has none.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Rate(_) => "rate",
+            Self::Netem(_) => "netem",
+            Self::Remark(_) => "remark",
+            Self::By(_) => "by",
+            Self::Police(_) => "police",
+            Self::Tap(_) => "tap",
+        }
+    }
+
+    /// The box itself, at its place.
+    pub fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        match self {
+            Self::Rate(spec) => Box::new(spec.build(site)),
+            Self::Netem(spec) => Box::new(spec.build(site)),
+            Self::Remark(spec) => Box::new(spec.build()),
+            Self::By(spec) => Box::new(spec.build(site)),
+            Self::Police(spec) => Box::new(spec.build(site)),
+            Self::Tap(_) => Box::new(Tap::new(site.entity, site.forward)),
+        }
+    }
+
+    /// Tries `change` words on a box of this kind, so that a scenario with a
+    /// wrong change is refused before anything runs.
+    ///
+    /// # Errors
+    /// What the change would fail with.
+    pub fn check_change(&self, words: &str) -> Result<(), WordError> {
+        let site = Site {
+            entity: EntityId(0),
+            name: "check",
+            seed: 0,
+            mtu: 1500,
+            forward: true,
+        };
+        let change = Change {
+            words: words.to_owned(),
+        };
+        self.build(&site).change(Instant::ZERO, &change)
+    }
+}
+
+fn parse_tap(mut words: Words<'_>) -> Result<String, WordError> {
+    const ALLOWED: &str = "a name for the observation point: letters, digits, `-`, `_`, `.`";
+    let name = words.take().ok_or_else(|| words.ended(ALLOWED))?;
+    let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if !name.text.chars().all(fits) {
+        return Err(WordError::new(
+            name.span(),
+            format!("`{}`", name.text),
+            ALLOWED,
+        ));
+    }
+    require_end(words)?;
+    Ok(name.text.to_owned())
+}
+
+/// Refuses words after the last one.
+pub(crate) fn require_end(words: Words<'_>) -> Result<(), WordError> {
+    words.finish("the end of the element")
+}
+
+impl fmt::Display for ElementSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(spec) => spec.fmt(f),
+            Self::Netem(spec) => spec.fmt(f),
+            Self::Remark(spec) => spec.fmt(f),
+            Self::By(spec) => spec.fmt(f),
+            Self::Police(spec) => spec.fmt(f),
+            Self::Tap(name) => write!(f, "tap {name}"),
+        }
+    }
+}
+
+impl Serialize for ElementSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ElementSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        Self::parse(&words).map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,153 @@
+//! A bench on which tests put one element.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use narrows_packet::{
+    Change, Counters, DropCause, Element, EntityId, Event, EventSink, Outlet, Packet, PacketPool,
+    Port,
+};
+use narrows_units::{Duration, Instant};
+use narrows_wire::{IpFields, ip};
+
+use crate::spec::{ElementSpec, Site};
+
+/// What a test wants to know of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Enqueued(u32),
+    Dequeued { sojourn: Duration, wire_bytes: u32 },
+    Dropped(DropCause),
+    Marked,
+    Tapped(bool),
+}
+
+#[derive(Default)]
+pub struct Record(pub Vec<(Instant, Seen)>);
+
+impl EventSink for Record {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        let seen = match event {
+            Event::Enqueued {
+                backlog_packets, ..
+            } => Seen::Enqueued(backlog_packets),
+            Event::Dequeued {
+                sojourn,
+                wire_bytes,
+                ..
+            } => Seen::Dequeued {
+                sojourn,
+                wire_bytes,
+            },
+            Event::Dropped { cause, .. } => Seen::Dropped(cause),
+            Event::Marked { .. } => Seen::Marked,
+            Event::Tapped { forward, .. } => Seen::Tapped(forward),
+            _ => return,
+        };
+        self.0.push((now, seen));
+    }
+}
+
+/// One element, its clock, and what came out of it.
+pub struct Bench {
+    pub element: Box<dyn Element>,
+    pub pool: PacketPool,
+    pub record: Record,
+    /// Arrival order number (the packet's `scratch`), time of leaving, traffic
+    /// class.
+    pub left: Vec<(u64, Instant, u8)>,
+    sent: Vec<(Port, Box<Packet>)>,
+    next: u64,
+}
+
+pub fn ms(n: u64) -> Instant {
+    Instant::from_nanos(n * 1_000_000)
+}
+
+impl Bench {
+    pub fn new(words: &str) -> Self {
+        Self::seeded(words, 1)
+    }
+
+    pub fn seeded(words: &str, seed: u64) -> Self {
+        let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+        let site = Site {
+            entity: EntityId(7),
+            name: "link/test/up/element",
+            seed,
+            mtu: 1500,
+            forward: true,
+        };
+        Self {
+            element: spec.build(&site),
+            pool: PacketPool::new(),
+            record: Record::default(),
+            left: Vec::new(),
+            sent: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// Offers an IPv4 packet of `len` bytes at `now`, after everything due
+    /// until then; returns its number.
+    pub fn offer(&mut self, now: Instant, len: u32, class: u8) -> u64 {
+        self.run_until(now);
+        let mut packet = self.pool.take(now, None);
+        let address = |last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last));
+        IpFields {
+            source: address(1),
+            destination: address(2),
+            traffic_class: class,
+            ttl: 64,
+            protocol: ip::UDP,
+            ident: 0,
+        }
+        .write(&mut packet.bytes, len as usize - 20);
+        packet.zero_tail = len - 20;
+        // The number travels as the birth time, which no element rewrites.
+        packet.born = Instant::from_nanos(self.next);
+        self.next += 1;
+        self.call(now, |element, out| element.push(now, 0, packet, out));
+        self.next - 1
+    }
+
+    /// Wakes the element at each time that it asks for, up to `end`.
+    pub fn run_until(&mut self, end: Instant) {
+        while let Some(at) = self.element.next_wake().filter(|t| *t <= end) {
+            self.call(at, |element, out| element.wake(at, out));
+        }
+    }
+
+    pub fn change(&mut self, now: Instant, words: &str) {
+        self.run_until(now);
+        let words = words.to_owned();
+        self.element.change(now, &Change { words }).unwrap();
+    }
+
+    fn call(&mut self, now: Instant, f: impl FnOnce(&mut dyn Element, &mut Outlet<'_>)) {
+        let mut out = Outlet {
+            pool: &mut self.pool,
+            events: &mut self.record,
+            sent: &mut self.sent,
+        };
+        f(self.element.as_mut(), &mut out);
+        for (_, packet) in self.sent.drain(..) {
+            let class = ip::traffic_class(&packet.bytes);
+            self.left.push((packet.born.as_nanos(), now, class));
+            self.pool.give(packet);
+        }
+    }
+
+    /// Packets in equal those out, dropped, and still held.
+    pub fn check_conservation(&self) {
+        let Counters {
+            packets_out,
+            dropped,
+            ..
+        } = self.element.counters();
+        assert_eq!(packets_out, self.left.len() as u64);
+        assert_eq!(
+            self.pool.made(),
+            packets_out + dropped + self.pool.outstanding()
+        );
+    }
+}

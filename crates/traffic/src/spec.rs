@@ -1,0 +1,193 @@
+//! What an application sends, in words.
+
+use std::fmt;
+
+use narrows_units::{Bytes, Rate, Value, WordError, Words};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// What a flow's application sends:
+///
+/// | Words | Application |
+/// |---|---|
+/// | `bulk` | as much as the connection takes until it is stopped |
+/// | `bytes N` | exactly N bytes (`bytes 10Mb` is 10·2²⁰, as tc counts), then the end of the stream |
+/// | `cbr rate RATE [size BYTES]` | UDP datagrams of constant size at a constant bit rate |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Spec {
+    /// Without end.
+    #[default]
+    Bulk,
+    /// An exact number of bytes.
+    Bytes(u64),
+    /// Datagrams at a constant rate.
+    Cbr(CbrSpec),
+}
+
+/// Datagrams of one size, evenly spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CbrSpec {
+    /// Rate of payload.
+    pub rate: Rate,
+    /// Payload of each datagram in bytes.
+    pub size: u32,
+}
+
+/// Payload that fills a 1500-byte IPv4 packet over UDP, in bytes.
+const DEFAULT_SIZE: u32 = 1_472;
+
+/// Payload that fits a datagram over IPv4: 65535 − 20 − 8 bytes.
+const MAX_SIZE: u32 = 65_507;
+
+const KINDS: &str = "bulk, bytes N, or cbr rate RATE [size BYTES]";
+
+impl Spec {
+    /// Reads the words of a flow's traffic.
+    ///
+    /// # Errors
+    /// When they are no application's.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let Some(kind) = words.take() else {
+            return Err(words.ended(KINDS));
+        };
+        let spec = match kind.text {
+            "bulk" => Self::Bulk,
+            "bytes" => Self::Bytes(above_zero::<Bytes>(&mut words, |b| b.get())?.get()),
+            "cbr" => Self::Cbr(CbrSpec::parse(&mut words)?),
+            other => {
+                return Err(WordError::new(kind.span(), format!("`{other}`"), KINDS));
+            }
+        };
+        words.finish("the end of the traffic's words")?;
+        Ok(spec)
+    }
+
+    /// Whether it goes as datagrams instead of over a connection.
+    pub const fn is_datagram(&self) -> bool {
+        matches!(self, Self::Cbr(_))
+    }
+}
+
+impl CbrSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let (mut rate, mut size) = (None, DEFAULT_SIZE);
+        while let Some(word) = words.take() {
+            match word.text {
+                "rate" => rate = Some(above_zero(words, Rate::as_bits)?),
+                "size" => {
+                    let at = words.peek();
+                    size = above_zero(words, |n: u32| u64::from(n))?;
+                    if let Some(w) = at.filter(|_| size > MAX_SIZE) {
+                        return Err(WordError::new(
+                            w.span(),
+                            format!("`{}`", w.text),
+                            format!("at most {MAX_SIZE} bytes of payload"),
+                        ));
+                    }
+                }
+                other => {
+                    let found = format!("`{other}`");
+                    return Err(WordError::new(
+                        word.span(),
+                        found,
+                        "rate RATE or size BYTES",
+                    ));
+                }
+            }
+        }
+        let rate = rate.ok_or_else(|| words.ended("rate RATE"))?;
+        Ok(Self { rate, size })
+    }
+}
+
+/// A value that is not nought.
+fn above_zero<T: Value + Copy>(
+    words: &mut Words<'_>,
+    number: impl Fn(T) -> u64,
+) -> Result<T, WordError> {
+    let at = words.peek();
+    let value: T = words.value()?;
+    match at {
+        Some(w) if number(value) == 0 => Err(WordError::new(
+            w.span(),
+            format!("`{}`", w.text),
+            "more than zero",
+        )),
+        _ => Ok(value),
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bulk => f.write_str("bulk"),
+            Self::Bytes(n) => write!(f, "bytes {}", Bytes::new(*n)),
+            Self::Cbr(CbrSpec { rate, size }) => {
+                write!(f, "cbr rate {rate}")?;
+                if *size == DEFAULT_SIZE {
+                    return Ok(());
+                }
+                write!(f, " size {size}")
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Spec {
+    type Err = WordError;
+    fn from_str(words: &str) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+}
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Spec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        Self::parse(&words).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_print_back() {
+        for words in [
+            "bulk",
+            "bytes 1000b",
+            "bytes 10Mb",
+            "cbr rate 5Mbit",
+            "cbr rate 64Kbit size 160",
+        ] {
+            let spec = Spec::parse(words).unwrap();
+            assert_eq!(spec.to_string(), words);
+        }
+        assert_eq!(Spec::parse("bytes 1500"), Ok(Spec::Bytes(1500)));
+    }
+
+    #[test]
+    fn wrong_words_are_refused_at_their_place() {
+        for (words, at) in [
+            ("", ""),
+            ("bytes", ""),
+            ("bytes 0", "0"),
+            ("bytes -1", "-1"),
+            ("bulk now", "now"),
+            ("cbr", ""),
+            ("cbr rate 0bit", "0bit"),
+            ("cbr rate 1Mbit size 70000", "70000"),
+            ("torrent", "torrent"),
+        ] {
+            let error = Spec::parse(words).unwrap_err();
+            assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
+        }
+    }
+}
