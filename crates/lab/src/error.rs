@@ -62,7 +62,6 @@ impl LabError {
     }
 
     /// An [`Io`](Self::Io) with its file.
-    #[allow(dead_code)]
     pub(crate) fn io(verb: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io { verb, path, source }

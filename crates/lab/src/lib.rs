@@ -8,15 +8,24 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+mod engine;
 mod error;
+mod facts;
+pub mod fairness;
+pub mod histogram;
+pub mod metric;
+pub mod reduce;
 pub mod results;
+mod run;
 pub mod series;
 pub mod summary;
 pub mod verdict;
 
 pub use campaign::CampaignResult;
+pub use engine::{Ended, Engine, Progress, RunControl, Watch};
 pub use error::LabError;
 pub use results::{Results, RunRecord, RunResult};
+pub use run::{Output, RunOptions, run_scenario};
 pub use series::{Series, Track};
 pub use summary::RunSummary;
 pub use verdict::Verdict;

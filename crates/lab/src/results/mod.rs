@@ -1,13 +1,25 @@
 //! The results folder: what a run leaves behind, and how it is read again.
 
+mod digest;
+mod folder;
+mod read;
+mod time;
+
 use std::path::PathBuf;
 
+use narrows_scenario::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignResult;
 use crate::series::Series;
 use crate::summary::RunSummary;
 use crate::verdict::Verdict;
+
+pub use folder::Folder;
+pub use read::{open, open_run};
+
+/// Version of the folder's layout, `RunRecord::format`.
+pub const FORMAT: u32 = 1;
 
 /// `run.json`: what ran, when, on what, and whether it got to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -92,4 +104,37 @@ pub struct CampaignFolder {
     pub record: RunRecord,
     /// `campaign.json`.
     pub result: CampaignResult,
+}
+
+/// The record of a run of `plan` that starts now and is not complete.
+pub(crate) fn begin(engine: &str, plan: &Plan, seed: u64) -> RunRecord {
+    RunRecord {
+        // A plan holds nothing that JSON cannot: no map with other keys than
+        // strings, no number that is not finite.
+        scenario: serde_json::to_value(plan).unwrap_or_default(),
+        ..begin_named("run", engine, &plan.name, &[seed])
+    }
+}
+
+/// The same for anything else that leaves a folder.
+pub(crate) fn begin_named(kind: &str, engine: &str, name: &str, seeds: &[u64]) -> RunRecord {
+    RunRecord {
+        format: FORMAT,
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        narrows: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: engine.to_owned(),
+        seeds: seeds.to_vec(),
+        kernel: kernel(),
+        started_utc: time::rfc3339(std::time::SystemTime::now()),
+        ..RunRecord::default()
+    }
+}
+
+/// The kernel's release, or the system's name where there is no such file.
+fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(
+        |_| std::env::consts::OS.to_owned(),
+        |release| release.trim().to_owned(),
+    )
 }

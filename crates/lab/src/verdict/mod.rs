@@ -1,6 +1,10 @@
 //! Whether a run can be trusted, and why not.
 
+mod checks;
+
 use serde::{Deserialize, Serialize};
+
+pub use checks::judge;
 
 /// What was found about the rig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,93 @@
+//! What the laboratory asks of an engine.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use narrows_packet::EventSink;
+use narrows_scenario::Plan;
+use narrows_units::{Duration, Instant};
+
+/// Runs plans and reports their events.
+pub trait Engine: Sync {
+    /// `sim` or `live`.
+    fn name(&self) -> &'static str;
+
+    /// The name of each [`EntityId`](narrows_packet::EntityId) that a run of
+    /// `plan` will report.
+    fn names(&self, plan: &Plan) -> Vec<String>;
+
+    /// Runs `plan` with `seed` and hands its events to `sink`.
+    ///
+    /// # Errors
+    /// A sentence, when the run could not be brought to its end. Being
+    /// cancelled is no error.
+    fn run(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        sink: &mut dyn EventSink,
+        control: &RunControl<'_>,
+    ) -> Result<Ended, String>;
+}
+
+/// What a running engine listens to and tells.
+pub struct RunControl<'a> {
+    /// Set from outside to end the run early.
+    pub cancel: &'a AtomicBool,
+    /// Called now and then with the network time that was reached.
+    pub reached: &'a (dyn Fn(Instant) + Sync),
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Events that the engine processed.
+    pub events: u64,
+    /// Packets made.
+    pub packets: u64,
+    /// Network time that was run.
+    pub virtual_time: Duration,
+    /// Whether it was cancelled.
+    pub interrupted: bool,
+}
+
+/// How far a run or campaign is.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Progress<'a> {
+    /// One run reached this network time, of so much.
+    Run {
+        /// Reached.
+        reached: Duration,
+        /// Planned.
+        of: Duration,
+    },
+    /// A campaign finished a cell.
+    Cells {
+        /// The cell, with its figures.
+        cell: &'a crate::campaign::CellResult,
+        /// Cells done.
+        done: usize,
+        /// Cells planned.
+        of: usize,
+        /// Time since the start.
+        elapsed: std::time::Duration,
+        /// Estimated time left.
+        left: std::time::Duration,
+    },
+}
+
+/// The caller's two ends of a run: a flag to stop it, and a place to hear how
+/// far it is. The callback may be called from several threads.
+pub struct Watch<'a> {
+    /// Set it to end the run early; its results are kept and marked incomplete.
+    pub cancel: &'a AtomicBool,
+    /// Hears of progress.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+}
+
+impl Watch<'_> {
+    /// Whether the caller wants to stop.
+    pub fn cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,78 @@
+//! The series of one entity: a column of numbers per metric.
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// A value that may be missing in an interval.
+    Gauge,
+    /// A count that is mostly zero; zeros are not written.
+    Counter,
+}
+
+/// The series of one entity.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    /// Full name.
+    pub entity: String,
+    /// Name and kind of each column.
+    heads: Vec<(&'static str, Column)>,
+    /// Row by row; NaN where there is no value.
+    values: Vec<f32>,
+    /// Intervals that passed before the entity was first seen.
+    first: Option<usize>,
+}
+
+impl Columns {
+    pub(super) fn new(heads: &[(&'static str, Column)]) -> Self {
+        Self {
+            heads: heads.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn named(mut self, entity: String) -> Self {
+        self.entity = entity;
+        self
+    }
+
+    /// Adds the row of interval number `interval`, which follows the last one.
+    pub(super) fn push(&mut self, interval: usize, row: &[f32]) {
+        debug_assert_eq!(row.len(), self.heads.len());
+        self.first.get_or_insert(interval);
+        self.values.extend_from_slice(row);
+    }
+
+    /// The columns in order: metric, and the intervals that have a value, with
+    /// it. A column without any is left out.
+    pub fn tracks(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, impl Iterator<Item = (usize, f32)> + '_)> + '_ {
+        (0..self.heads.len())
+            .filter(|&c| self.column(c).next().is_some())
+            .map(|c| (self.heads[c].0, self.column(c)))
+    }
+
+    fn column(&self, column: usize) -> impl Iterator<Item = (usize, f32)> + '_ {
+        let first = self.first.unwrap_or(0);
+        let counter = self.heads[column].1 == Column::Counter;
+        self.values
+            .chunks_exact(self.heads.len())
+            .enumerate()
+            .map(move |(i, row)| (first + i, row[column]))
+            .filter(move |(_, v)| !(v.is_nan() || counter && *v == 0.0))
+    }
+}
+
+/// Mean of `count` values that sum up to `sum_ns`, in ms; NaN without values.
+pub(super) fn mean_ms(sum_ns: u64, count: u64) -> f32 {
+    if count == 0 {
+        f32::NAN
+    } else {
+        (sum_ns as f64 / count as f64 / 1e6) as f32
+    }
+}
+
+/// `bytes` in `seconds`, in Mbit/s.
+pub(super) fn mbit(bytes: u64, seconds: f64) -> f32 {
+    (bytes as f64 * 8.0 / seconds / 1e6) as f32
+}

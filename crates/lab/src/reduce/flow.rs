@@ -1,0 +1,269 @@
+//! What is kept of a flow.
+
+use narrows_packet::{FlowSample, Packet, RecoveryEvent};
+use narrows_scenario::{FlowPlan, Plan};
+use narrows_units::{Duration, Instant};
+
+use super::bins::{Column, Columns, mbit, mean_ms};
+use crate::histogram::Histogram;
+use crate::summary::{CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary};
+
+const COLUMNS: [(&str, Column); 11] = [
+    ("goodput_mbit", Column::Gauge),
+    ("delivery_rate_mbit", Column::Gauge),
+    ("rtt_ms", Column::Gauge),
+    ("srtt_ms", Column::Gauge),
+    ("cwnd_packets", Column::Gauge),
+    ("in_flight_packets", Column::Gauge),
+    ("pacing_rate_mbit", Column::Gauge),
+    ("alpha", Column::Gauge),
+    ("retransmissions", Column::Counter),
+    ("ce_marks", Column::Counter),
+    ("drops", Column::Counter),
+];
+
+/// Prague's α is in parts per 2²⁰ (`FlowSample::alpha`).
+const ALPHA_ONE: f32 = (1u32 << 20) as f32;
+
+pub(super) struct FlowState {
+    start: Instant,
+    established: Option<Instant>,
+    finished: Option<(Instant, bool)>,
+    ecn: bool,
+    accecn: bool,
+    rtt: Histogram,
+    bytes: u64,
+    bytes_total: u64,
+    retransmissions: u64,
+    marks: u64,
+    drops: u64,
+    recovery: RecoverySummary,
+    limited: LimitedSummary,
+    codepoints: CodepointSummary,
+    bin: Bin,
+    /// Acknowledged bytes at the end of the last interval.
+    acked_before: u64,
+    columns: Columns,
+    /// Whether its last row is written.
+    closed: bool,
+}
+
+/// What happened in the present interval.
+#[derive(Default)]
+struct Bin {
+    bytes: u64,
+    rtt_sum: u64,
+    rtt_count: u64,
+    retransmissions: u64,
+    marks: u64,
+    drops: u64,
+    sample: Option<FlowSample>,
+}
+
+impl FlowState {
+    pub(super) fn new(plan: &FlowPlan) -> Self {
+        Self {
+            start: plan.start,
+            established: None,
+            finished: None,
+            ecn: false,
+            accecn: false,
+            rtt: Histogram::new(),
+            bytes: 0,
+            bytes_total: 0,
+            retransmissions: 0,
+            marks: 0,
+            drops: 0,
+            recovery: RecoverySummary::default(),
+            limited: LimitedSummary::default(),
+            codepoints: CodepointSummary::default(),
+            bin: Bin::default(),
+            acked_before: 0,
+            columns: Columns::new(&COLUMNS),
+            closed: false,
+        }
+    }
+
+    pub(super) fn established(&mut self, now: Instant, ecn: bool, accecn: bool) {
+        // Both ends may report; the first is when data may flow.
+        self.established.get_or_insert(now);
+        self.ecn |= ecn;
+        self.accecn |= accecn;
+    }
+
+    #[inline]
+    pub(super) fn delivered(&mut self, inside: bool, bytes: u64) {
+        self.bytes_total += bytes;
+        self.bin.bytes += bytes;
+        if inside {
+            self.bytes += bytes;
+        }
+    }
+
+    #[inline]
+    pub(super) fn rtt_sample(&mut self, inside: bool, rtt: Duration) {
+        self.bin.rtt_sum += rtt.as_nanos();
+        self.bin.rtt_count += 1;
+        if inside {
+            self.rtt.record(rtt);
+        }
+    }
+
+    #[inline]
+    pub(super) fn sent(&mut self, packet: &Packet) {
+        self.codepoints.sent[codepoint(packet)] += 1;
+    }
+
+    #[inline]
+    pub(super) fn received(&mut self, packet: &Packet) {
+        self.codepoints.received[codepoint(packet)] += 1;
+    }
+
+    pub(super) fn marked(&mut self, inside: bool) {
+        self.marks += u64::from(inside);
+        self.bin.marks += 1;
+    }
+
+    pub(super) fn dropped(&mut self, inside: bool) {
+        self.drops += u64::from(inside);
+        self.bin.drops += 1;
+    }
+
+    pub(super) fn retransmitted(&mut self, inside: bool) {
+        self.retransmissions += u64::from(inside);
+        self.bin.retransmissions += 1;
+    }
+
+    pub(super) fn sampled(&mut self, sample: &FlowSample) {
+        self.bin.sample = Some(*sample);
+    }
+
+    pub(super) fn finished(&mut self, now: Instant, complete: bool) {
+        self.finished.get_or_insert((now, complete));
+    }
+
+    pub(super) fn recovery(&mut self, event: RecoveryEvent) {
+        let count = &mut self.recovery;
+        *match event {
+            RecoveryEvent::FastRetransmit => &mut count.fast_retransmits,
+            RecoveryEvent::TailLossProbe => &mut count.tail_loss_probes,
+            RecoveryEvent::RetransmissionTimeout => &mut count.timeouts,
+            RecoveryEvent::CongestionExperienced => &mut count.ecn_reductions,
+            RecoveryEvent::SpuriousUndo => &mut count.spurious_undos,
+            RecoveryEvent::SlowStartExit => &mut count.slow_start_exits,
+        } += 1;
+    }
+
+    pub(super) fn limited(&mut self, window: Duration, buffer: Duration, application: Duration) {
+        self.limited = LimitedSummary {
+            receive_window_s: window.as_secs_f64(),
+            send_buffer_s: buffer.as_secs_f64(),
+            application_s: application.as_secs_f64(),
+        };
+    }
+
+    pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
+        let bin = std::mem::take(&mut self.bin);
+        // A flow has a row from its first interval to the one that it ends in.
+        if self.established.is_none() || self.closed {
+            return;
+        }
+        self.closed = self.finished.is_some();
+        let mut row = [f32::NAN; COLUMNS.len()];
+        row[0] = mbit(bin.bytes, seconds);
+        row[2] = mean_ms(bin.rtt_sum, bin.rtt_count);
+        if let Some(s) = bin.sample {
+            row[1] = mbit(s.bytes_acked.saturating_sub(self.acked_before), seconds);
+            self.acked_before = s.bytes_acked;
+            if !s.srtt.is_zero() {
+                row[3] = s.srtt.as_millis_f64() as f32;
+            }
+            row[4] = s.cwnd as f32;
+            row[5] = s.in_flight as f32;
+            if s.pacing_rate != 0 {
+                row[6] = mbit(s.pacing_rate, 1.0);
+            }
+            if s.alpha != u32::MAX {
+                row[7] = s.alpha as f32 / ALPHA_ONE;
+            }
+        }
+        row[8] = bin.retransmissions as f32;
+        row[9] = bin.marks as f32;
+        row[10] = bin.drops as f32;
+        self.columns.push(interval, &row);
+    }
+
+    pub(super) fn finish(
+        self,
+        plan: &Plan,
+        facts: &FlowPlan,
+        from: Instant,
+        until: Instant,
+        end: Instant,
+    ) -> (FlowSummary, Columns) {
+        let name = format!("flow/{}", facts.name);
+        let (finished_at, complete) = match self.finished {
+            Some((at, complete)) => (Some(at), complete),
+            None => (None, false),
+        };
+        let closed = finished_at.unwrap_or(end).min(until);
+        let open = closed.since(from.max(self.start));
+        let summary = FlowSummary {
+            from: plan.host(facts.from).name.clone(),
+            to: plan.host(facts.to).name.clone(),
+            cc: facts.cc.to_string(),
+            start_s: self.start.as_secs_f64(),
+            established_s: self.established.map(Instant::as_secs_f64),
+            finished_s: finished_at.map(Instant::as_secs_f64),
+            complete,
+            ecn: self.ecn,
+            accecn: self.accecn,
+            goodput_mbit: (!open.is_zero() && self.established.is_some())
+                .then(|| self.bytes as f64 * 8.0 / open.as_secs_f64() / 1e6),
+            fct_s: finished_at
+                .filter(|_| complete)
+                .map(|at| at.since(self.start).as_secs_f64()),
+            rtt_ms: self.rtt.distribution_ms(),
+            bytes: self.bytes,
+            bytes_total: self.bytes_total,
+            retransmissions: self.retransmissions,
+            ce_marks: self.marks,
+            drops: self.drops,
+            recovery: self.recovery,
+            limited: self.limited,
+            codepoints: self.codepoints,
+            name: name.clone(),
+        };
+        (summary, self.columns.named(name))
+    }
+}
+
+/// The ECN field of an IPv4 or IPv6 packet (RFC 3168 §5: the two low bits of
+/// the traffic class), read in place because it is asked for every packet.
+#[inline]
+fn codepoint(packet: &Packet) -> usize {
+    let bytes = &packet.bytes;
+    match bytes.first().map(|b| b >> 4) {
+        Some(4) => bytes.get(1).map_or(0, |b| usize::from(b & 3)),
+        Some(6) => bytes.get(1).map_or(0, |b| usize::from(b >> 4 & 3)),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ecn_field_is_read_from_both_versions() {
+        let packet = |bytes: &[u8]| Packet {
+            bytes: bytes.to_vec(),
+            ..Packet::default()
+        };
+        assert_eq!(codepoint(&packet(&[0x45, 0x01])), 1);
+        assert_eq!(codepoint(&packet(&[0x45, 0x22])), 2);
+        assert_eq!(codepoint(&packet(&[0x60, 0x30, 0, 0])), 3);
+        assert_eq!(codepoint(&packet(&[0x62, 0x10, 0, 0])), 1);
+        assert_eq!(codepoint(&packet(&[])), 0);
+    }
+}

@@ -1,0 +1,423 @@
+//! From events to metrics, in one pass and bounded memory.
+
+mod bins;
+mod flow;
+mod queue;
+
+use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
+use narrows_scenario::Plan;
+use narrows_units::{Duration, Instant};
+
+use crate::facts::RateSteps;
+use crate::fairness::jain;
+use crate::histogram::Histogram;
+use crate::summary::{DropCounts, DropperSummary, ProbeSummary, RunSummary, WindowSummary};
+pub use bins::{Column, Columns};
+use flow::FlowState;
+use queue::QueueState;
+
+/// How a run is to be reduced.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The name of each [`EntityId`].
+    pub names: Vec<String>,
+    /// Length of an interval of the series; zero for no series.
+    pub interval: Duration,
+}
+
+/// Slot of an entity that nothing is known about yet.
+const UNSEEN: u32 = u32::MAX;
+
+/// Takes the events of a run and keeps what its metrics need: histograms,
+/// counters, and one number per interval and metric.
+pub struct Reducer {
+    from: Instant,
+    to: Instant,
+    interval: Duration,
+    /// End of the interval that is being filled; its end belongs to it.
+    interval_end: Instant,
+    intervals: usize,
+    names: Vec<String>,
+    flows: Vec<FlowState>,
+    queues: Vec<QueueState>,
+    /// Entity → index in `queues`.
+    queue_slots: Vec<u32>,
+    probes: Vec<ProbeState>,
+    droppers: Vec<(EntityId, DropCounts)>,
+    last: Instant,
+}
+
+struct ProbeState {
+    entity: EntityId,
+    rtt: Histogram,
+    lost: u64,
+    bin_sum: u64,
+    bin_count: u64,
+    bin_lost: u64,
+    columns: Columns,
+}
+
+/// What a run was reduced to.
+#[derive(Debug)]
+pub struct Reduced {
+    /// The metrics.
+    pub summary: RunSummary,
+    /// The series, interval by interval.
+    pub columns: Vec<Columns>,
+    /// Length of an interval.
+    pub interval: Duration,
+}
+
+impl Reducer {
+    /// A reducer for a run of `plan`.
+    pub fn new(plan: &Plan, setup: Setup) -> Self {
+        let interval = setup.interval;
+        Self {
+            from: plan.measure.from,
+            to: plan.measure.to,
+            interval,
+            interval_end: if interval.is_zero() {
+                Instant::MAX
+            } else {
+                Instant::ZERO + interval
+            },
+            intervals: 0,
+            queue_slots: vec![UNSEEN; setup.names.len()],
+            names: setup.names,
+            flows: plan.flows.iter().map(FlowState::new).collect(),
+            queues: Vec::new(),
+            probes: Vec::new(),
+            droppers: Vec::new(),
+            last: Instant::ZERO,
+        }
+    }
+
+    #[cold]
+    fn close_intervals(&mut self, now: Instant) {
+        let seconds = self.interval.as_secs_f64();
+        while now > self.interval_end {
+            for flow in &mut self.flows {
+                flow.close_interval(self.intervals, seconds);
+            }
+            for queue in &mut self.queues {
+                queue.close_interval(self.intervals, seconds);
+            }
+            for probe in &mut self.probes {
+                probe.close_interval(self.intervals);
+            }
+            self.intervals += 1;
+            self.interval_end += self.interval;
+        }
+    }
+
+    #[inline]
+    fn queue(&mut self, entity: EntityId) -> &mut QueueState {
+        let index = entity.0 as usize;
+        let slot = self.queue_slots.get(index).copied().unwrap_or(UNSEEN);
+        let slot = if slot == UNSEEN {
+            self.new_queue(entity)
+        } else {
+            slot as usize
+        };
+        &mut self.queues[slot]
+    }
+
+    #[cold]
+    fn new_queue(&mut self, entity: EntityId) -> usize {
+        let index = entity.0 as usize;
+        if index >= self.queue_slots.len() {
+            self.queue_slots.resize(index + 1, UNSEEN);
+        }
+        let slot = self.queues.len();
+        self.queue_slots[index] = slot as u32;
+        self.queues.push(QueueState::new(entity));
+        slot
+    }
+
+    fn probe(&mut self, entity: EntityId) -> &mut ProbeState {
+        let slot = self.probes.iter().position(|p| p.entity == entity);
+        let slot = slot.unwrap_or_else(|| {
+            self.probes.push(ProbeState::new(entity));
+            self.probes.len() - 1
+        });
+        &mut self.probes[slot]
+    }
+
+    fn dropped(&mut self, inside: bool, element: EntityId, packet: &Packet, cause: DropCause) {
+        if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
+            flow.dropped(inside);
+        }
+        let slot = self.queue_slots.get(element.0 as usize);
+        if let Some(&slot) = slot.filter(|&&s| s != UNSEEN) {
+            self.queues[slot as usize].dropped(inside, cause);
+            return;
+        }
+        if !inside {
+            return;
+        }
+        let at = self.droppers.iter().position(|(e, _)| *e == element);
+        let at = at.unwrap_or_else(|| {
+            self.droppers.push((element, DropCounts::default()));
+            self.droppers.len() - 1
+        });
+        self.droppers[at].1.count(cause);
+    }
+
+    fn name(&self, entity: EntityId) -> String {
+        self.names
+            .get(entity.0 as usize)
+            .cloned()
+            .unwrap_or_else(|| format!("entity/{}", entity.0))
+    }
+
+    /// Ends the run at `end` and gives what it came to. `plan` is the one that
+    /// the reducer was made for.
+    pub fn finish(mut self, plan: &Plan, engine: &str, seed: u64, end: Instant) -> Reduced {
+        if !self.interval.is_zero() {
+            // Closes the last whole interval; what is left of a broken-off one
+            // would be a rate over less time than it says.
+            self.close_intervals(Instant::from_nanos(end.as_nanos().saturating_add(1)));
+        }
+        let until = self.to.min(end);
+        let mut queues = std::mem::take(&mut self.queues);
+        queues.sort_by_key(|q| q.entity());
+        self.probes.sort_by_key(|p| p.entity);
+        self.droppers.sort_by_key(|d| d.0);
+
+        let mut columns = Vec::new();
+        let mut flow_summaries = Vec::new();
+        for (flow, facts) in std::mem::take(&mut self.flows).into_iter().zip(&plan.flows) {
+            let (summary, flow_columns) = flow.finish(plan, facts, self.from, until, end);
+            columns.push(flow_columns);
+            flow_summaries.push(summary);
+        }
+        let mut queue_summaries = Vec::new();
+        for queue in queues {
+            let name = self.name(queue.entity());
+            let words = plan
+                .elements()
+                .find(|e| e.name == name)
+                .map(|e| e.spec.to_string())
+                .unwrap_or_default();
+            let rates = RateSteps::of(plan, &name);
+            let (summary, queue_columns) = queue.finish(name, words, rates, self.from, until);
+            columns.push(queue_columns);
+            queue_summaries.push(summary);
+        }
+        let mut probe_summaries = Vec::new();
+        for probe in std::mem::take(&mut self.probes) {
+            let name = self.name(probe.entity);
+            probe_summaries.push(ProbeSummary {
+                rtt_ms: probe.rtt.distribution_ms(),
+                rtt_cdf: probe.rtt.cdf_ms(),
+                lost: probe.lost,
+                name: name.clone(),
+            });
+            columns.push(probe.columns.named(name));
+        }
+        let droppers = std::mem::take(&mut self.droppers)
+            .into_iter()
+            .map(|(entity, drops)| DropperSummary {
+                name: self.name(entity),
+                drops,
+            })
+            .collect();
+        let rates: Vec<f64> = flow_summaries
+            .iter()
+            .filter_map(|f| f.goodput_mbit)
+            .collect();
+        let summary = RunSummary {
+            name: plan.name.clone(),
+            title: plan.title.clone(),
+            engine: engine.to_owned(),
+            seed,
+            duration_s: plan.duration.as_secs_f64(),
+            window: WindowSummary {
+                from_s: self.from.as_secs_f64(),
+                to_s: self.to.as_secs_f64(),
+            },
+            jain: if rates.len() < 2 { None } else { jain(&rates) },
+            flows: flow_summaries,
+            queues: queue_summaries,
+            probes: probe_summaries,
+            droppers,
+            topology: crate::facts::topology(plan),
+        };
+        Reduced {
+            summary,
+            columns,
+            interval: self.interval,
+        }
+    }
+
+    /// Time of the last event.
+    pub fn last_event(&self) -> Instant {
+        self.last
+    }
+}
+
+#[inline]
+fn flow_of(flows: &mut [FlowState], flow: Option<FlowId>) -> Option<&mut FlowState> {
+    flow.and_then(|f| flows.get_mut(f.0 as usize))
+}
+
+impl EventSink for Reducer {
+    #[inline]
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        if now > self.interval_end {
+            self.close_intervals(now);
+        }
+        self.last = now;
+        let inside = self.from <= now && now < self.to;
+        match event {
+            Event::Enqueued {
+                queue,
+                backlog_packets,
+                backlog_bytes,
+                ..
+            } => self.queue(queue).enqueued(backlog_packets, backlog_bytes),
+            Event::Dequeued {
+                queue,
+                sojourn,
+                wire_bytes,
+                band,
+                ..
+            } => self
+                .queue(queue)
+                .dequeued(inside, sojourn, wire_bytes, band),
+            Event::Sent { packet, .. } => {
+                if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
+                    flow.sent(packet);
+                }
+            }
+            Event::Received { packet, .. } => {
+                if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
+                    flow.received(packet);
+                }
+            }
+            Event::Delivered { flow, bytes } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.delivered(inside, bytes);
+                }
+            }
+            Event::RttSample { flow, rtt } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.rtt_sample(inside, rtt);
+                }
+            }
+            Event::Marked {
+                queue,
+                packet,
+                cause,
+            } => {
+                if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
+                    flow.marked(inside);
+                }
+                self.queue(queue).marked(inside, cause);
+            }
+            Event::Dropped {
+                element,
+                packet,
+                cause,
+            } => self.dropped(inside, element, packet, cause),
+            Event::Established { flow, ecn, accecn } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.established(now, ecn, accecn);
+                }
+            }
+            Event::Recovery { flow, event } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.recovery(event);
+                }
+            }
+            Event::Retransmitted { flow, .. } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.retransmitted(inside);
+                }
+            }
+            Event::Sampled { flow, sample } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.sampled(&sample);
+                }
+            }
+            Event::QueueSampled {
+                queue,
+                backlog_packets,
+                backlog_bytes,
+                probability,
+            } => self
+                .queue(queue)
+                .sampled(inside, backlog_packets, backlog_bytes, probability),
+            Event::Finished { flow, complete, .. } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.finished(now, complete);
+                }
+            }
+            Event::ProbeRtt { probe, rtt } => self.probe(probe).answered(inside, rtt),
+            Event::ProbeLost { probe } => self.probe(probe).lost(inside),
+            Event::Limited {
+                flow,
+                receive_window,
+                send_buffer,
+                application,
+            } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.limited(receive_window, send_buffer, application);
+                }
+            }
+            // Captures read taps; later kinds of event bring their own metrics.
+            _ => {}
+        }
+    }
+}
+
+impl ProbeState {
+    fn new(entity: EntityId) -> Self {
+        Self {
+            entity,
+            rtt: Histogram::new(),
+            lost: 0,
+            bin_sum: 0,
+            bin_count: 0,
+            bin_lost: 0,
+            columns: Columns::new(&[("rtt_ms", Column::Gauge), ("lost", Column::Counter)]),
+        }
+    }
+
+    fn answered(&mut self, inside: bool, rtt: Duration) {
+        if inside {
+            self.rtt.record(rtt);
+        }
+        self.bin_sum += rtt.as_nanos();
+        self.bin_count += 1;
+    }
+
+    fn lost(&mut self, inside: bool) {
+        self.lost += u64::from(inside);
+        self.bin_lost += 1;
+    }
+
+    fn close_interval(&mut self, interval: usize) {
+        let rtt = bins::mean_ms(self.bin_sum, self.bin_count);
+        self.columns.push(interval, &[rtt, self.bin_lost as f32]);
+        self.bin_sum = 0;
+        self.bin_count = 0;
+        self.bin_lost = 0;
+    }
+}
+
+impl DropCounts {
+    /// Counts one drop.
+    pub(crate) fn count(&mut self, cause: DropCause) {
+        *match cause {
+            DropCause::Overflow => &mut self.overflow,
+            DropCause::Probability => &mut self.probability,
+            DropCause::Overload => &mut self.overload,
+            DropCause::Loss => &mut self.loss,
+            DropCause::Unreachable => &mut self.unreachable,
+            DropCause::Policy => &mut self.policy,
+            DropCause::Malformed => &mut self.malformed,
+            DropCause::TooBig => &mut self.too_big,
+        } += 1;
+    }
+}

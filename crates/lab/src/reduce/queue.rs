@@ -1,0 +1,210 @@
+//! What is kept of a queue.
+
+use narrows_packet::{DropCause, EntityId, MarkCause};
+use narrows_units::{Duration, Instant};
+
+use super::bins::{Column, Columns, mbit, mean_ms};
+use crate::facts::RateSteps;
+use crate::histogram::Histogram;
+use crate::summary::{BandSummary, DropCounts, MarkCounts, QueueSummary};
+
+const COLUMNS: [(&str, Column); 12] = [
+    ("sojourn_ms", Column::Gauge),
+    ("sojourn_max_ms", Column::Gauge),
+    ("sojourn_classic_ms", Column::Gauge),
+    ("sojourn_classic_max_ms", Column::Gauge),
+    ("sojourn_low_latency_ms", Column::Gauge),
+    ("sojourn_low_latency_max_ms", Column::Gauge),
+    ("throughput_mbit", Column::Gauge),
+    ("backlog_packets", Column::Gauge),
+    ("backlog_bytes", Column::Gauge),
+    ("probability", Column::Gauge),
+    ("marks", Column::Counter),
+    ("drops", Column::Counter),
+];
+
+/// Band names by number (`Event::Dequeued::band`).
+const BANDS: [&str; 2] = ["classic", "low_latency"];
+
+pub(super) struct QueueState {
+    entity: EntityId,
+    bands: [Band; 2],
+    marks: MarkCounts,
+    drops: DropCounts,
+    peak_packets: u32,
+    peak_bytes: u64,
+    probability_sum: f64,
+    probability_count: u64,
+    bin: Bin,
+    columns: Columns,
+}
+
+#[derive(Default)]
+struct Band {
+    sojourn: Histogram,
+    wire_bytes: u64,
+    /// Whether it let any packet go in the whole run.
+    seen: bool,
+}
+
+/// What happened in the present interval.
+#[derive(Default)]
+struct Bin {
+    sojourn_sum: [u64; 2],
+    sojourn_count: [u64; 2],
+    sojourn_max: [u64; 2],
+    wire_bytes: u64,
+    marks: u64,
+    drops: u64,
+    sample: Option<(u32, u64, f64)>,
+}
+
+impl QueueState {
+    pub(super) fn new(entity: EntityId) -> Self {
+        Self {
+            entity,
+            bands: Default::default(),
+            marks: MarkCounts::default(),
+            drops: DropCounts::default(),
+            peak_packets: 0,
+            peak_bytes: 0,
+            probability_sum: 0.0,
+            probability_count: 0,
+            bin: Bin::default(),
+            columns: Columns::new(&COLUMNS),
+        }
+    }
+
+    pub(super) fn entity(&self) -> EntityId {
+        self.entity
+    }
+
+    #[inline]
+    pub(super) fn enqueued(&mut self, packets: u32, bytes: u64) {
+        self.peak_packets = self.peak_packets.max(packets);
+        self.peak_bytes = self.peak_bytes.max(bytes);
+    }
+
+    #[inline]
+    pub(super) fn dequeued(&mut self, inside: bool, sojourn: Duration, wire_bytes: u32, band: u8) {
+        let b = usize::from(band.min(1));
+        let ns = sojourn.as_nanos();
+        self.bin.sojourn_sum[b] += ns;
+        self.bin.sojourn_count[b] += 1;
+        self.bin.sojourn_max[b] = self.bin.sojourn_max[b].max(ns);
+        self.bin.wire_bytes += u64::from(wire_bytes);
+        let band = &mut self.bands[b];
+        band.seen = true;
+        if inside {
+            band.sojourn.record(sojourn);
+            band.wire_bytes += u64::from(wire_bytes);
+        }
+    }
+
+    pub(super) fn marked(&mut self, inside: bool, cause: MarkCause) {
+        self.bin.marks += 1;
+        if inside {
+            *match cause {
+                MarkCause::Step => &mut self.marks.step,
+                MarkCause::Coupled => &mut self.marks.coupled,
+                MarkCause::Probability => &mut self.marks.probability,
+                MarkCause::Overflow => &mut self.marks.overflow,
+            } += 1;
+        }
+    }
+
+    pub(super) fn dropped(&mut self, inside: bool, cause: DropCause) {
+        self.bin.drops += 1;
+        if inside {
+            self.drops.count(cause);
+        }
+    }
+
+    pub(super) fn sampled(&mut self, inside: bool, packets: u32, bytes: u64, probability: f64) {
+        self.bin.sample = Some((packets, bytes, probability));
+        if inside {
+            self.probability_sum += probability;
+            self.probability_count += 1;
+        }
+    }
+
+    pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
+        let bin = std::mem::take(&mut self.bin);
+        let two_bands = self.bands.iter().all(|b| b.seen);
+        let mut row = [f32::NAN; COLUMNS.len()];
+        let count = bin.sojourn_count[0] + bin.sojourn_count[1];
+        row[0] = mean_ms(bin.sojourn_sum[0] + bin.sojourn_sum[1], count);
+        if count > 0 {
+            row[1] = mean_ms(bin.sojourn_max[0].max(bin.sojourn_max[1]), 1);
+        }
+        for b in 0..2 {
+            if two_bands && bin.sojourn_count[b] > 0 {
+                row[2 + 2 * b] = mean_ms(bin.sojourn_sum[b], bin.sojourn_count[b]);
+                row[3 + 2 * b] = mean_ms(bin.sojourn_max[b], 1);
+            }
+        }
+        row[6] = mbit(bin.wire_bytes, seconds);
+        if let Some((packets, bytes, probability)) = bin.sample {
+            row[7] = packets as f32;
+            row[8] = bytes as f32;
+            row[9] = probability as f32;
+        }
+        row[10] = bin.marks as f32;
+        row[11] = bin.drops as f32;
+        self.columns.push(interval, &row);
+    }
+
+    pub(super) fn finish(
+        self,
+        name: String,
+        words: String,
+        rates: Option<RateSteps>,
+        from: Instant,
+        until: Instant,
+    ) -> (QueueSummary, Columns) {
+        let mut sojourn = Histogram::new();
+        for band in &self.bands {
+            sojourn.merge(&band.sojourn);
+        }
+        let wire_bytes = self.bands.iter().map(|b| b.wire_bytes).sum();
+        let capacity = rates.map(|r| r.bytes_between(from, until));
+        let span = until.since(from).as_secs_f64();
+        let bands = if self.bands.iter().all(|b| b.seen) {
+            self.bands
+                .iter()
+                .zip(BANDS)
+                .map(|(band, name)| BandSummary {
+                    name: name.to_owned(),
+                    packets: band.sojourn.count(),
+                    wire_bytes: band.wire_bytes,
+                    sojourn_ms: band.sojourn.distribution_ms(),
+                    sojourn_cdf: band.sojourn.cdf_ms(),
+                })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let summary = QueueSummary {
+            words,
+            rate_mbit: capacity
+                .filter(|_| span > 0.0)
+                .map(|bytes| bytes as f64 * 8.0 / span / 1e6),
+            utilisation: capacity
+                .filter(|&bytes| bytes > 0)
+                .map(|bytes| wire_bytes as f64 / bytes as f64),
+            packets: sojourn.count(),
+            wire_bytes,
+            sojourn_ms: sojourn.distribution_ms(),
+            sojourn_cdf: sojourn.cdf_ms(),
+            bands,
+            marks: self.marks,
+            drops: self.drops,
+            peak_backlog_packets: self.peak_packets,
+            peak_backlog_bytes: self.peak_bytes,
+            probability: (self.probability_count > 0)
+                .then(|| self.probability_sum / self.probability_count as f64),
+            name: name.clone(),
+        };
+        (summary, self.columns.named(name))
+    }
+}

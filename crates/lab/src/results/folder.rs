@@ -1,0 +1,191 @@
+//! Writing a results folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{FileRecord, RunRecord, RunResult, digest, time};
+use crate::error::LabError;
+use crate::metric;
+use crate::run::Output;
+use crate::series::Series;
+use crate::summary::RunSummary;
+
+/// A results folder that is being filled.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+}
+
+impl Folder {
+    /// The folder that `output` asks for, made and empty; `None` if nothing is
+    /// to be written.
+    ///
+    /// # Errors
+    /// When the folder has something in it already, or cannot be made.
+    pub fn create(output: &Output, name: &str) -> Result<Option<Self>, LabError> {
+        match output {
+            Output::Nowhere => Ok(None),
+            Output::Folder(dir) => {
+                check_empty(dir)?;
+                Self::at(dir.clone()).map(Some)
+            }
+            Output::Below(parent) => {
+                let stem = format!(
+                    "{}-{}",
+                    time::compact(std::time::SystemTime::now()),
+                    file_name(name)
+                );
+                fs::create_dir_all(parent).map_err(LabError::io("create", parent))?;
+                let mut leaf = stem.clone();
+                let mut n = 1;
+                // Two runs in the same second: the name is taken atomically.
+                while let Err(error) = fs::create_dir(parent.join(&leaf)) {
+                    if error.kind() != std::io::ErrorKind::AlreadyExists {
+                        return Err(LabError::io("create", &parent.join(&leaf))(error));
+                    }
+                    n += 1;
+                    leaf = format!("{stem}-{n}");
+                }
+                point_latest(parent, &leaf);
+                Ok(Some(Self {
+                    dir: parent.join(leaf),
+                }))
+            }
+        }
+    }
+
+    /// A folder at `dir`, made where it is missing.
+    pub(crate) fn at(dir: PathBuf) -> Result<Self, LabError> {
+        fs::create_dir_all(&dir).map_err(LabError::io("create", &dir))?;
+        Ok(Self { dir })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes `run.json`, whole or not at all.
+    pub(crate) fn write_record(&self, record: &RunRecord) -> Result<(), LabError> {
+        self.write_json("run.json", record)
+    }
+
+    /// Writes `value` as JSON for people: indented, with a newline at the end.
+    pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), LabError> {
+        let path = self.dir.join(name);
+        let mut text = serde_json::to_string_pretty(value).map_err(|e| LabError::Content {
+            path: path.clone(),
+            what: e.to_string(),
+        })?;
+        text.push('\n');
+        self.write_file(name, text.as_bytes())
+    }
+
+    /// Writes a file through a neighbour of another name, so that whoever
+    /// reads it finds the old one or the new one and no half.
+    pub(crate) fn write_file(&self, name: &str, content: &[u8]) -> Result<(), LabError> {
+        let path = self.dir.join(name);
+        let part = self.dir.join(format!("{name}.part"));
+        fs::write(&part, content).map_err(LabError::io("write", &path))?;
+        fs::rename(&part, &path).map_err(LabError::io("write", &path))
+    }
+
+    /// Writes all data files of a run and then `run.json` with their digests.
+    pub(crate) fn write_run(&self, result: &mut RunResult) -> Result<(), LabError> {
+        let files = self.write_data(&result.summary, &result.series)?;
+        result.record.digest = digest::of_all(&files);
+        result.record.files = files;
+        self.write_record(&result.record)?;
+        result.dir = Some(self.dir.clone());
+        Ok(())
+    }
+
+    fn write_data(
+        &self,
+        summary: &RunSummary,
+        series: &Series,
+    ) -> Result<Vec<FileRecord>, LabError> {
+        self.write_json("summary.json", summary)?;
+        self.write_file("summary.csv", metric::to_csv(summary).as_bytes())?;
+        let path = self.dir.join("series.csv.gz");
+        let gz = series.to_csv_gz().map_err(LabError::io("write", &path))?;
+        self.write_file("series.csv.gz", &gz)?;
+        let mut names = vec![
+            "series.csv.gz".to_owned(),
+            "summary.csv".to_owned(),
+            "summary.json".to_owned(),
+        ];
+        let captures = self.dir.join("captures");
+        if captures.is_dir() {
+            for entry in fs::read_dir(&captures).map_err(LabError::io("read", &captures))? {
+                let entry = entry.map_err(LabError::io("read", &captures))?;
+                names.push(format!("captures/{}", entry.file_name().to_string_lossy()));
+            }
+        }
+        self.digest_files(names)
+    }
+
+    /// The digests of the files `names`, in the order of names.
+    pub(crate) fn digest_files(&self, mut names: Vec<String>) -> Result<Vec<FileRecord>, LabError> {
+        names.sort();
+        names
+            .iter()
+            .map(|name| digest::of_file(&self.dir, name))
+            .collect()
+    }
+}
+
+/// Refuses a folder with anything in it.
+fn check_empty(dir: &Path) -> Result<(), LabError> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(LabError::NotEmpty(dir.to_path_buf())),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(LabError::NotEmpty(dir.to_path_buf()))
+        }
+        Err(e) => Err(LabError::io("read", dir)(e)),
+    }
+}
+
+/// Makes `parent/latest` point to `leaf`. A convenience: where links cannot be
+/// made, or `latest` is a real folder, it is left alone.
+fn point_latest(parent: &Path, leaf: &str) {
+    #[cfg(unix)]
+    {
+        let link = parent.join("latest");
+        let is_real = fs::symlink_metadata(&link).is_ok_and(|m| !m.file_type().is_symlink());
+        let part = parent.join(format!(".latest-{leaf}"));
+        if is_real || std::os::unix::fs::symlink(leaf, &part).is_err() {
+            return;
+        }
+        if fs::rename(&part, &link).is_err() {
+            // Nothing depends on the link; only the half-made one must go.
+            fs::remove_file(&part).ok();
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (parent, leaf);
+}
+
+/// `name` as a file's name: what is not a letter, digit, `.`, `_` or `-`
+/// becomes `-`.
+pub(crate) fn file_name(name: &str) -> String {
+    let clean: String = name
+        .chars()
+        .map(|c| match c {
+            c if c.is_ascii_alphanumeric() || "._-".contains(c) => c,
+            _ => '-',
+        })
+        .collect();
+    let clean = clean.trim_matches(['-', '.']);
+    if clean.is_empty() {
+        "run".to_owned()
+    } else {
+        clean.chars().take(100).collect()
+    }
+}

@@ -1,0 +1,134 @@
+//! One run: plan in, result out.
+
+use std::path::PathBuf;
+
+use narrows_scenario::Plan;
+use narrows_units::Duration;
+
+use crate::engine::{Ended, Engine, Progress, RunControl, Watch};
+use crate::error::LabError;
+use crate::reduce::{Reduced, Reducer, Setup};
+use crate::results::{Folder, RunResult};
+use crate::verdict;
+
+/// Where results go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Nowhere; the result is in memory only.
+    #[default]
+    Nowhere,
+    /// Into this folder, which must be empty or not exist yet.
+    Folder(PathBuf),
+    /// Into a new folder `<UTC time>-<name>` below this one (`results`), where
+    /// the link `latest` is made to point to it.
+    Below(PathBuf),
+}
+
+/// How a run is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// The seed; the plan's own if `None`.
+    pub seed: Option<u64>,
+    /// Where results go.
+    pub output: Output,
+}
+
+/// Runs `plan` on `engine`.
+///
+/// The folder is there from the start, with a `run.json` that says
+/// `complete: false`; so a run that is killed leaves a readable folder. A run
+/// that is cancelled through `watch` is no error: its result says
+/// `complete: false` and holds what was seen until then.
+///
+/// # Errors
+/// When the folder is not empty or cannot be written, and when the engine
+/// fails.
+pub fn run_scenario(
+    engine: &dyn Engine,
+    plan: &Plan,
+    options: &RunOptions,
+    watch: &Watch<'_>,
+) -> Result<RunResult, LabError> {
+    let seed = options.seed.unwrap_or(plan.seed);
+    let folder = Folder::create(&options.output, &plan.name)?;
+    run_into(engine, plan, seed, plan.sample_interval, folder, watch)
+}
+
+/// What the engine and the reduction gave.
+pub(crate) struct Reduction {
+    pub(crate) ended: Ended,
+    pub(crate) reduced: Reduced,
+    pub(crate) verdict: verdict::Verdict,
+}
+
+/// Runs and reduces, and keeps nothing.
+pub(crate) fn reduce_run(
+    engine: &dyn Engine,
+    plan: &Plan,
+    seed: u64,
+    interval: Duration,
+    watch: &Watch<'_>,
+    report_time: bool,
+) -> Result<Reduction, LabError> {
+    let setup = Setup {
+        names: engine.names(plan),
+        interval,
+    };
+    let mut reducer = Reducer::new(plan, setup);
+    let reached = |at: narrows_units::Instant| {
+        if report_time {
+            (watch.progress)(Progress::Run {
+                reached: at.since(narrows_units::Instant::ZERO),
+                of: plan.duration,
+            });
+        }
+    };
+    let control = RunControl {
+        cancel: watch.cancel,
+        reached: &reached,
+    };
+    let ended = engine
+        .run(plan, seed, &mut reducer, &control)
+        .map_err(LabError::Engine)?;
+    let end = narrows_units::Instant::ZERO + ended.virtual_time;
+    let reduced = reducer.finish(plan, engine.name(), seed, end);
+    let verdict = verdict::judge(plan, &reduced.summary, ended.interrupted);
+    Ok(Reduction {
+        ended,
+        reduced,
+        verdict,
+    })
+}
+
+/// Runs and writes into `folder`.
+pub(crate) fn run_into(
+    engine: &dyn Engine,
+    plan: &Plan,
+    seed: u64,
+    interval: Duration,
+    folder: Option<Folder>,
+    watch: &Watch<'_>,
+) -> Result<RunResult, LabError> {
+    let mut record = crate::results::begin(engine.name(), plan, seed);
+    if let Some(folder) = &folder {
+        folder.write_record(&record)?;
+    }
+    let started = std::time::Instant::now();
+    let outcome = reduce_run(engine, plan, seed, interval, watch, true)?;
+    record.wall_s = started.elapsed().as_secs_f64();
+    record.virtual_s = outcome.ended.virtual_time.as_secs_f64();
+    record.events = outcome.ended.events;
+    record.packets = outcome.ended.packets;
+    record.verdict = outcome.verdict;
+    record.complete = !outcome.ended.interrupted;
+    let mut result = RunResult {
+        dir: None,
+        record,
+        series: crate::series::Series::of(&outcome.reduced),
+        summary: outcome.reduced.summary,
+    };
+    if let Some(folder) = folder {
+        folder.write_run(&mut result)?;
+    }
+    Ok(result)
+}
