@@ -68,5 +68,6 @@ static u32 name##_##hook(const void *ca, const void *p)			\
 	return nw_##name##_##hook(ca, p);				\
 }
 
+NW_EXPORT(cubic)
 NW_EXPORT(prague)
 NW_EXPORT(reno)

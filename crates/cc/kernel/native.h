@@ -7,6 +7,7 @@
 #define NW_NATIVE_H
 
 #include "nw_cc.h"
+#include "cubic.h"
 #include "prague.h"
 #include "reno.h"
 
@@ -36,6 +37,7 @@ struct nw_ops {
 	u32 unused;
 };
 
+extern const struct nw_ops nw_ops_cubic;
 extern const struct nw_ops nw_ops_prague;
 extern const struct nw_ops nw_ops_reno;
 

@@ -103,7 +103,7 @@ struct nw_facts {
 	u32 acked_sacked;	/* segments newly acked or sacked by this ACK */
 	u32 lost;		/* segments ever marked lost */
 	u32 srtt_us;		/* smoothed RTT << 3; 0 before the first sample */
-	u32 min_rtt_us;		/* windowed minimum; ~0 or 0 before a sample */
+	u32 min_rtt_us;		/* windowed minimum; ~0 or 0 before the first sample */
 	u32 rtt_us;		/* this ACK's RTT sample; 0 if none */
 	s32 rs_delivered;	/* rate sample: segments delivered; negative if invalid */
 	u32 rs_interval_us;	/* over this time */
@@ -119,8 +119,9 @@ struct nw_facts {
 	u16 flags;		/* enum nw_fact_flag */
 	u32 cwnd_clamp;		/* snd_cwnd_clamp; 0 = no clamp */
 	u32 header;		/* bytes of IP and TCP header per full segment */
+	u64 last_sent_ns;	/* last data sent before now (lsndtime); 0 if unknown */
 };
-_Static_assert(sizeof(struct nw_facts) == 128, "layout of nw_facts");
+_Static_assert(sizeof(struct nw_facts) == 136, "layout of nw_facts");
 _Static_assert(sizeof(struct nw_facts) <= NW_FACTS_MAX, "size of nw_facts");
 _Static_assert(__builtin_offsetof(struct nw_facts, mss) == 16, "mss");
 _Static_assert(__builtin_offsetof(struct nw_facts, delivered) == 52, "delivered");
@@ -156,6 +157,12 @@ struct nw_decision {
 _Static_assert(sizeof(struct nw_decision) == 32, "layout of nw_decision");
 _Static_assert(__builtin_offsetof(struct nw_decision, pacing_rate) == 16, "pacing_rate");
 _Static_assert(__builtin_offsetof(struct nw_decision, events) == 28, "events");
+
+/* Microseconds as Linux's tcp_mstamp, wrapping at 32 bits. */
+static inline u32 nw_now_us(const struct nw_facts *f)
+{
+	return (u32)(f->now_ns / 1000);
+}
 
 #define NW_PASTE3(a, b, c)	a##b##_##c
 #define NW_PASTE(a, b, c)	NW_PASTE3(a, b, c)

@@ -90,6 +90,9 @@ pub struct Facts {
     /// Bytes of IP and TCP header on a full segment; 0 is taken as 52 (IPv4,
     /// TCP, timestamps).
     pub header: u32,
+    /// When data was last sent before now, nanoseconds (`lsndtime`), for
+    /// [`CwndEvent::TxStart`]; 0 if unknown.
+    pub last_sent_ns: u64,
 }
 
 /// What the algorithm decided: only fields whose bit is in `set` count.
@@ -223,13 +226,14 @@ pub enum Pacing {
 // The same layout is asserted on the C side, in kernel/nw_cc.h.
 const _: () = {
     use core::mem::{offset_of, size_of};
-    assert!(size_of::<Facts>() == 128 && size_of::<Facts>() <= 160);
+    assert!(size_of::<Facts>() == 136 && size_of::<Facts>() <= 160);
     assert!(offset_of!(Facts, mss) == 16);
     assert!(offset_of!(Facts, delivered) == 52);
     assert!(offset_of!(Facts, rs_delivered) == 80);
     assert!(offset_of!(Facts, ca_state) == 116);
     assert!(offset_of!(Facts, flags) == 118);
     assert!(offset_of!(Facts, header) == 124);
+    assert!(offset_of!(Facts, last_sent_ns) == 128);
     assert!(size_of::<Decision>() == 32);
     assert!(offset_of!(Decision, pacing_rate) == 16);
     assert!(offset_of!(Decision, events) == 28);

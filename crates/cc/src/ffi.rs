@@ -6,6 +6,7 @@
 
 use core::ffi::c_void;
 
+use crate::cubic::CubicParams;
 use crate::facts::{Decision, Facts};
 use crate::prague::PragueParams;
 
@@ -44,6 +45,7 @@ struct Ops {
 // SAFETY: the declarations match kernel/native.h, whose tables are constant
 // and complete (every hook of every algorithm is defined).
 unsafe extern "C" {
+    static nw_ops_cubic: Ops;
     static nw_ops_prague: Ops;
     static nw_ops_reno: Ops;
 }
@@ -58,6 +60,7 @@ pub(crate) struct RenoParams {
 /// The parameter block of one algorithm, which also says which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Params {
+    Cubic(CubicParams),
     Prague(PragueParams),
     Reno(RenoParams),
 }
@@ -66,6 +69,8 @@ impl Params {
     fn ops(&self) -> &'static Ops {
         match self {
             // SAFETY: a constant table, never written.
+            Self::Cubic(_) => unsafe { &nw_ops_cubic },
+            // SAFETY: as above.
             Self::Prague(_) => unsafe { &nw_ops_prague },
             // SAFETY: as above.
             Self::Reno(_) => unsafe { &nw_ops_reno },
@@ -74,6 +79,7 @@ impl Params {
 
     fn block(&self) -> *const c_void {
         match self {
+            Self::Cubic(p) => core::ptr::from_ref(p).cast(),
             Self::Prague(p) => core::ptr::from_ref(p).cast(),
             Self::Reno(p) => core::ptr::from_ref(p).cast(),
         }
@@ -81,6 +87,7 @@ impl Params {
 
     fn size(&self) -> usize {
         match self {
+            Self::Cubic(p) => size_of_val(p),
             Self::Prague(p) => size_of_val(p),
             Self::Reno(p) => size_of_val(p),
         }

@@ -10,6 +10,7 @@
 #![deny(unsafe_code)]
 
 mod controller;
+mod cubic;
 mod facts;
 #[allow(unsafe_code)]
 mod ffi;

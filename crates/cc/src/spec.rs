@@ -6,6 +6,7 @@ use std::str::FromStr;
 use narrows_units::{Word, WordError, Words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::cubic::CubicParams;
 use crate::ffi::{Params, RenoParams};
 use crate::prague::PragueParams;
 
@@ -27,7 +28,7 @@ pub struct Spec {
     params: Params,
 }
 
-const NAMES: &str = "`prague` or `reno`";
+const NAMES: &str = "`cubic`, `prague` or `reno`";
 
 impl Spec {
     /// Percent of `cwnd / srtt` in slow start and after it: Linux's sysctls
@@ -42,6 +43,7 @@ impl Spec {
         let mut words = Words::new(words);
         let name = words.take().ok_or_else(|| words.ended(NAMES))?;
         let params = match name.text {
+            "cubic" => Params::Cubic(CubicParams::parse(&mut words)?),
             "prague" => Params::Prague(PragueParams::parse(&mut words)?),
             "reno" => {
                 words.finish("nothing (reno has no parameters)")?;
@@ -65,6 +67,7 @@ impl Spec {
 
     pub(crate) fn algorithm(&self) -> &'static str {
         match self.params {
+            Params::Cubic(_) => "cubic",
             Params::Prague(_) => "prague",
             Params::Reno(_) => "reno",
         }
@@ -78,14 +81,14 @@ impl Spec {
                 accecn: true,
                 ect1: true,
             },
-            Params::Reno(_) => Needs::default(),
+            Params::Cubic(_) | Params::Reno(_) => Needs::default(),
         }
     }
 
     pub(crate) fn pacing_ratios(&self) -> (u32, u32) {
         match self.params {
             Params::Prague(_) => (200, 100),
-            Params::Reno(_) => Self::LINUX_PACING,
+            Params::Cubic(_) | Params::Reno(_) => Self::LINUX_PACING,
         }
     }
 
@@ -122,6 +125,7 @@ pub(crate) fn once<T>(key: Word<'_>, slot: &mut Option<T>, value: T) -> Result<(
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.params {
+            Params::Cubic(p) => p.fmt(f),
             Params::Prague(p) => p.fmt(f),
             Params::Reno(_) => f.write_str("reno"),
         }

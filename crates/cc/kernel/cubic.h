@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * CUBIC: the window follows C (t - K)^3 + W_max after a reduction, or Reno's
+ * if that is larger. Behaviour and constants are those of Linux
+ * net/ipv4/tcp_cubic.c, v6.17, HyStart included, which differs from RFC 9438 in
+ * that Reno's additive increase stays at 3 (1 - beta) / (1 + beta) where the
+ * RFC (section 4.3) goes to 1 once the former window is reached. HyStart++
+ * (RFC 9406) may take HyStart's place.
+ *
+ * Deviations: the clock ticks in milliseconds (Linux: jiffies, so HZ = 1000);
+ * the cube root is exact (Linux: 0.2 % mean error); times from the plateau are
+ * held at 256 s, where Linux's product would wrap.
+ */
+#ifndef NW_CUBIC_H
+#define NW_CUBIC_H
+
+#include "nw_cc.h"
+
+#define nw_cubic_MODE	NW_MODE_WINDOW
+
+#define NW_CUBIC_SCALE		1024U	/* of beta and C */
+#define NW_CUBIC_TICK		10U	/* K and t in 2^-10 s */
+#define NW_CUBIC_OFFSET_MAX	(1U << 18)	/* 256 s */
+#define NW_CUBIC_MIN_CWND	2U	/* segments */
+#define NW_CUBIC_REFRESH_MS	31U	/* recompute the slope at least so often, HZ / 32 */
+#define NW_CUBIC_SETTLE_MS	1000U	/* no RTT samples so long after a reduction */
+#define NW_CUBIC_BLIND_CNT	20U	/* growth of 5 % per RTT while W_max is unknown */
+#define NW_CUBIC_FASTEST_CNT	2U	/* one segment per two acked at most */
+
+#define NW_HYSTART_SAMPLES	8U	/* Linux; RFC 9406 N_RTT_SAMPLE */
+#define NW_HYSTART_THRESH_MIN	4000U	/* us; RFC 9406 MIN_RTT_THRESH */
+#define NW_HYSTART_THRESH_MAX	16000U	/* us; RFC 9406 MAX_RTT_THRESH */
+#define NW_HYSTART_THRESH_SHIFT	3U	/* eighth of the RTT; MIN_RTT_DIVISOR 8 */
+#define NW_HYSTART_CUSHION_MAX	1000U	/* us for aggregation in the stack */
+#define NW_HYSTART_CSS_DIVISOR	4U	/* RFC 9406 CSS_GROWTH_DIVISOR */
+#define NW_HYSTART_CSS_ROUNDS	5U	/* RFC 9406 CSS_ROUNDS */
+#define NW_HYSTART_UNPACED_L	8U	/* RFC 9406 section 4.2, segments per ACK */
+
+enum nw_cubic_hystart {
+	NW_HYSTART_TRAIN = 1,		/* Linux's hystart_detect bits */
+	NW_HYSTART_DELAY = 2,
+	NW_HYSTART_PLUSPLUS = 4,	/* RFC 9406 in place of both */
+};
+
+enum nw_cubic_flag {
+	NW_CUBIC_FAST_CONVERGENCE = 1,
+	NW_CUBIC_FRIENDLY = 2,
+};
+
+/* Wrong on purpose: plausible rules that a test must be able to tell. */
+enum nw_cubic_mutant {
+	NW_CUBIC_MUTANT_ALPHA_ONE = 1,	/* RFC 9438 section 4.3's alpha */
+};
+
+struct nw_cubic_params {
+	u64 cube_factor;	/* 2^40 / c: from segments to K^3 */
+	u32 c;			/* 1024 C: bic_scale x 10 */
+	u32 beta;		/* of 1024 */
+	u32 beta_scale;		/* 8 (1024 + beta) / 3 / (1024 - beta) */
+	u32 flags;		/* enum nw_cubic_flag */
+	u32 hystart;		/* enum nw_cubic_hystart; 0 = off */
+	u32 low_window;		/* segments: no HyStart below */
+	u32 ack_delta_us;	/* ACKs of one train are no further apart */
+	u32 initial_ssthresh;	/* 0 = leave; only without HyStart, as in Linux */
+	u32 mutant;		/* enum nw_cubic_mutant */
+	u32 unused;
+};
+_Static_assert(sizeof(struct nw_cubic_params) == 48, "layout of nw_cubic_params");
+
+/* Linux's defaults: C 410/1024, beta 717/1024. */
+#define NW_CUBIC_DEFAULTS {						\
+	.cube_factor = (1ULL << 40) / 410,				\
+	.c = 410,							\
+	.beta = 717,							\
+	.beta_scale = 8 * (1024 + 717) / 3 / (1024 - 717),		\
+	.flags = NW_CUBIC_FAST_CONVERGENCE | NW_CUBIC_FRIENDLY,		\
+	.hystart = NW_HYSTART_TRAIN | NW_HYSTART_DELAY,			\
+	.low_window = 16,						\
+	.ack_delta_us = 2000,						\
+}
+
+struct nw_cubic {
+	u32 cnt;		/* segments acked per segment of growth */
+	u32 last_max;		/* W_max */
+	u32 last_cwnd;		/* at the last computation of cnt */
+	u32 last_ms;
+	u32 origin;		/* height of the plateau */
+	u32 k;			/* its time after epoch_ms, 2^-10 s */
+	u32 delay_min_us;
+	u32 epoch_ms;		/* valid if in_epoch */
+	u32 acked;		/* segments not yet counted in reno_cwnd */
+	u32 reno_cwnd;		/* window that Reno would have */
+	u32 reduced_from;	/* window before the last reduction */
+	u32 round_start_us;
+	u32 round_end;		/* the round ends when this is acknowledged */
+	u32 last_ack_us;	/* of the train */
+	u32 round_min_us;	/* least RTT of this round */
+	u32 former_min_us;	/* of the round before, HyStart++ */
+	u32 css_base_us;	/* HyStart++ */
+	u8 samples;		/* RTTs in this round, saturating */
+	u8 found;		/* HyStart is done */
+	u8 in_epoch;
+	u8 css_round;		/* rounds in conservative slow start, 0 = not in it */
+	u8 css_credit;		/* quarters of a segment */
+};
+NW_ASSERT_STATE(cubic);
+
+static inline u32 nw_cubic_now_ms(const struct nw_facts *f)
+{
+	return (u32)(f->now_ns / 1000000);
+}
+
+/*
+ * floor of the cube root, bit by bit from the top: x^3 <= a holds throughout.
+ * 22 rounds of two products; once per reduction.
+ */
+static inline u32 nw_cubic_root(u64 a)
+{
+	u64 x = 0;
+	int bit;
+
+	/* 2642245^3 is the greatest cube below 2^64 */
+	for (bit = 21; bit >= 0; bit--) {
+		u64 y = x | 1ULL << bit;
+
+		if (y <= 2642245 && y * y * y <= a)
+			x = y;
+	}
+	return (u32)x;
+}
+
+static inline void nw_cubic_hystart_round(struct nw_cubic *ca,
+					  const struct nw_facts *f)
+{
+	ca->round_start_us = nw_now_us(f);
+	ca->last_ack_us = ca->round_start_us;
+	ca->round_end = f->snd_nxt;
+	ca->round_min_us = ~0U;
+	ca->samples = 0;
+}
+
+static inline void nw_cubic_reset(struct nw_cubic *ca)
+{
+	ca->cnt = 0;
+	ca->last_max = 0;
+	ca->last_cwnd = 0;
+	ca->last_ms = 0;
+	ca->origin = 0;
+	ca->k = 0;
+	ca->delay_min_us = 0;
+	ca->epoch_ms = 0;
+	ca->acked = 0;
+	ca->reno_cwnd = 0;
+	ca->in_epoch = 0;
+	ca->found = 0;
+	ca->css_round = 0;
+	ca->css_credit = 0;
+}
+
+/* The first window after a reduction sets the curve: W_max ahead is the plateau
+ * at time K; a window already beyond it is a plateau at time 0.
+ */
+static inline void nw_cubic_begin_epoch(struct nw_cubic *ca,
+					const struct nw_cubic_params *p,
+					u32 now_ms, u32 cwnd, u32 acked)
+{
+	ca->in_epoch = 1;
+	ca->epoch_ms = now_ms;
+	ca->acked = acked;
+	ca->reno_cwnd = cwnd;
+	if (ca->last_max > cwnd) {
+		ca->k = nw_cubic_root(nw_mul_sat(p->cube_factor,
+						 ca->last_max - cwnd));
+		ca->origin = ca->last_max;
+	} else {
+		ca->k = 0;
+		ca->origin = cwnd;
+	}
+}
+
+/* Where the curve is one round trip from now, segments. */
+static inline u32 nw_cubic_target(const struct nw_cubic *ca,
+				  const struct nw_cubic_params *p, u32 now_ms)
+{
+	/* usecs_to_jiffies() rounds up */
+	u64 ms = (u64)(now_ms - ca->epoch_ms) +
+		 ((u64)ca->delay_min_us + 999) / 1000;
+	u64 t = (ms << NW_CUBIC_TICK) / 1000;
+	u64 away = t < ca->k ? ca->k - t : t - ca->k;
+	u64 height;
+
+	away = nw_min64(away, NW_CUBIC_OFFSET_MAX);
+	height = (p->c * away * away * away) >> (10 + 3 * NW_CUBIC_TICK);
+	if (t >= ca->k)
+		return (u32)nw_min64(ca->origin + height, ~0U);
+	return height < ca->origin ? ca->origin - (u32)height : 0;
+}
+
+/* Reno with CUBIC's beta gains as much between reductions as Reno with 1/2 if
+ * it adds 3 (1 - beta) / (1 + beta) per window: one per beta_scale / 8 windows.
+ */
+static inline void nw_cubic_friendly(struct nw_cubic *ca,
+				     const struct nw_cubic_params *p, u32 cwnd)
+{
+	u64 per_segment = ((u64)cwnd * p->beta_scale) >> 3;
+	u32 per;
+
+	if ((p->mutant & NW_CUBIC_MUTANT_ALPHA_ONE) &&
+	    ca->reno_cwnd >= ca->reduced_from)
+		per_segment = cwnd;
+	per = (u32)nw_min64(nw_max64(per_segment, 1), ~0U);
+	if (ca->acked > per) {
+		/* as many whole `per` as leave something over */
+		u32 steps = (ca->acked - 1) / per;
+
+		ca->acked -= steps * per;
+		ca->reno_cwnd = nw_add_sat(ca->reno_cwnd, steps);
+	}
+	if (ca->reno_cwnd > cwnd) {
+		u32 behind = ca->reno_cwnd - cwnd;
+
+		ca->cnt = nw_min(ca->cnt, cwnd / behind);
+	}
+}
+
+/* How many segments are to be acked for one more in the window. */
+static inline void nw_cubic_update(struct nw_cubic *ca,
+				   const struct nw_cubic_params *p,
+				   const struct nw_facts *f, u32 cwnd, u32 acked)
+{
+	u32 now_ms = nw_cubic_now_ms(f);
+
+	ca->acked = nw_add_sat(ca->acked, acked);
+	/* Signed in Linux: a last_ms that lies ahead counts as recent. */
+	if (ca->last_cwnd == cwnd &&
+	    (now_ms - ca->last_ms <= NW_CUBIC_REFRESH_MS ||
+	     nw_before(now_ms, ca->last_ms)))
+		return;
+
+	/* The curve is looked at once per tick, Reno's window on every ACK. */
+	if (!ca->in_epoch || now_ms != ca->last_ms) {
+		u32 target;
+
+		ca->last_cwnd = cwnd;
+		ca->last_ms = now_ms;
+		if (!ca->in_epoch)
+			nw_cubic_begin_epoch(ca, p, now_ms, cwnd, acked);
+		target = nw_cubic_target(ca, p, now_ms);
+		if (target > cwnd)
+			ca->cnt = cwnd / (target - cwnd);
+		else
+			ca->cnt = (u32)nw_min64(100ULL * cwnd, ~0U);
+		if (!ca->last_max)
+			ca->cnt = nw_min(ca->cnt, NW_CUBIC_BLIND_CNT);
+	}
+	if (p->flags & NW_CUBIC_FRIENDLY)
+		nw_cubic_friendly(ca, p, cwnd);
+	ca->cnt = nw_max(ca->cnt, NW_CUBIC_FASTEST_CNT);
+}
+
+static inline void nw_cubic_init(struct nw_cubic *ca,
+				 const struct nw_cubic_params *p,
+				 const struct nw_facts *f,
+				 struct nw_decision *d)
+{
+	nw_cubic_reset(ca);
+	ca->reduced_from = 0;
+	ca->former_min_us = ~0U;
+	ca->css_base_us = ~0U;
+	nw_cubic_hystart_round(ca, f);
+	if (!p->hystart && p->initial_ssthresh)
+		nw_set_ssthresh(d, p->initial_ssthresh);
+}
+
+static inline void nw_cubic_release(struct nw_cubic *ca)
+{
+	(void)ca;
+}
+
+static inline u32 nw_cubic_ssthresh(struct nw_cubic *ca,
+				    const struct nw_cubic_params *p,
+				    const struct nw_facts *f)
+{
+	u64 cwnd = f->cwnd;
+
+	ca->in_epoch = 0;
+	ca->reduced_from = f->cwnd;
+	/* RFC 9406 section 4.2: HyStart++ is for the first slow start. */
+	if (p->hystart & NW_HYSTART_PLUSPLUS) {
+		ca->found = 1;
+		ca->css_round = 0;
+	}
+	/* A flow that did not reach its former W_max makes room. */
+	if (f->cwnd < ca->last_max && (p->flags & NW_CUBIC_FAST_CONVERGENCE))
+		ca->last_max = (u32)(cwnd * (NW_CUBIC_SCALE + p->beta) /
+				     (2 * NW_CUBIC_SCALE));
+	else
+		ca->last_max = f->cwnd;
+	/* Truncation and floor decide the rate of windows of a few segments. */
+	return nw_max((u32)(cwnd * p->beta / NW_CUBIC_SCALE), NW_CUBIC_MIN_CWND);
+}
+
+static inline u32 nw_cubic_undo_cwnd(struct nw_cubic *ca,
+				     const struct nw_cubic_params *p,
+				     const struct nw_facts *f)
+{
+	(void)ca;
+	(void)p;
+	return nw_max(nw_max(f->cwnd, f->prior_cwnd), 1);
+}
+
+static inline void nw_cubic_set_state(struct nw_cubic *ca,
+				      const struct nw_cubic_params *p,
+				      const struct nw_facts *f, u8 new_state,
+				      struct nw_decision *d)
+{
+	(void)d;
+	if (new_state != NW_CA_LOSS)
+		return;
+	nw_cubic_reset(ca);
+	nw_cubic_hystart_round(ca, f);
+	if (p->hystart & NW_HYSTART_PLUSPLUS)
+		ca->found = 1;
+}
+
+/* Idle time is no time on the curve. */
+static inline void nw_cubic_cwnd_event(struct nw_cubic *ca,
+				       const struct nw_cubic_params *p,
+				       const struct nw_facts *f, u32 event,
+				       struct nw_decision *d)
+{
+	u32 now_ms = nw_cubic_now_ms(f);
+	u32 idle_ms;
+
+	(void)p;
+	(void)d;
+	if (event != NW_EV_TX_START || !ca->in_epoch || !f->last_sent_ns)
+		return;
+	idle_ms = now_ms - (u32)(f->last_sent_ns / 1000000);
+	if (!idle_ms || idle_ms >> 31)
+		return;
+	ca->epoch_ms += idle_ms;
+	if (nw_before(now_ms, ca->epoch_ms))
+		ca->epoch_ms = now_ms;
+}
+
+NW_NO_HOOK(cubic, in_ack_event)
+
+static inline u32 nw_cubic_rtt_thresh(u32 rtt_us)
+{
+	return nw_min(nw_max(rtt_us >> NW_HYSTART_THRESH_SHIFT,
+			     NW_HYSTART_THRESH_MIN), NW_HYSTART_THRESH_MAX);
+}
+
+static inline void nw_cubic_leave_slow_start(struct nw_cubic *ca,
+					     const struct nw_facts *f,
+					     struct nw_decision *d)
+{
+	ca->found = 1;
+	ca->css_round = 0;
+	nw_set_ssthresh(d, f->cwnd);
+	d->events |= NW_DID_SLOW_START_EXIT;
+}
+
+/* Four full super-packets at the pacing rate, at most 1 ms: what segmentation
+ * and its undoing may add to the length of a train.
+ */
+static inline u32 nw_cubic_train_cushion(const struct nw_facts *f)
+{
+	if (!f->pacing_rate)
+		return 0;
+	return (u32)nw_min64(NW_HYSTART_CUSHION_MAX,
+			     f->gso_max_size * 4000000ULL / f->pacing_rate);
+}
+
+/* Linux's HyStart: a train of ACKs as long as the shortest RTT, or a round
+ * whose shortest RTT has grown.
+ */
+static inline void nw_cubic_hystart(struct nw_cubic *ca,
+				    const struct nw_cubic_params *p,
+				    const struct nw_facts *f, u32 rtt_us,
+				    struct nw_decision *d)
+{
+	u32 now_us = nw_now_us(f);
+
+	if (nw_before(ca->round_end, f->snd_una))
+		nw_cubic_hystart_round(ca, f);
+	if (f->cwnd < p->low_window)
+		return;
+
+	if ((p->hystart & NW_HYSTART_TRAIN) &&
+	    now_us - ca->last_ack_us <= p->ack_delta_us) {
+		u64 longest = (u64)ca->delay_min_us + nw_cubic_train_cushion(f);
+
+		ca->last_ack_us = now_us;
+		/* Pacing may itself have spread the round over half an RTT. */
+		if (f->pacing_status == NW_PACING_NONE)
+			longest >>= 1;
+		if (now_us - ca->round_start_us > longest)
+			nw_cubic_leave_slow_start(ca, f, d);
+	}
+
+	if (p->hystart & NW_HYSTART_DELAY) {
+		ca->round_min_us = nw_min(ca->round_min_us, rtt_us);
+		if (ca->samples < NW_HYSTART_SAMPLES)
+			ca->samples++;
+		else if (ca->round_min_us >
+			 nw_add_sat(ca->delay_min_us,
+				    nw_cubic_rtt_thresh(ca->delay_min_us)))
+			nw_cubic_leave_slow_start(ca, f, d);
+	}
+}
+
+/* RFC 9406 section 4.2, per RTT sample. */
+static inline void nw_cubic_hystart_plusplus(struct nw_cubic *ca,
+					     const struct nw_facts *f,
+					     u32 rtt_us, struct nw_decision *d)
+{
+	if (!nw_before(f->snd_una, ca->round_end)) {
+		ca->former_min_us = ca->round_min_us;
+		nw_cubic_hystart_round(ca, f);
+		if (ca->css_round) {
+			/* the round in which it began was the first */
+			if (ca->css_round >= NW_HYSTART_CSS_ROUNDS) {
+				nw_cubic_leave_slow_start(ca, f, d);
+				return;
+			}
+			ca->css_round++;
+		}
+	}
+	ca->round_min_us = nw_min(ca->round_min_us, rtt_us);
+	if (ca->samples < NW_HYSTART_SAMPLES)
+		ca->samples++;
+	if (ca->samples < NW_HYSTART_SAMPLES)
+		return;
+
+	if (ca->css_round) {
+		if (ca->round_min_us < ca->css_base_us) {
+			ca->css_base_us = ~0U;
+			ca->css_round = 0;
+			d->events |= NW_DID_CSS_RESUME;
+		}
+	} else if (ca->former_min_us != ~0U &&
+		   ca->round_min_us >=
+		   nw_add_sat(ca->former_min_us,
+			      nw_cubic_rtt_thresh(ca->former_min_us))) {
+		ca->css_base_us = ca->round_min_us;
+		ca->css_round = 1;
+		ca->css_credit = 0;
+		d->events |= NW_DID_CSS_ENTER;
+	}
+}
+
+static inline void nw_cubic_pkts_acked(struct nw_cubic *ca,
+				       const struct nw_cubic_params *p,
+				       const struct nw_facts *f,
+				       struct nw_decision *d)
+{
+	u32 rtt_us = f->rtt_us;
+
+	if (!rtt_us)
+		return;
+	/* The queue that the reduction drains would still count. */
+	if (ca->in_epoch && nw_cubic_now_ms(f) - ca->epoch_ms < NW_CUBIC_SETTLE_MS)
+		return;
+	if (!ca->delay_min_us || ca->delay_min_us > rtt_us)
+		ca->delay_min_us = rtt_us;
+	if (ca->found || f->cwnd >= f->ssthresh)
+		return;
+	if (p->hystart & NW_HYSTART_PLUSPLUS)
+		nw_cubic_hystart_plusplus(ca, f, rtt_us, d);
+	else if (p->hystart)
+		nw_cubic_hystart(ca, p, f, rtt_us, d);
+}
+
+/* What slow start may use of an ACK under HyStart++: L segments, a quarter of
+ * them in conservative slow start.
+ */
+static inline u32 nw_cubic_css_share(struct nw_cubic *ca,
+				     const struct nw_facts *f, u32 acked)
+{
+	u32 credit;
+
+	if (ca->found)
+		return acked;
+	if (f->pacing_status == NW_PACING_NONE)
+		acked = nw_min(acked, NW_HYSTART_UNPACED_L);
+	if (!ca->css_round)
+		return acked;
+	credit = nw_add_sat(acked, ca->css_credit);
+	ca->css_credit = (u8)(credit % NW_HYSTART_CSS_DIVISOR);
+	return credit / NW_HYSTART_CSS_DIVISOR;
+}
+
+static inline void nw_cubic_cong_avoid(struct nw_cubic *ca,
+				       const struct nw_cubic_params *p,
+				       const struct nw_facts *f, u32 acked,
+				       struct nw_decision *d)
+{
+	u32 cwnd = f->cwnd;
+	u32 cnt = f->cwnd_cnt;
+
+	if (!(f->flags & NW_F_CWND_LIMITED))
+		return;
+	if (cwnd < f->ssthresh) {
+		if (p->hystart & NW_HYSTART_PLUSPLUS)
+			acked = nw_cubic_css_share(ca, f, acked);
+		acked = nw_slow_start(f, &cwnd, acked);
+	}
+	if (acked) {
+		nw_cubic_update(ca, p, f, cwnd, acked);
+		nw_cong_avoid_ai(f, &cwnd, &cnt, ca->cnt, acked);
+	}
+	nw_set_cwnd(d, cwnd);
+	nw_set_cwnd_cnt(d, cnt);
+}
+
+NW_NO_HOOK(cubic, cong_control)
+NW_NO_ANSWER(cubic, alpha)
+NW_NO_ANSWER(cubic, max_tso_segs)
+
+#endif /* NW_CUBIC_H */
