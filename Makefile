@@ -1,0 +1,33 @@
+# Narrows. `make` alone lists what there is.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test bench lint fmt
+
+# The first cargo that is new enough, wherever it stands; asked after set-up.
+RUST = PATH="$$(scripts/rust-path):$$PATH"
+CARGO = $(RUST) cargo
+# Where `make demo` puts its results; must be empty or absent.
+OUT ?=
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## Install what is missing: a C compiler, Rust 1.85 (apt, as root or by sudo)
+	@scripts/setup
+
+demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
+	@$(CARGO) build --release --locked --package narrows
+	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-10,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
+
+test: setup ## Run all tests; each that this machine cannot run says why
+	@$(CARGO) test --workspace --locked --no-fail-fast
+
+bench: setup ## Narrows beside ns-3, and how its cost grows
+	@$(CARGO) build --release --locked --package narrows
+	@bench/run
+
+lint: ## rustfmt, clippy, licences
+	@scripts/lint
+
+fmt: ## Format all Rust code
+	@$(CARGO) fmt --all
