@@ -17,10 +17,12 @@
 //! | Queue | Module | Behaviour from |
 //! |---|---|---|
 //! | `pfifo`, `bfifo` | [`fifo`] | Linux net/sched/sch_fifo.c v6.17 |
+//! | `dualpi2` | [`dualpi2`] | RFC 9332; Linux v6.17; the out-of-tree module of 2020 |
 
 #![forbid(unsafe_code)]
 #![allow(dead_code)]
 
+pub mod dualpi2;
 pub mod fifo;
 mod meter;
 mod mutation;

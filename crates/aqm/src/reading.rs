@@ -46,6 +46,16 @@ pub(crate) fn read<P: Parameters>(
     parameters.check(words.line())
 }
 
+/// Parameters at their defaults but for what `words` name.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn fresh<P: Parameters + Default>(words: Words<'_>) -> Result<P, WordError> {
+    let mut parameters = P::default();
+    read(&mut parameters, words)?;
+    Ok(parameters)
+}
+
 /// `current` after a change in mid-run: `words` are parameters, with or
 /// without the `kind` before them; what they do not name stays.
 ///

@@ -6,6 +6,7 @@ use narrows_packet::{EntityId, Queue};
 use narrows_units::{Rate, Rng, WordError, Words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::dualpi2::{self, DualPi2};
 use crate::fifo::{Fifo, FifoConfig, Unit};
 use crate::reading;
 
@@ -36,10 +37,12 @@ pub enum QueueSpec {
     Pfifo(FifoConfig),
     /// Tail drop at a number of bytes.
     Bfifo(FifoConfig),
+    /// Coupled dual queue (RFC 9332).
+    DualPi2(dualpi2::Config),
 }
 
 /// The kinds, for error messages.
-const KINDS: &str = "a queue: pfifo, bfifo";
+const KINDS: &str = "a queue: pfifo, bfifo, dualpi2";
 
 impl Default for QueueSpec {
     /// `pfifo`, as a Linux device has if nothing else is said.
@@ -61,25 +64,18 @@ impl QueueSpec {
         let Some(kind) = words.take() else {
             return Err(words.ended(KINDS));
         };
-        let mut spec = Self::of_kind(kind.text)
-            .ok_or_else(|| WordError::new(kind.span(), format!("`{}`", kind.text), KINDS))?;
-        spec.read(words)?;
-        Ok(spec)
-    }
-
-    /// The kind of queue with all parameters at their defaults.
-    fn of_kind(kind: &str) -> Option<Self> {
-        Some(match kind {
-            "pfifo" => Self::Pfifo(FifoConfig::default()),
-            "bfifo" => Self::Bfifo(FifoConfig::default()),
-            _ => return None,
+        Ok(match kind.text {
+            "pfifo" => Self::Pfifo(reading::fresh(words)?),
+            "bfifo" => Self::Bfifo(reading::fresh(words)?),
+            "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
+            _ => {
+                return Err(WordError::new(
+                    kind.span(),
+                    format!("`{}`", kind.text),
+                    KINDS,
+                ));
+            }
         })
-    }
-
-    fn read(&mut self, words: Words<'_>) -> Result<(), WordError> {
-        match self {
-            Self::Pfifo(c) | Self::Bfifo(c) => reading::read(c, words),
-        }
     }
 
     /// The kind's name, the first word of its line.
@@ -87,6 +83,7 @@ impl QueueSpec {
         match self {
             Self::Pfifo(_) => "pfifo",
             Self::Bfifo(_) => "bfifo",
+            Self::DualPi2(_) => "dualpi2",
         }
     }
 
@@ -101,16 +98,17 @@ impl QueueSpec {
         Ok(match self {
             Self::Pfifo(c) => Self::Pfifo(reading::changed(c, kind, words)?),
             Self::Bfifo(c) => Self::Bfifo(reading::changed(c, kind, words)?),
+            Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
         })
     }
 
     /// The queue itself, named `entity` in events, feeding `link`, with
     /// `rng` as its own generator.
     pub fn build(&self, entity: EntityId, link: LinkFacts, rng: Rng) -> Box<dyn Queue> {
-        let _ = rng;
         match self {
             Self::Pfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Packets, entity, link)),
             Self::Bfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Bytes, entity, link)),
+            Self::DualPi2(c) => Box::new(DualPi2::new(c.clone(), entity, link, rng)),
         }
     }
 }
@@ -122,6 +120,7 @@ impl fmt::Display for QueueSpec {
         f.write_str(self.kind())?;
         match self {
             Self::Pfifo(c) | Self::Bfifo(c) => c.fmt(f),
+            Self::DualPi2(c) => c.fmt(f),
         }
     }
 }

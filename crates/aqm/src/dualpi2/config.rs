@@ -1,0 +1,409 @@
+//! Parameters of `dualpi2` in the words of tc-dualpi2(8).
+
+use std::fmt;
+
+use narrows_units::{Duration, Value, Word, WordError, Words};
+
+use crate::mutation::{self, Mutation};
+use crate::reading::{self, Parameters, pair, value_where};
+
+/// Whose DualPI2: implementations differ in what decides their behaviour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Variant {
+    /// Linux net/sched/sch_dualpi2.c as it entered v6.17.
+    #[default]
+    Linux,
+    /// The out-of-tree module of 2020 (L4STeam/linux, before its change to
+    /// high-resolution timers): half the gain, a step for packets that found
+    /// at least two others waiting, an update in whole jiffies.
+    Linux2020,
+    /// The pseudocode of RFC 9332 Appendix A: ramp instead of step,
+    /// deterministic marking, a limit in bytes.
+    Rfc9332,
+}
+
+impl Variant {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Linux => "linux",
+            Self::Linux2020 => "linux-2020",
+            Self::Rfc9332 => "rfc9332",
+        }
+    }
+}
+
+impl Value for Variant {
+    const ALLOWED: &'static str = "linux, linux-2020 or rfc9332";
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Linux, Self::Linux2020, Self::Rfc9332]
+            .into_iter()
+            .find(|v| v.name() == word)
+    }
+}
+
+/// Threshold above which the native L4S AQM marks everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// On the sojourn time of the packet that leaves.
+    Time(Duration),
+    /// On the packets left behind in the L queue.
+    Packets(u32),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(t) => t.fmt(f),
+            Self::Packets(n) => write!(f, "{n}p"),
+        }
+    }
+}
+
+impl Value for Step {
+    const ALLOWED: &'static str = "a time from 1us to 4s, or packets such as 5p";
+
+    fn parse(word: &str) -> Option<Self> {
+        if let Some(time) = Duration::parse(word) {
+            return fits_kernel(&time).then_some(Self::Time(time));
+        }
+        ["packets", "packet", "pkts", "pkt", "p"]
+            .into_iter()
+            .find_map(|unit| word.strip_suffix(unit))
+            .and_then(u32::parse)
+            .filter(|n| *n > 0)
+            .map(Self::Packets)
+    }
+}
+
+/// Whole per cent, the sign optional as in tc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Percent(pub u8);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}%", self.0)
+    }
+}
+
+impl Value for Percent {
+    const ALLOWED: &'static str = "a percentage from 0% to 100%";
+
+    fn parse(word: &str) -> Option<Self> {
+        u8::parse(word.strip_suffix('%').unwrap_or(word))
+            .filter(|n| *n <= 100)
+            .map(Self)
+    }
+}
+
+/// Parameters of `dualpi2`. [`Config::of`] gives the defaults of a variant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Whose rules.
+    pub variant: Variant,
+    /// Packets that may wait in both queues together. Unset: 10000 (Linux),
+    /// or 250 ms at the link's rate in bytes (RFC 9332 A.1).
+    pub limit: Option<u32>,
+    /// Bytes that may wait in both queues together (`linux` only). Unset:
+    /// `limit` × 2 frames. Counts what the link counts, where Linux counts
+    /// the memory of a packet (`truesize`), about 1.5 times that of a full
+    /// frame.
+    pub memlimit: Option<u32>,
+    /// Delay that PI steers the classic queue to.
+    pub target: Duration,
+    /// Period of PI's update.
+    pub tupdate: Duration,
+    /// Integral gain in Hz; Linux keeps 1/256 Hz.
+    pub alpha: f64,
+    /// Proportional gain in Hz; Linux keeps 1/256 Hz.
+    pub beta: f64,
+    /// The native L4S AQM (not `rfc9332`, which has a ramp).
+    pub step: Step,
+    /// Packets that have to wait in the L queue when a packet comes for the
+    /// step to apply to it.
+    pub min_qlen_step: u32,
+    /// k: L4S marking probability over base probability.
+    pub coupling_factor: u8,
+    /// At saturation, drop L4S packets too (true) or let the queue grow to
+    /// its limit (false).
+    pub drop_overload: bool,
+    /// Decide on drops and marks of PI when a packet comes (true) or leaves.
+    pub drop_early: bool,
+    /// Weight of the classic queue in the scheduler.
+    pub classic_protection: Percent,
+    /// Whether ECT(0) goes to the L queue too.
+    pub any_ect: bool,
+    /// Kept for its word; packets here are never aggregates.
+    pub split_gso: bool,
+    #[doc(hidden)]
+    pub mutation: Mutation,
+}
+
+/// α of Linux: 41/256 Hz ≈ 0.16 (`dualpi2_reset_default`, v6.17).
+const LINUX_ALPHA: f64 = 41.0 / 256.0;
+/// β of Linux: 819/256 Hz ≈ 3.2 (`dualpi2_reset_default`, v6.17).
+const LINUX_BETA: f64 = 819.0 / 256.0;
+/// α of RFC 9332 A.1: 0.1·Tupdate/RTT_max² with 15 ms and 100 ms.
+const RFC_ALPHA: f64 = 0.15;
+/// β of RFC 9332 A.1: 0.3/RTT_max with 100 ms.
+const RFC_BETA: f64 = 3.0;
+/// Greatest gain in Hz: 31 bits of 1/256 Hz (Linux `ALPHA_BETA_MAX`).
+const MAX_GAIN: f64 = ((1u32 << 31) - 1) as f64 / 256.0;
+/// tc's rule: RTT_max is six times the typical RTT (`RTT_TYP_TO_MAX`).
+const RTT_TYPICAL_TO_MAX: u64 = 6;
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::of(Variant::Linux)
+    }
+}
+
+impl Config {
+    /// The defaults of `variant`.
+    pub fn of(variant: Variant) -> Self {
+        let linux = Self {
+            variant,
+            limit: None,
+            memlimit: None,
+            target: Duration::from_millis(15),
+            tupdate: Duration::from_millis(16),
+            alpha: LINUX_ALPHA,
+            beta: LINUX_BETA,
+            step: Step::Time(Duration::from_millis(1)),
+            min_qlen_step: 0,
+            coupling_factor: 2,
+            drop_overload: true,
+            drop_early: false,
+            classic_protection: Percent(10),
+            any_ect: false,
+            split_gso: true,
+            mutation: Mutation::None,
+        };
+        match variant {
+            Variant::Linux => linux,
+            // "More than one packet in the L queue" before the newcomer.
+            Variant::Linux2020 => Self {
+                min_qlen_step: 2,
+                ..linux
+            },
+            // Tupdate = min(target, RTT_max/3), RFC 9332 A.1.
+            Variant::Rfc9332 => Self {
+                tupdate: Duration::from_millis(15),
+                alpha: RFC_ALPHA,
+                beta: RFC_BETA,
+                ..linux
+            },
+        }
+    }
+
+    /// Reads a new configuration; `variant` may stand anywhere in the line,
+    /// and decides the defaults of what is not named.
+    pub(crate) fn read(words: Words<'_>) -> Result<Self, WordError> {
+        let mut scan = words.clone();
+        let mut variant = Variant::default();
+        while let Some(word) = scan.take() {
+            if word.text == "variant" {
+                if let Some(v) = scan.peek().and_then(|w| Variant::parse(w.text)) {
+                    variant = v;
+                }
+            }
+        }
+        let mut config = Self::of(variant);
+        reading::read(&mut config, words)?;
+        Ok(config)
+    }
+
+    /// What tc derives from RTTs: target, update period and gains.
+    fn derive_from_rtt(&mut self, max: Duration, typical: Duration) {
+        // tc computes in whole microseconds.
+        let (max_us, typical_us) = (max.as_micros().max(1), typical.as_micros().max(1));
+        let tupdate_us = typical_us.min(max_us / 3).max(1);
+        self.target = Duration::from_micros(typical_us);
+        self.tupdate = Duration::from_micros(tupdate_us);
+        let max_us = max_us as f64;
+        let quantum = |hz: f64| (hz * 256.0).floor() / 256.0;
+        // tc's factors are single-precision, and land just above 0.1 and 0.3.
+        let alpha = tupdate_us as f64 / max_us / max_us * 1e6 * f64::from(0.1f32);
+        self.alpha = quantum(alpha);
+        self.beta = quantum(f64::from(0.3f32) / max_us * 1e6);
+    }
+
+    fn refuse_unless(&self, fits: bool, key: Word<'_>) -> Result<(), WordError> {
+        if fits {
+            return Ok(());
+        }
+        Err(WordError::new(
+            key.span(),
+            format!("`{}`", key.text),
+            format!("parameters of `variant {}`", self.variant.name()),
+        ))
+    }
+}
+
+/// The kernel keeps such times as 32 bits of nanoseconds and tc gives whole
+/// microseconds above zero.
+fn fits_kernel(time: &Duration) -> bool {
+    (1_000..=4_000_000_000).contains(&time.as_nanos())
+}
+
+fn gain(words: &mut Words<'_>) -> Result<f64, WordError> {
+    value_where(
+        words,
+        "a gain in Hz from 1/256 to 8388607, such as 0.16",
+        |hz: &f64| (1.0 / 256.0..=MAX_GAIN).contains(hz),
+    )
+}
+
+fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
+    value_where(words, "a time from 1us to 4s", fits_kernel)
+}
+
+impl Parameters for Config {
+    const KEYS: &'static str = "variant linux|linux-2020|rfc9332, limit PACKETS, memlimit BYTES, \
+         coupling_factor NUMBER, step_thresh TIME|PACKETS, min_qlen_step PACKETS, \
+         drop_on_overload|overflow, drop_enqueue|drop_dequeue, l4s_ect|any_ect, \
+         classic_protection PERCENTAGE, max_rtt TIME [typical_rtt TIME], target TIME, \
+         tupdate TIME, alpha ALPHA, beta BETA, split_gso|no_split_gso";
+
+    fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
+        let linux = self.variant == Variant::Linux;
+        let has_step = self.variant != Variant::Rfc9332;
+        match key.text {
+            "variant" => {
+                let now = self.variant;
+                let allowed = format!("{} (a queue keeps its variant)", now.name());
+                let found: Variant = words.value()?;
+                if found != now {
+                    return Err(WordError::new(
+                        key.span(),
+                        format!("`variant {}`", found.name()),
+                        allowed,
+                    ));
+                }
+            }
+            "limit" => {
+                self.limit = Some(value_where(words, "at least 1 packet", |n: &u32| *n > 0)?);
+            }
+            "memlimit" => {
+                self.refuse_unless(linux, key)?;
+                self.memlimit = Some(value_where(words, "at least 1 byte", |n: &u32| *n > 0)?);
+            }
+            "target" => self.target = time(words)?,
+            "tupdate" => self.tupdate = time(words)?,
+            "alpha" => self.alpha = gain(words)?,
+            "beta" => self.beta = gain(words)?,
+            "coupling_factor" => {
+                self.coupling_factor = value_where(words, "1 to 255", |k: &u8| *k > 0)?;
+            }
+            "step_thresh" => {
+                self.refuse_unless(has_step, key)?;
+                self.step = words.value()?;
+            }
+            "min_qlen_step" => {
+                self.refuse_unless(linux, key)?;
+                self.min_qlen_step = words.value()?;
+            }
+            "drop_on_overload" | "overflow" => {
+                self.refuse_unless(has_step, key)?;
+                self.drop_overload = key.text == "drop_on_overload";
+            }
+            "drop_enqueue" | "drop_dequeue" => {
+                self.refuse_unless(has_step, key)?;
+                self.drop_early = key.text == "drop_enqueue";
+            }
+            "l4s_ect" => self.any_ect = false,
+            "any_ect" => self.any_ect = true,
+            "classic_protection" => self.classic_protection = words.value()?,
+            "max_rtt" | "typical_rtt" => {
+                let first = time(words)?;
+                let other = if key.text == "max_rtt" {
+                    "typical_rtt"
+                } else {
+                    "max_rtt"
+                };
+                let second = if words.take_if(other) {
+                    Some(time(words)?)
+                } else {
+                    None
+                };
+                let (max, typical) = match (key.text, second) {
+                    ("max_rtt", None) => (first, first / RTT_TYPICAL_TO_MAX),
+                    ("max_rtt", Some(typical)) => (first, typical),
+                    (_, None) => (first * RTT_TYPICAL_TO_MAX, first),
+                    (_, Some(max)) => (max, first),
+                };
+                self.derive_from_rtt(max, typical);
+                if typical > max || self.alpha == 0.0 || self.beta == 0.0 {
+                    return Err(WordError::new(
+                        key.span(),
+                        format!("`{}`", key.text),
+                        "typical_rtt <= max_rtt, and gains of at least 1/256 Hz from them",
+                    ));
+                }
+            }
+            "split_gso" | "no_split_gso" => {
+                self.refuse_unless(linux, key)?;
+                self.split_gso = key.text == "split_gso";
+            }
+            "mutant" if mutation::KEPT => self.mutation = words.value()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Self::of(self.variant);
+        let all = f.alternate();
+        if all || self.variant != Variant::default() {
+            pair(f, "variant", &self.variant.name())?;
+        }
+        if let Some(limit) = self.limit {
+            pair(f, "limit", &limit)?;
+        }
+        if let Some(memlimit) = self.memlimit {
+            pair(f, "memlimit", &memlimit)?;
+        }
+        if all || self.target != usual.target {
+            pair(f, "target", &self.target)?;
+        }
+        if all || self.tupdate != usual.tupdate {
+            pair(f, "tupdate", &self.tupdate)?;
+        }
+        if all || self.alpha != usual.alpha {
+            pair(f, "alpha", &self.alpha)?;
+        }
+        if all || self.beta != usual.beta {
+            pair(f, "beta", &self.beta)?;
+        }
+        if self.variant != Variant::Rfc9332 && (all || self.step != usual.step) {
+            pair(f, "step_thresh", &self.step)?;
+        }
+        if self.min_qlen_step != usual.min_qlen_step {
+            pair(f, "min_qlen_step", &self.min_qlen_step)?;
+        }
+        if all || self.coupling_factor != usual.coupling_factor {
+            pair(f, "coupling_factor", &self.coupling_factor)?;
+        }
+        if !self.drop_overload {
+            f.write_str(" overflow")?;
+        }
+        if self.drop_early {
+            f.write_str(" drop_enqueue")?;
+        }
+        if all || self.classic_protection != usual.classic_protection {
+            pair(f, "classic_protection", &self.classic_protection)?;
+        }
+        if self.any_ect {
+            f.write_str(" any_ect")?;
+        }
+        if !self.split_gso {
+            f.write_str(" no_split_gso")?;
+        }
+        if self.mutation != Mutation::None {
+            pair(f, "mutant", &self.mutation.name())?;
+        }
+        Ok(())
+    }
+}
