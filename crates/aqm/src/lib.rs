@@ -5,8 +5,8 @@
 //! ```
 //! use narrows_aqm::QueueSpec;
 //!
-//! let spec = QueueSpec::parse("pfifo limit 1000").unwrap();
-//! assert_eq!(spec.to_string(), "pfifo limit 1000");
+//! let spec = QueueSpec::parse("fq_codel flows 1 target 1ms interval 20ms").unwrap();
+//! assert_eq!(spec.to_string(), "fq_codel flows 1 target 1ms interval 20ms");
 //! assert!(QueueSpec::parse("pfifo limit 0").is_err());
 //! ```
 //!
@@ -17,13 +17,18 @@
 //! | Queue | Module | Behaviour from |
 //! |---|---|---|
 //! | `pfifo`, `bfifo` | [`fifo`] | Linux net/sched/sch_fifo.c v6.17 |
+//! | `codel` | [`codel`] | RFC 8289; Linux v6.17 |
+//! | `fq_codel` | [`fq_codel`] | RFC 8290; Linux v6.17 |
 //! | `dualpi2` | [`dualpi2`] | RFC 9332; Linux v6.17; the out-of-tree module of 2020 |
 
 #![forbid(unsafe_code)]
 #![allow(dead_code)]
 
+pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
+mod flows;
+pub mod fq_codel;
 mod meter;
 mod mutation;
 mod reading;

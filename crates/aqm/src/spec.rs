@@ -6,8 +6,10 @@ use narrows_packet::{EntityId, Queue};
 use narrows_units::{Rate, Rng, WordError, Words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::codel::{self, CodelQueue};
 use crate::dualpi2::{self, DualPi2};
 use crate::fifo::{Fifo, FifoConfig, Unit};
+use crate::fq_codel::{self, FqCodel};
 use crate::reading;
 
 /// What a queue needs to know of the link that it feeds.
@@ -37,12 +39,16 @@ pub enum QueueSpec {
     Pfifo(FifoConfig),
     /// Tail drop at a number of bytes.
     Bfifo(FifoConfig),
+    /// One queue under CoDel (RFC 8289).
+    Codel(codel::Config),
+    /// Fair queueing with CoDel (RFC 8290).
+    FqCodel(fq_codel::Config),
     /// Coupled dual queue (RFC 9332).
     DualPi2(dualpi2::Config),
 }
 
 /// The kinds, for error messages.
-const KINDS: &str = "a queue: pfifo, bfifo, dualpi2";
+const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, dualpi2";
 
 impl Default for QueueSpec {
     /// `pfifo`, as a Linux device has if nothing else is said.
@@ -67,6 +73,8 @@ impl QueueSpec {
         Ok(match kind.text {
             "pfifo" => Self::Pfifo(reading::fresh(words)?),
             "bfifo" => Self::Bfifo(reading::fresh(words)?),
+            "codel" => Self::Codel(reading::fresh(words)?),
+            "fq_codel" => Self::FqCodel(reading::fresh(words)?),
             "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
             _ => {
                 return Err(WordError::new(
@@ -83,6 +91,8 @@ impl QueueSpec {
         match self {
             Self::Pfifo(_) => "pfifo",
             Self::Bfifo(_) => "bfifo",
+            Self::Codel(_) => "codel",
+            Self::FqCodel(_) => "fq_codel",
             Self::DualPi2(_) => "dualpi2",
         }
     }
@@ -98,6 +108,12 @@ impl QueueSpec {
         Ok(match self {
             Self::Pfifo(c) => Self::Pfifo(reading::changed(c, kind, words)?),
             Self::Bfifo(c) => Self::Bfifo(reading::changed(c, kind, words)?),
+            Self::Codel(c) => Self::Codel(reading::changed(c, kind, words)?),
+            Self::FqCodel(c) => {
+                let new = reading::changed(c, kind, words)?;
+                fq_codel::refuse_other_flows(c, &new, words)?;
+                Self::FqCodel(new)
+            }
             Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
         })
     }
@@ -108,6 +124,8 @@ impl QueueSpec {
         match self {
             Self::Pfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Packets, entity, link)),
             Self::Bfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Bytes, entity, link)),
+            Self::Codel(c) => Box::new(CodelQueue::new(c.clone(), entity, link)),
+            Self::FqCodel(c) => Box::new(FqCodel::new(c.clone(), entity, link, rng)),
             Self::DualPi2(c) => Box::new(DualPi2::new(c.clone(), entity, link, rng)),
         }
     }
@@ -120,6 +138,8 @@ impl fmt::Display for QueueSpec {
         f.write_str(self.kind())?;
         match self {
             Self::Pfifo(c) | Self::Bfifo(c) => c.fmt(f),
+            Self::Codel(c) => c.fmt(f),
+            Self::FqCodel(c) => c.fmt(f),
             Self::DualPi2(c) => c.fmt(f),
         }
     }

@@ -1,0 +1,220 @@
+//! `codel`: one queue under the CoDel law (RFC 8289).
+//!
+//! A packet that leaves is marked or dropped once the sojourn time has been
+//! above `target` for an `interval`, and then again each interval/√n, as long
+//! as it stays above and more than one full frame is left behind.
+//!
+//! Sources: RFC 8289; Linux net/sched/sch_codel.c and include/net/codel_impl.h
+//! v6.17.
+
+mod law;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use narrows_packet::{Backlog, DropCause, EntityId, Outlet, Packet, Queue};
+use narrows_units::{Duration, Instant, Word, WordError, Words};
+
+pub use law::Selector;
+pub(crate) use law::{Codel, Params, Source};
+
+use crate::meter::Meter;
+use crate::reading::{self, Parameters, pair, value_where};
+use crate::spec::LinkFacts;
+
+/// Acceptable standing delay, RFC 8289 §4.3.
+pub(crate) const TARGET: Duration = Duration::from_millis(5);
+/// Window over which the delay has to fall below target once, RFC 8289 §4.3.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
+/// Packets (`DEFAULT_CODEL_LIMIT`, Linux v6.17).
+const LIMIT: u32 = 1_000;
+
+/// Parameters of `codel`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Packets that may wait.
+    pub limit: u32,
+    /// Acceptable standing delay.
+    pub target: Duration,
+    /// Window over which the delay has to fall below target once.
+    pub interval: Duration,
+    /// Mark instead of dropping where the packet allows it.
+    pub ecn: bool,
+    /// Mark everything that waited longer, whatever the law says.
+    pub ce_threshold: Option<Duration>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limit: LIMIT,
+            target: TARGET,
+            interval: INTERVAL,
+            ecn: false,
+            ce_threshold: None,
+        }
+    }
+}
+
+/// A time that the kernel can hold: tc hands over 32 bits of microseconds.
+pub(crate) fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
+    value_where(words, "a time from 1us to 2000s", |t: &Duration| {
+        (1_000..=2_000_000_000_000).contains(&t.as_nanos())
+    })
+}
+
+impl Parameters for Config {
+    const KEYS: &'static str = "limit PACKETS, target TIME, interval TIME, ecn|noecn, \
+                                ce_threshold TIME";
+
+    fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
+        match key.text {
+            "limit" => {
+                self.limit = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+            }
+            "target" => self.target = time(words)?,
+            "interval" => self.interval = time(words)?,
+            "ecn" | "noecn" => self.ecn = key.text == "ecn",
+            "ce_threshold" => self.ce_threshold = Some(time(words)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (usual, all) = (Self::default(), f.alternate());
+        if all || self.limit != usual.limit {
+            pair(f, "limit", &self.limit)?;
+        }
+        if all || self.target != usual.target {
+            pair(f, "target", &self.target)?;
+        }
+        if all || self.interval != usual.interval {
+            pair(f, "interval", &self.interval)?;
+        }
+        if self.ecn {
+            f.write_str(" ecn")?;
+        }
+        if let Some(t) = self.ce_threshold {
+            pair(f, "ce_threshold", &t)?;
+        }
+        Ok(())
+    }
+}
+
+/// Packets and their count, as the law sees them.
+#[derive(Debug)]
+struct Waiting {
+    packets: VecDeque<Box<Packet>>,
+    meter: Meter,
+}
+
+impl Source for Waiting {
+    fn pull(&mut self) -> Option<Box<Packet>> {
+        let packet = self.packets.pop_front()?;
+        self.meter.left(self.meter.length(&packet));
+        Some(packet)
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+}
+
+/// The queue itself.
+#[derive(Debug)]
+pub(crate) struct CodelQueue {
+    config: Config,
+    frame: u32,
+    params: Params,
+    codel: Codel,
+    waiting: Waiting,
+    over_limit: bool,
+}
+
+impl CodelQueue {
+    pub fn new(config: Config, entity: EntityId, link: LinkFacts) -> Self {
+        Self {
+            frame: link.frame(),
+            params: params_of(&config, link.frame()),
+            config,
+            codel: Codel::default(),
+            waiting: Waiting {
+                packets: VecDeque::new(),
+                meter: Meter::new(entity, link),
+            },
+            over_limit: false,
+        }
+    }
+
+    /// After a lower limit: drops from the head what exceeds it.
+    fn trim(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        self.over_limit = false;
+        while self.waiting.meter.backlog.packets > self.config.limit {
+            let Some(packet) = self.waiting.pull() else {
+                return;
+            };
+            self.waiting
+                .meter
+                .drop(now, packet, DropCause::Overflow, out);
+        }
+    }
+}
+
+fn params_of(c: &Config, frame: u32) -> Params {
+    Params::new(c.target, c.interval, c.ce_threshold, None, c.ecn, frame)
+}
+
+impl Queue for CodelQueue {
+    fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
+        if self.over_limit {
+            self.trim(now, out);
+        }
+        let waiting = &mut self.waiting;
+        if waiting.meter.backlog.packets >= self.config.limit {
+            waiting.meter.drop(now, packet, DropCause::Overflow, out);
+            return false;
+        }
+        waiting.meter.entered(now, &mut packet);
+        waiting.packets.push_back(packet);
+        true
+    }
+
+    fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
+        if self.over_limit {
+            self.trim(now, out);
+        }
+        self.codel
+            .dequeue(now, &self.params, &mut self.waiting, out)
+    }
+
+    fn next_dequeue(&self, now: Instant) -> Option<Instant> {
+        (!self.waiting.packets.is_empty()).then_some(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.waiting.meter.backlog
+    }
+
+    fn marked(&self) -> u64 {
+        self.waiting.meter.marked
+    }
+
+    fn dropped(&self) -> u64 {
+        self.waiting.meter.dropped
+    }
+
+    /// What waits beyond a lower limit is dropped when the queue is next
+    /// called with somewhere to report it.
+    fn change(&mut self, _now: Instant, words: &str) -> Result<(), WordError> {
+        self.config = reading::changed(&self.config, "codel", words)?;
+        self.params = params_of(&self.config, self.frame);
+        self.over_limit = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Which flow a packet belongs to, for queues that tell flows apart.
+
+use std::net::IpAddr;
+
+use narrows_packet::Packet;
+use narrows_units::{Draw, Rng, stable_hash};
+use narrows_wire::FlowKey;
+use narrows_wire::ip::{TCP, UDP};
+
+/// A keyed hash of addresses, ports and protocol. The key comes from the
+/// queue's generator, as Linux's `hashrnd` does from the kernel's; the hash is
+/// the same on every machine.
+///
+/// It reads the outermost headers only, so packets of one tunnel are one flow
+/// (Linux looks into some tunnels, not into UDP ones), and it ignores the IPv6
+/// flow label.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowHash {
+    key: u64,
+}
+
+impl FlowHash {
+    pub fn new(rng: &mut Rng) -> Self {
+        let (high, low) = (rng.draw_u32(), rng.draw_u32());
+        Self {
+            key: u64::from(high) << 32 | u64::from(low),
+        }
+    }
+
+    /// 32 bits, as Linux's `skb_get_hash`. Packets that cannot be read are
+    /// all one flow.
+    #[inline]
+    pub fn of(self, packet: &Packet) -> u32 {
+        (self.wide(&packet.bytes) >> 32) as u32
+    }
+
+    #[inline]
+    fn wide(self, bytes: &[u8]) -> u64 {
+        // The common case without parsing everything: IPv4, no options, not a
+        // fragment, ports present.
+        if let Some(h) = bytes.first_chunk::<24>() {
+            let plain = h[0] == 0x45 && (h[6] & 0x3f | h[7]) == 0;
+            if plain && matches!(h[9], TCP | UDP) {
+                return self.digest(&h[12..20], &h[20..24], h[9]);
+            }
+        }
+        let Some(key) = FlowKey::of(bytes) else {
+            return 0;
+        };
+        let mut addresses = [0; 32];
+        let len = match (key.source, key.destination) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                addresses[..4].copy_from_slice(&from.octets());
+                addresses[4..8].copy_from_slice(&to.octets());
+                8
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                addresses[..16].copy_from_slice(&from.octets());
+                addresses[16..].copy_from_slice(&to.octets());
+                32
+            }
+            _ => return 0,
+        };
+        let mut ports = [0; 4];
+        ports[..2].copy_from_slice(&key.source_port.to_be_bytes());
+        ports[2..].copy_from_slice(&key.destination_port.to_be_bytes());
+        self.digest(&addresses[..len], &ports, key.protocol)
+    }
+
+    #[inline]
+    fn digest(self, addresses: &[u8], ports: &[u8], protocol: u8) -> u64 {
+        let mut text = [0; 37];
+        let n = addresses.len();
+        text[..n].copy_from_slice(addresses);
+        text[n..n + 4].copy_from_slice(ports);
+        text[n + 4] = protocol;
+        stable_hash(self.key, &text[..n + 5])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use narrows_wire::IpFields;
+
+    use super::*;
+
+    fn bytes(v6: bool, port: u16, class: u8, protocol: u8) -> Vec<u8> {
+        let (source, destination) = if v6 {
+            (
+                IpAddr::V6(Ipv6Addr::LOCALHOST),
+                IpAddr::V6(Ipv6Addr::from(7u128)),
+            )
+        } else {
+            (
+                IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+                IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+            )
+        };
+        let fields = IpFields {
+            source,
+            destination,
+            traffic_class: class,
+            ttl: 64,
+            protocol,
+            ident: u32::from(class),
+        };
+        let mut bytes = Vec::new();
+        fields.write(&mut bytes, 8);
+        bytes.extend_from_slice(&port.to_be_bytes());
+        bytes.extend_from_slice(&[0, 80, 0, 8, 0, 0]);
+        bytes
+    }
+
+    #[test]
+    fn a_flow_is_its_addresses_ports_and_protocol_and_nothing_else() {
+        let hash = FlowHash::new(&mut Rng::for_name(1, "q"));
+        for v6 in [false, true] {
+            let base = hash.wide(&bytes(v6, 5, 0, UDP));
+            assert_eq!(base, hash.wide(&bytes(v6, 5, 0xff, UDP)));
+            assert_ne!(base, hash.wide(&bytes(v6, 6, 0, UDP)));
+            assert_ne!(base, hash.wide(&bytes(v6, 5, 0, TCP)));
+        }
+        assert_eq!(hash.wide(&[1, 2, 3]), hash.wide(&[]));
+    }
+
+    #[test]
+    fn the_short_way_and_the_long_way_agree() {
+        let hash = FlowHash::new(&mut Rng::for_name(1, "q"));
+        let plain = bytes(false, 5, 0, UDP);
+        // A header with one word of options takes the long way.
+        let mut options = plain.clone();
+        options[0] = 0x46;
+        options[3] += 4;
+        options.splice(20..20, [1, 1, 1, 1]);
+        assert_eq!(hash.wide(&plain), hash.wide(&options));
+    }
+
+    #[test]
+    fn the_key_perturbs_the_hash() {
+        let packet = bytes(false, 5, 0, UDP);
+        let of = |name| FlowHash::new(&mut Rng::for_name(1, name)).wide(&packet);
+        assert_ne!(of("a"), of("b"));
+        assert_eq!(of("a"), of("a"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Parameters of `fq_codel` in the words of tc-fq_codel(8).
+
+use std::fmt;
+
+use narrows_units::{Bytes, Duration, Value, Word, WordError, Words};
+
+use crate::codel::{self, Selector};
+use crate::reading::{Parameters, pair, value_where};
+
+/// Packets in all flows together, RFC 8290 §5.2.3.
+const LIMIT: u32 = 10_240;
+/// Hash buckets, RFC 8290 §5.2.4.
+const FLOWS: u32 = 1_024;
+/// Bytes in all flows together, RFC 8290 §5.2.7. Counts what the link counts,
+/// where Linux counts the memory of a packet (`truesize`).
+const MEMORY_LIMIT: u64 = 32 << 20;
+/// Packets that overflow drops at once, RFC 8290 §4.1.
+const DROP_BATCH: u32 = 64;
+/// Greatest number of flows (`fq_codel_change`, Linux v6.17).
+const MAX_FLOWS: u32 = 65_536;
+
+/// Parameters of `fq_codel`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Packets that may wait in all flows together.
+    pub limit: u32,
+    /// Hash buckets.
+    pub flows: u32,
+    /// Bytes per flow and round; unset: one full frame, 1514 on Ethernet.
+    pub quantum: Option<u32>,
+    /// Acceptable standing delay.
+    pub target: Duration,
+    /// Window over which the delay has to fall below target once.
+    pub interval: Duration,
+    /// Mark everything that waited longer, whatever the law says.
+    pub ce_threshold: Option<Duration>,
+    /// To which packets `ce_threshold` applies; unset: all.
+    pub ce_threshold_selector: Option<Selector>,
+    /// Bytes that may wait in all flows together.
+    pub memory_limit: Bytes,
+    /// Packets that overflow drops at once from the fattest flow.
+    pub drop_batch: u32,
+    /// Mark instead of dropping where the packet allows it.
+    pub ecn: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            limit: LIMIT,
+            flows: FLOWS,
+            quantum: None,
+            target: codel::TARGET,
+            interval: codel::INTERVAL,
+            ce_threshold: None,
+            ce_threshold_selector: None,
+            memory_limit: Bytes::new(MEMORY_LIMIT),
+            drop_batch: DROP_BATCH,
+            ecn: true,
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#04x}/{:#04x}", self.value, self.mask)
+    }
+}
+
+impl Value for Selector {
+    const ALLOWED: &'static str = "VALUE/MASK of the traffic class, such as 0x01/0x03";
+
+    fn parse(word: &str) -> Option<Self> {
+        let byte = |text: &str| match text.strip_prefix("0x") {
+            Some(hex) if !hex.starts_with('+') => u8::from_str_radix(hex, 16).ok(),
+            Some(_) => None,
+            None => u8::parse(text),
+        };
+        let (value, mask) = word.split_once('/')?;
+        Some(Self {
+            value: byte(value)?,
+            mask: byte(mask)?,
+        })
+    }
+}
+
+impl Parameters for Config {
+    const KEYS: &'static str = "limit PACKETS, flows NUMBER, target TIME, interval TIME, \
+                                quantum BYTES, memory_limit BYTES, drop_batch SIZE, ecn|noecn, \
+                                ce_threshold TIME, ce_threshold_selector VALUE/MASK";
+
+    fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
+        match key.text {
+            "limit" => {
+                self.limit = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+            }
+            "flows" => {
+                self.flows = value_where(words, "1 to 65536 flows", |n: &u32| {
+                    (1..=MAX_FLOWS).contains(n)
+                })?;
+            }
+            "quantum" => {
+                let quantum = value_where(words, "256 to 1048576 bytes", |n: &u32| {
+                    (256..=1 << 20).contains(n)
+                })?;
+                self.quantum = Some(quantum);
+            }
+            "target" => self.target = codel::time(words)?,
+            "interval" => self.interval = codel::time(words)?,
+            "ce_threshold" => self.ce_threshold = Some(codel::time(words)?),
+            "ce_threshold_selector" => self.ce_threshold_selector = Some(words.value()?),
+            "memory_limit" => {
+                self.memory_limit = value_where(words, "1 byte to 2048Mb", |n: &Bytes| {
+                    (1..=1 << 31).contains(&n.get())
+                })?;
+            }
+            "drop_batch" => {
+                self.drop_batch = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+            }
+            "ecn" | "noecn" => self.ecn = key.text == "ecn",
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (usual, all) = (Self::default(), f.alternate());
+        if all || self.limit != usual.limit {
+            pair(f, "limit", &self.limit)?;
+        }
+        if all || self.flows != usual.flows {
+            pair(f, "flows", &self.flows)?;
+        }
+        if let Some(quantum) = self.quantum {
+            pair(f, "quantum", &quantum)?;
+        }
+        if all || self.target != usual.target {
+            pair(f, "target", &self.target)?;
+        }
+        if let Some(t) = self.ce_threshold {
+            pair(f, "ce_threshold", &t)?;
+        }
+        if let Some(s) = self.ce_threshold_selector {
+            pair(f, "ce_threshold_selector", &s)?;
+        }
+        if all || self.interval != usual.interval {
+            pair(f, "interval", &self.interval)?;
+        }
+        if all || self.memory_limit != usual.memory_limit {
+            pair(f, "memory_limit", &self.memory_limit)?;
+        }
+        if all || self.drop_batch != usual.drop_batch {
+            pair(f, "drop_batch", &self.drop_batch)?;
+        }
+        if !self.ecn {
+            f.write_str(" noecn")?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of flows is fixed when the queue is made.
+pub(crate) fn refuse_other_flows(old: &Config, new: &Config, line: &str) -> Result<(), WordError> {
+    if old.flows == new.flows {
+        return Ok(());
+    }
+    let start = line.find("flows").unwrap_or(0);
+    Err(WordError::new(
+        start..line.len().min(start + "flows".len()),
+        "`flows`",
+        format!("flows {}", old.flows),
+    )
+    .with_help("a running fq_codel keeps its number of flows"))
+}

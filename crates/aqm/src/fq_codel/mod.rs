@@ -1,0 +1,248 @@
+//! `fq_codel`: flows told apart by a hash, served by deficit round robin with
+//! new flows first, each under the CoDel law (RFC 8290).
+//!
+//! Sources: RFC 8290; Linux net/sched/sch_fq_codel.c v6.17. With `flows 1` it
+//! is one queue under CoDel.
+
+mod config;
+
+use std::collections::VecDeque;
+
+use narrows_packet::{Backlog, DropCause, EntityId, Outlet, Packet, Queue};
+use narrows_units::{Instant, Rng, WordError};
+
+pub use config::Config;
+pub(crate) use config::refuse_other_flows;
+
+use crate::codel::{Codel, Params, Source};
+use crate::flows::FlowHash;
+use crate::meter::Meter;
+use crate::reading;
+use crate::spec::LinkFacts;
+
+/// One bucket of the hash.
+#[derive(Debug, Default)]
+struct Flow {
+    packets: VecDeque<Box<Packet>>,
+    deficit: i64,
+    /// On one of the two lists.
+    listed: bool,
+    codel: Codel,
+}
+
+/// The queue itself.
+#[derive(Debug)]
+pub(crate) struct FqCodel {
+    config: Config,
+    frame: u32,
+    quantum: i64,
+    params: Params,
+    hash: FlowHash,
+    flows: Vec<Flow>,
+    /// Bytes per flow, apart from the flows so that the search for the
+    /// fattest reads little memory.
+    backlogs: Vec<u32>,
+    new: VecDeque<u32>,
+    old: VecDeque<u32>,
+    meter: Meter,
+    over_limit: bool,
+}
+
+/// One flow, as the law sees it: its packets, everybody's backlog.
+struct View<'a> {
+    packets: &'a mut VecDeque<Box<Packet>>,
+    backlog: &'a mut u32,
+    meter: &'a mut Meter,
+}
+
+impl Source for View<'_> {
+    fn pull(&mut self) -> Option<Box<Packet>> {
+        let packet = self.packets.pop_front()?;
+        let length = self.meter.length(&packet);
+        self.meter.left(length);
+        *self.backlog -= length;
+        Some(packet)
+    }
+
+    fn meter(&mut self) -> &mut Meter {
+        self.meter
+    }
+}
+
+impl FqCodel {
+    pub fn new(config: Config, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
+        let flows = config.flows as usize;
+        Self {
+            frame: link.frame(),
+            quantum: quantum_of(&config, link.frame()),
+            params: params_of(&config, link.frame()),
+            hash: FlowHash::new(&mut rng),
+            flows: (0..flows).map(|_| Flow::default()).collect(),
+            backlogs: vec![0; flows],
+            new: VecDeque::with_capacity(flows),
+            old: VecDeque::with_capacity(flows),
+            meter: Meter::new(entity, link),
+            over_limit: false,
+            config,
+        }
+    }
+
+    /// The bucket of `packet`: the hash scaled to the number of flows.
+    fn bucket(&self, packet: &Packet) -> usize {
+        if self.flows.len() == 1 {
+            return 0;
+        }
+        let hash = u64::from(self.hash.of(packet));
+        ((hash * self.flows.len() as u64) >> 32) as usize
+    }
+
+    fn is_over(&self) -> bool {
+        self.meter.backlog.packets > self.config.limit
+            || self.meter.backlog.bytes > self.config.memory_limit.get()
+    }
+
+    /// Drops up to half of the fattest flow from its head; returns the flow.
+    fn shed(&mut self, now: Instant, out: &mut Outlet<'_>) -> usize {
+        let mut fattest = (0, 0);
+        for (index, backlog) in self.backlogs.iter().enumerate() {
+            if *backlog > fattest.1 {
+                fattest = (index, *backlog);
+            }
+        }
+        let (index, half) = (fattest.0, fattest.1 / 2);
+        let flow = &mut self.flows[index];
+        let (mut packets, mut bytes) = (0, 0);
+        while let Some(packet) = flow.packets.pop_front() {
+            let length = self.meter.length(&packet);
+            self.meter.left(length);
+            self.backlogs[index] -= length;
+            self.meter.drop(now, packet, DropCause::Overflow, out);
+            packets += 1;
+            bytes += length;
+            if packets >= self.config.drop_batch || bytes >= half {
+                break;
+            }
+        }
+        // The law is to press harder, too.
+        flow.codel.count = flow.codel.count.wrapping_add(packets);
+        index
+    }
+
+    /// The next packet by deficit round robin.
+    fn next(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
+        loop {
+            let is_new = !self.new.is_empty();
+            let list = if is_new { &mut self.new } else { &mut self.old };
+            let index = *list.front()?;
+            let flow = &mut self.flows[index as usize];
+            if flow.deficit <= 0 {
+                flow.deficit += self.quantum;
+                list.pop_front();
+                self.old.push_back(index);
+                continue;
+            }
+            let mut view = View {
+                packets: &mut flow.packets,
+                backlog: &mut self.backlogs[index as usize],
+                meter: &mut self.meter,
+            };
+            if let Some(packet) = flow.codel.dequeue(now, &self.params, &mut view, out) {
+                flow.deficit -= i64::from(self.meter.length(&packet));
+                return Some(packet);
+            }
+            list.pop_front();
+            // A new flow that is empty passes through the old ones, so that
+            // it cannot come back as new at once.
+            if is_new && !self.old.is_empty() {
+                self.old.push_back(index);
+            } else {
+                flow.listed = false;
+            }
+        }
+    }
+
+    /// After lower limits: dequeues and drops what exceeds them.
+    fn trim(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        self.over_limit = false;
+        while self.is_over() {
+            let Some(packet) = self.next(now, out) else {
+                return;
+            };
+            self.meter.drop(now, packet, DropCause::Overflow, out);
+        }
+    }
+}
+
+fn quantum_of(config: &Config, frame: u32) -> i64 {
+    i64::from(config.quantum.unwrap_or(frame))
+}
+
+fn params_of(c: &Config, frame: u32) -> Params {
+    Params::new(
+        c.target,
+        c.interval,
+        c.ce_threshold,
+        c.ce_threshold_selector,
+        c.ecn,
+        frame,
+    )
+}
+
+impl Queue for FqCodel {
+    fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
+        if self.over_limit {
+            self.trim(now, out);
+        }
+        let index = self.bucket(&packet);
+        let length = self.meter.entered(now, &mut packet);
+        self.backlogs[index] += length;
+        let flow = &mut self.flows[index];
+        flow.packets.push_back(packet);
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = self.quantum;
+            self.new.push_back(index as u32);
+        }
+        // Heads are dropped, so the newcomer is among them only if its flow
+        // is empty afterwards.
+        !(self.is_over() && self.shed(now, out) == index && self.flows[index].packets.is_empty())
+    }
+
+    fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
+        if self.over_limit {
+            self.trim(now, out);
+        }
+        self.next(now, out)
+    }
+
+    fn next_dequeue(&self, now: Instant) -> Option<Instant> {
+        (self.meter.backlog.packets > 0).then_some(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.meter.backlog
+    }
+
+    fn marked(&self) -> u64 {
+        self.meter.marked
+    }
+
+    fn dropped(&self) -> u64 {
+        self.meter.dropped
+    }
+
+    /// What waits beyond lower limits is dropped when the queue is next called
+    /// with somewhere to report it. `flows` cannot change, as in Linux.
+    fn change(&mut self, _now: Instant, words: &str) -> Result<(), WordError> {
+        let config = reading::changed(&self.config, "fq_codel", words)?;
+        refuse_other_flows(&self.config, &config, words)?;
+        self.config = config;
+        self.quantum = quantum_of(&self.config, self.frame);
+        self.params = params_of(&self.config, self.frame);
+        self.over_limit = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
