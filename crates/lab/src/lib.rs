@@ -8,20 +8,24 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+pub mod diff;
 mod engine;
 mod error;
 mod facts;
 pub mod fairness;
 pub mod histogram;
 pub mod metric;
+pub mod print;
 pub mod reduce;
 pub mod results;
 mod run;
 pub mod series;
 pub mod summary;
+mod text;
 pub mod verdict;
 
-pub use campaign::CampaignResult;
+pub use campaign::{CampaignOptions, CampaignPlan, CampaignResult, run_campaign};
+pub use diff::{Diff, diff};
 pub use engine::{Ended, Engine, Progress, RunControl, Watch};
 pub use error::LabError;
 pub use results::{Results, RunRecord, RunResult};

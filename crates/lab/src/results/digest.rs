@@ -34,7 +34,7 @@ pub(super) fn of_file(dir: &Path, name: &str) -> Result<FileRecord, LabError> {
 }
 
 /// One digest for all of `files`, over their names and their own digests.
-pub(super) fn of_all(files: &[FileRecord]) -> String {
+pub(crate) fn of_all(files: &[FileRecord]) -> String {
     let mut hash = Sha256::new();
     for file in files {
         hash.update(format!("{}  {}\n", file.sha256, file.name));

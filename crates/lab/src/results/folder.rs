@@ -83,6 +83,21 @@ impl Folder {
         self.write_file(name, text.as_bytes())
     }
 
+    /// Writes `value` as JSON in one line, for files that are many.
+    pub(crate) fn write_json_line(
+        &self,
+        name: &str,
+        value: &impl Serialize,
+    ) -> Result<(), LabError> {
+        let path = self.dir.join(name);
+        let mut text = serde_json::to_vec(value).map_err(|e| LabError::Content {
+            path,
+            what: e.to_string(),
+        })?;
+        text.push(b'\n');
+        self.write_file(name, &text)
+    }
+
     /// Writes a file through a neighbour of another name, so that whoever
     /// reads it finds the old one or the new one and no half.
     pub(crate) fn write_file(&self, name: &str, content: &[u8]) -> Result<(), LabError> {

@@ -15,7 +15,9 @@ use crate::series::Series;
 use crate::summary::RunSummary;
 use crate::verdict::Verdict;
 
+pub(crate) use digest::of_all as digest_of;
 pub use folder::Folder;
+pub(crate) use folder::file_name;
 pub use read::{open, open_run};
 
 /// Version of the folder's layout, `RunRecord::format`.
@@ -93,6 +95,30 @@ pub enum Results {
     /// A campaign; its cells are folders of runs, see
     /// [`CellResult::folder`](crate::campaign::CellResult::folder).
     Campaign(Box<CampaignFolder>),
+}
+
+impl Results {
+    /// Its `run.json`.
+    pub fn record(&self) -> &RunRecord {
+        match self {
+            Self::Run(run) => &run.record,
+            Self::Campaign(campaign) => &campaign.record,
+        }
+    }
+}
+
+impl RunRecord {
+    /// What it is called in a comparison: name, seeds, version and time.
+    pub fn title(&self) -> String {
+        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
+        format!(
+            "{} (seed {}, narrows {}, {})",
+            self.name,
+            seeds.join(", "),
+            self.narrows,
+            self.started_utc
+        )
+    }
 }
 
 /// A campaign as read from its folder.

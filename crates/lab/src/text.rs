@@ -1,0 +1,84 @@
+//! Tables of plain text.
+
+/// Where the text of a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
+/// A table: a head, rows, and columns as wide as they need be.
+#[derive(Clone, Debug)]
+pub(crate) struct TextTable {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl TextTable {
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
+        Self {
+            columns: columns
+                .iter()
+                .map(|(head, align)| ((*head).to_owned(), *align))
+                .collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The lines, each with its newline and without blanks at its end.
+    pub(crate) fn render(&self) -> String {
+        let width = |text: &str| text.chars().count();
+        let widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, (head, _))| {
+                let cells = self.rows.iter().filter_map(|r| r.get(i));
+                cells.map(|c| width(c)).max().unwrap_or(0).max(width(head))
+            })
+            .collect();
+        let mut text = String::new();
+        let heads: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            let mut line = String::new();
+            for (i, (cell, wide)) in row.iter().zip(&widths).enumerate() {
+                if i > 0 {
+                    line.push_str("  ");
+                }
+                let blanks = " ".repeat(wide - width(cell));
+                match self.columns[i].1 {
+                    Align::Left => line.extend([cell.as_str(), &blanks]),
+                    Align::Right => line.extend([blanks.as_str(), cell]),
+                }
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// `value` with as many decimals as its size deserves (three digits or so);
+/// `-` where there is none.
+pub(crate) fn number(value: Option<f64>) -> String {
+    let Some(v) = value else {
+        return "-".to_owned();
+    };
+    let decimals = match v.abs() {
+        0.0 => 0,
+        a if a < 0.0995 => 4,
+        a if a < 9.995 => 3,
+        a if a < 99.95 => 2,
+        a if a < 9999.5 => 1,
+        _ => 0,
+    };
+    format!("{v:.decimals$}")
+}
