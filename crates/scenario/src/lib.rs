@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 #![allow(dead_code)] // until campaigns use the rest
 
+mod campaign;
 mod check;
 mod draft;
 mod fields;
+mod glob;
 mod parts;
 mod plan;
 mod refusal;
@@ -14,7 +16,9 @@ mod set;
 mod source;
 mod tree;
 
+pub use campaign::{Axis, Band, Campaign, Cell, Formula, Judgement, Metric, Shelf, Sum, Tolerance};
 pub use draft::Draft;
+pub use glob::Glob;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex, LinkPlan,

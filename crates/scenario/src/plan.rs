@@ -148,7 +148,8 @@ pub struct FlowPlan {
     pub to: HostIndex,
     /// Who sends the first SYN: one of the two.
     pub opens: HostIndex,
-    /// The sender's congestion control.
+    /// The sender's congestion control; without meaning where the traffic is
+    /// datagrams.
     #[serde(serialize_with = "words")]
     pub cc: Control,
     /// What both ends ask for in the handshake.

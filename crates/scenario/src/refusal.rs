@@ -105,6 +105,17 @@ impl Refusal {
         self
     }
 
+    /// The same, said of one cell of a campaign.
+    #[must_use]
+    pub(crate) fn in_cell(mut self, cell: &str) -> Self {
+        let help = match self.0.help.take() {
+            Some(help) => format!("{help} (in the cell {cell})"),
+            None => format!("this is in the cell {cell}"),
+        };
+        self.0.help = Some(help);
+        self
+    }
+
     /// The same, with advice if `word` looks like a slip for one of `known`.
     #[must_use]
     pub(crate) fn did_you_mean<'a>(

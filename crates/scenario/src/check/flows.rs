@@ -61,9 +61,12 @@ fn flow(
             return Err(fields.refuse("opens", format!("`{from}` or `{to}`")));
         }
     };
-    let cc = fields
-        .words("cc", "a congestion control in words", Control::parse)?
-        .ok_or_else(|| fields.missing("cc", "a congestion control, such as \"cubic\""))?;
+    let traffic = traffic(&fields)?;
+    let cc = match fields.words("cc", "a congestion control in words", Control::parse)? {
+        Some(cc) => cc,
+        None if traffic.is_datagram() => no_control(&fields)?,
+        None => return Err(fields.missing("cc", "a congestion control, such as \"cubic\"")),
+    };
     let (start, stop) = times(&fields, plan)?;
     Ok(FlowPlan {
         name: name.to_owned(),
@@ -74,12 +77,17 @@ fn flow(
         dscp: dscp(&fields)?,
         start,
         stop,
-        traffic: traffic(&fields)?,
+        traffic,
         ip: ip(&fields)?,
         fast_open: fields.flag("fast_open")?.unwrap_or(false),
         host: super::model::read(&fields, model)?,
         cc,
     })
+}
+
+/// What stands in the plan for the control of a flow of datagrams.
+fn no_control(fields: &Fields<'_>) -> Result<Control, Refusal> {
+    Control::parse("reno").map_err(|e| Refusal::words(fields.spot(), fields.name_of("cc"), e))
 }
 
 /// The two ends of a flow or a probe, between which there is a path.

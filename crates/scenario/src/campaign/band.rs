@@ -1,0 +1,289 @@
+//! How far a measured figure may lie from the published one.
+
+use std::fmt;
+
+use narrows_units::{Value as _, WordError, Words};
+
+use crate::glob::Glob;
+
+/// How far apart two figures may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Band {
+    /// `5 points`: the difference is at most this, in the metric's own unit.
+    Points(f64),
+    /// `factor 1.6`: neither is more than this many times the other.
+    Factor(f64),
+    /// `odds factor 1.6`: the same for the odds x/(100−x) of two shares in
+    /// percent. It judges where points cannot: beside a share of 3 %.
+    Odds(f64),
+}
+
+const BANDS: &str = "`N points`, `factor N` or `odds factor N`";
+
+impl Band {
+    /// Reads the words.
+    ///
+    /// # Errors
+    /// If they are no band.
+    pub(crate) fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let first = words.peek().ok_or_else(|| words.ended(BANDS))?;
+        let odds = words.take_if("odds");
+        let band = if words.take_if("factor") {
+            let at = words.peek();
+            let factor = words.value::<f64>()?;
+            if let Some(word) = at.filter(|_| factor < 1.0) {
+                let found = format!("`{}`", word.text);
+                return Err(WordError::new(word.span(), found, "a factor of 1 or more"));
+            }
+            if odds {
+                Self::Odds(factor)
+            } else {
+                Self::Factor(factor)
+            }
+        } else if odds {
+            return Err(words
+                .take()
+                .map_or_else(|| words.ended("`factor`"), |w| wrong(w, "`factor`")));
+        } else {
+            let points = words.value::<f64>()?;
+            if points < 0.0 {
+                return Err(wrong(first, "a difference of 0 or more"));
+            }
+            if !words.take_if("points") {
+                return Err(words
+                    .take()
+                    .map_or_else(|| words.ended("`points`"), |w| wrong(w, "`points`")));
+            }
+            Self::Points(points)
+        };
+        words.finish("the end of the line")?;
+        Ok(band)
+    }
+
+    /// Whether `measured` lies in the band around `published`.
+    pub fn holds(&self, published: f64, measured: f64) -> bool {
+        match *self {
+            Self::Points(points) => (measured - published).abs() <= points,
+            Self::Factor(factor) => within_factor(published, measured, factor),
+            Self::Odds(factor) => within_factor(odds(published), odds(measured), factor),
+        }
+    }
+}
+
+fn wrong(word: narrows_units::Word<'_>, allowed: &str) -> WordError {
+    WordError::new(word.span(), format!("`{}`", word.text), allowed)
+}
+
+fn within_factor(a: f64, b: f64, factor: f64) -> bool {
+    if a == b {
+        return true;
+    }
+    a > 0.0 && b > 0.0 && a <= b * factor && b <= a * factor
+}
+
+fn odds(percent: f64) -> f64 {
+    percent / (100.0 - percent)
+}
+
+impl fmt::Display for Band {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Points(points) => write!(f, "±{points}"),
+            Self::Factor(factor) => write!(f, "{factor}×"),
+            Self::Odds(factor) => write!(f, "odds {factor}×"),
+        }
+    }
+}
+
+/// What a group of cells must reach.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tolerance {
+    /// What it is called in tables; the pattern of its cells if it has no
+    /// name.
+    pub name: String,
+    /// The cells that it judges.
+    pub cells: Glob,
+    /// The metric, by its index in the campaign.
+    pub metric: usize,
+    /// A cell is inside if all of them hold.
+    pub bands: Vec<Band>,
+    /// `(21, 24)`: at least 21 of the group's 24 cells must be inside.
+    pub at_least: (usize, usize),
+    /// Why the band is as wide as it is.
+    pub source: Option<String>,
+}
+
+/// How a group of cells did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// Cells that were judged: those of the group that have both figures or
+    /// a published one alone.
+    pub judged: usize,
+    /// Cells inside the band.
+    pub inside: usize,
+    /// Cells that must be.
+    pub needed: usize,
+    /// Names of the cells outside.
+    pub outside: Vec<String>,
+}
+
+impl Judgement {
+    /// Whether enough cells are inside.
+    pub fn holds(&self) -> bool {
+        self.inside >= self.needed
+    }
+}
+
+impl Tolerance {
+    /// The bands in words: `±5 and odds 1.6×`.
+    pub fn bands_in_words(&self) -> String {
+        let words: Vec<String> = self.bands.iter().map(Band::to_string).collect();
+        words.join(" and ")
+    }
+
+    /// Whether `measured` lies in all bands around `published`.
+    pub fn holds(&self, published: f64, measured: f64) -> bool {
+        self.bands.iter().all(|b| b.holds(published, measured))
+    }
+
+    /// Judges cells of the group: (name, published, measured). A cell with
+    /// nothing published is not judged; one with nothing measured is outside.
+    ///
+    /// Where only a part of the group was run, the number that may be outside
+    /// shrinks in proportion, rounded down.
+    pub fn judge<'a>(
+        &self,
+        cells: impl IntoIterator<Item = (&'a str, Option<f64>, Option<f64>)>,
+    ) -> Judgement {
+        let mut judgement = Judgement {
+            judged: 0,
+            inside: 0,
+            needed: 0,
+            outside: Vec::new(),
+        };
+        for (name, published, measured) in cells {
+            let Some(published) = published.filter(|_| self.cells.matches(name)) else {
+                continue;
+            };
+            judgement.judged += 1;
+            if measured.is_some_and(|m| self.holds(published, m)) {
+                judgement.inside += 1;
+            } else {
+                judgement.outside.push(name.to_owned());
+            }
+        }
+        judgement.needed = self.needed(judgement.judged);
+        judgement
+    }
+
+    /// How many of `judged` cells must be inside.
+    pub fn needed(&self, judged: usize) -> usize {
+        let (least, of) = self.at_least;
+        let may_miss = of.saturating_sub(least) * judged.min(of) / of.max(1);
+        judged - may_miss
+    }
+}
+
+/// Reads `21 of 24`.
+///
+/// # Errors
+/// If it is something else.
+pub(crate) fn at_least(line: &str) -> Result<(usize, usize), WordError> {
+    const ALLOWED: &str = "`N of M`, such as `21 of 24`";
+    let read = || {
+        let (least, of) = line.split_once(" of ")?;
+        let least = u32::parse(least.trim())?;
+        let of = u32::parse(of.trim())?;
+        (least <= of && of > 0).then_some((least as usize, of as usize))
+    };
+    read().ok_or_else(|| WordError::new(0..line.len(), format!("`{line}`"), ALLOWED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tolerance(bands: &[&str], least: &str) -> Tolerance {
+        Tolerance {
+            name: String::new(),
+            cells: Glob::parse("*").expect("a pattern"),
+            metric: 0,
+            bands: bands
+                .iter()
+                .map(|b| Band::parse(b).expect("a band"))
+                .collect(),
+            at_least: at_least(least).expect("N of M"),
+            source: None,
+        }
+    }
+
+    #[test]
+    fn points_are_a_difference_and_factors_are_symmetric() {
+        let points = Band::Points(5.0);
+        assert!(points.holds(68.0, 73.0) && !points.holds(68.0, 73.01));
+        let factor = Band::Factor(1.6);
+        assert!(factor.holds(24.0, 15.0) && factor.holds(15.0, 24.0));
+        assert!(!factor.holds(24.0, 14.9) && !factor.holds(24.0, 38.5));
+        assert!(!factor.holds(24.0, 0.0) && !factor.holds(0.0, 24.0));
+    }
+
+    #[test]
+    fn odds_judge_where_points_cannot() {
+        // 160-10 prague-prague: 1.56 of 47.02 Mbit/s is a share of 3.3 %.
+        let published = 3.3;
+        assert!(Band::Points(5.0).holds(published, 0.1));
+        assert!(!Band::Odds(1.6).holds(published, 0.1));
+        assert!(Band::Odds(1.6).holds(published, 4.5));
+    }
+
+    #[test]
+    fn a_group_needs_its_count_and_a_part_of_it_its_share() {
+        let t = tolerance(&["5 points"], "21 of 24");
+        assert_eq!(t.needed(24), 21);
+        assert_eq!(t.needed(8), 7);
+        assert_eq!(t.needed(7), 7);
+        assert_eq!(t.needed(0), 0);
+        let names: Vec<String> = (0..24).map(|n| format!("c{n}")).collect();
+        let cells = |wrong: usize| {
+            names.iter().enumerate().map(move |(n, name)| {
+                let measured = if n < wrong { 60.0 } else { 50.0 };
+                (name.as_str(), Some(50.0), Some(measured))
+            })
+        };
+        assert!(t.judge(cells(3)).holds());
+        let judgement = t.judge(cells(4));
+        assert!(!judgement.holds());
+        assert_eq!(
+            (judgement.judged, judgement.inside, judgement.needed),
+            (24, 20, 21)
+        );
+        assert_eq!(judgement.outside, ["c0", "c1", "c2", "c3"]);
+    }
+
+    #[test]
+    fn a_cell_that_was_not_measured_is_outside() {
+        let t = tolerance(&["5 points"], "1 of 1");
+        assert!(!t.judge([("a", Some(1.0), None)]).holds());
+        assert!(t.judge([("a", None, Some(1.0))]).holds());
+    }
+
+    #[test]
+    fn what_is_no_band_is_refused() {
+        for line in [
+            "",
+            "5",
+            "factor",
+            "factor 0.5",
+            "odds 2",
+            "-1 points",
+            "5 points x",
+            "5 dB",
+        ] {
+            assert!(Band::parse(line).is_err(), "{line}");
+        }
+        for line in ["", "3", "25 of 24", "0 of 0", "a of b"] {
+            assert!(at_least(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What a metric is: a figure of the run's summary, or a sum over metrics
+//! that were named before it.
+
+use narrows_units::WordError;
+
+/// A metric and how it comes about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// `share1_pct`.
+    pub name: String,
+    /// Where its value is from.
+    pub formula: Formula,
+}
+
+/// Where a metric's value is from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Formula {
+    /// `COLUMN of ENTITY`: a figure of the summary, such as `goodput_mbit of
+    /// flow/prague`, `sojourn_ms.p99 of link/access/up/bottleneck` or `jain of
+    /// run`.
+    Figure {
+        /// `goodput_mbit`.
+        column: String,
+        /// `flow/prague`, or `run` for figures of the whole.
+        entity: String,
+    },
+    /// `100 * rate1_mbit / (rate1_mbit + rate2_mbit)`: over metrics that come
+    /// before it.
+    Sum(Sum),
+}
+
+/// An arithmetic expression over metrics, by their index in the campaign.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sum {
+    /// A number.
+    Number(f64),
+    /// A metric.
+    Metric(usize),
+    /// Two of them, with one of `+ - * /` between.
+    Two(Box<Sum>, char, Box<Sum>),
+}
+
+/// Deeper brackets than any formula needs.
+const DEEPEST: usize = 32;
+
+impl Formula {
+    /// Reads a formula; `known` are the metrics before it.
+    ///
+    /// # Errors
+    /// If it is neither a figure nor a sum.
+    pub(crate) fn parse(text: &str, known: &[Metric]) -> Result<Self, WordError> {
+        if let Some((column, entity)) = text.split_once(" of ") {
+            let (column, entity) = (column.trim(), entity.trim());
+            let word = |w: &str| !w.is_empty() && !w.contains(char::is_whitespace);
+            if !word(column) || !word(entity) {
+                let allowed = "a figure such as `goodput_mbit of flow/prague`";
+                return Err(WordError::new(0..text.len(), format!("`{text}`"), allowed));
+            }
+            return Ok(Self::Figure {
+                column: column.to_owned(),
+                entity: entity.to_owned(),
+            });
+        }
+        let mut reader = Reader { text, at: 0, known };
+        let sum = reader.sum(0)?;
+        match reader.next() {
+            None => Ok(Self::Sum(sum)),
+            Some(_) => Err(reader.wrong("`+`, `-`, `*`, `/` or the end of the formula")),
+        }
+    }
+}
+
+impl Sum {
+    /// Its value, `None` where a metric has none or a divisor is zero.
+    pub fn value(&self, metrics: &[Option<f64>]) -> Option<f64> {
+        let value = match self {
+            Self::Number(n) => *n,
+            Self::Metric(index) => (*metrics.get(*index)?)?,
+            Self::Two(left, op, right) => {
+                let (left, right) = (left.value(metrics)?, right.value(metrics)?);
+                match op {
+                    '+' => left + right,
+                    '-' => left - right,
+                    '*' => left * right,
+                    _ => left / right,
+                }
+            }
+        };
+        value.is_finite().then_some(value)
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    known: &'a [Metric],
+}
+
+impl Reader<'_> {
+    /// The next letter that is no space.
+    fn next(&mut self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text[self.at..].chars().next()
+    }
+
+    fn take_if(&mut self, ops: &[char]) -> Option<char> {
+        let op = self.next().filter(|c| ops.contains(c))?;
+        self.at += op.len_utf8();
+        Some(op)
+    }
+
+    fn wrong(&mut self, allowed: &str) -> WordError {
+        match self.next() {
+            None => WordError::new(
+                self.text.len()..self.text.len(),
+                "the end of the formula",
+                allowed,
+            ),
+            Some(c) => WordError::new(
+                self.at..self.at + c.len_utf8(),
+                format!("`{}`", crate::tree::clipped(&self.text[self.at..])),
+                allowed,
+            ),
+        }
+    }
+
+    fn sum(&mut self, depth: usize) -> Result<Sum, WordError> {
+        let mut left = self.product(depth)?;
+        while let Some(op) = self.take_if(&['+', '-']) {
+            left = Sum::Two(Box::new(left), op, Box::new(self.product(depth)?));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self, depth: usize) -> Result<Sum, WordError> {
+        let mut left = self.atom(depth)?;
+        while let Some(op) = self.take_if(&['*', '/']) {
+            left = Sum::Two(Box::new(left), op, Box::new(self.atom(depth)?));
+        }
+        Ok(left)
+    }
+
+    fn atom(&mut self, depth: usize) -> Result<Sum, WordError> {
+        const ALLOWED: &str = "a number, a metric named before, or `(`";
+        if depth > DEEPEST {
+            return Err(self.wrong("fewer brackets"));
+        }
+        if self.take_if(&['(']).is_some() {
+            let inner = self.sum(depth + 1)?;
+            return match self.take_if(&[')']) {
+                Some(_) => Ok(inner),
+                None => Err(self.wrong("`)`")),
+            };
+        }
+        self.next();
+        let rest = &self.text[self.at..];
+        let len = rest
+            .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.')))
+            .unwrap_or(rest.len());
+        let word = &rest[..len];
+        let atom = match word.parse::<f64>() {
+            Ok(n) if word.starts_with(|c: char| c.is_ascii_digit()) => Some(Sum::Number(n)),
+            _ => {
+                let index = self.known.iter().position(|m| m.name == word);
+                index.map(Sum::Metric)
+            }
+        };
+        match atom {
+            Some(atom) => {
+                self.at += len;
+                Ok(atom)
+            }
+            None => Err(self.wrong(ALLOWED)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metrics() -> Vec<Metric> {
+        ["a", "b"]
+            .iter()
+            .map(|name| Metric {
+                name: (*name).to_owned(),
+                formula: Formula::Figure {
+                    column: "x".to_owned(),
+                    entity: "y".to_owned(),
+                },
+            })
+            .collect()
+    }
+
+    fn value(text: &str, values: &[Option<f64>]) -> Option<f64> {
+        match Formula::parse(text, &metrics()) {
+            Ok(Formula::Sum(sum)) => sum.value(values),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn sums_follow_the_rules_of_arithmetic() {
+        let at = [Some(6.0), Some(2.0)];
+        assert_eq!(value("100 * a / (a + b)", &at), Some(75.0));
+        assert_eq!(value("a - b - 1", &at), Some(3.0));
+        assert_eq!(value("a-b*2", &at), Some(2.0));
+    }
+
+    #[test]
+    fn a_missing_metric_and_a_zero_divisor_give_nothing() {
+        assert_eq!(value("a / b", &[Some(1.0), Some(0.0)]), None);
+        assert_eq!(value("a / b", &[Some(1.0), None]), None);
+    }
+
+    #[test]
+    fn what_is_no_formula_is_refused_where_it_is_wrong() {
+        for (text, at) in [
+            ("a +", 3),
+            ("a c", 2),
+            ("(a", 2),
+            ("c", 0),
+            ("", 0),
+            ("a **b", 3),
+        ] {
+            let error = Formula::parse(text, &metrics()).expect_err(text);
+            assert_eq!(error.span.start, at, "{text}");
+        }
+        assert!(Formula::parse(&"(".repeat(100_000), &metrics()).is_err());
+        assert!(Formula::parse("goodput of a b", &metrics()).is_err());
+    }
+}

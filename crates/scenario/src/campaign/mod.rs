@@ -1,0 +1,140 @@
+//! Campaigns: one base scenario, a matrix of values, a published table and
+//! the tolerance of each comparison.
+
+mod band;
+mod formula;
+mod matrix;
+mod published;
+mod read;
+
+use crate::glob::Glob;
+use crate::plan::Plan;
+use crate::refusal::{Refusal, nearest};
+
+pub use band::{Band, Judgement, Tolerance};
+pub use formula::{Formula, Metric, Sum};
+
+/// A campaign, checked: every cell is a plan that can run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Campaign {
+    /// `l4s-tests/s1`.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: Option<String>,
+    /// What it is, in a paragraph.
+    pub about: Option<String>,
+    /// Where its figures come from.
+    pub source: Option<String>,
+    /// The seeds that each cell runs with unless others are asked for.
+    pub seeds: Vec<u64>,
+    /// The matrix.
+    pub axes: Vec<Axis>,
+    /// What is measured in each cell.
+    pub metrics: Vec<Metric>,
+    /// What is judged.
+    pub tolerances: Vec<Tolerance>,
+    /// The cells, the last axis running fastest.
+    pub cells: Vec<Cell>,
+}
+
+/// One axis of a campaign's matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// `qdisc`.
+    pub name: String,
+    /// `dualpi2`, `pfifo`, …
+    pub values: Vec<String>,
+}
+
+/// One cell of a campaign.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell {
+    /// `50Mbit/160-10/dualpi2/prague-cubic`.
+    pub name: String,
+    /// Its value on each axis.
+    pub at: Vec<String>,
+    /// What runs.
+    pub plan: Plan,
+    /// The published figure for each metric of the campaign, in its order.
+    pub published: Vec<Option<f64>>,
+}
+
+/// Where a campaign finds the files that it names.
+pub trait Shelf {
+    /// The contents of the file at `path`, as the campaign spells it.
+    fn open(&self, path: &str) -> Option<Vec<u8>>;
+}
+
+impl Campaign {
+    /// Reads the bytes of a campaign's file; `name` stands for it in messages.
+    /// `sets` are `NAME=VALUE` assignments to the scenario of every cell.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, with a file that it names, or
+    /// with the scenario of a cell.
+    pub fn read(
+        name: &str,
+        bytes: &[u8],
+        shelf: &dyn Shelf,
+        sets: &[String],
+    ) -> Result<Self, Refusal> {
+        read::campaign(name, bytes, shelf, sets)
+    }
+
+    /// Keeps the cells that one of `patterns` fits, as `--only` does; all of
+    /// them if there is no pattern.
+    ///
+    /// # Errors
+    /// If a pattern is none, or fits no cell.
+    pub fn only(&mut self, patterns: &[String]) -> Result<(), Refusal> {
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        let mut kept = vec![false; self.cells.len()];
+        for pattern in patterns {
+            let glob = Glob::parse(pattern)?;
+            let mut any = false;
+            for (cell, kept) in self.cells.iter().zip(&mut kept) {
+                if glob.matches(&cell.name) {
+                    *kept = true;
+                    any = true;
+                }
+            }
+            if !any {
+                return Err(self.fits_nothing(pattern));
+            }
+        }
+        let mut kept = kept.into_iter();
+        self.cells.retain(|_| kept.next().unwrap_or(false));
+        Ok(())
+    }
+
+    fn fits_nothing(&self, pattern: &str) -> Refusal {
+        let names = || self.cells.iter().map(|c| c.name.as_str());
+        let example = nearest(pattern, names()).or_else(|| names().next());
+        let found = format!("`{pattern}`, which fits none of {} cells", self.cells.len());
+        Refusal::new("--only", found, "a pattern that fits a cell's name").with_help(format!(
+            "a cell is called `{}`; `*` stands for any letters",
+            example.unwrap_or("")
+        ))
+    }
+
+    /// The value of every metric, in order. `figure(entity, column)` is the
+    /// figure of a run's summary of that name.
+    pub fn evaluate(&self, figure: &mut dyn FnMut(&str, &str) -> Option<f64>) -> Vec<Option<f64>> {
+        let mut values = Vec::with_capacity(self.metrics.len());
+        for metric in &self.metrics {
+            let value = match &metric.formula {
+                Formula::Figure { column, entity } => figure(entity, column),
+                Formula::Sum(sum) => sum.value(&values),
+            };
+            values.push(value);
+        }
+        values
+    }
+
+    /// The index of the metric `name`.
+    pub fn metric(&self, name: &str) -> Option<usize> {
+        self.metrics.iter().position(|m| m.name == name)
+    }
+}
