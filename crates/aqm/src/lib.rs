@@ -20,15 +20,17 @@
 //! | `codel` | [`codel`] | RFC 8289; Linux v6.17 |
 //! | `fq_codel` | [`fq_codel`] | RFC 8290; Linux v6.17 |
 //! | `dualpi2` | [`dualpi2`] | RFC 9332; Linux v6.17; the out-of-tree module of 2020 |
+//! | `cnq_codel_af` | [`cnq`] | draft-morton-tsvwg-codel-approx-fair-01 and -cheap-nasty-queueing; chromi/sce |
 
 #![forbid(unsafe_code)]
-#![allow(dead_code)]
 
+pub mod cnq;
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
 mod flows;
 pub mod fq_codel;
+mod inverse_root;
 mod meter;
 mod mutation;
 mod reading;

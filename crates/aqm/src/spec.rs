@@ -6,6 +6,7 @@ use narrows_packet::{EntityId, Queue};
 use narrows_units::{Rate, Rng, WordError, Words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::cnq::{self, Cnq};
 use crate::codel::{self, CodelQueue};
 use crate::dualpi2::{self, DualPi2};
 use crate::fifo::{Fifo, FifoConfig, Unit};
@@ -45,10 +46,12 @@ pub enum QueueSpec {
     FqCodel(fq_codel::Config),
     /// Coupled dual queue (RFC 9332).
     DualPi2(dualpi2::Config),
+    /// Cheap nasty queue under CoDel with approximate fairness.
+    CnqCodelAf(cnq::Config),
 }
 
 /// The kinds, for error messages.
-const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, dualpi2";
+const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, dualpi2, cnq_codel_af";
 
 impl Default for QueueSpec {
     /// `pfifo`, as a Linux device has if nothing else is said.
@@ -76,6 +79,7 @@ impl QueueSpec {
             "codel" => Self::Codel(reading::fresh(words)?),
             "fq_codel" => Self::FqCodel(reading::fresh(words)?),
             "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
+            "cnq_codel_af" => Self::CnqCodelAf(reading::fresh(words)?),
             _ => {
                 return Err(WordError::new(
                     kind.span(),
@@ -94,6 +98,7 @@ impl QueueSpec {
             Self::Codel(_) => "codel",
             Self::FqCodel(_) => "fq_codel",
             Self::DualPi2(_) => "dualpi2",
+            Self::CnqCodelAf(_) => "cnq_codel_af",
         }
     }
 
@@ -115,6 +120,7 @@ impl QueueSpec {
                 Self::FqCodel(new)
             }
             Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
+            Self::CnqCodelAf(c) => Self::CnqCodelAf(reading::changed(c, kind, words)?),
         })
     }
 
@@ -127,6 +133,7 @@ impl QueueSpec {
             Self::Codel(c) => Box::new(CodelQueue::new(c.clone(), entity, link)),
             Self::FqCodel(c) => Box::new(FqCodel::new(c.clone(), entity, link, rng)),
             Self::DualPi2(c) => Box::new(DualPi2::new(c.clone(), entity, link, rng)),
+            Self::CnqCodelAf(c) => Box::new(Cnq::new(c.clone(), entity, link, rng)),
         }
     }
 }
@@ -141,6 +148,7 @@ impl fmt::Display for QueueSpec {
             Self::Codel(c) => c.fmt(f),
             Self::FqCodel(c) => c.fmt(f),
             Self::DualPi2(c) => c.fmt(f),
+            Self::CnqCodelAf(c) => c.fmt(f),
         }
     }
 }

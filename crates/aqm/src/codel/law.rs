@@ -9,6 +9,7 @@ use narrows_packet::{DropCause, MarkCause, Outlet, Packet};
 use narrows_units::{Duration, Instant};
 use narrows_wire::ip;
 
+use crate::inverse_root::{newton_step, scaled};
 use crate::meter::Meter;
 
 /// Linux's CoDel clock: nanoseconds shifted right by this (`CODEL_SHIFT`).
@@ -98,17 +99,14 @@ pub(crate) struct Codel {
 impl Codel {
     /// One step of Newton's method towards 1/√count.
     fn newton_step(&mut self) {
-        let inverse = u64::from(self.inverse_root) << INVERSE_ROOT_SHIFT;
-        let square = (inverse * inverse) >> 32;
-        // x·(3 − n·x²)/2, two bits of headroom for the product.
-        let factor = (3u64 << 32).wrapping_sub(u64::from(self.count).wrapping_mul(square)) >> 2;
-        let next = factor.wrapping_mul(inverse) >> 31;
-        self.inverse_root = ((next as u32) >> INVERSE_ROOT_SHIFT) as u16;
+        let inverse = u32::from(self.inverse_root) << INVERSE_ROOT_SHIFT;
+        self.inverse_root = (newton_step(self.count, inverse) >> INVERSE_ROOT_SHIFT) as u16;
     }
 
     /// interval/√count.
     fn spacing(&self, params: &Params) -> Ticks {
-        (params.interval * (u64::from(self.inverse_root) << INVERSE_ROOT_SHIFT)) >> 32
+        let inverse = u32::from(self.inverse_root) << INVERSE_ROOT_SHIFT;
+        scaled(params.interval, inverse)
     }
 
     /// Whether the delay has been above target for an interval, as seen with
