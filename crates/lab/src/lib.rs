@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+mod capture;
 pub mod diff;
 mod engine;
 mod error;
@@ -24,7 +25,7 @@ pub mod summary;
 mod text;
 pub mod verdict;
 
-pub use campaign::{CampaignOptions, CampaignPlan, CampaignResult, run_campaign};
+pub use campaign::{CampaignOptions, CampaignResult, run_campaign};
 pub use diff::{Diff, diff};
 pub use engine::{Ended, Engine, Progress, RunControl, Watch};
 pub use error::LabError;

@@ -136,6 +136,14 @@ pub fn lookup(summary: &RunSummary, name: &str) -> Option<f64> {
         .map(|m| m.value)
 }
 
+/// The figure `column` of `entity`, as campaigns spell it: `goodput_mbit` of
+/// `flow/prague`, `rtt_ms.p99` (a dot where [`metrics`] has a slash) of
+/// `flow/prague`, `jain` or `share1_pct` of `run`.
+pub fn figure(summary: &RunSummary, entity: &str, column: &str) -> Option<f64> {
+    lookup(summary, &format!("{entity}/{}", column.replace('.', "/")))
+        .or_else(|| (entity == "run").then(|| lookup(summary, column))?)
+}
+
 /// `summary.csv`: `entity,metric,value`.
 pub fn to_csv(summary: &RunSummary) -> String {
     let mut text = "entity,metric,value\n".to_owned();
@@ -229,5 +237,26 @@ mod tests {
         }
         let name = "queue/link/access/up/bottleneck/utilisation";
         assert_eq!(lookup(&summary, name), Some(0.99));
+    }
+
+    #[test]
+    fn campaigns_spell_figures_with_dots() {
+        let summary = RunSummary {
+            queues: vec![QueueSummary {
+                name: "link/access/up/bottleneck".to_owned(),
+                marks: crate::summary::MarkCounts {
+                    step: 7,
+                    ..Default::default()
+                },
+                ..QueueSummary::default()
+            }],
+            ..two_flows(30.0, 10.0)
+        };
+        let of = |entity, column| figure(&summary, entity, column);
+        assert_eq!(of("run", "jain"), Some(0.8));
+        assert_eq!(of("run", "share1_pct"), Some(75.0));
+        assert_eq!(of("flow/prague", "goodput_mbit"), Some(30.0));
+        assert_eq!(of("link/access/up/bottleneck", "marks.step"), Some(7.0));
+        assert_eq!(of("flow/prague", "rtt_ms.p99"), None);
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
+use crate::capture::{Captures, Tee};
 use crate::engine::{Ended, Engine, Progress, RunControl, Watch};
 use crate::error::LabError;
 use crate::reduce::{Reduced, Reducer, Setup};
@@ -61,7 +62,8 @@ pub(crate) struct Reduction {
     pub(crate) verdict: verdict::Verdict,
 }
 
-/// Runs and reduces, and keeps nothing.
+/// Runs and reduces; writes the plan's captures below the folder `captures`,
+/// and keeps nothing else.
 pub(crate) fn reduce_run(
     engine: &dyn Engine,
     plan: &Plan,
@@ -69,6 +71,7 @@ pub(crate) fn reduce_run(
     interval: Duration,
     watch: &Watch<'_>,
     report_time: bool,
+    captures: Option<&std::path::Path>,
 ) -> Result<Reduction, LabError> {
     let setup = Setup {
         names: engine.names(plan),
@@ -87,9 +90,20 @@ pub(crate) fn reduce_run(
         cancel: watch.cancel,
         reached: &reached,
     };
-    let ended = engine
-        .run(plan, seed, &mut reducer, &control)
-        .map_err(LabError::Engine)?;
+    let ended = match captures.filter(|_| !plan.captures.is_empty()) {
+        None => engine.run(plan, seed, &mut reducer, &control),
+        Some(dir) => {
+            let mut captures = Captures::create(plan, &engine.names(plan), dir)?;
+            let mut tee = Tee {
+                captures: &mut captures,
+                then: &mut reducer,
+            };
+            let ended = engine.run(plan, seed, &mut tee, &control);
+            captures.finish()?;
+            ended
+        }
+    };
+    let ended = ended.map_err(LabError::Engine)?;
     let end = narrows_units::Instant::ZERO + ended.virtual_time;
     let reduced = reducer.finish(plan, engine.name(), seed, end);
     let verdict = verdict::judge(plan, &reduced.summary, ended.interrupted);
@@ -114,7 +128,8 @@ pub(crate) fn run_into(
         folder.write_record(&record)?;
     }
     let started = std::time::Instant::now();
-    let outcome = reduce_run(engine, plan, seed, interval, watch, true)?;
+    let dir = folder.as_ref().map(Folder::dir);
+    let outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
     record.wall_s = started.elapsed().as_secs_f64();
     record.virtual_s = outcome.ended.virtual_time.as_secs_f64();
     record.events = outcome.ended.events;

@@ -5,17 +5,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration as WallDuration, Instant as WallInstant};
 
-use narrows_scenario::Plan;
+use narrows_scenario::{Campaign, Plan};
 use narrows_units::Duration;
 
 use super::judge::{checks, metric_row};
 use super::model::{AxisResult, CampaignResult, CellResult};
-use super::plan::CampaignPlan;
 use super::table::cells_csv;
 use crate::engine::{Engine, Progress, Watch};
 use crate::error::LabError;
 use crate::facts::{RateSteps, path_of};
-use crate::metric::lookup;
+use crate::metric::figure;
 use crate::results::{self, CampaignFolder, FileRecord, Folder, RunResult};
 use crate::run::{Output, reduce_run};
 use crate::series::Series;
@@ -24,7 +23,8 @@ use crate::verdict::Verdict;
 /// How a campaign is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CampaignOptions {
-    /// Seeds of each cell; figures are medians over them.
+    /// Seeds of each cell, the campaign's own if empty; figures are medians
+    /// over them.
     pub seeds: Vec<u64>,
     /// Cells at a time; 0 for as many as there are processors.
     pub jobs: usize,
@@ -39,7 +39,7 @@ pub struct CampaignOptions {
 impl Default for CampaignOptions {
     fn default() -> Self {
         Self {
-            seeds: vec![1],
+            seeds: Vec::new(),
             jobs: 0,
             output: Output::Nowhere,
             full_series: false,
@@ -66,10 +66,17 @@ const CHECKPOINT: WallDuration = WallDuration::from_secs(5);
 /// When there is no cell or no seed, or results cannot be written.
 pub fn run_campaign(
     engine: &dyn Engine,
-    campaign: &CampaignPlan,
+    campaign: &Campaign,
     options: &CampaignOptions,
     watch: &Watch<'_>,
 ) -> Result<CampaignFolder, LabError> {
+    let options = &CampaignOptions {
+        seeds: match options.seeds.as_slice() {
+            [] => campaign.seeds.clone(),
+            seeds => seeds.to_vec(),
+        },
+        ..options.clone()
+    };
     if campaign.cells.is_empty() || options.seeds.is_empty() {
         return Err(LabError::Refused(
             "nothing to run: the campaign has no cell, or no seed was given".to_owned(),
@@ -140,7 +147,7 @@ struct State {
 
 struct Hall<'a> {
     engine: &'a dyn Engine,
-    campaign: &'a CampaignPlan,
+    campaign: &'a Campaign,
     options: &'a CampaignOptions,
     folder: Option<&'a Folder>,
     watch: &'a Watch<'a>,
@@ -154,7 +161,7 @@ struct Hall<'a> {
 impl<'a> Hall<'a> {
     fn new(
         engine: &'a dyn Engine,
-        campaign: &'a CampaignPlan,
+        campaign: &'a Campaign,
         options: &'a CampaignOptions,
         folder: Option<&'a Folder>,
         watch: &'a Watch<'a>,
@@ -274,7 +281,16 @@ impl<'a> Hall<'a> {
         };
         let mut record = results::begin(self.engine.name(), plan, number);
         let started = WallInstant::now();
-        let run = reduce_run(self.engine, plan, number, interval, self.watch, false)?;
+        let dir = keep.map(|parent| parent.dir().join(&self.folders[cell]));
+        let run = reduce_run(
+            self.engine,
+            plan,
+            number,
+            interval,
+            self.watch,
+            false,
+            dir.as_deref(),
+        )?;
         if run.ended.interrupted {
             return Ok(None);
         }
@@ -285,10 +301,7 @@ impl<'a> Hall<'a> {
         }
         let values = self
             .campaign
-            .metrics
-            .iter()
-            .map(|m| lookup(&run.reduced.summary, m))
-            .collect();
+            .evaluate(&mut |entity, column| figure(&run.reduced.summary, entity, column));
         let mut file = None;
         if let Some(parent) = self.folder {
             let name = &self.folders[cell];
@@ -327,14 +340,10 @@ impl<'a> Hall<'a> {
 
     fn finish_cell(&self, cell: usize, mut seeds: Vec<SeedDone>) -> CellDone {
         let plan = &self.campaign.cells[cell];
-        let metrics = self
-            .campaign
-            .metrics
-            .iter()
-            .enumerate()
-            .map(|(m, name)| {
+        let metrics = (0..self.campaign.metrics.len())
+            .map(|m| {
                 let by_seed = seeds.iter().map(|s| s.values[m]).collect();
-                metric_row(self.campaign, plan, name, by_seed)
+                metric_row(self.campaign, plan, m, by_seed)
             })
             .collect();
         let mut verdict = Verdict::default();
@@ -364,7 +373,7 @@ impl<'a> Hall<'a> {
     }
 }
 
-fn failed_seed(campaign: &CampaignPlan, why: String) -> SeedDone {
+fn failed_seed(campaign: &Campaign, why: String) -> SeedDone {
     SeedDone {
         values: vec![None; campaign.metrics.len()],
         verdict: Verdict::default(),
@@ -386,7 +395,7 @@ fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// A folder below the campaign's for each cell: `cells/` and the cell's name,
 /// spelled for file systems and unique.
-fn folders_of(campaign: &CampaignPlan) -> Vec<String> {
+fn folders_of(campaign: &Campaign) -> Vec<String> {
     let mut taken = std::collections::BTreeSet::new();
     let spell = |name: &str| {
         let parts: Vec<String> = name.split('/').map(results::file_name).collect();
@@ -430,7 +439,7 @@ fn weight(plan: &Plan) -> f64 {
 }
 
 fn collect(
-    campaign: &CampaignPlan,
+    campaign: &Campaign,
     options: &CampaignOptions,
     cells: &[Option<CellDone>],
 ) -> CampaignResult {
@@ -438,18 +447,9 @@ fn collect(
     let axes = campaign
         .axes
         .iter()
-        .enumerate()
-        .map(|(i, name)| {
-            let mut values: Vec<String> = Vec::new();
-            for value in campaign.cells.iter().filter_map(|c| c.at.get(i)) {
-                if !values.contains(value) {
-                    values.push(value.clone());
-                }
-            }
-            AxisResult {
-                name: name.clone(),
-                values,
-            }
+        .map(|axis| AxisResult {
+            name: axis.name.clone(),
+            values: axis.values.clone(),
         })
         .collect();
     CampaignResult {
@@ -458,7 +458,7 @@ fn collect(
         source: campaign.source.clone(),
         seeds: options.seeds.clone(),
         axes,
-        metrics: campaign.metrics.clone(),
+        metrics: campaign.metrics.iter().map(|m| m.name.clone()).collect(),
         checks: checks(campaign, &done),
         planned: campaign.cells.len(),
         complete: done.len() == campaign.cells.len(),

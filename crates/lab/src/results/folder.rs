@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{FileRecord, RunRecord, RunResult, digest, time};
+use crate::capture::CAPTURES;
 use crate::error::LabError;
 use crate::metric;
 use crate::run::Output;
@@ -132,11 +133,14 @@ impl Folder {
             "summary.csv".to_owned(),
             "summary.json".to_owned(),
         ];
-        let captures = self.dir.join("captures");
+        let captures = self.dir.join(CAPTURES);
         if captures.is_dir() {
             for entry in fs::read_dir(&captures).map_err(LabError::io("read", &captures))? {
                 let entry = entry.map_err(LabError::io("read", &captures))?;
-                names.push(format!("captures/{}", entry.file_name().to_string_lossy()));
+                names.push(format!(
+                    "{CAPTURES}/{}",
+                    entry.file_name().to_string_lossy()
+                ));
             }
         }
         self.digest_files(names)
@@ -187,13 +191,13 @@ fn point_latest(parent: &Path, leaf: &str) {
     let _ = (parent, leaf);
 }
 
-/// `name` as a file's name: what is not a letter, digit, `.`, `_` or `-`
-/// becomes `-`.
+/// `name` as a file's name: what is not an ASCII letter, a digit or one of
+/// `._-(),=` becomes `-`.
 pub(crate) fn file_name(name: &str) -> String {
     let clean: String = name
         .chars()
         .map(|c| match c {
-            c if c.is_ascii_alphanumeric() || "._-".contains(c) => c,
+            c if c.is_ascii_alphanumeric() || "._-(),=".contains(c) => c,
             _ => '-',
         })
         .collect();

@@ -107,7 +107,13 @@ fn negotiation(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
         (false, true) => "classic ECN",
         (false, false) => "no ECN",
     };
-    let asked = match facts.ecn {
+    let needs = facts.cc.needs();
+    let mode = match facts.ecn {
+        EcnMode::Auto if needs.accecn => EcnMode::AccEcn,
+        EcnMode::Auto if needs.ecn && !flow.accecn => EcnMode::Classic,
+        other => other,
+    };
+    let asked = match mode {
         EcnMode::AccEcn if !flow.accecn => "AccECN",
         EcnMode::Classic if !flow.ecn || flow.accecn => "classic ECN",
         EcnMode::Off if flow.ecn || flow.accecn => "no ECN",
@@ -129,13 +135,18 @@ fn codepoints(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSu
         ..facts.clone()
     };
     both_ways.extend(path_of(plan, &back));
-    let says = |word: &str| {
-        both_ways
-            .iter()
-            .any(|e| e.spec.to_string().split_whitespace().any(|w| w == word))
+    // Elements may stand in brackets, `by dscp 8 (remark …) else (…)`.
+    let words_of = |e: &NamedElement| {
+        let words = e.spec.to_string().replace(['(', ')', '|'], " ");
+        words
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .into_iter()
     };
+    let says = |word: &str| both_ways.iter().any(|e| words_of(e).any(|w| w == word));
     // A duplicate is received twice and sent once, which looks the same.
-    if says("remark") || says("ecn-remark") || says("duplicate") {
+    if says("remark") || says("duplicate") {
         return;
     }
     let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
