@@ -1,0 +1,123 @@
+//! What the caller of a run says to it, and hears from it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use narrows_packet::{Counters, EntityId};
+use narrows_units::{Duration, Instant};
+
+/// The caller's two ends of a run.
+#[derive(Clone, Copy, Default)]
+pub struct Control<'a> {
+    /// Set it from another thread to end the run early.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called now and then with the virtual time that was reached.
+    pub progress: Option<&'a (dyn Fn(Instant) + Sync)>,
+}
+
+impl Control<'_> {
+    /// Reports progress; whether to go on.
+    pub(crate) fn tick(&self, now: Instant) -> bool {
+        if let Some(progress) = self.progress {
+            progress(now);
+        }
+        !self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
+    }
+}
+
+/// What a run counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Wakes that the engine served.
+    pub events: u64,
+    /// Packets made.
+    pub packets: u64,
+    /// Packets pushed into elements, one for each element passed.
+    pub packet_hops: u64,
+    /// Packets that reached a host that wanted them.
+    pub delivered: u64,
+    /// Packets dropped, by whomever.
+    pub dropped: u64,
+    /// Packets still in the path at the end.
+    pub in_flight: u64,
+    /// Virtual time that was run.
+    pub virtual_time: Duration,
+    /// Whether the run was cancelled before its end.
+    pub interrupted: bool,
+    /// Each element's counters, in the plan's order.
+    pub elements: Vec<ElementReport>,
+    /// Each flow, in the plan's order.
+    pub flows: Vec<FlowReport>,
+    /// The names of entities, by their index.
+    pub names: Vec<String>,
+}
+
+/// What an element counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ElementReport {
+    /// Which element; the two sides of a tap share one.
+    pub element: EntityId,
+    /// Its counters.
+    pub counters: Counters,
+}
+
+/// How a flow fared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowReport {
+    /// Whether the sender's connection was opened; datagrams need none.
+    pub established: bool,
+    /// Classic ECN was negotiated.
+    pub ecn: bool,
+    /// AccECN was negotiated.
+    pub accecn: bool,
+    /// Payload bytes handed to the receiving application in order.
+    pub delivered: u64,
+    /// All that the application had to send arrived.
+    pub complete: bool,
+    /// The connection was reset or given up.
+    pub broken: bool,
+}
+
+/// Why a plan cannot be run. A plan that was checked has none of these faults.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// The ends of a flow or probe are not joined.
+    #[error("{what}: no path leads from {from} to {to} and back")]
+    NoPath {
+        /// The flow or probe.
+        what: String,
+        /// One end.
+        from: String,
+        /// The other.
+        to: String,
+    },
+    /// There are more flows or probes than ports.
+    #[error("{count} {what} are more than the {most} that a run has ports for")]
+    TooMany {
+        /// `flows` or `probes`.
+        what: &'static str,
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A change names an element that is not there, or has words that it does
+    /// not understand.
+    #[error("change of {target} at {at}: {reason}")]
+    Change {
+        /// The element.
+        target: String,
+        /// When.
+        at: Instant,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An entity asked to be called again and again at one instant.
+    #[error("{entity} makes no progress at {at}")]
+    Stuck {
+        /// Who.
+        entity: String,
+        /// When.
+        at: Instant,
+    },
+}

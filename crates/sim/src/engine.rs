@@ -1,0 +1,525 @@
+//! The event loop and what flows through it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use narrows_packet::{
+    Change, DropCause, Element, EntityId, Event, EventSink, HostHook, Outlet, Packet, PacketPool,
+    Port, Role,
+};
+use narrows_path::routes::{Hop, Routes};
+use narrows_units::{Duration, Instant};
+
+use crate::control::{Control, ElementReport, FlowReport, Outcome, SimError};
+use crate::demux;
+use crate::flow::{Flow, Socket};
+use crate::host::{Link, Next, Node};
+use crate::names::NameTable;
+use crate::probe::ProbeState;
+use crate::wakes::{Slot, Wakes};
+
+/// Wakes between two looks at the caller's cancel flag.
+const LOOK_EVERY: u64 = 1 << 14;
+
+/// Wakes at one instant after which a run counts as stuck. A burst of the
+/// largest window that can be (a million segments) stays below.
+const MOST_AT_ONCE: u64 = 1 << 24;
+
+/// An element in its place.
+pub(crate) struct Stage {
+    pub element: Box<dyn Element>,
+    pub entity: EntityId,
+    pub next: Next,
+}
+
+/// A timed change, checked.
+pub(crate) struct Planned {
+    pub at: Instant,
+    pub stages: Vec<u32>,
+    pub words: String,
+}
+
+/// A run that is built and can be started once.
+pub struct Simulation {
+    pub(crate) names: NameTable,
+    pub(crate) end: Instant,
+    pub(crate) sample_interval: Duration,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) routes: Routes,
+    pub(crate) addresses: BTreeMap<IpAddr, usize>,
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) probes: Vec<ProbeState>,
+    pub(crate) changes: Vec<Planned>,
+    pub(crate) wakes: Wakes,
+    pub(crate) pool: PacketPool,
+    /// What the element just called has let out.
+    pub(crate) sent: Vec<(Port, Box<Packet>)>,
+    /// Packets on their way within this instant, first come first served.
+    pub(crate) work: VecDeque<(Next, Box<Packet>)>,
+    pub(crate) now: Instant,
+    pub(crate) events: u64,
+    pub(crate) packet_hops: u64,
+    pub(crate) delivered: u64,
+    /// Drops by hosts, hooks and links; elements count their own.
+    pub(crate) own_drops: u64,
+}
+
+/// Who owns a slot; slots are numbered in this order.
+enum SlotOwner {
+    Stage(usize),
+    Socket(usize),
+    Flow(usize),
+    Probe(usize),
+    Sampler,
+    Change(usize),
+}
+
+impl Simulation {
+    pub(crate) fn empty() -> Self {
+        Self {
+            names: NameTable::default(),
+            end: Instant::ZERO,
+            sample_interval: Duration::ZERO,
+            stages: Vec::new(),
+            links: Vec::new(),
+            nodes: Vec::new(),
+            routes: narrows_path::routes::shortest(&[], &[], &[]),
+            addresses: BTreeMap::new(),
+            sockets: Vec::new(),
+            flows: Vec::new(),
+            probes: Vec::new(),
+            changes: Vec::new(),
+            wakes: Wakes::default(),
+            pool: PacketPool::new(),
+            sent: Vec::new(),
+            work: VecDeque::new(),
+            now: Instant::ZERO,
+            events: 0,
+            packet_hops: 0,
+            delivered: 0,
+            own_drops: 0,
+        }
+    }
+
+    /// Puts `hook` at the host called `host` (`host/<name>`), after those that
+    /// are there; whether there is such a host.
+    pub fn add_hook(&mut self, host: &str, hook: Box<dyn HostHook>) -> bool {
+        let id = self.names.id(host);
+        let node = self.nodes.iter_mut().find(|n| Some(n.entity) == id);
+        match node {
+            Some(node) => node.hooks.push(hook),
+            None => return false,
+        }
+        true
+    }
+
+    /// The names behind entity numbers.
+    pub fn names(&self) -> &NameTable {
+        &self.names
+    }
+
+    /// Sets what is known to happen before anything has.
+    pub(crate) fn first_wakes(&mut self) {
+        // Changes first: at equal times they come before packets.
+        for i in 0..self.changes.len() {
+            let at = self.changes[i].at;
+            self.wakes.set(self.change_slot(i), Some(at));
+        }
+        for i in 0..self.flows.len() {
+            let at = self.flows[i].start;
+            self.wakes.set(self.flow_slot(i), Some(at));
+        }
+        for i in 0..self.probes.len() {
+            let at = self.probes[i].next_wake();
+            self.wakes.set(self.probe_slot(i), at);
+        }
+        for i in 0..self.stages.len() {
+            let at = self.stages[i].element.next_wake();
+            self.wakes.set(i as Slot, at);
+        }
+        let first = Instant::ZERO + self.sample_interval;
+        self.wakes.set(self.sampler_slot(), Some(first));
+    }
+
+    /// Runs to the end of the plan, or until the caller cancels.
+    ///
+    /// # Errors
+    /// When the run cannot go on: see [`SimError`].
+    pub fn run(self, sink: &mut dyn EventSink, control: &Control<'_>) -> Result<Outcome, SimError> {
+        Engine { sim: self, sink }.run(control)
+    }
+
+    pub(crate) fn socket_slot(&self, i: usize) -> Slot {
+        (self.stages.len() + i) as Slot
+    }
+
+    pub(crate) fn flow_slot(&self, i: usize) -> Slot {
+        self.socket_slot(self.sockets.len() + i)
+    }
+
+    pub(crate) fn probe_slot(&self, i: usize) -> Slot {
+        self.flow_slot(self.flows.len() + i)
+    }
+
+    fn sampler_slot(&self) -> Slot {
+        self.probe_slot(self.probes.len())
+    }
+
+    fn change_slot(&self, i: usize) -> Slot {
+        self.sampler_slot() + 1 + i as Slot
+    }
+
+    fn owner_of(&self, slot: Slot) -> SlotOwner {
+        let mut i = slot as usize;
+        for (n, owner) in [
+            (
+                self.stages.len(),
+                SlotOwner::Stage as fn(usize) -> SlotOwner,
+            ),
+            (self.sockets.len(), SlotOwner::Socket),
+            (self.flows.len(), SlotOwner::Flow),
+            (self.probes.len(), SlotOwner::Probe),
+            (1, |_| SlotOwner::Sampler),
+        ] {
+            if i < n {
+                return owner(i);
+            }
+            i -= n;
+        }
+        SlotOwner::Change(i)
+    }
+
+    fn owner_name(&self, slot: Slot) -> String {
+        let entity = match self.owner_of(slot) {
+            SlotOwner::Stage(i) => self.stages[i].entity,
+            SlotOwner::Socket(i) => return self.flow_name(self.sockets[i].flow as usize),
+            SlotOwner::Flow(i) => return self.flow_name(i),
+            SlotOwner::Probe(i) => self.probes[i].entity,
+            SlotOwner::Sampler => return "the sampler".to_owned(),
+            SlotOwner::Change(i) => return format!("change {}", self.changes[i].words),
+        };
+        self.names.name(entity).to_owned()
+    }
+
+    fn flow_name(&self, i: usize) -> String {
+        let first = self
+            .names
+            .as_slice()
+            .iter()
+            .filter(|n| n.starts_with("flow/"))
+            .nth(i);
+        first.cloned().unwrap_or_default()
+    }
+}
+
+/// A run under way.
+pub(crate) struct Engine<'s> {
+    pub sim: Simulation,
+    pub sink: &'s mut dyn EventSink,
+}
+
+impl Engine<'_> {
+    fn run(mut self, control: &Control<'_>) -> Result<Outcome, SimError> {
+        let mut interrupted = !control.tick(self.sim.now);
+        let mut at_once = 0;
+        while !interrupted {
+            let Some((at, slot)) = self.sim.wakes.peek() else {
+                break;
+            };
+            if at > self.sim.end {
+                break;
+            }
+            if at > self.sim.now {
+                self.sim.now = at;
+                at_once = 0;
+            } else {
+                at_once += 1;
+                if at_once > MOST_AT_ONCE {
+                    let entity = self.sim.owner_name(slot);
+                    return Err(SimError::Stuck { entity, at });
+                }
+            }
+            self.sim.events += 1;
+            self.serve(slot);
+            self.drain();
+            if self.sim.events % LOOK_EVERY == 0 {
+                interrupted = !control.tick(self.sim.now);
+            }
+        }
+        if !interrupted {
+            self.sim.now = self.sim.end;
+        }
+        self.finish_flows();
+        control.tick(self.sim.now);
+        Ok(self.outcome(interrupted))
+    }
+
+    #[inline]
+    fn serve(&mut self, slot: Slot) {
+        let i = slot as usize;
+        if i < self.sim.stages.len() {
+            self.wake_stage(i);
+            return;
+        }
+        match self.sim.owner_of(slot) {
+            SlotOwner::Stage(i) => self.wake_stage(i),
+            SlotOwner::Socket(i) => {
+                let now = self.sim.now;
+                self.sim.sockets[i].connection.on_timeout(now);
+                // Its new time comes with `touch`; until then it is not asked
+                // again for this one.
+                self.sim.wakes.serve(slot, None);
+                self.touch(i);
+            }
+            SlotOwner::Flow(i) => self.wake_flow(i),
+            SlotOwner::Probe(i) => self.wake_probe(i),
+            SlotOwner::Sampler => {
+                self.sample();
+                let next = self.sim.now + self.sim.sample_interval;
+                self.sim.wakes.serve(slot, Some(next));
+            }
+            SlotOwner::Change(i) => {
+                self.change(i);
+                self.sim.wakes.serve(slot, None);
+            }
+        }
+    }
+
+    /// Moves packets on until none is on its way within this instant.
+    #[inline]
+    fn drain(&mut self) {
+        while let Some((next, packet)) = self.sim.work.pop_front() {
+            match next {
+                Next::Stage(i) => self.push_stage(i as usize, packet),
+                Next::Node(i) => self.arrive(i as usize, packet),
+            }
+        }
+    }
+
+    #[inline]
+    fn push_stage(&mut self, i: usize, packet: Box<Packet>) {
+        let sim = &mut self.sim;
+        sim.packet_hops += 1;
+        let stage = &mut sim.stages[i];
+        let mut out = Outlet {
+            pool: &mut sim.pool,
+            events: self.sink,
+            sent: &mut sim.sent,
+        };
+        stage.element.push(sim.now, 0, packet, &mut out);
+        sim.wakes.set(i as Slot, stage.element.next_wake());
+        for (_, packet) in sim.sent.drain(..) {
+            sim.work.push_back((stage.next, packet));
+        }
+    }
+
+    #[inline]
+    fn wake_stage(&mut self, i: usize) {
+        let sim = &mut self.sim;
+        let stage = &mut sim.stages[i];
+        let mut out = Outlet {
+            pool: &mut sim.pool,
+            events: self.sink,
+            sent: &mut sim.sent,
+        };
+        stage.element.wake(sim.now, &mut out);
+        sim.wakes.serve(i as Slot, stage.element.next_wake());
+        for (_, packet) in sim.sent.drain(..) {
+            sim.work.push_back((stage.next, packet));
+        }
+    }
+
+    /// A packet leaves host `node` by `hop`, after the hooks.
+    #[inline]
+    pub(crate) fn send(&mut self, node: usize, hop: Hop, packet: Box<Packet>) {
+        let host = self.sim.nodes[node].entity;
+        self.sink.record(
+            self.sim.now,
+            Event::Sent {
+                host,
+                packet: &packet,
+            },
+        );
+        self.enter(hop, packet);
+    }
+
+    /// A packet enters a link.
+    #[inline]
+    fn enter(&mut self, hop: Hop, packet: Box<Packet>) {
+        let link = &self.sim.links[hop.link];
+        if packet.len() > link.mtu {
+            let entity = link.entity;
+            self.drop_packet(entity, packet, DropCause::TooBig);
+            return;
+        }
+        let next = link.first(hop);
+        self.sim.work.push_back((next, packet));
+    }
+
+    /// A packet reaches a host or router.
+    #[inline]
+    fn arrive(&mut self, i: usize, packet: Box<Packet>) {
+        let node = &self.sim.nodes[i];
+        if !node.owns(&packet.bytes) {
+            self.forward(i, packet);
+            return;
+        }
+        self.sink.record(
+            self.sim.now,
+            Event::Received {
+                host: node.entity,
+                packet: &packet,
+            },
+        );
+        self.deliver(i, packet);
+    }
+
+    fn forward(&mut self, i: usize, mut packet: Box<Packet>) {
+        let sim = &self.sim;
+        let node = &sim.nodes[i];
+        let entity = node.entity;
+        let hop = demux::destination(&packet.bytes)
+            .filter(|_| node.forwards)
+            .and_then(|address| sim.addresses.get(&address))
+            .and_then(|to| sim.routes.next_hop(i, *to));
+        match hop {
+            Some(hop) if demux::spend_hop(&mut packet.bytes) => self.enter(hop, packet),
+            _ => self.drop_packet(entity, packet, DropCause::Unreachable),
+        }
+    }
+
+    /// Sends a packet that no socket made back where it belongs.
+    pub(crate) fn send_routed(&mut self, node: usize, role: Role, mut packet: Box<Packet>) {
+        let hop = demux::destination(&packet.bytes)
+            .and_then(|address| self.sim.addresses.get(&address))
+            .and_then(|to| self.sim.routes.next_hop(node, *to));
+        let entity = self.sim.nodes[node].entity;
+        let Some(hop) = hop else {
+            self.drop_packet(entity, packet, DropCause::Unreachable);
+            return;
+        };
+        if self.pass_egress(node, role, &mut packet, None) {
+            self.send(node, hop, packet);
+        } else {
+            self.drop_packet(entity, packet, DropCause::Policy);
+        }
+    }
+
+    /// Shows a leaving packet to the host's hooks.
+    #[inline]
+    pub(crate) fn pass_egress(
+        &mut self,
+        node: usize,
+        role: Role,
+        packet: &mut Packet,
+        socket: Option<usize>,
+    ) -> bool {
+        let sim = &mut self.sim;
+        if sim.nodes[node].hooks.is_empty() {
+            return true;
+        }
+        let facts = socket.map(|s| sim.sockets[s].connection.socket_facts());
+        sim.nodes[node].egress(sim.now, role, packet, facts.as_ref())
+    }
+
+    /// Shows an arriving packet to the host's hooks.
+    #[inline]
+    pub(crate) fn pass_ingress(
+        &mut self,
+        node: usize,
+        role: Role,
+        packet: &mut Packet,
+        socket: Option<usize>,
+    ) -> bool {
+        let sim = &mut self.sim;
+        if sim.nodes[node].hooks.is_empty() {
+            return true;
+        }
+        let facts = socket.map(|s| sim.sockets[s].connection.socket_facts());
+        sim.nodes[node].ingress(sim.now, role, packet, facts.as_ref())
+    }
+
+    /// Drops a packet that is in no element.
+    pub(crate) fn drop_packet(&mut self, entity: EntityId, packet: Box<Packet>, cause: DropCause) {
+        self.sim.own_drops += 1;
+        let event = Event::Dropped {
+            element: entity,
+            packet: &packet,
+            cause,
+        };
+        self.sink.record(self.sim.now, event);
+        self.sim.pool.give(packet);
+    }
+
+    /// Takes a packet out of the run: it has arrived.
+    #[inline]
+    pub(crate) fn consume(&mut self, packet: Box<Packet>) {
+        self.sim.delivered += 1;
+        self.sim.pool.give(packet);
+    }
+
+    fn sample(&mut self) {
+        let now = self.sim.now;
+        self.sample_flows();
+        for stage in &self.sim.stages {
+            stage.element.sample(now, self.sink);
+        }
+    }
+
+    fn change(&mut self, i: usize) {
+        let sim = &mut self.sim;
+        let planned = &sim.changes[i];
+        let change = Change {
+            words: planned.words.clone(),
+        };
+        for stage in &planned.stages {
+            let element = &mut sim.stages[*stage as usize].element;
+            // Checked when the run was built.
+            if let Err(error) = element.change(sim.now, &change) {
+                tracing::warn!(words = planned.words, %error, "a change was refused in mid-run");
+            }
+            let next = element.next_wake();
+            sim.wakes.set(*stage, next);
+        }
+    }
+
+    fn outcome(self, interrupted: bool) -> Outcome {
+        let sim = self.sim;
+        let elements: Vec<_> = sim
+            .stages
+            .iter()
+            .map(|s| ElementReport {
+                element: s.entity,
+                counters: s.element.counters(),
+            })
+            .collect();
+        let dropped: u64 = elements.iter().map(|e| e.counters.dropped).sum();
+        Outcome {
+            events: sim.events,
+            packets: sim.pool.made(),
+            packet_hops: sim.packet_hops,
+            delivered: sim.delivered,
+            dropped: dropped + sim.own_drops,
+            in_flight: sim.pool.outstanding(),
+            virtual_time: sim.now.since(Instant::ZERO),
+            interrupted,
+            elements,
+            flows: sim
+                .flows
+                .iter()
+                .map(|f| FlowReport {
+                    established: f.established,
+                    ecn: f.ecn,
+                    accecn: f.accecn,
+                    delivered: f.delivered,
+                    complete: f.complete,
+                    broken: f.broken,
+                })
+                .collect(),
+            names: sim.names.as_slice().to_vec(),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Hosts, routers and links as the engine keeps them.
+
+use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
+use narrows_path::routes::Hop;
+use narrows_units::Instant;
+
+use crate::demux::Ports;
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Into this element.
+    Stage(u32),
+    /// To this host or router.
+    Node(u32),
+}
+
+/// Who listens at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A TCP socket.
+    Socket(u32),
+    /// The receiving end of a flow of datagrams.
+    Datagrams(u32),
+    /// The end of a probe that asks.
+    Asker(u32),
+    /// The end of a probe that answers.
+    Answerer(u32),
+}
+
+/// A host or router.
+#[derive(Default)]
+pub struct Node {
+    pub entity: EntityId,
+    pub forwards: bool,
+    pub ipv4: [u8; 4],
+    pub ipv6: [u8; 16],
+    pub ports: Ports<Owner>,
+    pub hooks: Vec<Box<dyn HostHook>>,
+}
+
+impl Node {
+    /// Whether a packet is addressed to this node.
+    #[inline]
+    pub fn owns(&self, bytes: &[u8]) -> bool {
+        match bytes.first().map(|b| b >> 4) {
+            Some(4) => bytes.get(16..20) == Some(&self.ipv4),
+            Some(6) => bytes.get(24..40) == Some(&self.ipv6),
+            _ => false,
+        }
+    }
+
+    /// Shows a leaving packet to the hooks; whether it goes on.
+    pub fn egress(
+        &mut self,
+        now: Instant,
+        role: Role,
+        packet: &mut Packet,
+        facts: Option<&SocketFacts>,
+    ) -> bool {
+        self.hooks
+            .iter_mut()
+            .all(|hook| hook.egress(now, role, packet, facts) == HookVerdict::Pass)
+    }
+
+    /// Shows an arriving packet to the hooks; whether it goes on.
+    pub fn ingress(
+        &mut self,
+        now: Instant,
+        role: Role,
+        packet: &mut Packet,
+        facts: Option<&SocketFacts>,
+    ) -> bool {
+        self.hooks
+            .iter_mut()
+            .all(|hook| hook.ingress(now, role, packet, facts) == HookVerdict::Pass)
+    }
+}
+
+/// A link's two directions.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    pub entity: EntityId,
+    pub mtu: u32,
+    /// Where a packet goes that enters up.
+    pub up: Next,
+    /// Where a packet goes that enters down.
+    pub down: Next,
+}
+
+impl Link {
+    pub fn first(&self, hop: Hop) -> Next {
+        if hop.up { self.up } else { self.down }
+    }
+}

@@ -1,0 +1,63 @@
+//! Names behind entity numbers.
+
+use std::collections::BTreeMap;
+
+use narrows_packet::EntityId;
+use narrows_scenario::Plan;
+
+/// The full names of a run's entities: `host/…`, `link/…`, elements
+/// (`link/…/up/…`, `tap/…`), `flow/…`, `probe/…`, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameTable {
+    names: Vec<String>,
+    ids: BTreeMap<String, EntityId>,
+}
+
+impl NameTable {
+    /// The table of `plan`.
+    pub fn of(plan: &Plan) -> Self {
+        let mut table = Self::default();
+        for host in &plan.hosts {
+            table.add(format!("host/{}", host.name));
+        }
+        for link in &plan.links {
+            table.add(format!("link/{}", link.name));
+        }
+        for element in plan.elements() {
+            table.add(element.name.clone());
+        }
+        for flow in &plan.flows {
+            table.add(format!("flow/{}", flow.name));
+        }
+        for probe in &plan.probes {
+            table.add(format!("probe/{}", probe.name));
+        }
+        table
+    }
+
+    /// Adds a name; one that is there (the other side of a tap) keeps its
+    /// number.
+    fn add(&mut self, name: String) {
+        if !self.ids.contains_key(&name) {
+            // Names come from a file; there are never 2³² of them.
+            self.ids
+                .insert(name.clone(), EntityId(self.names.len() as u32));
+            self.names.push(name);
+        }
+    }
+
+    /// The number of `name`.
+    pub fn id(&self, name: &str) -> Option<EntityId> {
+        self.ids.get(name).copied()
+    }
+
+    /// The name of `id`; empty for a number of another run.
+    pub fn name(&self, id: EntityId) -> &str {
+        self.names.get(id.0 as usize).map_or("", String::as_str)
+    }
+
+    /// All names, by number.
+    pub fn as_slice(&self) -> &[String] {
+        &self.names
+    }
+}

@@ -1,0 +1,390 @@
+//! What hosts do: sockets, applications and probes.
+
+use narrows_packet::{DropCause, Event, Packet, Role};
+use narrows_tcp::TcpEvent;
+use narrows_traffic::Want;
+use narrows_traffic::probe::{PAYLOAD_LEN, Probe};
+use narrows_wire::{ip, udp};
+
+use crate::demux::Addressing;
+use crate::engine::Engine;
+use crate::flow::{Carrier, Envelope, Phase};
+use crate::host::Owner;
+
+impl Engine<'_> {
+    /// A packet for host `node`: finds who wants it.
+    #[inline]
+    pub(crate) fn deliver(&mut self, node: usize, mut packet: Box<Packet>) {
+        let Some(addressing) = Addressing::of(&packet.bytes) else {
+            let entity = self.sim.nodes[node].entity;
+            self.drop_packet(entity, packet, DropCause::Malformed);
+            return;
+        };
+        let port = addressing.destination.port();
+        let owner = self.sim.nodes[node].ports.owner(addressing.protocol, port);
+        let (role, socket) = match owner {
+            Some(Owner::Socket(s)) => (self.sim.sockets[s as usize].role, Some(s as usize)),
+            Some(Owner::Asker(_)) => (Role::Initiator, None),
+            _ => (Role::Responder, None),
+        };
+        if !self.pass_ingress(node, role, &mut packet, socket) {
+            let entity = self.sim.nodes[node].entity;
+            self.drop_packet(entity, packet, DropCause::Policy);
+            return;
+        }
+        match owner {
+            Some(Owner::Socket(s)) if self.sim.sockets[s as usize].remote == addressing.source => {
+                let (s, now) = (s as usize, self.sim.now);
+                self.sim.sockets[s].connection.receive(now, &packet);
+                self.consume(packet);
+                self.touch(s);
+            }
+            Some(Owner::Datagrams(f)) => self.take_datagram(f as usize, &addressing, packet),
+            Some(Owner::Asker(p)) => self.take_answer(p as usize, &addressing, packet),
+            Some(Owner::Answerer(p)) => self.take_question(p as usize, &addressing, packet),
+            _ => self.refuse(node, &addressing, packet),
+        }
+    }
+
+    /// Nobody wants the packet: TCP answers with a reset.
+    fn refuse(&mut self, node: usize, addressing: &Addressing, packet: Box<Packet>) {
+        let now = self.sim.now;
+        let reset = if addressing.protocol == ip::TCP {
+            narrows_tcp::reset_for(now, &mut self.sim.pool, &packet)
+        } else {
+            None
+        };
+        let entity = self.sim.nodes[node].entity;
+        self.drop_packet(entity, packet, DropCause::Unreachable);
+        if let Some(reset) = reset {
+            self.send_routed(node, Role::Responder, reset);
+        }
+    }
+
+    /// Lets a socket say what happened, serves its application, sends what it
+    /// has to send, and sets its timer: to be called after every call that may
+    /// change the connection.
+    pub(crate) fn touch(&mut self, s: usize) {
+        loop {
+            while let Some(event) = self.sim.sockets[s].connection.poll_event() {
+                self.hear(s, event);
+            }
+            // Sending may itself be worth an event (a retransmission), and an
+            // event may let the application write.
+            if !self.transmit(s) {
+                break;
+            }
+        }
+        let next = self.sim.sockets[s].connection.next_timeout();
+        let slot = self.sim.socket_slot(s);
+        self.sim.wakes.set(slot, next);
+    }
+
+    /// Sends all that the socket has to send now; whether that was anything.
+    #[inline]
+    fn transmit(&mut self, s: usize) -> bool {
+        let now = self.sim.now;
+        let mut any = false;
+        loop {
+            let sim = &mut self.sim;
+            let socket = &mut sim.sockets[s];
+            let Some(mut packet) = socket.connection.poll_transmit(now, &mut sim.pool) else {
+                return any;
+            };
+            any = true;
+            let (node, hop, role) = (socket.node as usize, socket.hop, socket.role);
+            if self.pass_egress(node, role, &mut packet, Some(s)) {
+                self.send(node, hop, packet);
+            } else {
+                let entity = self.sim.nodes[node].entity;
+                self.drop_packet(entity, packet, DropCause::Policy);
+            }
+        }
+    }
+
+    /// A socket tells what happened.
+    fn hear(&mut self, s: usize, event: TcpEvent) {
+        let now = self.sim.now;
+        let socket = &mut self.sim.sockets[s];
+        let flow = &mut self.sim.flows[socket.flow as usize];
+        let (f, id, sends) = (socket.flow as usize, flow.id, socket.sends);
+        match event {
+            TcpEvent::Established { ecn, accecn } if sends => {
+                (flow.established, flow.ecn, flow.accecn) = (true, ecn, accecn);
+                let flow = id;
+                let event = Event::Established { flow, ecn, accecn };
+                self.sink.record(now, event);
+                self.supply(f);
+            }
+            TcpEvent::Writable if sends => self.supply(f),
+            TcpEvent::Readable => {
+                let bytes = socket.connection.read(u64::MAX);
+                if !sends && bytes > 0 {
+                    flow.delivered += bytes;
+                    self.sink.record(now, Event::Delivered { flow: id, bytes });
+                }
+            }
+            TcpEvent::RttSample(rtt) if sends => {
+                self.sink.record(now, Event::RttSample { flow: id, rtt });
+            }
+            TcpEvent::Recovery(event) if sends => {
+                self.sink.record(now, Event::Recovery { flow: id, event });
+            }
+            TcpEvent::Retransmitted { bytes } if sends => {
+                self.sink
+                    .record(now, Event::Retransmitted { flow: id, bytes });
+            }
+            TcpEvent::PeerClosed => {
+                if !socket.closing {
+                    socket.closing = true;
+                    socket.connection.close(now);
+                }
+                if !sends {
+                    let complete = flow.delivered == flow.generator.bytes();
+                    self.finish(f, complete);
+                }
+            }
+            TcpEvent::Reset | TcpEvent::TimedOut => {
+                flow.broken |= flow.phase < Phase::Stopped;
+                self.finish(f, false);
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets the application of flow `f` write what the connection takes.
+    pub(crate) fn supply(&mut self, f: usize) {
+        let now = self.sim.now;
+        let flow = &mut self.sim.flows[f];
+        let Carrier::Connection { sender, .. } = flow.carrier else {
+            return;
+        };
+        let socket = &mut self.sim.sockets[sender as usize];
+        if socket.closing {
+            return;
+        }
+        loop {
+            match flow.generator.want(now) {
+                Want::Stream(bytes) => {
+                    let taken = socket.connection.write_zeros(bytes);
+                    if taken == 0 {
+                        return;
+                    }
+                    flow.generator.sent(taken);
+                }
+                Want::End => {
+                    socket.closing = true;
+                    socket.connection.close(now);
+                    return;
+                }
+                Want::Datagram(_) | Want::Nothing => return,
+            }
+        }
+    }
+
+    /// The application of flow `f` starts, stops or sends a datagram.
+    pub(crate) fn wake_flow(&mut self, f: usize) {
+        let now = self.sim.now;
+        let flow = &mut self.sim.flows[f];
+        if flow.phase == Phase::Waiting && flow.start <= now {
+            flow.phase = Phase::Running;
+            flow.generator.start(now);
+            if let Carrier::Connection { opener, sender, .. } = flow.carrier {
+                let opener = opener as usize;
+                self.sim.sockets[opener].connection.open(now);
+                if opener == sender as usize {
+                    // Written before the SYN leaves: it may travel in it.
+                    self.supply(f);
+                }
+                self.touch(opener);
+            }
+        }
+        let flow = &mut self.sim.flows[f];
+        if flow.phase == Phase::Running && flow.stop.is_some_and(|t| t <= now) {
+            self.stop_flow(f);
+        }
+        self.send_datagrams(f);
+        let flow = &self.sim.flows[f];
+        let stop = flow.stop.filter(|_| flow.phase < Phase::Stopped);
+        let next = match (flow.generator.next(), stop) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let slot = self.sim.flow_slot(f);
+        self.sim.wakes.serve(slot, next);
+    }
+
+    fn stop_flow(&mut self, f: usize) {
+        let flow = &mut self.sim.flows[f];
+        flow.phase = Phase::Stopped;
+        flow.generator.stop();
+        match flow.carrier {
+            Carrier::Connection { sender, .. } => {
+                self.supply(f);
+                self.touch(sender as usize);
+            }
+            Carrier::Datagrams(_) => self.finish(f, false),
+        }
+    }
+
+    fn send_datagrams(&mut self, f: usize) {
+        let now = self.sim.now;
+        loop {
+            let sim = &mut self.sim;
+            let flow = &mut sim.flows[f];
+            let id = flow.id;
+            let (Carrier::Datagrams(envelope), Want::Datagram(bytes)) =
+                (&mut flow.carrier, flow.generator.want(now))
+            else {
+                return;
+            };
+            let packet = envelope.seal(now, &mut sim.pool, Some(id), &[], bytes);
+            let envelope = *envelope;
+            flow.generator.sent(u64::from(bytes));
+            self.send_sealed(&envelope, Role::Initiator, packet);
+        }
+    }
+
+    fn send_sealed(&mut self, envelope: &Envelope, role: Role, mut packet: Box<Packet>) {
+        let node = envelope.node as usize;
+        if self.pass_egress(node, role, &mut packet, None) {
+            self.send(node, envelope.hop, packet);
+        } else {
+            let entity = self.sim.nodes[node].entity;
+            self.drop_packet(entity, packet, DropCause::Policy);
+        }
+    }
+
+    fn take_datagram(&mut self, f: usize, addressing: &Addressing, packet: Box<Packet>) {
+        let headers = (addressing.above + udp::HEADER_LEN) as u64;
+        let bytes = u64::from(packet.len()).saturating_sub(headers);
+        self.consume(packet);
+        let flow = &mut self.sim.flows[f];
+        flow.delivered += bytes;
+        let event = Event::Delivered {
+            flow: flow.id,
+            bytes,
+        };
+        self.sink.record(self.sim.now, event);
+    }
+
+    /// A probe asks, or gives up an answer.
+    pub(crate) fn wake_probe(&mut self, p: usize) {
+        let now = self.sim.now;
+        let probe = self.sim.probes[p].entity;
+        for _ in 0..self.sim.probes[p].lost(now) {
+            self.sink.record(now, Event::ProbeLost { probe });
+        }
+        while let Some(question) = self.sim.probes[p].ask(now) {
+            let sim = &mut self.sim;
+            let state = &mut sim.probes[p];
+            let bytes = question.to_bytes();
+            let length = state.payload_len;
+            let packet = state
+                .question
+                .seal(now, &mut sim.pool, None, &bytes, length);
+            let envelope = state.question;
+            self.send_sealed(&envelope, Role::Initiator, packet);
+        }
+        let next = self.sim.probes[p].next_wake();
+        let slot = self.sim.probe_slot(p);
+        self.sim.wakes.serve(slot, next);
+    }
+
+    fn take_question(&mut self, p: usize, addressing: &Addressing, packet: Box<Packet>) {
+        let question = payload(&packet, addressing).and_then(Probe::parse);
+        self.consume(packet);
+        let Some(question) = question.filter(|q| !q.reply) else {
+            return;
+        };
+        let now = self.sim.now;
+        let sim = &mut self.sim;
+        let state = &mut sim.probes[p];
+        let answer = Probe {
+            reply: true,
+            ..question
+        };
+        let bytes = answer.to_bytes();
+        let length = state.payload_len;
+        let packet = state.answer.seal(now, &mut sim.pool, None, &bytes, length);
+        let envelope = state.answer;
+        self.send_sealed(&envelope, Role::Responder, packet);
+    }
+
+    fn take_answer(&mut self, p: usize, addressing: &Addressing, packet: Box<Packet>) {
+        let answer = payload(&packet, addressing).and_then(Probe::parse);
+        self.consume(packet);
+        let Some(answer) = answer.filter(|a| a.reply) else {
+            return;
+        };
+        let now = self.sim.now;
+        let state = &mut self.sim.probes[p];
+        let probe = state.entity;
+        if let Some(rtt) = state.answered(now, answer) {
+            self.sink.record(now, Event::ProbeRtt { probe, rtt });
+        }
+        let next = self.sim.probes[p].next_wake();
+        let slot = self.sim.probe_slot(p);
+        self.sim.wakes.set(slot, next);
+    }
+
+    /// Looks at every sender that is at work.
+    pub(crate) fn sample_flows(&mut self) {
+        let now = self.sim.now;
+        for flow in &mut self.sim.flows {
+            let Carrier::Connection { sender, .. } = flow.carrier else {
+                continue;
+            };
+            if flow.phase == Phase::Waiting || flow.phase == Phase::Finished {
+                continue;
+            }
+            let connection = &self.sim.sockets[sender as usize].connection;
+            let sample = connection.sample(now);
+            let id = flow.id;
+            self.sink.record(now, Event::Sampled { flow: id, sample });
+            let limited = connection.limited();
+            if limited != flow.limited {
+                flow.limited = limited;
+                let (receive_window, send_buffer, application) = limited;
+                let event = Event::Limited {
+                    flow: id,
+                    receive_window,
+                    send_buffer,
+                    application,
+                };
+                self.sink.record(now, event);
+            }
+        }
+    }
+
+    /// Reports the end of a flow, once.
+    fn finish(&mut self, f: usize, complete: bool) {
+        let flow = &mut self.sim.flows[f];
+        if flow.phase == Phase::Finished {
+            return;
+        }
+        flow.phase = Phase::Finished;
+        flow.complete = complete;
+        let event = Event::Finished {
+            flow: flow.id,
+            bytes: flow.delivered,
+            complete,
+        };
+        self.sink.record(self.sim.now, event);
+    }
+
+    /// The run ends: so does every flow that has begun.
+    pub(crate) fn finish_flows(&mut self) {
+        for f in 0..self.sim.flows.len() {
+            if self.sim.flows[f].phase != Phase::Waiting {
+                self.finish(f, false);
+            }
+        }
+    }
+}
+
+/// What a datagram carries, as far as it is stored.
+fn payload<'a>(packet: &'a Packet, addressing: &Addressing) -> Option<&'a [u8]> {
+    let from = addressing.above + udp::HEADER_LEN;
+    packet.bytes.get(from..from + PAYLOAD_LEN)
+}
