@@ -14,7 +14,7 @@
 #ifndef NW_CUBIC_H
 #define NW_CUBIC_H
 
-#include "nw_cc.h"
+#include "hystart.h"
 
 #define nw_cubic_MODE	NW_MODE_WINDOW
 
@@ -26,21 +26,6 @@
 #define NW_CUBIC_SETTLE_MS	1000U	/* no RTT samples so long after a reduction */
 #define NW_CUBIC_BLIND_CNT	20U	/* growth of 5 % per RTT while W_max is unknown */
 #define NW_CUBIC_FASTEST_CNT	2U	/* one segment per two acked at most */
-
-#define NW_HYSTART_SAMPLES	8U	/* Linux; RFC 9406 N_RTT_SAMPLE */
-#define NW_HYSTART_THRESH_MIN	4000U	/* us; RFC 9406 MIN_RTT_THRESH */
-#define NW_HYSTART_THRESH_MAX	16000U	/* us; RFC 9406 MAX_RTT_THRESH */
-#define NW_HYSTART_THRESH_SHIFT	3U	/* eighth of the RTT; MIN_RTT_DIVISOR 8 */
-#define NW_HYSTART_CUSHION_MAX	1000U	/* us for aggregation in the stack */
-#define NW_HYSTART_CSS_DIVISOR	4U	/* RFC 9406 CSS_GROWTH_DIVISOR */
-#define NW_HYSTART_CSS_ROUNDS	5U	/* RFC 9406 CSS_ROUNDS */
-#define NW_HYSTART_UNPACED_L	8U	/* RFC 9406 section 4.2, segments per ACK */
-
-enum nw_cubic_hystart {
-	NW_HYSTART_TRAIN = 1,		/* Linux's hystart_detect bits */
-	NW_HYSTART_DELAY = 2,
-	NW_HYSTART_PLUSPLUS = 4,	/* RFC 9406 in place of both */
-};
 
 enum nw_cubic_flag {
 	NW_CUBIC_FAST_CONVERGENCE = 1,
@@ -58,14 +43,14 @@ struct nw_cubic_params {
 	u32 beta;		/* of 1024 */
 	u32 beta_scale;		/* 8 (1024 + beta) / 3 / (1024 - beta) */
 	u32 flags;		/* enum nw_cubic_flag */
-	u32 hystart;		/* enum nw_cubic_hystart; 0 = off */
-	u32 low_window;		/* segments: no HyStart below */
-	u32 ack_delta_us;	/* ACKs of one train are no further apart */
+	struct nw_hystart_params hystart;
 	u32 initial_ssthresh;	/* 0 = leave; only without HyStart, as in Linux */
 	u32 mutant;		/* enum nw_cubic_mutant */
 	u32 unused;
 };
 _Static_assert(sizeof(struct nw_cubic_params) == 48, "layout of nw_cubic_params");
+_Static_assert(__builtin_offsetof(struct nw_cubic_params, hystart) == 24, "hystart");
+_Static_assert(__builtin_offsetof(struct nw_cubic_params, mutant) == 40, "mutant");
 
 /* Linux's defaults: C 410/1024, beta 717/1024. */
 #define NW_CUBIC_DEFAULTS {						\
@@ -74,9 +59,7 @@ _Static_assert(sizeof(struct nw_cubic_params) == 48, "layout of nw_cubic_params"
 	.beta = 717,							\
 	.beta_scale = 8 * (1024 + 717) / 3 / (1024 - 717),		\
 	.flags = NW_CUBIC_FAST_CONVERGENCE | NW_CUBIC_FRIENDLY,		\
-	.hystart = NW_HYSTART_TRAIN | NW_HYSTART_DELAY,			\
-	.low_window = 16,						\
-	.ack_delta_us = 2000,						\
+	.hystart = NW_HYSTART_DEFAULTS,					\
 }
 
 struct nw_cubic {
@@ -86,22 +69,12 @@ struct nw_cubic {
 	u32 last_ms;
 	u32 origin;		/* height of the plateau */
 	u32 k;			/* its time after epoch_ms, 2^-10 s */
-	u32 delay_min_us;
 	u32 epoch_ms;		/* valid if in_epoch */
 	u32 acked;		/* segments not yet counted in reno_cwnd */
 	u32 reno_cwnd;		/* window that Reno would have */
 	u32 reduced_from;	/* window before the last reduction */
-	u32 round_start_us;
-	u32 round_end;		/* the round ends when this is acknowledged */
-	u32 last_ack_us;	/* of the train */
-	u32 round_min_us;	/* least RTT of this round */
-	u32 former_min_us;	/* of the round before, HyStart++ */
-	u32 css_base_us;	/* HyStart++ */
-	u8 samples;		/* RTTs in this round, saturating */
-	u8 found;		/* HyStart is done */
-	u8 in_epoch;
-	u8 css_round;		/* rounds in conservative slow start, 0 = not in it */
-	u8 css_credit;		/* quarters of a segment */
+	u32 in_epoch;
+	struct nw_hystart hystart;
 };
 NW_ASSERT_STATE(cubic);
 
@@ -129,16 +102,6 @@ static inline u32 nw_cubic_root(u64 a)
 	return (u32)x;
 }
 
-static inline void nw_cubic_hystart_round(struct nw_cubic *ca,
-					  const struct nw_facts *f)
-{
-	ca->round_start_us = nw_now_us(f);
-	ca->last_ack_us = ca->round_start_us;
-	ca->round_end = f->snd_nxt;
-	ca->round_min_us = ~0U;
-	ca->samples = 0;
-}
-
 static inline void nw_cubic_reset(struct nw_cubic *ca)
 {
 	ca->cnt = 0;
@@ -147,14 +110,10 @@ static inline void nw_cubic_reset(struct nw_cubic *ca)
 	ca->last_ms = 0;
 	ca->origin = 0;
 	ca->k = 0;
-	ca->delay_min_us = 0;
 	ca->epoch_ms = 0;
 	ca->acked = 0;
 	ca->reno_cwnd = 0;
 	ca->in_epoch = 0;
-	ca->found = 0;
-	ca->css_round = 0;
-	ca->css_credit = 0;
 }
 
 /* The first window after a reduction sets the curve: W_max ahead is the plateau
@@ -184,7 +143,7 @@ static inline u32 nw_cubic_target(const struct nw_cubic *ca,
 {
 	/* usecs_to_jiffies() rounds up */
 	u64 ms = (u64)(now_ms - ca->epoch_ms) +
-		 ((u64)ca->delay_min_us + 999) / 1000;
+		 ((u64)ca->hystart.rtt_min_us + 999) / 1000;
 	u64 t = (ms << NW_CUBIC_TICK) / 1000;
 	u64 away = t < ca->k ? ca->k - t : t - ca->k;
 	u64 height;
@@ -265,10 +224,8 @@ static inline void nw_cubic_init(struct nw_cubic *ca,
 {
 	nw_cubic_reset(ca);
 	ca->reduced_from = 0;
-	ca->former_min_us = ~0U;
-	ca->css_base_us = ~0U;
-	nw_cubic_hystart_round(ca, f);
-	if (!p->hystart && p->initial_ssthresh)
+	nw_hystart_init(&ca->hystart, f);
+	if (!p->hystart.detect && p->initial_ssthresh)
 		nw_set_ssthresh(d, p->initial_ssthresh);
 }
 
@@ -285,11 +242,7 @@ static inline u32 nw_cubic_ssthresh(struct nw_cubic *ca,
 
 	ca->in_epoch = 0;
 	ca->reduced_from = f->cwnd;
-	/* RFC 9406 section 4.2: HyStart++ is for the first slow start. */
-	if (p->hystart & NW_HYSTART_PLUSPLUS) {
-		ca->found = 1;
-		ca->css_round = 0;
-	}
+	nw_hystart_reduced(&ca->hystart, &p->hystart);
 	/* A flow that did not reach its former W_max makes room. */
 	if (f->cwnd < ca->last_max && (p->flags & NW_CUBIC_FAST_CONVERGENCE))
 		ca->last_max = (u32)(cwnd * (NW_CUBIC_SCALE + p->beta) /
@@ -318,9 +271,8 @@ static inline void nw_cubic_set_state(struct nw_cubic *ca,
 	if (new_state != NW_CA_LOSS)
 		return;
 	nw_cubic_reset(ca);
-	nw_cubic_hystart_round(ca, f);
-	if (p->hystart & NW_HYSTART_PLUSPLUS)
-		ca->found = 1;
+	nw_hystart_init(&ca->hystart, f);
+	nw_hystart_reduced(&ca->hystart, &p->hystart);
 }
 
 /* Idle time is no time on the curve. */
@@ -346,150 +298,17 @@ static inline void nw_cubic_cwnd_event(struct nw_cubic *ca,
 
 NW_NO_HOOK(cubic, in_ack_event)
 
-static inline u32 nw_cubic_rtt_thresh(u32 rtt_us)
-{
-	return nw_min(nw_max(rtt_us >> NW_HYSTART_THRESH_SHIFT,
-			     NW_HYSTART_THRESH_MIN), NW_HYSTART_THRESH_MAX);
-}
-
-static inline void nw_cubic_leave_slow_start(struct nw_cubic *ca,
-					     const struct nw_facts *f,
-					     struct nw_decision *d)
-{
-	ca->found = 1;
-	ca->css_round = 0;
-	nw_set_ssthresh(d, f->cwnd);
-	d->events |= NW_DID_SLOW_START_EXIT;
-}
-
-/* Four full super-packets at the pacing rate, at most 1 ms: what segmentation
- * and its undoing may add to the length of a train.
- */
-static inline u32 nw_cubic_train_cushion(const struct nw_facts *f)
-{
-	if (!f->pacing_rate)
-		return 0;
-	return (u32)nw_min64(NW_HYSTART_CUSHION_MAX,
-			     f->gso_max_size * 4000000ULL / f->pacing_rate);
-}
-
-/* Linux's HyStart: a train of ACKs as long as the shortest RTT, or a round
- * whose shortest RTT has grown.
- */
-static inline void nw_cubic_hystart(struct nw_cubic *ca,
-				    const struct nw_cubic_params *p,
-				    const struct nw_facts *f, u32 rtt_us,
-				    struct nw_decision *d)
-{
-	u32 now_us = nw_now_us(f);
-
-	if (nw_before(ca->round_end, f->snd_una))
-		nw_cubic_hystart_round(ca, f);
-	if (f->cwnd < p->low_window)
-		return;
-
-	if ((p->hystart & NW_HYSTART_TRAIN) &&
-	    now_us - ca->last_ack_us <= p->ack_delta_us) {
-		u64 longest = (u64)ca->delay_min_us + nw_cubic_train_cushion(f);
-
-		ca->last_ack_us = now_us;
-		/* Pacing may itself have spread the round over half an RTT. */
-		if (f->pacing_status == NW_PACING_NONE)
-			longest >>= 1;
-		if (now_us - ca->round_start_us > longest)
-			nw_cubic_leave_slow_start(ca, f, d);
-	}
-
-	if (p->hystart & NW_HYSTART_DELAY) {
-		ca->round_min_us = nw_min(ca->round_min_us, rtt_us);
-		if (ca->samples < NW_HYSTART_SAMPLES)
-			ca->samples++;
-		else if (ca->round_min_us >
-			 nw_add_sat(ca->delay_min_us,
-				    nw_cubic_rtt_thresh(ca->delay_min_us)))
-			nw_cubic_leave_slow_start(ca, f, d);
-	}
-}
-
-/* RFC 9406 section 4.2, per RTT sample. */
-static inline void nw_cubic_hystart_plusplus(struct nw_cubic *ca,
-					     const struct nw_facts *f,
-					     u32 rtt_us, struct nw_decision *d)
-{
-	if (!nw_before(f->snd_una, ca->round_end)) {
-		ca->former_min_us = ca->round_min_us;
-		nw_cubic_hystart_round(ca, f);
-		if (ca->css_round) {
-			/* the round in which it began was the first */
-			if (ca->css_round >= NW_HYSTART_CSS_ROUNDS) {
-				nw_cubic_leave_slow_start(ca, f, d);
-				return;
-			}
-			ca->css_round++;
-		}
-	}
-	ca->round_min_us = nw_min(ca->round_min_us, rtt_us);
-	if (ca->samples < NW_HYSTART_SAMPLES)
-		ca->samples++;
-	if (ca->samples < NW_HYSTART_SAMPLES)
-		return;
-
-	if (ca->css_round) {
-		if (ca->round_min_us < ca->css_base_us) {
-			ca->css_base_us = ~0U;
-			ca->css_round = 0;
-			d->events |= NW_DID_CSS_RESUME;
-		}
-	} else if (ca->former_min_us != ~0U &&
-		   ca->round_min_us >=
-		   nw_add_sat(ca->former_min_us,
-			      nw_cubic_rtt_thresh(ca->former_min_us))) {
-		ca->css_base_us = ca->round_min_us;
-		ca->css_round = 1;
-		ca->css_credit = 0;
-		d->events |= NW_DID_CSS_ENTER;
-	}
-}
-
 static inline void nw_cubic_pkts_acked(struct nw_cubic *ca,
 				       const struct nw_cubic_params *p,
 				       const struct nw_facts *f,
 				       struct nw_decision *d)
 {
-	u32 rtt_us = f->rtt_us;
-
-	if (!rtt_us)
+	if (!f->rtt_us)
 		return;
 	/* The queue that the reduction drains would still count. */
 	if (ca->in_epoch && nw_cubic_now_ms(f) - ca->epoch_ms < NW_CUBIC_SETTLE_MS)
 		return;
-	if (!ca->delay_min_us || ca->delay_min_us > rtt_us)
-		ca->delay_min_us = rtt_us;
-	if (ca->found || f->cwnd >= f->ssthresh)
-		return;
-	if (p->hystart & NW_HYSTART_PLUSPLUS)
-		nw_cubic_hystart_plusplus(ca, f, rtt_us, d);
-	else if (p->hystart)
-		nw_cubic_hystart(ca, p, f, rtt_us, d);
-}
-
-/* What slow start may use of an ACK under HyStart++: L segments, a quarter of
- * them in conservative slow start.
- */
-static inline u32 nw_cubic_css_share(struct nw_cubic *ca,
-				     const struct nw_facts *f, u32 acked)
-{
-	u32 credit;
-
-	if (ca->found)
-		return acked;
-	if (f->pacing_status == NW_PACING_NONE)
-		acked = nw_min(acked, NW_HYSTART_UNPACED_L);
-	if (!ca->css_round)
-		return acked;
-	credit = nw_add_sat(acked, ca->css_credit);
-	ca->css_credit = (u8)(credit % NW_HYSTART_CSS_DIVISOR);
-	return credit / NW_HYSTART_CSS_DIVISOR;
+	nw_hystart_sample(&ca->hystart, &p->hystart, f, d);
 }
 
 static inline void nw_cubic_cong_avoid(struct nw_cubic *ca,
@@ -503,8 +322,7 @@ static inline void nw_cubic_cong_avoid(struct nw_cubic *ca,
 	if (!(f->flags & NW_F_CWND_LIMITED))
 		return;
 	if (cwnd < f->ssthresh) {
-		if (p->hystart & NW_HYSTART_PLUSPLUS)
-			acked = nw_cubic_css_share(ca, f, acked);
+		acked = nw_hystart_share(&ca->hystart, &p->hystart, f, acked);
 		acked = nw_slow_start(f, &cwnd, acked);
 	}
 	if (acked) {

@@ -17,9 +17,9 @@
  * no 128-bit division, no struct return, and no divisor that may be zero (BPF
  * answers x / 0 with 0 where a CPU traps).
  *
- * A control that wraps another one (NW_INNER) holds a struct nw_INNER in its
- * own state, edits a copy of the facts and calls NW_CALL(INNER, hook)(...) on
- * it: nesting is by text, at compile time, and costs no indirect call.
+ * A control that wraps another one nests at compile time (nest.h): it holds the
+ * inner one's state in its own, edits a copy of the facts and calls the inner
+ * hooks on it, without an indirect call.
  */
 #ifndef NW_CC_H
 #define NW_CC_H
@@ -129,6 +129,7 @@ _Static_assert(__builtin_offsetof(struct nw_facts, rs_delivered) == 80, "rs_deli
 _Static_assert(__builtin_offsetof(struct nw_facts, ca_state) == 116, "ca_state");
 _Static_assert(__builtin_offsetof(struct nw_facts, flags) == 118, "flags");
 _Static_assert(__builtin_offsetof(struct nw_facts, header) == 124, "header");
+_Static_assert(__builtin_offsetof(struct nw_facts, last_sent_ns) == 128, "last_sent_ns");
 
 enum nw_set {
 	NW_SET_CWND = 1,
@@ -164,10 +165,14 @@ static inline u32 nw_now_us(const struct nw_facts *f)
 	return (u32)(f->now_ns / 1000);
 }
 
-#define NW_PASTE3(a, b, c)	a##b##_##c
-#define NW_PASTE(a, b, c)	NW_PASTE3(a, b, c)
-/* The hook of an algorithm whose name may itself be a macro. */
-#define NW_CALL(name, hook)	NW_PASTE(nw_, name, hook)
+/* A hook, the state and the parameters of an algorithm whose name may itself be
+ * a macro.
+ */
+#define NW_PASTE2(name)		nw_##name
+#define NW_PASTE3(name, what)	nw_##name##_##what
+#define NW_CALL(name, hook)	NW_PASTE3(name, hook)
+#define NW_STATE(name)		struct NW_PASTE2(name)
+#define NW_PARAMS(name)		struct NW_PASTE3(name, params)
 
 /*
  * The hooks, all of them in every algorithm, with ca its state, p its

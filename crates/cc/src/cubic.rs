@@ -43,6 +43,8 @@ pub(crate) struct CubicParams {
 }
 
 const _: () = assert!(size_of::<CubicParams>() == 48);
+const _: () = assert!(core::mem::offset_of!(CubicParams, hystart) == 24);
+const _: () = assert!(core::mem::offset_of!(CubicParams, mutant) == 40);
 
 impl CubicParams {
     const fn new(beta: u32, bic_scale: u32) -> Self {

@@ -40,6 +40,7 @@ pub(crate) struct PragueParams {
 }
 
 const _: () = assert!(size_of::<PragueParams>() == 28);
+const _: () = assert!(core::mem::offset_of!(PragueParams, mutant) == 24);
 
 /// The variants and what each of them is by default. Sources: L4STeam/linux
 /// net/ipv4/tcp_prague.c, module version 0.6; the 5.15 tree; version 0.7.

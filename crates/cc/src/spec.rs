@@ -152,3 +152,98 @@ impl<'de> Deserialize<'de> for Spec {
         Self::parse(&words).map_err(serde::de::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_canonical_words() {
+        for (words, canonical) in [
+            ("reno", "reno"),
+            (" cubic ", "cubic"),
+            ("cubic hystart both beta 717 bic_scale 41", "cubic"),
+            ("cubic hystart++", "cubic hystart++"),
+            ("cubic hystart delay", "cubic hystart delay"),
+            (
+                "cubic tcp_friendliness off fast_convergence off hystart off initial_ssthresh 100",
+                "cubic hystart off fast_convergence off tcp_friendliness off initial_ssthresh 100",
+            ),
+            ("cubic mutant alpha-one", "cubic mutant alpha-one"),
+            ("prague variant 2020 rtt_control none", "prague"),
+            (
+                "prague rtt_control rate rtt_target 25ms rtt_transition 500",
+                "prague rtt_control rate",
+            ),
+            (
+                "prague rtt_transition 4 rtt_target 12.5ms variant 2022 ecn_fallback detect",
+                "prague variant 2022 rtt_target 12.5ms rtt_transition 4 ecn_fallback detect",
+            ),
+            (
+                "prague variant 2024 rtt_control rate",
+                "prague variant 2024",
+            ),
+            ("prague mutant scale", "prague mutant scale"),
+            ("prague mutant rounds", "prague mutant rounds"),
+        ] {
+            let spec = Spec::parse(words).unwrap();
+            assert_eq!(spec.to_string(), canonical);
+            assert_eq!(Spec::parse(canonical).unwrap(), spec);
+            assert_eq!(deserialized(canonical), spec);
+        }
+    }
+
+    fn deserialized(words: &str) -> Spec {
+        use serde::de::value::{Error, StrDeserializer};
+        Spec::deserialize(StrDeserializer::<Error>::new(words)).unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_place() {
+        for (words, at) in [
+            ("", 0..0),
+            ("bbr", 0..3),
+            ("reno beta 1", 5..9),
+            ("cubic fast", 6..10),
+            ("cubic hystart maybe", 14..19),
+            ("cubic hystart both hystart++", 19..28),
+            ("cubic beta 0", 11..12),
+            ("cubic beta 1024", 11..15),
+            ("cubic bic_scale 103", 16..19),
+            ("cubic tcp_friendliness", 22..22),
+            ("prague rtt_control", 18..18),
+            ("prague rtt_control fast", 19..23),
+            ("prague rtt_target 25", 18..20),
+            ("prague rtt_target 127us", 18..23),
+            ("prague rtt_target 1.1s", 18..22),
+            ("prague rtt_transition -1", 22..24),
+            ("prague variant 2022 variant 2020", 20..27),
+            ("prague variant 2021", 15..19),
+            ("prague mutant none", 14..18),
+        ] {
+            let error = Spec::parse(words).unwrap_err();
+            assert_eq!(error.span, at, "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn refusals_do_not_offer_mutants() {
+        for words in ["cubic x", "prague x"] {
+            let error = Spec::parse(words).unwrap_err();
+            assert!(!error.allowed.contains("mutant"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_prague_asks_for_l4s() {
+        let l4s = Needs {
+            ecn: true,
+            accecn: true,
+            ect1: true,
+        };
+        assert_eq!(Spec::parse("prague").unwrap().needs(), l4s);
+        for words in ["reno", "cubic"] {
+            assert_eq!(Spec::parse(words).unwrap().needs(), Needs::default());
+        }
+    }
+}

@@ -1,81 +1,12 @@
 //! Prague's rules, one trace each. Source of all: L4STeam/linux
 //! net/ipv4/tcp_prague.c, module version 0.6 unless a test says otherwise.
 
-use narrows_cc::{CaState, Controller, CwndEvent, Facts, Flags, Mode, Spec};
+mod classic;
+mod rtt_control;
+mod sender;
 
-/// Linux's TCP_INFINITE_SSTHRESH (include/net/tcp.h v6.17).
-const INFINITE: u32 = 0x7fff_ffff;
-/// Prague's 1.0 in 2⁻²⁰.
-const ONE: u32 = 1 << 20;
-
-/// A sender with nothing but what the algorithm can see.
-struct Sender {
-    cc: Controller,
-    facts: Facts,
-}
-
-impl Sender {
-    fn new(words: &str, cwnd: u32, ssthresh: u32) -> Self {
-        let mut sender = Self {
-            cc: Controller::new(&Spec::parse(words).unwrap()),
-            facts: Facts {
-                now_ns: 1_000_000_000,
-                mss: 1448,
-                header: 52,
-                cwnd,
-                ssthresh,
-                srtt_us: 10_000 << 3,
-                min_rtt_us: 10_000,
-                snd_una: 1000,
-                snd_nxt: 1000,
-                flags: Flags::CWND_LIMITED,
-                ..Facts::default()
-            },
-        };
-        let decision = sender.cc.init(&sender.facts);
-        decision.apply(&mut sender.facts);
-        sender.facts.snd_nxt = 2000;
-        sender
-    }
-
-    /// An ACK of `acked` segments, `marked` of them.
-    fn ack(&mut self, acked: u32, marked: u32) {
-        let f = &mut self.facts;
-        f.acked_sacked = acked;
-        f.delivered = f.delivered.wrapping_add(acked);
-        f.delivered_ce = f.delivered_ce.wrapping_add(marked);
-        self.cc.cong_control(f).apply(f);
-    }
-
-    /// The same ACK, with which a round trip ends.
-    fn ack_ending_round(&mut self, acked: u32, marked: u32) {
-        self.facts.snd_una = self.facts.snd_nxt;
-        self.facts.snd_nxt = self.facts.snd_nxt.wrapping_add(1000);
-        self.ack(acked, marked);
-    }
-
-    fn enter(&mut self, state: CaState) {
-        self.facts.ssthresh = self.cc.ssthresh(&self.facts);
-        self.cc.set_state(&self.facts, state).apply(&mut self.facts);
-        self.facts.ca_state = state as u8;
-    }
-
-    /// ACKs that bring nothing new, until the window rests.
-    fn settle(&mut self) -> u32 {
-        for _ in 0..10_000 {
-            let before = self.facts.cwnd;
-            self.ack(0, 0);
-            if self.facts.cwnd == before {
-                break;
-            }
-        }
-        self.facts.cwnd
-    }
-
-    fn alpha(&self) -> u32 {
-        self.cc.alpha().unwrap()
-    }
-}
+use narrows_cc::{CaState, Controller, CwndEvent, Mode, Spec};
+use sender::{INFINITE, ONE, Sender};
 
 #[test]
 fn it_owns_its_rate_and_wants_l4s() {
@@ -337,86 +268,6 @@ fn bursts_take_a_quarter_of_a_millisecond() {
     assert_eq!(s.cc.max_tso_segs(), Some(24));
 }
 
-/// Windows gained per round trip at `rtt_us` after `rounds` rounds.
-fn growth(words: &str, rtt_us: u32, rounds: u32) -> f64 {
-    let mut s = Sender::new(words, 100, 5);
-    s.facts.srtt_us = rtt_us << 3;
-    s.facts.flags = 0; // rounds pass, the window rests
-    for _ in 0..rounds {
-        s.facts.now_ns += 1_000_000_000;
-        s.ack_ending_round(0, 0);
-    }
-    s.facts.flags = Flags::CWND_LIMITED;
-    let (from, acks) = (s.facts.cwnd, 200_000);
-    for _ in 0..acks {
-        s.ack(1, 0);
-    }
-    // acks = ∫ W dW / growth
-    let (w0, w1) = (f64::from(from), f64::from(s.facts.cwnd));
-    (w1 * w1 - w0 * w0) / 2.0 / f64::from(acks)
-}
-
-#[test]
-fn rtt_control_is_off_by_default_in_2020() {
-    assert!((growth("prague", 5_000, 600) - 1.0).abs() < 0.02);
-}
-
-#[test]
-fn rtt_control_rate_scales_growth_by_the_square_of_the_ratio_after_the_transition() {
-    let words = "prague rtt_control rate rtt_target 25ms rtt_transition 500";
-    assert!((growth(words, 5_000, 450) - 1.0).abs() < 0.02);
-    // In units of 128 µs: 39² / 195².
-    assert!((growth(words, 5_000, 600) - 0.04).abs() < 0.002);
-    assert!((growth(words, 10_000, 600) - 0.16).abs() < 0.005);
-    assert!((growth(words, 25_000, 600) - 1.0).abs() < 0.02);
-    assert!((growth(words, 100_000, 600) - 1.0).abs() < 0.02);
-}
-
-#[test]
-fn rtt_control_scalable_keeps_an_eighth() {
-    let words = "prague rtt_control scalable rtt_transition 4";
-    // Below 1.5 ms: 1/8 × rtt / 16.384 ms; 1 ms is 7 units of 128.
-    assert!((growth(words, 1_000, 10) - 7.0 / 128.0 / 8.0).abs() < 0.001);
-    // 10 ms is 78 units: (16 + 66) / 128 × 78 / 128.
-    assert!((growth(words, 10_000, 10) - 82.0 * 78.0 / 16384.0).abs() < 0.01);
-}
-
-#[test]
-fn rtt_control_additive_adds_the_target() {
-    let words = "prague rtt_control additive rtt_transition 4";
-    // 10 ms is 78 units, 25 ms 195.
-    let expected = (78.0_f64 / 273.0).powi(2);
-    assert!((growth(words, 10_000, 10) - expected).abs() < 0.005);
-}
-
-#[test]
-fn rtt_control_spaces_reductions_and_updates_by_the_target() {
-    let mut s = Sender::new("prague rtt_control rate rtt_transition 2", 100, 5);
-    for _ in 0..4 {
-        s.facts.now_ns += 30_000_000;
-        s.ack_ending_round(1, 1);
-    }
-    let alpha = s.alpha();
-    s.facts.now_ns += 10_000_000;
-    s.ack_ending_round(1, 1);
-    assert_eq!(s.alpha(), alpha, "10 ms are no target round trip");
-    s.facts.now_ns += 15_000_000;
-    s.ack_ending_round(1, 0);
-    assert_ne!(s.alpha(), alpha);
-
-    s.enter(CaState::Cwr);
-    let reduced = s.settle();
-    assert!(reduced < 100);
-    s.enter(CaState::Open);
-    s.facts.now_ns += 10_000_000;
-    s.enter(CaState::Cwr);
-    assert_eq!(s.settle(), reduced, "the second within 25 ms is none");
-    s.enter(CaState::Open);
-    s.facts.now_ns += 25_000_000;
-    s.enter(CaState::Cwr);
-    assert!(s.settle() < reduced);
-}
-
 #[test]
 fn in_2022_slow_start_leaves_the_rate_behind() {
     // The 5.15 tree: pacing follows the fraction, which slow start does not
@@ -472,48 +323,4 @@ fn the_scale_of_alpha_is_the_scale_of_the_reduction() {
     };
     assert!(reduced("prague") <= 3);
     assert!(reduced("prague mutant scale") > 20, "sixteen times as much");
-}
-
-/// A score above the first threshold lifts the reduction towards CUBIC's.
-fn reduction_on_a_bloated_queue(words: &str) -> u32 {
-    let mut s = Sender::new(words, 100, 60);
-    s.facts.ssthresh = s.cc.ssthresh(&s.facts);
-    s.ack_ending_round(1, 1);
-    for round in 0..400_u32 {
-        // A deep and swinging queue: 10 ms base, 30 to 90 ms in all.
-        for ack in 0..20 {
-            s.facts.rtt_us = 30_000 + (round * 20 + ack) % 60 * 1000;
-            s.cc.pkts_acked(&s.facts);
-        }
-        s.ack_ending_round(0, 0);
-    }
-    s.facts.cwnd = 100;
-    s.enter(CaState::Cwr);
-    100 - s.settle()
-}
-
-#[test]
-fn the_classic_fallback_is_off_by_default_and_present() {
-    assert!(reduction_on_a_bloated_queue("prague") <= 1);
-    assert!(reduction_on_a_bloated_queue("prague ecn_fallback detect") <= 1);
-    let with = reduction_on_a_bloated_queue("prague ecn_fallback on");
-    // alpha 0.625 / 2
-    assert!((30..=32).contains(&with), "{with}");
-}
-
-#[test]
-fn nothing_is_detected_on_a_shallow_queue() {
-    let mut s = Sender::new("prague ecn_fallback on", 100, 60);
-    s.facts.ssthresh = s.cc.ssthresh(&s.facts);
-    s.ack_ending_round(1, 1);
-    for round in 0..400_u32 {
-        for ack in 0..20 {
-            s.facts.rtt_us = 10_000 + (round * 20 + ack) % 7 * 50;
-            s.cc.pkts_acked(&s.facts);
-        }
-        s.ack_ending_round(0, 0);
-    }
-    s.facts.cwnd = 100;
-    s.enter(CaState::Cwr);
-    assert!(100 - s.settle() <= 1);
 }

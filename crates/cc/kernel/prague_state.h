@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/* Prague's constants, parameters and state; its rules are in prague.h. */
+#ifndef NW_PRAGUE_STATE_H
+#define NW_PRAGUE_STATE_H
+
+#include "nw_cc.h"
+
+#define NW_PRAGUE_MIN_CWND	2U		/* segments */
+#define NW_PRAGUE_GAIN		4U		/* EWMA gain 2^-4 */
+#define NW_PRAGUE_UNIT		20U		/* window fractions: 2^-20 segments */
+#define NW_PRAGUE_ONE		(1ULL << NW_PRAGUE_UNIT)
+#define NW_PRAGUE_FRAC_MAX	(0xfffffffeULL << NW_PRAGUE_UNIT)
+#define NW_PRAGUE_BURST_SHIFT	12U		/* burst 2^-12 s, about 0.25 ms */
+#define NW_PRAGUE_COARSE_RTT	7U		/* RTT unit of 2020 and 2022: 128 us */
+#define NW_PRAGUE_FINE_RTT	3U		/* RTT unit of 2024: 1/8 us */
+/* Round trips longer than this are not scaled. The tree compares 100000 with
+ * an RTT in the unit above, so it is 12.8 s in 2020 and 2022 and 100 ms in 2024.
+ */
+#define NW_PRAGUE_MAX_SCALED	100000U
+#define NW_PRAGUE_MIN_RATE	12500U		/* bytes/s, 2024: 100 kbit/s */
+
+enum nw_prague_rtt_control {
+	NW_PRAGUE_RTT_NONE = 0,
+	NW_PRAGUE_RTT_RATE = 1,		/* equal rates below the target RTT */
+	NW_PRAGUE_RTT_SCALABLE = 2,	/* ... with a floor on marks per RTT */
+	NW_PRAGUE_RTT_ADDITIVE = 3,	/* as if the target were added to the RTT */
+};
+
+enum nw_prague_fallback {
+	NW_PRAGUE_FALLBACK_OFF = 0,
+	NW_PRAGUE_FALLBACK_ON = 1,
+	NW_PRAGUE_FALLBACK_DETECT = 2,	/* keep the score, change nothing */
+};
+
+enum nw_prague_flag {
+	NW_PRAGUE_FRACTIONAL = 1,	/* 2022, 2024 */
+	NW_PRAGUE_FRAC_IN_SLOW_START = 2,	/* 2024: it follows slow start */
+	NW_PRAGUE_FIRST_MARK_HALVES = 4,	/* 2024: alpha starts at 0 */
+	NW_PRAGUE_FINE = 8,		/* 2024: fine RTT unit, least rate */
+};
+
+/* Wrong on purpose: plausible rules that a test must be able to tell. */
+enum nw_prague_mutant {
+	NW_PRAGUE_MUTANT_ROUNDS = 1,	/* reduce at the end of a marked round */
+	NW_PRAGUE_MUTANT_SCALE = 2,	/* alpha of 24 bits read as one of 20 */
+};
+
+struct nw_prague_params {
+	u32 alpha_bits;		/* 20 or 24 */
+	u32 flags;		/* enum nw_prague_flag */
+	u32 rtt_control;	/* enum nw_prague_rtt_control */
+	u32 rtt_target_us;
+	u32 rtt_transition;	/* rounds after slow start */
+	u32 ecn_fallback;	/* enum nw_prague_fallback */
+	u32 mutant;		/* enum nw_prague_mutant */
+};
+_Static_assert(sizeof(struct nw_prague_params) == 28, "layout of nw_prague_params");
+_Static_assert(__builtin_offsetof(struct nw_prague_params, mutant) == 24, "mutant");
+
+struct nw_prague {
+	u64 cwr_stamp_ns;	/* last reduction */
+	u64 alpha_stamp_ns;	/* last update of alpha */
+	union {
+		s64 carry;	/* 2020: of the window, 2^-20 segments */
+		u64 frac;	/* later: the window itself, 2^-20 segments */
+	};
+	union {
+		s64 loss_carry;	/* before the last loss */
+		u64 loss_frac;
+	};
+	u64 srtt_slow;		/* us << pace, for detection only */
+	u64 mdev_slow;		/* us << (pace + 1) */
+	u32 alpha_up;		/* alpha << NW_PRAGUE_GAIN: keeps the remainder */
+	u32 ai;			/* growth per unmarked window, 2^-20 segments */
+	u32 loss_cwnd;
+	u32 burst;		/* segments */
+	u32 old_delivered;	/* at the start of the round */
+	u32 old_delivered_ce;
+	u32 seen_ce;		/* delivered_ce at the last ACK */
+	u32 next_seq;		/* the round ends when this is acknowledged */
+	u32 round;		/* rounds since slow start */
+	u32 depth_rest;		/* what the logarithms rounded off, as a factor */
+	u32 mdev_rest;
+	u32 score;		/* classic-AQM detection */
+	u8 pace;		/* shift of the slow RTT filter */
+	u8 saw_ce;
+	u8 in_loss;
+};
+NW_ASSERT_STATE(prague);
+
+#endif /* NW_PRAGUE_STATE_H */

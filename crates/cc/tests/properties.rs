@@ -1,0 +1,233 @@
+//! What holds for every algorithm and any facts at all.
+
+use narrows_cc::{CaState, Controller, CwndEvent, Decision, Facts, Flags, Mode, Spec};
+use proptest::prelude::*;
+
+const SPECS: [&str; 14] = [
+    "reno",
+    "cubic",
+    "cubic hystart++",
+    "cubic hystart off tcp_friendliness off fast_convergence off",
+    "cubic beta 1 bic_scale 102",
+    "cubic beta 1023 bic_scale 1",
+    "cubic mutant alpha-one",
+    "prague",
+    "prague ecn_fallback on rtt_control additive rtt_transition 0",
+    "prague variant 2022 rtt_control scalable rtt_transition 0",
+    "prague variant 2024 rtt_target 1s",
+    "prague variant 2024 rtt_target 128us ecn_fallback on",
+    "prague mutant rounds",
+    "prague mutant scale",
+];
+
+const STATES: [CaState; 5] = [
+    CaState::Open,
+    CaState::Disorder,
+    CaState::Cwr,
+    CaState::Recovery,
+    CaState::Loss,
+];
+const EVENTS: [CwndEvent; 6] = [
+    CwndEvent::TxStart,
+    CwndEvent::CwndRestart,
+    CwndEvent::CompleteCwr,
+    CwndEvent::Loss,
+    CwndEvent::EcnNoCe,
+    CwndEvent::EcnIsCe,
+];
+
+/// Any bits, as words: the layout has no padding.
+fn facts() -> impl Strategy<Value = Facts> {
+    prop::collection::vec(word(), 34).prop_map(|w| {
+        let wide = |i: usize| u64::from(w[i]) << 32 | u64::from(w[i + 1]);
+        Facts {
+            now_ns: wide(0),
+            pacing_rate: wide(2),
+            mss: w[4],
+            cwnd: w[5],
+            cwnd_cnt: w[6],
+            ssthresh: w[7],
+            prior_cwnd: w[8],
+            in_flight: w[9],
+            snd_una: w[10],
+            snd_nxt: w[11],
+            high_seq: w[12],
+            delivered: w[13],
+            delivered_ce: w[14],
+            acked_sacked: w[15],
+            lost: w[16],
+            srtt_us: w[17],
+            min_rtt_us: w[18],
+            rtt_us: w[19],
+            rs_delivered: w[20] as i32,
+            rs_interval_us: w[21],
+            rs_prior_delivered: w[22],
+            rs_prior_in_flight: w[23],
+            rs_losses: w[24],
+            gso_max_size: w[25],
+            ts_echo: w[26],
+            random: w[27],
+            packets_out: w[28],
+            ca_state: w[29] as u8,
+            pacing_status: (w[29] >> 8) as u8,
+            flags: (w[29] >> 16) as u16 | Flags::CWND_LIMITED,
+            cwnd_clamp: w[30],
+            header: w[31],
+            last_sent_ns: wide(32),
+        }
+    })
+}
+
+/// Words with the ends of their range well represented.
+fn word() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        3 => 0..100_u32,
+        1 => Just(0),
+        1 => Just(u32::MAX),
+        1 => Just(0x7fff_ffff),
+        3 => 0..100_000_000_u32,
+        3 => any::<u32>(),
+    ]
+}
+
+fn any_call(cc: &mut Controller, facts: &Facts, hook: u8, with: u32) -> Decision {
+    match hook {
+        0 => {
+            assert!(facts.ssthresh == 0 || cc.ssthresh(facts) > 0);
+            Decision::default()
+        }
+        1 => {
+            assert!(cc.undo_cwnd(facts) > 0);
+            Decision::default()
+        }
+        2 => cc.set_state(facts, STATES[with as usize % 5]),
+        3 => cc.cwnd_event(facts, EVENTS[with as usize % 6]),
+        4 => cc.in_ack_event(facts),
+        5 => cc.init(facts),
+        6 | 7 => cc.pkts_acked(facts),
+        8 | 9 => cc.cong_control(facts),
+        _ => cc.cong_avoid(facts, with),
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_facts_make_a_window_of_zero(
+        spec in prop::sample::select(SPECS.as_slice()),
+        calls in prop::collection::vec((facts(), 0..12_u8, word()), 1..60),
+    ) {
+        let mut cc = Controller::new(&Spec::parse(spec).unwrap());
+        for (facts, hook, with) in calls {
+            let decision = any_call(&mut cc, &facts, hook, with);
+            prop_assert_ne!(decision.cwnd(), Some(0));
+            if facts.cwnd_clamp > 0 && decision.cwnd() > Some(facts.cwnd) {
+                prop_assert!(decision.cwnd() <= Some(facts.cwnd_clamp));
+            }
+            prop_assert_ne!(decision.pacing_rate(), Some(0));
+            prop_assert_ne!(cc.max_tso_segs(), Some(0));
+            prop_assert!(cc.alpha().is_none_or(|a| a <= 1 << 20));
+        }
+    }
+
+    #[test]
+    fn a_clone_decides_as_its_original(
+        spec in prop::sample::select(SPECS.as_slice()),
+        before in prop::collection::vec((facts(), 0..12_u8, word()), 0..20),
+        after in prop::collection::vec((facts(), 0..12_u8, word()), 1..20),
+    ) {
+        let mut cc = Controller::new(&Spec::parse(spec).unwrap());
+        for (facts, hook, with) in &before {
+            any_call(&mut cc, facts, *hook, *with);
+        }
+        let mut twin = cc.clone();
+        for (facts, hook, with) in &after {
+            let one = any_call(&mut cc, facts, *hook, *with);
+            prop_assert_eq!(one, any_call(&mut twin, facts, *hook, *with));
+        }
+    }
+
+    #[test]
+    fn congestion_avoidance_counts_every_segment_once(
+        cwnd in 1..5000_u32,
+        acks in prop::collection::vec(0..40_u32, 1..300),
+    ) {
+        // tcp_cong_avoid_ai against a naive walk, segment by segment. They may
+        // differ within an ACK that crosses a step, as w stays what it was.
+        let mut cc = Controller::new(&Spec::parse("reno").unwrap());
+        let mut facts = Facts {
+            cwnd,
+            ssthresh: 1,
+            flags: Flags::CWND_LIMITED,
+            ..Facts::default()
+        };
+        let (mut window, mut credit) = (cwnd, 0);
+        for acked in acks {
+            cc.cong_avoid(&facts, acked).apply(&mut facts);
+            let w = window;
+            if acked > 0 && credit >= w {
+                credit = 0;
+                window += 1;
+            }
+            for _ in 0..acked {
+                credit += 1;
+                if credit == w {
+                    credit = 0;
+                    window += 1;
+                }
+            }
+            prop_assert_eq!((facts.cwnd, facts.cwnd_cnt), (window, credit));
+        }
+    }
+
+    #[test]
+    fn prague_reduces_by_half_of_alpha_at_any_window(
+        window in 2..20_000_u32,
+        rounds in prop::collection::vec((1..2000_u32, 0..2000_u32), 0..40),
+    ) {
+        let mut cc = Controller::new(&Spec::parse("prague").unwrap());
+        let mut facts = Facts { mss: 1448, cwnd: window, ssthresh: 1, ..Facts::default() };
+        cc.init(&facts);
+        for (delivered, marked) in rounds {
+            facts.snd_una += 1;
+            facts.snd_nxt += 1;
+            facts.delivered += delivered;
+            facts.delivered_ce += marked.min(delivered);
+            cc.cong_control(&facts);
+        }
+        let alpha = f64::from(cc.alpha().unwrap()) / f64::from(1 << 20);
+        cc.set_state(&facts, CaState::Cwr);
+        let mut steps = 0_u32;
+        // ACKs that bring nothing: one segment down each.
+        loop {
+            let before = facts.cwnd;
+            cc.cong_control(&facts).apply(&mut facts);
+            if facts.cwnd == before {
+                break;
+            }
+            steps += 1;
+        }
+        let expected = f64::from(window) * alpha / 2.0;
+        let floor = f64::from(window - 2);
+        prop_assert!((f64::from(steps) - expected.min(floor)).abs() <= 1.5,
+            "{} steps from {} at alpha {}", steps, window, alpha);
+    }
+}
+
+#[test]
+fn each_algorithm_decides_only_in_its_mode() {
+    for spec in SPECS {
+        let mut cc = Controller::new(&Spec::parse(spec).unwrap());
+        let facts = Facts {
+            mss: 1448,
+            cwnd: 10,
+            ssthresh: 5,
+            flags: Flags::CWND_LIMITED,
+            ..Facts::default()
+        };
+        cc.init(&facts);
+        let (window, rate) = (cc.cong_avoid(&facts, 1), cc.cong_control(&facts));
+        let mode = cc.mode();
+        assert_eq!(window.set != 0, mode == Mode::Window, "{spec}");
+        assert_eq!(rate.set != 0, mode == Mode::Rate, "{spec}");
+    }
+}
