@@ -22,8 +22,10 @@ demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast
 
-bench: setup ## Narrows beside ns-3, and how its cost grows
+bench: ## Narrows beside ns-3 (installed if need be), and how its cost grows
+	@scripts/setup --bench
 	@$(CARGO) build --release --locked --package narrows
+	@$(CARGO) build --release --locked --package narrows-sim --example cost
 	@bench/run
 
 lint: ## rustfmt, clippy, licences
