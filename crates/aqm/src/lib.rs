@@ -19,6 +19,7 @@
 //! | `pfifo`, `bfifo` | [`fifo`] | Linux net/sched/sch_fifo.c v6.17 |
 //! | `codel` | [`codel`] | RFC 8289; Linux v6.17 |
 //! | `fq_codel` | [`fq_codel`] | RFC 8290; Linux v6.17 |
+//! | `pie` | [`pie`] | RFC 8033; Linux v6.17 |
 //! | `dualpi2` | [`dualpi2`] | RFC 9332; Linux v6.17; the out-of-tree module of 2020 |
 //! | `cnq_codel_af` | [`cnq`] | draft-morton-tsvwg-codel-approx-fair-01 and -cheap-nasty-queueing; chromi/sce |
 
@@ -31,8 +32,10 @@ pub mod fifo;
 mod flows;
 pub mod fq_codel;
 mod inverse_root;
+mod jiffies;
 mod meter;
 mod mutation;
+pub mod pie;
 mod reading;
 mod spec;
 

@@ -11,6 +11,7 @@ use crate::codel::{self, CodelQueue};
 use crate::dualpi2::{self, DualPi2};
 use crate::fifo::{Fifo, FifoConfig, Unit};
 use crate::fq_codel::{self, FqCodel};
+use crate::pie::{self, PieQueue};
 use crate::reading;
 
 /// What a queue needs to know of the link that it feeds.
@@ -44,6 +45,8 @@ pub enum QueueSpec {
     Codel(codel::Config),
     /// Fair queueing with CoDel (RFC 8290).
     FqCodel(fq_codel::Config),
+    /// One queue under PIE (RFC 8033).
+    Pie(pie::Config),
     /// Coupled dual queue (RFC 9332).
     DualPi2(dualpi2::Config),
     /// Cheap nasty queue under CoDel with approximate fairness.
@@ -51,7 +54,7 @@ pub enum QueueSpec {
 }
 
 /// The kinds, for error messages.
-const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, dualpi2, cnq_codel_af";
+const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, pie, dualpi2 or cnq_codel_af";
 
 impl Default for QueueSpec {
     /// `pfifo`, as a Linux device has if nothing else is said.
@@ -78,6 +81,7 @@ impl QueueSpec {
             "bfifo" => Self::Bfifo(reading::fresh(words)?),
             "codel" => Self::Codel(reading::fresh(words)?),
             "fq_codel" => Self::FqCodel(reading::fresh(words)?),
+            "pie" => Self::Pie(reading::fresh(words)?),
             "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
             "cnq_codel_af" => Self::CnqCodelAf(reading::fresh(words)?),
             _ => {
@@ -97,6 +101,7 @@ impl QueueSpec {
             Self::Bfifo(_) => "bfifo",
             Self::Codel(_) => "codel",
             Self::FqCodel(_) => "fq_codel",
+            Self::Pie(_) => "pie",
             Self::DualPi2(_) => "dualpi2",
             Self::CnqCodelAf(_) => "cnq_codel_af",
         }
@@ -119,6 +124,7 @@ impl QueueSpec {
                 fq_codel::refuse_other_flows(c, &new, words)?;
                 Self::FqCodel(new)
             }
+            Self::Pie(c) => Self::Pie(reading::changed(c, kind, words)?),
             Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
             Self::CnqCodelAf(c) => Self::CnqCodelAf(reading::changed(c, kind, words)?),
         })
@@ -132,6 +138,7 @@ impl QueueSpec {
             Self::Bfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Bytes, entity, link)),
             Self::Codel(c) => Box::new(CodelQueue::new(c.clone(), entity, link)),
             Self::FqCodel(c) => Box::new(FqCodel::new(c.clone(), entity, link, rng)),
+            Self::Pie(c) => Box::new(PieQueue::new(c.clone(), entity, link, rng)),
             Self::DualPi2(c) => Box::new(DualPi2::new(c.clone(), entity, link, rng)),
             Self::CnqCodelAf(c) => Box::new(Cnq::new(c.clone(), entity, link, rng)),
         }
@@ -147,6 +154,7 @@ impl fmt::Display for QueueSpec {
             Self::Pfifo(c) | Self::Bfifo(c) => c.fmt(f),
             Self::Codel(c) => c.fmt(f),
             Self::FqCodel(c) => c.fmt(f),
+            Self::Pie(c) => c.fmt(f),
             Self::DualPi2(c) => c.fmt(f),
             Self::CnqCodelAf(c) => c.fmt(f),
         }

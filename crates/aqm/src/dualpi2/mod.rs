@@ -32,6 +32,7 @@ use narrows_wire::{Ecn, ip};
 pub use config::{Config, Percent, Step, Variant};
 use pi::{ONE, Pi};
 
+use crate::jiffies;
 use crate::meter::Meter;
 use crate::mutation::Mutation;
 use crate::reading;
@@ -47,12 +48,6 @@ const RAMP_WIDTH: Duration = Duration::from_micros(400);
 /// The ramp does not mark unless more packets than this are in the L queue,
 /// the leaving one included (`Th_len`, RFC 9332 A.1).
 const RAMP_MIN_PACKETS: usize = 1;
-/// A tick of `linux-2020`'s timer. Assumes HZ = 1000; with HZ = 250 the
-/// default period is the same 16 ms.
-const JIFFY: Duration = Duration::from_millis(1);
-/// First update of `linux-2020`: HZ/2 after set-up.
-const FIRST_UPDATE_2020: Duration = Duration::from_millis(500);
-
 /// Scratch bits of a waiting packet.
 const IN_L: u64 = 1;
 const STEP_APPLIES: u64 = 2;
@@ -89,7 +84,7 @@ impl DualPi2 {
     pub fn new(config: Config, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
         let first = match config.variant {
             Variant::Linux | Variant::Rfc9332 => config.tupdate,
-            Variant::Linux2020 => FIRST_UPDATE_2020,
+            Variant::Linux2020 => jiffies::HALF_SECOND,
         };
         let mut queue = Self {
             pi: Pi::new(&config),
@@ -396,11 +391,7 @@ impl Queue for DualPi2 {
         self.pi.update(delay.as_nanos());
         self.next_update = match self.config.variant {
             Variant::Linux | Variant::Rfc9332 => now + self.config.tupdate,
-            Variant::Linux2020 => {
-                let jiffy = JIFFY.as_nanos();
-                let ticks = now.as_nanos() / jiffy + self.config.tupdate.as_nanos().div_ceil(jiffy);
-                Instant::from_nanos(ticks * jiffy)
-            }
+            Variant::Linux2020 => jiffies::expiry(now, self.config.tupdate),
         };
     }
 
