@@ -5,6 +5,7 @@
 #![allow(dead_code)] // until campaigns use the rest
 
 mod campaign;
+pub mod catalog;
 mod check;
 mod draft;
 mod fields;

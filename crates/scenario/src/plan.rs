@@ -78,6 +78,12 @@ impl Window {
     }
 }
 
+impl std::fmt::Display for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}..{}", self.from, self.to)
+    }
+}
+
 /// A host, or a router between links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostPlan {

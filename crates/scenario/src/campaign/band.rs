@@ -64,7 +64,7 @@ impl Band {
     /// Whether `measured` lies in the band around `published`.
     pub fn holds(&self, published: f64, measured: f64) -> bool {
         match *self {
-            Self::Points(points) => (measured - published).abs() <= points,
+            Self::Points(points) => (measured - published).abs() <= points + SLACK,
             Self::Factor(factor) => within_factor(published, measured, factor),
             Self::Odds(factor) => within_factor(odds(published), odds(measured), factor),
         }
@@ -75,11 +75,12 @@ fn wrong(word: narrows_units::Word<'_>, allowed: &str) -> WordError {
     WordError::new(word.span(), format!("`{}`", word.text), allowed)
 }
 
-fn within_factor(a: f64, b: f64, factor: f64) -> bool {
-    if a == b {
-        return true;
-    }
-    a > 0.0 && b > 0.0 && a <= b * factor && b <= a * factor
+/// Room for the last bit of a decimal.
+const SLACK: f64 = 1e-9;
+
+/// Neither may be zero or negative: no factor leads there.
+fn within_factor(a: f64, b: f64, most: f64) -> bool {
+    a > 0.0 && b > 0.0 && (a / b).max(b / a) <= most + SLACK
 }
 
 fn odds(percent: f64) -> f64 {

@@ -79,6 +79,27 @@ pub(super) fn axes(top: &Fields<'_>) -> Result<Vec<AxisValues>, Refusal> {
     }
 }
 
+/// Reads `[words]`: what stands for the same in every cell.
+pub(super) fn common(top: &Fields<'_>, axes: &[AxisValues]) -> Result<Words, Refusal> {
+    let mut words = Words::new();
+    let Some(node) = top.get("words") else {
+        return Ok(words);
+    };
+    let fields = Fields::any(node, "words")?;
+    for (key, node) in fields.entries() {
+        let taken = |axis: &&AxisValues| axis.words.iter().any(|w| w.contains_key(&key.name));
+        if let Some(axis) = axes.iter().find(taken) {
+            let found = format!("`{}`, which `axis/{}` gives too", key.name, axis.axis.name);
+            return Err(Refusal::at(&key.spot, "words", found, "a name of its own"));
+        }
+        let text = as_word(node).ok_or_else(|| {
+            Refusal::at(&node.spot, "words", node.describe(), "a string or a number")
+        })?;
+        words.insert(key.name.clone(), text);
+    }
+    Ok(words)
+}
+
 fn axis(name: &str, node: &Node) -> Result<AxisValues, Refusal> {
     let path = format!("axis/{name}");
     let mut values = Vec::new();

@@ -30,6 +30,7 @@ pub(crate) const AT_TOP: &[&str] = &[
     "cell",
     "exclude",
     "axis",
+    "words",
     "set",
     "metric",
     "published",
@@ -166,6 +167,7 @@ fn cells(
 ) -> Result<Vec<Cell>, Refusal> {
     let name = template(top, "cell")?;
     let assignments = assignments(top)?;
+    let common = matrix::common(top, axes)?;
     let exclude = exclude(top)?;
     let published = top
         .get("published")
@@ -175,7 +177,8 @@ fn cells(
     let mut names: BTreeMap<String, ()> = BTreeMap::new();
     let mut cells = Vec::new();
     for at in matrix::combinations(axes) {
-        let words = matrix::words_at(axes, &at);
+        let mut words = matrix::words_at(axes, &at);
+        words.extend(common.clone());
         let called = name.fill(&words)?;
         if !is_cell_name(&called) {
             let allowed = "a name of letters, digits and `_-.,()=/`";

@@ -1,0 +1,77 @@
+//! The catalogue: scenarios and campaigns that come with the program.
+
+use crate::campaign::Shelf;
+
+/// One file of the catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name: the path below `catalog/` without `.toml`.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+}
+
+macro_rules! files {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../catalog/", $path)))),*]
+    };
+}
+
+/// Every file below `catalog/`, in order of name; a test keeps it so.
+const FILES: &[(&str, &str)] = files![
+    "bufferbloat.toml",
+    "fq-codel.toml",
+    "l4s-tests/s1-50mbit.csv",
+    "l4s-tests/s1.toml",
+    "l4s-tests/s6.csv",
+    "l4s-tests/s6.toml",
+    "lone-prague.toml",
+    "lossy-path.toml",
+    "prague-beside-cubic.toml",
+    "rate-step.toml",
+    "shared-queue.toml",
+    "two-bottlenecks.toml",
+];
+
+/// All entries, in order of name.
+pub fn entries() -> impl Iterator<Item = Entry> {
+    FILES.iter().filter_map(|(path, text)| {
+        let name = path.strip_suffix(".toml")?;
+        Some(Entry { name, text })
+    })
+}
+
+/// The entry `name`.
+pub fn entry(name: &str) -> Option<Entry> {
+    entries().find(|e| e.name == name)
+}
+
+impl Entry {
+    /// The name of its file, `l4s-tests/s1.toml`.
+    pub fn file(&self) -> String {
+        format!("{}.toml", self.name)
+    }
+
+    /// Where it finds the files that it names.
+    pub fn shelf(&self) -> impl Shelf + use<> {
+        CatalogShelf {
+            folder: self.name.rsplit_once('/').map_or("", |(folder, _)| folder),
+        }
+    }
+}
+
+/// The files beside one of the catalogue's.
+struct CatalogShelf {
+    folder: &'static str,
+}
+
+impl Shelf for CatalogShelf {
+    fn open(&self, path: &str) -> Option<Vec<u8>> {
+        let full = match self.folder {
+            "" => path.to_owned(),
+            folder => format!("{folder}/{path}"),
+        };
+        let (_, text) = FILES.iter().find(|(known, _)| **known == full)?;
+        Some(text.as_bytes().to_vec())
+    }
+}
