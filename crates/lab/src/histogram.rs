@@ -3,7 +3,7 @@
 
 use narrows_units::Duration;
 
-use crate::summary::Distribution;
+use crate::summary::{Distribution, millionths};
 
 /// Values that share their leading 1 and the next eight bits share a bucket:
 /// a bucket is at most 1/256 of its value wide, so its middle is at most 0.2 %
@@ -113,7 +113,7 @@ impl Histogram {
         Some(Distribution {
             count: self.count,
             min: self.min as f64 / 1e6,
-            mean: self.sum as f64 / self.count as f64 / 1e6,
+            mean: millionths(self.sum as f64 / self.count as f64 / 1e6),
             p50: at(500)?,
             p95: at(950)?,
             p99: at(990)?,
@@ -136,7 +136,7 @@ impl Histogram {
                 continue;
             }
             seen += n;
-            let share = seen as f64 / self.count as f64;
+            let share = millionths(seen as f64 / self.count as f64);
             if seen == self.count {
                 points.push((self.max as f64 / 1e6, 1.0));
             } else if share >= next {
@@ -228,7 +228,7 @@ mod tests {
             prop_assert!(cdf.len() <= MAX_CDF_POINTS);
             prop_assert_eq!(cdf.last().unwrap().1, 1.0);
             for pair in cdf.windows(2) {
-                prop_assert!(pair[0].0 <= pair[1].0 && pair[0].1 < pair[1].1);
+                prop_assert!(pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
             }
         }
     }

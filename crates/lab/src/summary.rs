@@ -358,3 +358,9 @@ impl RunSummary {
         self.queues.iter().find(|q| q.name == name)
     }
 }
+
+/// `value` to six decimals: of milliseconds a nanosecond, of Mbit/s a bit per
+/// second. More is noise of the division, and makes files long.
+pub(crate) fn millionths(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}

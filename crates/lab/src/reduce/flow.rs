@@ -6,7 +6,7 @@ use narrows_units::{Duration, Instant};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
 use crate::histogram::Histogram;
-use crate::summary::{CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary};
+use crate::summary::{CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary, millionths};
 
 const COLUMNS: [(&str, Column); 11] = [
     ("goodput_mbit", Column::Gauge),
@@ -219,7 +219,7 @@ impl FlowState {
             ecn: self.ecn,
             accecn: self.accecn,
             goodput_mbit: (!open.is_zero() && self.established.is_some())
-                .then(|| self.bytes as f64 * 8.0 / open.as_secs_f64() / 1e6),
+                .then(|| millionths(self.bytes as f64 * 8.0 / open.as_secs_f64() / 1e6)),
             fct_s: finished_at
                 .filter(|_| complete)
                 .map(|at| at.since(self.start).as_secs_f64()),

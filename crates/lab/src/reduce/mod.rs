@@ -11,7 +11,9 @@ use narrows_units::{Duration, Instant};
 use crate::facts::RateSteps;
 use crate::fairness::jain;
 use crate::histogram::Histogram;
-use crate::summary::{DropCounts, DropperSummary, ProbeSummary, RunSummary, WindowSummary};
+use crate::summary::{
+    DropCounts, DropperSummary, ProbeSummary, RunSummary, WindowSummary, millionths,
+};
 pub use bins::{Column, Columns};
 use flow::FlowState;
 use queue::QueueState;
@@ -236,7 +238,11 @@ impl Reducer {
                 from_s: self.from.as_secs_f64(),
                 to_s: self.to.as_secs_f64(),
             },
-            jain: if rates.len() < 2 { None } else { jain(&rates) },
+            jain: if rates.len() < 2 {
+                None
+            } else {
+                jain(&rates).map(millionths)
+            },
             flows: flow_summaries,
             queues: queue_summaries,
             probes: probe_summaries,

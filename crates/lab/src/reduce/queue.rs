@@ -6,7 +6,7 @@ use narrows_units::{Duration, Instant};
 use super::bins::{Column, Columns, mbit, mean_ms};
 use crate::facts::RateSteps;
 use crate::histogram::Histogram;
-use crate::summary::{BandSummary, DropCounts, MarkCounts, QueueSummary};
+use crate::summary::{BandSummary, DropCounts, MarkCounts, QueueSummary, millionths};
 
 const COLUMNS: [(&str, Column); 12] = [
     ("sojourn_ms", Column::Gauge),
@@ -188,10 +188,10 @@ impl QueueState {
             words,
             rate_mbit: capacity
                 .filter(|_| span > 0.0)
-                .map(|bytes| bytes as f64 * 8.0 / span / 1e6),
+                .map(|bytes| millionths(bytes as f64 * 8.0 / span / 1e6)),
             utilisation: capacity
                 .filter(|&bytes| bytes > 0)
-                .map(|bytes| wire_bytes as f64 / bytes as f64),
+                .map(|bytes| millionths(wire_bytes as f64 / bytes as f64)),
             packets: sojourn.count(),
             wire_bytes,
             sojourn_ms: sojourn.distribution_ms(),
@@ -202,7 +202,7 @@ impl QueueState {
             peak_backlog_packets: self.peak_packets,
             peak_backlog_bytes: self.peak_bytes,
             probability: (self.probability_count > 0)
-                .then(|| self.probability_sum / self.probability_count as f64),
+                .then(|| millionths(self.probability_sum / self.probability_count as f64)),
             name: name.clone(),
         };
         (summary, self.columns.named(name))
