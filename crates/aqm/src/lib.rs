@@ -20,6 +20,7 @@
 //! | `codel` | [`codel`] | RFC 8289; Linux v6.17 |
 //! | `fq_codel` | [`fq_codel`] | RFC 8290; Linux v6.17 |
 //! | `pie` | [`pie`] | RFC 8033; Linux v6.17 |
+//! | `red` | [`red`] | Floyd and Jacobson 1993; Linux v6.17; iproute2 |
 //! | `dualpi2` | [`dualpi2`] | RFC 9332; Linux v6.17; the out-of-tree module of 2020 |
 //! | `cnq_codel_af` | [`cnq`] | draft-morton-tsvwg-codel-approx-fair-01 and -cheap-nasty-queueing; chromi/sce |
 
@@ -37,6 +38,7 @@ mod meter;
 mod mutation;
 pub mod pie;
 mod reading;
+pub mod red;
 mod spec;
 
 #[doc(hidden)]

@@ -13,6 +13,7 @@ use crate::fifo::{Fifo, FifoConfig, Unit};
 use crate::fq_codel::{self, FqCodel};
 use crate::pie::{self, PieQueue};
 use crate::reading;
+use crate::red::{self, RedQueue};
 
 /// What a queue needs to know of the link that it feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub enum QueueSpec {
     FqCodel(fq_codel::Config),
     /// One queue under PIE (RFC 8033).
     Pie(pie::Config),
+    /// Random early detection.
+    Red(red::Config),
     /// Coupled dual queue (RFC 9332).
     DualPi2(dualpi2::Config),
     /// Cheap nasty queue under CoDel with approximate fairness.
@@ -54,7 +57,7 @@ pub enum QueueSpec {
 }
 
 /// The kinds, for error messages.
-const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, pie, dualpi2 or cnq_codel_af";
+const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, pie, red, dualpi2 or cnq_codel_af";
 
 impl Default for QueueSpec {
     /// `pfifo`, as a Linux device has if nothing else is said.
@@ -82,6 +85,7 @@ impl QueueSpec {
             "codel" => Self::Codel(reading::fresh(words)?),
             "fq_codel" => Self::FqCodel(reading::fresh(words)?),
             "pie" => Self::Pie(reading::fresh(words)?),
+            "red" => Self::Red(red::Config::read(words)?),
             "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
             "cnq_codel_af" => Self::CnqCodelAf(reading::fresh(words)?),
             _ => {
@@ -102,6 +106,7 @@ impl QueueSpec {
             Self::Codel(_) => "codel",
             Self::FqCodel(_) => "fq_codel",
             Self::Pie(_) => "pie",
+            Self::Red(_) => "red",
             Self::DualPi2(_) => "dualpi2",
             Self::CnqCodelAf(_) => "cnq_codel_af",
         }
@@ -125,6 +130,7 @@ impl QueueSpec {
                 Self::FqCodel(new)
             }
             Self::Pie(c) => Self::Pie(reading::changed(c, kind, words)?),
+            Self::Red(c) => Self::Red(reading::changed(c, kind, words)?),
             Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
             Self::CnqCodelAf(c) => Self::CnqCodelAf(reading::changed(c, kind, words)?),
         })
@@ -139,6 +145,7 @@ impl QueueSpec {
             Self::Codel(c) => Box::new(CodelQueue::new(c.clone(), entity, link)),
             Self::FqCodel(c) => Box::new(FqCodel::new(c.clone(), entity, link, rng)),
             Self::Pie(c) => Box::new(PieQueue::new(c.clone(), entity, link, rng)),
+            Self::Red(c) => Box::new(RedQueue::new(c.clone(), entity, link, rng)),
             Self::DualPi2(c) => Box::new(DualPi2::new(c.clone(), entity, link, rng)),
             Self::CnqCodelAf(c) => Box::new(Cnq::new(c.clone(), entity, link, rng)),
         }
@@ -155,6 +162,7 @@ impl fmt::Display for QueueSpec {
             Self::Codel(c) => c.fmt(f),
             Self::FqCodel(c) => c.fmt(f),
             Self::Pie(c) => c.fmt(f),
+            Self::Red(c) => c.fmt(f),
             Self::DualPi2(c) => c.fmt(f),
             Self::CnqCodelAf(c) => c.fmt(f),
         }

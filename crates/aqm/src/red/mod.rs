@@ -1,0 +1,363 @@
+//! `red`: one queue, random early drops or marks by the average backlog
+//! (Floyd and Jacobson, "Random Early Detection Gateways", 1993), with
+//! `adaptive` steering max_p (Floyd, Gummadi and Shenker, 2001).
+//!
+//! Sources of behaviour: Linux net/sched/sch_red.c, include/net/red.h v6.17;
+//! iproute2 tc/q_red.c, tc/tc_red.c. Deviations:
+//! * an idle period starts when the queue runs empty; Linux starts it when
+//!   the device asks an empty queue, which a plain device does at once and a
+//!   shaper such as HTB never does;
+//! * a change in mid-run keeps the packets that wait, where Linux drops them.
+
+mod law;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use narrows_packet::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue};
+use narrows_units::{Bytes, Instant, Rate, Rng, Word, WordError, Words};
+
+use self::law::{Action, Derived, Red};
+use crate::jiffies;
+use crate::meter::Meter;
+use crate::reading::{self, Parameters, pair, value_where};
+use crate::spec::LinkFacts;
+
+/// max_p unless told otherwise (tc, Floyd's recommendation).
+const PROBABILITY: f64 = 0.02;
+/// Bandwidth unless told otherwise (tc).
+const BANDWIDTH: Rate = Rate::from_mbit(10);
+/// Bits that a threshold and the weight may take together (Linux
+/// `red_check_params`).
+const THRESHOLD_BITS: u32 = 32;
+
+/// Parameters of `red`. What is unset is derived as tc derives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Bytes that may wait.
+    pub limit: u32,
+    /// Average backlog in bytes from which packets are chosen; unset: a third
+    /// of `max`.
+    pub min: Option<u32>,
+    /// Average backlog in bytes from which every packet is chosen; unset: a
+    /// quarter of `limit`, or three times `min` if that is set.
+    pub max: Option<u32>,
+    /// Size in bytes of an average packet.
+    pub avpkt: u32,
+    /// Packets of a burst that the average shall pass; unset:
+    /// (2·min + max)/(3·avpkt).
+    pub burst: Option<u32>,
+    /// Steer max_p between 1 % and 50 %.
+    pub adaptive: bool,
+    /// max_p to begin with.
+    pub probability: f64,
+    /// Rate by which an idle queue's average decays.
+    pub bandwidth: Rate,
+    /// Mark instead of dropping where the packet allows it.
+    pub ecn: bool,
+    /// Drop from `max` on even what could be marked.
+    pub harddrop: bool,
+    /// With `ecn`, let pass what cannot be marked.
+    pub nodrop: bool,
+}
+
+impl Default for Config {
+    /// The example of tc-red(8) without the derived values: `limit 400000
+    /// avpkt 1000`. In words both have to be given.
+    fn default() -> Self {
+        Self {
+            limit: 400_000,
+            avpkt: 1_000,
+            ..Self::unset()
+        }
+    }
+}
+
+/// Everything that the kernel needs to know.
+#[derive(Clone, Debug)]
+struct Thresholds {
+    min: u32,
+    max: u32,
+    derived: Derived,
+}
+
+impl Config {
+    const fn unset() -> Self {
+        Self {
+            limit: 0,
+            min: None,
+            max: None,
+            avpkt: 0,
+            burst: None,
+            adaptive: false,
+            probability: PROBABILITY,
+            bandwidth: BANDWIDTH,
+            ecn: false,
+            harddrop: false,
+            nodrop: false,
+        }
+    }
+
+    /// Reads a new configuration; `limit` and `avpkt` have to be named.
+    pub(crate) fn read(words: Words<'_>) -> Result<Self, WordError> {
+        let mut config = Self::unset();
+        reading::read(&mut config, words)?;
+        Ok(config)
+    }
+
+    /// min, max and burst as tc derives them.
+    fn defaults(&self) -> (u32, u32, u32) {
+        let max = self
+            .max
+            .unwrap_or_else(|| self.min.map_or(self.limit / 4, |min| min.saturating_mul(3)));
+        let min = self.min.unwrap_or(max / 3);
+        let burst = self.burst.unwrap_or_else(|| {
+            let bytes = 2 * u64::from(min) + u64::from(max);
+            (bytes / (3 * u64::from(self.avpkt.max(1)))) as u32
+        });
+        (min, max, burst)
+    }
+
+    /// The whole of it, or what tc or the kernel has against it.
+    fn thresholds(&self) -> Result<Thresholds, &'static str> {
+        if self.limit == 0 || self.avpkt == 0 {
+            return Err("limit BYTES and avpkt BYTES, which are required");
+        }
+        if self.nodrop && !self.ecn {
+            return Err("`ecn` beside `nodrop`");
+        }
+        let (min, max, burst) = self.defaults();
+        if min == 0 || max <= min {
+            return Err("0 < min < max");
+        }
+        let derived = Derived::of(min, burst, self.avpkt, self.bandwidth)
+            .ok_or("a burst of at least min/avpkt packets, with a weight from 2^-1 to 2^-31")?;
+        if u32::BITS - max.leading_zeros() + derived.w_log >= THRESHOLD_BITS {
+            return Err("thresholds that leave bits for the weight: a smaller max or burst");
+        }
+        if !law::probability_fits(max - min, self.probability) {
+            return Err("a greater probability for so wide a range of min to max");
+        }
+        Ok(Thresholds { min, max, derived })
+    }
+}
+
+fn size(words: &mut Words<'_>) -> Result<u32, WordError> {
+    let bytes = value_where(words, "a size from 1b to 4095Mb", |n: &Bytes| {
+        (1..=u64::from(u32::MAX)).contains(&n.get())
+    })?;
+    Ok(bytes.get() as u32)
+}
+
+impl Parameters for Config {
+    const KEYS: &'static str = "limit BYTES, min BYTES, max BYTES, avpkt BYTES, burst PACKETS, \
+                                adaptive, probability PROBABILITY, bandwidth RATE, ecn, \
+                                harddrop, nodrop";
+
+    fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
+        match key.text {
+            "limit" => self.limit = size(words)?,
+            "min" => self.min = Some(size(words)?),
+            "max" => self.max = Some(size(words)?),
+            "avpkt" => self.avpkt = size(words)?,
+            "burst" => {
+                let burst = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                self.burst = Some(burst);
+            }
+            "adaptive" | "adaptative" => self.adaptive = true,
+            "probability" => {
+                self.probability =
+                    value_where(words, "a probability above 0 and below 1", |p: &f64| {
+                        *p > 0.0 && *p < 1.0
+                    })?;
+            }
+            "bandwidth" => {
+                self.bandwidth = value_where(words, "a rate of at least 8bit", |r: &Rate| {
+                    r.as_bytes() > 0
+                })?;
+            }
+            "ecn" => self.ecn = true,
+            "harddrop" => self.harddrop = true,
+            "nodrop" => self.nodrop = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn check(&mut self, line: &str) -> Result<(), WordError> {
+        let end = line.len();
+        self.thresholds()
+            .map(drop)
+            .map_err(|allowed| WordError::new(0..end, format!("`{}`", line.trim()), allowed))
+    }
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = f.alternate();
+        pair(f, "limit", &self.limit)?;
+        let (min, max, burst) = self.defaults();
+        if all || self.min.is_some() {
+            pair(f, "min", &min)?;
+        }
+        if all || self.max.is_some() {
+            pair(f, "max", &max)?;
+        }
+        pair(f, "avpkt", &self.avpkt)?;
+        if all || self.burst.is_some() {
+            pair(f, "burst", &burst)?;
+        }
+        if self.adaptive {
+            f.write_str(" adaptive")?;
+        }
+        if all || self.probability != PROBABILITY {
+            pair(f, "probability", &self.probability)?;
+        }
+        if all || self.bandwidth != BANDWIDTH {
+            pair(f, "bandwidth", &self.bandwidth)?;
+        }
+        if self.ecn {
+            f.write_str(" ecn")?;
+        }
+        if self.harddrop {
+            f.write_str(" harddrop")?;
+        }
+        if self.nodrop {
+            f.write_str(" nodrop")?;
+        }
+        Ok(())
+    }
+}
+
+/// The queue itself.
+#[derive(Debug)]
+pub(crate) struct RedQueue {
+    config: Config,
+    red: Option<Red>,
+    packets: VecDeque<Box<Packet>>,
+    next_adaptation: Instant,
+    rng: Rng,
+    meter: Meter,
+}
+
+impl RedQueue {
+    pub fn new(config: Config, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
+        Self {
+            red: red_of(&config),
+            config,
+            packets: VecDeque::new(),
+            next_adaptation: Instant::ZERO + jiffies::HALF_SECOND,
+            rng,
+            meter: Meter::new(entity, link),
+        }
+    }
+
+    /// Why `packet` is not taken, if so; marks it if that is what is due.
+    fn refuses(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        out: &mut Outlet<'_>,
+    ) -> Option<DropCause> {
+        let backlog = self.meter.backlog.bytes;
+        let action = match &mut self.red {
+            Some(red) => red.arrive(now, backlog, &mut self.rng),
+            None => Action::Pass,
+        };
+        let cause = match action {
+            Action::Pass => None,
+            Action::Early => Some(MarkCause::Probability),
+            Action::Forced => Some(MarkCause::Overflow),
+        };
+        if let Some(cause) = cause {
+            let forced = action == Action::Forced;
+            if !self.config.ecn || forced && self.config.harddrop {
+                return Some(if forced && self.config.ecn {
+                    DropCause::Overload
+                } else {
+                    DropCause::Probability
+                });
+            }
+            if !self.meter.mark(now, packet, cause, out) && !self.config.nodrop {
+                return Some(DropCause::Probability);
+            }
+        }
+        let length = u64::from(self.meter.length(packet));
+        (backlog + length > u64::from(self.config.limit)).then_some(DropCause::Overflow)
+    }
+}
+
+/// A configuration made by hand may be one that words would not pass; it is
+/// then a plain tail drop.
+fn red_of(config: &Config) -> Option<Red> {
+    let t = config.thresholds().ok()?;
+    Some(Red::new(t.derived, t.min, t.max, config.probability))
+}
+
+impl Queue for RedQueue {
+    fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
+        if let Some(cause) = self.refuses(now, &mut packet, out) {
+            self.meter.drop(now, packet, cause, out);
+            return false;
+        }
+        self.meter.entered(now, &mut packet);
+        self.packets.push_back(packet);
+        true
+    }
+
+    fn dequeue(&mut self, now: Instant, _out: &mut Outlet<'_>) -> Option<Box<Packet>> {
+        let packet = self.packets.pop_front()?;
+        self.meter.left(self.meter.length(&packet));
+        if self.packets.is_empty() {
+            if let Some(red) = &mut self.red {
+                red.idle(now);
+            }
+        }
+        Some(packet)
+    }
+
+    fn next_dequeue(&self, now: Instant) -> Option<Instant> {
+        (!self.packets.is_empty()).then_some(now)
+    }
+
+    fn next_tick(&self) -> Option<Instant> {
+        self.config.adaptive.then_some(self.next_adaptation)
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if let Some(red) = &mut self.red {
+            red.adapt(now);
+        }
+        self.next_adaptation = jiffies::expiry(now, jiffies::HALF_SECOND);
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.meter.backlog
+    }
+
+    fn probability(&self) -> f64 {
+        self.red.as_ref().map_or(0.0, Red::probability)
+    }
+
+    fn marked(&self) -> u64 {
+        self.meter.marked
+    }
+
+    fn dropped(&self) -> u64 {
+        self.meter.dropped
+    }
+
+    /// The average starts anew, as in Linux.
+    fn change(&mut self, now: Instant, words: &str) -> Result<(), WordError> {
+        self.config = reading::changed(&self.config, "red", words)?;
+        self.red = red_of(&self.config);
+        if let Some(red) = &mut self.red {
+            red.restart(now, self.packets.is_empty());
+        }
+        self.next_adaptation = jiffies::expiry(now, jiffies::HALF_SECOND);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
