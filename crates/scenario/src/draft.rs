@@ -23,6 +23,21 @@ impl Draft {
         })
     }
 
+    /// A scenario without a file: one link, `access`, between `client` and
+    /// `server`, with flows over it, for 60 s.
+    ///
+    /// Each of `links` is an element in words, `rate 50Mbit queue dualpi2`, in
+    /// both directions unless `up` or `down` stands before it. Each of `flows`
+    /// is a congestion control in words, with `name:` before it and keys of a
+    /// flow after it if wanted: `second: cubic ecn classic start 1s`.
+    ///
+    /// # Errors
+    /// If there is no link or no flow. What is wrong in the words is refused by
+    /// [`check`](Self::check).
+    pub fn from_words(links: &[String], flows: &[String]) -> Result<Self, Refusal> {
+        crate::oneline::draft(links, flows)
+    }
+
     /// Sets one value by name, as `--set` does: `duration=10s`,
     /// `flow/prague/cc=cubic`,
     /// `link/access/up/bottleneck=rate 20Mbit queue dualpi2`.

@@ -2,20 +2,22 @@
 //! a [`Plan`] before anything runs.
 
 #![forbid(unsafe_code)]
-#![allow(dead_code)] // until campaigns use the rest
 
 mod campaign;
 pub mod catalog;
 mod check;
 mod draft;
+mod draw;
 mod fields;
 mod glob;
+mod oneline;
 mod parts;
 mod plan;
 mod refusal;
 mod set;
 mod source;
 mod tree;
+mod write;
 
 pub use campaign::{Axis, Band, Campaign, Cell, Formula, Judgement, Metric, Shelf, Sum, Tolerance};
 pub use draft::Draft;

@@ -154,7 +154,7 @@ impl Node {
 }
 
 /// Parts `"name: words"`: the name, if there is one, and where the words start.
-fn split_label(text: &str) -> (Option<&str>, usize) {
+pub(crate) fn split_label(text: &str) -> (Option<&str>, usize) {
     if let Some((label, words)) = text.split_once(':') {
         let label = label.trim();
         let one_word = !label.is_empty() && !label.contains(char::is_whitespace);

@@ -3,8 +3,8 @@
 mod flows;
 mod graph;
 mod links;
-mod model;
-mod watch;
+pub(crate) mod model;
+pub(crate) mod watch;
 
 use narrows_units::{Duration, Instant, Value};
 
@@ -12,7 +12,7 @@ use crate::fields::Fields;
 use crate::plan::{Plan, Window};
 use crate::refusal::Refusal;
 use crate::tree::Node;
-pub(crate) use links::Labels;
+pub(crate) use links::{DEFAULT_MTU, Labels, implied_host};
 
 /// What a scenario file may have at the top.
 pub(crate) const TOP: &[&str] = &[
@@ -48,7 +48,7 @@ const LONGEST_RUN: Duration = Duration::from_secs(30 * 24 * 3600);
 const SHORTEST_SAMPLE: Duration = Duration::from_micros(100);
 
 /// 50 ms, as Flent samples socket statistics.
-const DEFAULT_SAMPLE: Duration = Duration::from_millis(50);
+pub(crate) const DEFAULT_SAMPLE: Duration = Duration::from_millis(50);
 
 /// The largest seed: what a TOML integer holds.
 pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;

@@ -22,13 +22,13 @@ pub(crate) const CAPTURE: &[&str] = &["name", "at", "snaplen"];
 pub(crate) const CHANGE: &[&str] = &["name", "at", "target", "to"];
 
 /// Ten questions a second, as `irtt` users ask for latency under load.
-const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_millis(100);
 /// More often would be a load and no probe.
 const SHORTEST_INTERVAL: Duration = Duration::from_micros(10);
 /// An IPv6 and a UDP header with 12 bytes for number and time.
 const SMALLEST_PROBE: u64 = 60;
 /// What `ping` sends by default: 56 bytes behind 28 of headers.
-const DEFAULT_PROBE: u32 = 84;
+pub(crate) const DEFAULT_PROBE: u32 = 84;
 /// All headers with all options, and no payload.
 const DEFAULT_SNAPLEN: u32 = 128;
 

@@ -1,0 +1,206 @@
+//! A plan as a file: what `--save` writes, and what a results folder keeps.
+
+use std::fmt::Write;
+
+use narrows_units::{Bytes, Duration, Instant};
+
+use crate::check::{DEFAULT_SAMPLE, implied_host, model, watch};
+use crate::parts::{ElementSpec, Traffic};
+use crate::plan::{
+    CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, NamedElement, Plan, ProbePlan,
+    codepoint_word, ecn_mode_word,
+};
+
+impl Plan {
+    /// The plan as a scenario file. Read again, it gives the same plan.
+    pub fn to_toml(&self) -> String {
+        let mut file = File(String::from("version  = 1\n"));
+        file.text("name", &self.name);
+        let said = [
+            ("title", &self.title),
+            ("about", &self.about),
+            ("source", &self.source),
+        ];
+        for (key, value) in said {
+            if let Some(value) = value {
+                file.text(key, value);
+            }
+        }
+        file.words("duration", self.duration);
+        file.words("measure", self.measure);
+        if self.seed != 1 {
+            file.plain("seed", self.seed);
+        }
+        if self.sample_interval != DEFAULT_SAMPLE {
+            file.words("sample_interval", self.sample_interval);
+        }
+        self.hosts(&mut file);
+        for link in &self.links {
+            self.link(&mut file, link);
+        }
+        for flow in &self.flows {
+            self.flow(&mut file, flow);
+        }
+        for probe in &self.probes {
+            self.probe(&mut file, probe);
+        }
+        for capture in &self.captures {
+            file.table("capture");
+            file.text("name", &capture.name);
+            match &capture.at {
+                CapturePoint::Tap(name) => file.text("at", name),
+                CapturePoint::Host(index) => {
+                    file.text("at", &format!("host/{}", self.host(*index).name));
+                }
+            }
+            file.plain("snaplen", capture.snaplen);
+        }
+        for change in &self.changes {
+            file.table("change");
+            if let Some(name) = &change.name {
+                file.text("name", name);
+            }
+            file.words("at", change.at);
+            file.text("target", &change.target);
+            file.text("to", &change.words);
+        }
+        file.0
+    }
+
+    /// Those hosts of which the links alone do not say everything.
+    fn hosts(&self, file: &mut File) {
+        let mut busy = vec![false; self.hosts.len()];
+        let flows = self.flows.iter().flat_map(|f| [f.from, f.to]);
+        let probes = self.probes.iter().flat_map(|p| [p.from, p.to]);
+        for index in flows.chain(probes) {
+            busy[index.0] = true;
+        }
+        for (number, host) in self.hosts.iter().enumerate() {
+            let implied = HostPlan {
+                router: !busy[number],
+                ..implied_host(&host.name, number)
+            };
+            if *host == implied {
+                continue;
+            }
+            file.table(if host.router { "router" } else { "host" });
+            file.text("name", &host.name);
+            if host.ipv4 != implied.ipv4 {
+                file.words("ipv4", host.ipv4);
+            }
+            if host.ipv6 != implied.ipv6 {
+                file.words("ipv6", host.ipv6);
+            }
+        }
+    }
+
+    fn link(&self, file: &mut File, link: &LinkPlan) {
+        file.table("link");
+        file.text("name", &link.name);
+        let ends = [link.ends.0, link.ends.1].map(|end| quoted(&self.host(end).name));
+        file.plain("ends", format!("[{}]", ends.join(", ")));
+        if link.mtu != crate::check::DEFAULT_MTU {
+            file.plain("mtu", link.mtu);
+        }
+        file.elements("up", &link.up);
+        file.elements("down", &link.down);
+    }
+
+    fn flow(&self, file: &mut File, flow: &FlowPlan) {
+        file.table("flow");
+        file.text("name", &flow.name);
+        file.text("from", &self.host(flow.from).name);
+        file.text("to", &self.host(flow.to).name);
+        if flow.opens != flow.from {
+            file.text("opens", &self.host(flow.opens).name);
+        }
+        file.words("cc", &flow.cc);
+        file.text("ecn", ecn_mode_word(flow.ecn));
+        if flow.dscp != 0 {
+            file.plain("dscp", flow.dscp);
+        }
+        file.span(flow.start, flow.stop);
+        match flow.traffic {
+            Traffic::Bulk => {}
+            Traffic::Bytes(bytes) => file.words("bytes", Bytes::new(bytes)),
+            other => file.words("traffic", other),
+        }
+        if flow.ip == IpVersion::V6 {
+            file.plain("ip", 6);
+        }
+        if flow.fast_open {
+            file.plain("fast_open", true);
+        }
+        let switches = model::write(&flow.host);
+        if !switches.is_empty() {
+            let switches: Vec<String> =
+                switches.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+            file.plain("host_model", format!("{{ {} }}", switches.join(", ")));
+        }
+    }
+
+    fn probe(&self, file: &mut File, probe: &ProbePlan) {
+        file.table("probe");
+        file.text("name", &probe.name);
+        file.text("from", &self.host(probe.from).name);
+        file.text("to", &self.host(probe.to).name);
+        if probe.interval != watch::DEFAULT_INTERVAL {
+            file.words("interval", probe.interval);
+        }
+        if probe.size != watch::DEFAULT_PROBE {
+            file.plain("size", probe.size);
+        }
+        if probe.dscp != 0 {
+            file.plain("dscp", probe.dscp);
+        }
+        file.text("ecn", codepoint_word(probe.ecn));
+        file.span(probe.start, probe.stop);
+    }
+}
+
+struct File(String);
+
+impl File {
+    fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
+        writeln!(self.0, "{key:<8} = {value}").ok();
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.plain(key, quoted(value));
+    }
+
+    fn words(&mut self, key: &str, value: impl std::fmt::Display) {
+        self.text(key, &value.to_string());
+    }
+
+    fn table(&mut self, kind: &str) {
+        writeln!(self.0, "\n[[{kind}]]").ok();
+    }
+
+    fn span(&mut self, start: Instant, stop: Option<Instant>) {
+        if start.since(Instant::ZERO) != Duration::ZERO {
+            self.words("start", start);
+        }
+        if let Some(stop) = stop {
+            self.words("stop", stop);
+        }
+    }
+
+    fn elements(&mut self, direction: &str, elements: &[NamedElement]) {
+        let words: Vec<String> = elements
+            .iter()
+            .map(|e| match &e.spec {
+                ElementSpec::Tap(_) => quoted(&e.spec.to_string()),
+                spec => quoted(&format!("{}: {spec}", e.short_name())),
+            })
+            .collect();
+        if !words.is_empty() {
+            self.plain(direction, format!("[{}]", words.join(", ")));
+        }
+    }
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
