@@ -46,4 +46,8 @@ pub use mutation::Mutation;
 pub use spec::{LinkFacts, QueueSpec};
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod words;

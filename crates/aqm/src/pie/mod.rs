@@ -240,7 +240,8 @@ impl Queue for PieQueue {
     }
 
     fn probability(&self) -> f64 {
-        self.pie.probability as f64 / MAX_PROBABILITY as f64
+        // The controller's own may run beyond 1, as in Linux.
+        self.pie.probability.min(MAX_PROBABILITY) as f64 / MAX_PROBABILITY as f64
     }
 
     fn marked(&self) -> u64 {

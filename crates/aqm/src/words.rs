@@ -1,0 +1,335 @@
+//! Words round trip, are refused with their place, and never panic.
+
+use narrows_packet::EntityId;
+use narrows_units::{Bytes, Duration, Rate, Rng};
+use proptest::prelude::*;
+
+use crate::codel::Selector;
+use crate::dualpi2::{Percent, Step, Variant};
+use crate::testing::ETHERNET;
+use crate::{Mutation, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
+
+fn time() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        (1u64..4_000).prop_map(Duration::from_millis),
+        (1_000u64..4_000_000_000).prop_map(Duration::from_nanos),
+    ]
+}
+
+fn maybe<S: Strategy>(s: S) -> impl Strategy<Value = Option<S::Value>>
+where
+    S::Value: Clone,
+{
+    proptest::option::of(s)
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        4 => Just(Mutation::None),
+        1 => Just(Mutation::UngatedStep),
+        1 => Just(Mutation::NewestDelay),
+        1 => Just(Mutation::ZeroDelayLimit),
+    ]
+}
+
+fn any_fifo() -> impl Strategy<Value = fifo::FifoConfig> {
+    (maybe(1u64..5_000_000), mutation()).prop_map(|(limit, mutation)| fifo::FifoConfig {
+        limit: limit.map(Bytes::new),
+        mutation,
+    })
+}
+
+fn any_codel() -> impl Strategy<Value = codel::Config> {
+    (1u32.., time(), time(), any::<bool>(), maybe(time())).prop_map(
+        |(limit, target, interval, ecn, ce_threshold)| codel::Config {
+            limit,
+            target,
+            interval,
+            ecn,
+            ce_threshold,
+        },
+    )
+}
+
+fn any_fq_codel() -> impl Strategy<Value = fq_codel::Config> {
+    (
+        any_codel(),
+        1u32..=65_536,
+        maybe(256u32..=1 << 20),
+        maybe((any::<u8>(), any::<u8>())),
+        1u64..=1 << 31,
+        1u32..,
+    )
+        .prop_map(
+            |(c, flows, quantum, selector, memory, drop_batch)| fq_codel::Config {
+                limit: c.limit,
+                flows,
+                quantum,
+                target: c.target,
+                interval: c.interval,
+                ce_threshold: c.ce_threshold,
+                ce_threshold_selector: selector.map(|(value, mask)| Selector { value, mask }),
+                memory_limit: Bytes::new(memory),
+                drop_batch,
+                ecn: c.ecn,
+            },
+        )
+}
+
+fn any_pie() -> impl Strategy<Value = pie::Config> {
+    (
+        (1u32.., time(), time(), 1u32..=32, 1u32..=32),
+        any::<[bool; 3]>(),
+    )
+        .prop_map(
+            |((limit, target, tupdate, alpha, beta), flags)| pie::Config {
+                limit,
+                target,
+                tupdate,
+                alpha,
+                beta,
+                ecn: flags[0],
+                bytemode: flags[1],
+                dq_rate_estimator: flags[2],
+            },
+        )
+}
+
+/// Thresholds that tc accepts: min below max, a burst that covers min.
+fn any_red() -> impl Strategy<Value = red::Config> {
+    (
+        (1_000u32..1_000_000, 1u32..1_000, 1u32..1_500, 1u32..100),
+        (0.001f64..0.999, 1_000u64..1_000_000_000),
+        any::<[bool; 4]>(),
+    )
+        .prop_map(
+            |((limit, min, avpkt, more), (probability, rate), flags)| red::Config {
+                limit,
+                min: Some(min),
+                max: Some(min + 50 * more),
+                avpkt,
+                burst: Some(min / avpkt + more),
+                adaptive: flags[0],
+                probability,
+                bandwidth: Rate::from_bits(rate),
+                ecn: flags[1],
+                harddrop: flags[2],
+                nodrop: flags[1] && flags[3],
+            },
+        )
+}
+
+fn any_dualpi2() -> impl Strategy<Value = dualpi2::Config> {
+    let step = prop_oneof![
+        time().prop_map(Step::Time),
+        (1u32..).prop_map(Step::Packets)
+    ];
+    (
+        (0usize..3, maybe(1u32..), maybe(1u32..), time(), time()),
+        (1u32..1 << 30, 1u32..1 << 30, step, any::<u32>(), 1u8..),
+        (any::<[bool; 4]>(), 0u8..=100, mutation()),
+    )
+        .prop_map(|(a, b, (flags, percent, mutation))| {
+            let variant = [Variant::Linux, Variant::Linux2020, Variant::Rfc9332][a.0];
+            let linux = variant == Variant::Linux;
+            let has_step = variant != Variant::Rfc9332;
+            let usual = dualpi2::Config::of(variant);
+            dualpi2::Config {
+                variant,
+                limit: a.1,
+                memlimit: a.2.filter(|_| linux),
+                target: a.3,
+                tupdate: a.4,
+                alpha: f64::from(b.0) / 256.0,
+                beta: f64::from(b.1) / 256.0,
+                step: if has_step { b.2 } else { usual.step },
+                min_qlen_step: if linux { b.3 } else { usual.min_qlen_step },
+                coupling_factor: b.4,
+                drop_overload: flags[0] || !has_step,
+                drop_early: flags[1] && has_step,
+                classic_protection: Percent(percent),
+                any_ect: flags[2],
+                split_gso: flags[3] || !linux,
+                mutation,
+            }
+        })
+}
+
+fn any_cnq() -> impl Strategy<Value = cnq::Config> {
+    (1u32.., time(), time(), maybe(time())).prop_map(|(limit, interval, target, mtu_time)| {
+        cnq::Config {
+            limit,
+            interval,
+            target,
+            mtu_time,
+        }
+    })
+}
+
+fn any_spec() -> impl Strategy<Value = QueueSpec> {
+    prop_oneof![
+        any_fifo().prop_map(QueueSpec::Pfifo),
+        any_fifo().prop_map(QueueSpec::Bfifo),
+        any_codel().prop_map(QueueSpec::Codel),
+        any_fq_codel().prop_map(QueueSpec::FqCodel),
+        any_pie().prop_map(QueueSpec::Pie),
+        any_red()
+            .prop_filter("tc refuses it", |c| {
+                QueueSpec::parse(&QueueSpec::Red(c.clone()).to_string()).is_ok()
+            })
+            .prop_map(QueueSpec::Red),
+        any_dualpi2().prop_map(QueueSpec::DualPi2),
+        any_cnq().prop_map(QueueSpec::CnqCodelAf),
+    ]
+}
+
+/// Words that occur in the lines of queues, and some that do not.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => proptest::sample::select(vec![
+            "pfifo", "bfifo", "codel", "fq_codel", "pie", "red", "dualpi2", "cnq_codel_af",
+            "limit", "flows", "target", "interval", "quantum", "ecn", "noecn", "ce_threshold",
+            "ce_threshold_selector", "memory_limit", "drop_batch", "tupdate", "alpha", "beta",
+            "bytemode", "dq_rate_estimator", "min", "max", "avpkt", "burst", "adaptive",
+            "probability", "bandwidth", "harddrop", "nodrop", "variant", "linux", "linux-2020",
+            "rfc9332", "memlimit", "coupling_factor", "step_thresh", "min_qlen_step",
+            "drop_on_overload", "overflow", "drop_enqueue", "classic_protection", "max_rtt",
+            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "mutant", "0x01/0x03",
+        ]).prop_map(String::from),
+        4 => proptest::sample::select(vec![
+            "0", "1", "5", "1000", "4294967295", "4294967296", "18446744073709551615", "1ms",
+            "0s", "1ns", "4s", "100s", "584y", "10mb", "4gb", "1kb", "0.5", "1e300", "-1",
+            "nan", "inf", "100%", "101%", "5p", "0p", "10Mbit", "1bit", "0bit",
+        ]).prop_map(String::from),
+        1 => "\\PC{0,12}",
+    ]
+}
+
+proptest! {
+    #[test]
+    fn parsing_what_was_printed_gives_the_same_queue(spec in any_spec()) {
+        let words = spec.to_string();
+        prop_assert_eq!(QueueSpec::parse(&words), Ok(spec.clone()), "{}", words);
+        // All parameters spelt out mean the same queue, its RED thresholds
+        // and limits now fixed.
+        let all = format!("{spec:#}");
+        let again = QueueSpec::parse(&all).unwrap_or_else(|e| panic!("{all}: {e}"));
+        prop_assert_eq!(format!("{again:#}"), all);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_words_are_read_or_refused_within_the_line(
+        kind in proptest::sample::select(vec![
+            "", "pfifo", "bfifo", "codel", "fq_codel", "pie", "red limit 400000 avpkt 1000",
+            "dualpi2", "dualpi2 variant linux-2020", "dualpi2 variant rfc9332", "cnq_codel_af",
+        ]),
+        words in proptest::collection::vec(word(), 0..8),
+    ) {
+        let line = format!("{kind} {}", words.join(" "));
+        match QueueSpec::parse(&line) {
+            Ok(spec) => {
+                prop_assert_eq!(QueueSpec::parse(&spec.to_string()), Ok(spec.clone()));
+                // What parses can be built.
+                if !matches!(spec, QueueSpec::CnqCodelAf(_)) {
+                    let _ = spec.build(EntityId(0), ETHERNET, Rng::for_name(1, "q"));
+                }
+            }
+            Err(e) => {
+                prop_assert!(e.span.start <= e.span.end && e.span.end <= line.len());
+                prop_assert!(line.get(e.span.clone()).is_some());
+                prop_assert!(!e.allowed.is_empty() && !e.found.is_empty());
+            }
+        }
+    }
+}
+
+fn refused(line: &str) -> (String, String, String) {
+    let e = QueueSpec::parse(line).unwrap_err();
+    (line[e.span].to_string(), e.found, e.allowed)
+}
+
+#[test]
+fn a_refusal_says_where_what_was_found_and_what_is_allowed() {
+    let (at, found, allowed) = refused("fq_codel flows 0 target 1ms");
+    assert_eq!((at.as_str(), found.as_str()), ("0", "`0`"));
+    assert_eq!(allowed, "1 to 65536 flows");
+    let (at, _, allowed) = refused("pie limit 100 target fast");
+    assert_eq!(at, "fast");
+    assert!(allowed.contains("time"));
+    let (at, _, allowed) = refused("codel flows 3");
+    assert_eq!(at, "flows");
+    assert!(allowed.contains("ce_threshold TIME"));
+    let (at, found, _) = refused("dualpi2 coupling_factor");
+    assert_eq!((at.as_str(), found.as_str()), ("", "the end of the line"));
+    let (at, _, allowed) = refused("sfq");
+    assert_eq!(at, "sfq");
+    assert!(allowed.contains("cnq_codel_af"));
+    let (at, ..) = refused("dualpi2 variant linux-2020 memlimit 5");
+    assert_eq!(at, "memlimit");
+}
+
+#[test]
+fn the_words_of_the_published_experiments_are_read() {
+    for words in [
+        "pfifo limit 200",
+        "pfifo limit 1000",
+        "fq_codel",
+        "fq_codel flows 1",
+        "fq_codel flows 1 target 1ms interval 20ms",
+        "pie ecn",
+        "pie limit 100 target 5ms tupdate 32ms ecn",
+        "red limit 400000 avpkt 1000 adaptive bandwidth 50Mbit ecn",
+        "red limit 150000 avpkt 1000 adaptive bandwidth 50Mbit ecn",
+        "dualpi2",
+        "dualpi2 variant linux-2020",
+        "dualpi2 step_thresh 5ms",
+        "cnq_codel_af",
+        "codel",
+    ] {
+        assert_eq!(QueueSpec::parse(words).unwrap().to_string(), words);
+    }
+    // Defaults that are spelt out are not printed.
+    let spec = QueueSpec::parse("pie limit 100 target 5ms tupdate 32ms alpha 2 beta 20 ecn");
+    assert_eq!(
+        spec.unwrap().to_string(),
+        "pie limit 100 target 5ms tupdate 32ms ecn"
+    );
+}
+
+#[test]
+fn every_parameter_is_printed_on_demand() {
+    let all = |words| format!("{:#}", QueueSpec::parse(words).unwrap());
+    assert_eq!(
+        all("fq_codel"),
+        "fq_codel limit 10240 flows 1024 target 5ms interval 100ms memory_limit 32Mb drop_batch 64"
+    );
+    assert_eq!(
+        all("dualpi2"),
+        "dualpi2 variant linux target 15ms tupdate 16ms alpha 0.16015625 beta 3.19921875 \
+         step_thresh 1ms coupling_factor 2 classic_protection 10%"
+    );
+    assert_eq!(
+        all("red limit 400000 avpkt 1000"),
+        "red limit 400000 min 33333 max 100000 avpkt 1000 burst 55 probability 0.02 \
+         bandwidth 10Mbit"
+    );
+}
+
+#[test]
+fn a_changed_spec_keeps_what_is_not_named() {
+    let spec = QueueSpec::parse("fq_codel flows 16 target 1ms").unwrap();
+    let changed = spec.changed("fq_codel interval 20ms").unwrap();
+    assert_eq!(
+        changed.to_string(),
+        "fq_codel flows 16 target 1ms interval 20ms"
+    );
+    assert_eq!(spec.changed("interval 20ms").unwrap(), changed);
+    assert_eq!(spec.changed("").unwrap(), spec);
+    let e = spec.changed("pie target 1ms").unwrap_err();
+    assert_eq!(e.span, 0..3);
+    assert!(spec.changed("flows 8").is_err());
+}
