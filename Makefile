@@ -17,7 +17,7 @@ setup: ## Install what is missing: a C compiler, Rust 1.85 (apt, as root or by s
 
 demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
 	@$(CARGO) build --release --locked --package narrows
-	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-10,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
+	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
 
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast
