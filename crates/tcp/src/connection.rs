@@ -1,118 +1,355 @@
 //! The connection as its host sees it.
 
-use narrows_packet::{FlowSample, Packet, PacketPool, SocketFacts};
-use narrows_units::{Duration, Instant, Rng};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 
-use crate::config::Config;
+use narrows_cc::{CaState, Controller};
+use narrows_packet::{FlowSample, SocketFacts};
+use narrows_units::{Duration, Instant, Rng};
+use narrows_wire::tcp::FastOpenCookie;
+
+use crate::accecn::AccEcn;
+use crate::config::{Config, EcnMode};
+use crate::congestion::Congestion;
+use crate::delayed_ack::DelayedAck;
+use crate::ecn::{EcnState, Feedback};
 use crate::event::{State, TcpEvent};
+use crate::limits::Limits;
+use crate::output::Output;
+use crate::rack::Rack;
+use crate::rate_sample::RateSampler;
+use crate::reassembly::Reassembly;
+use crate::rtt::Rtt;
+use crate::scoreboard::Scoreboard;
+use crate::sequence;
+use crate::stream::CountedBytes;
+use crate::timers::Timers;
+use crate::window::ReceiveWindow;
+
+/// What the handshake agreed on besides ECN.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Agreed {
+    pub(crate) timestamps: bool,
+    pub(crate) sack: bool,
+    /// Shift of the peer's window field.
+    pub(crate) peer_scale: u8,
+    /// The peer's announced MSS.
+    pub(crate) peer_mss: u32,
+    /// Payload bytes of a full segment that this end sends.
+    pub(crate) mss: u32,
+}
+
+/// The send window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SendWindow {
+    /// Oldest unacknowledged number.
+    pub(crate) una: u64,
+    /// Next number to send.
+    pub(crate) next: u64,
+    /// Bytes that the peer takes from `una`.
+    pub(crate) size: u64,
+    /// Largest window ever seen.
+    pub(crate) largest: u64,
+    /// Sequence number of the segment that last set the window.
+    pub(crate) updated_by: u64,
+    /// Number of our FIN, once it was sent.
+    pub(crate) fin: Option<u64>,
+    /// End of the last segment sent that was not full (Minshall).
+    pub(crate) small_end: u64,
+    /// Where PSH was last forced.
+    pub(crate) pushed: u64,
+}
+
+impl SendWindow {
+    /// The first number that the peer does not take yet.
+    pub(crate) fn edge(&self) -> u64 {
+        self.una + self.size
+    }
+}
+
+/// Totals since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) retransmits: u64,
+    pub(crate) spurious: u64,
+    pub(crate) data_segments: u64,
+    pub(crate) duplicates_told: u64,
+}
 
 /// One end of a TCP connection.
+///
+/// After every call that takes `now` or touches a buffer, its host calls
+/// [`poll_transmit`](Self::poll_transmit) until that answers `None`, then
+/// looks at [`next_timeout`](Self::next_timeout). Packets that are to be
+/// acknowledged one by one have to be followed by such a round each.
+#[derive(Debug)]
 pub struct Connection {
-    config: Config,
-    rng: Rng,
-    state: State,
+    pub(crate) config: Config,
+    pub(crate) rng: Rng,
+    pub(crate) now: Instant,
+    pub(crate) state: State,
+    pub(crate) events: VecDeque<TcpEvent>,
+    pub(crate) ident: u32,
+    pub(crate) agreed: Agreed,
+
+    pub(crate) iss: u32,
+    pub(crate) snd: SendWindow,
+    pub(crate) outgoing: CountedBytes,
+    pub(crate) closing: bool,
+    pub(crate) write_refused: bool,
+    pub(crate) board: Scoreboard,
+    pub(crate) out: Output,
+
+    pub(crate) incoming: Reassembly,
+    pub(crate) window: ReceiveWindow,
+    pub(crate) delack: DelayedAck,
+    pub(crate) sack_compression: crate::input::SackCompression,
+    pub(crate) gro_count: u32,
+    pub(crate) ts_recent: u32,
+    pub(crate) ts_recent_at: Instant,
+    pub(crate) ts_offset: u32,
+    pub(crate) last_challenge: Option<Instant>,
+    pub(crate) last_received: Instant,
+
+    pub(crate) rtt: Rtt,
+    pub(crate) rack: Rack,
+    pub(crate) rate: RateSampler,
+    pub(crate) cong: Congestion,
+    pub(crate) cc: Controller,
+    pub(crate) ecn: EcnState,
+    pub(crate) accecn: AccEcn,
+    pub(crate) timers: Timers,
+    pub(crate) limits: Limits,
+    pub(crate) totals: Totals,
+    pub(crate) handshake: crate::handshake::Handshake,
 }
 
 impl Connection {
     /// An end that will open the connection.
     pub fn client(config: Config, rng: Rng) -> Self {
-        Self {
-            config,
-            rng,
-            state: State::Closed,
-        }
+        Self::new(config, rng, State::Closed)
     }
 
     /// An end that listens and adopts the first SYN's sender.
     pub fn server(config: Config, rng: Rng) -> Self {
+        Self::new(config, rng, State::Listen)
+    }
+
+    fn new(config: Config, mut rng: Rng, state: State) -> Self {
+        let iss = rng.draw_u64() as u32;
+        let first = sequence::first(iss);
+        let mss = config.advertised_mss();
+        let cc = Controller::new(&config.cc);
+        let needs = cc.needs();
+        let needed = if needs.accecn {
+            Feedback::Accurate
+        } else if needs.ecn {
+            Feedback::Classic
+        } else {
+            Feedback::None
+        };
+        let (ask, grant) = match config.ecn {
+            EcnMode::Off => (Feedback::None, Feedback::None),
+            EcnMode::Classic => (Feedback::Classic, Feedback::Classic),
+            EcnMode::AccEcn => (Feedback::Accurate, Feedback::Accurate),
+            EcnMode::Auto => (needed, Feedback::Accurate),
+        };
+        let ecn = EcnState {
+            ask,
+            grant,
+            ..EcnState::default()
+        };
         Self {
+            rtt: Rtt::new(config.min_rto),
+            window: ReceiveWindow::new(config.receive_buffer, mss, config.window_scaling),
+            cong: Congestion::new(config.initial_cwnd, config.cwnd_clamp),
+            delack: DelayedAck::new(mss),
+            iss,
+            snd: SendWindow {
+                una: first,
+                next: first,
+                small_end: first,
+                pushed: first,
+                ..SendWindow::default()
+            },
+            outgoing: CountedBytes::starting_at(first + 1),
+            ident: rng.draw_u64() as u32,
+            ts_offset: rng.draw_u64() as u32,
             config,
             rng,
-            state: State::Listen,
+            now: Instant::ZERO,
+            state,
+            events: VecDeque::new(),
+            agreed: Agreed {
+                peer_mss: 536,
+                mss,
+                ..Agreed::default()
+            },
+            closing: false,
+            write_refused: false,
+            board: Scoreboard::default(),
+            out: Output::default(),
+            incoming: Reassembly::starting_at(0),
+            sack_compression: crate::input::SackCompression::default(),
+            gro_count: 0,
+            ts_recent: 0,
+            ts_recent_at: Instant::ZERO,
+            last_challenge: None,
+            last_received: Instant::ZERO,
+            rack: Rack::default(),
+            rate: RateSampler::default(),
+            cc,
+            ecn,
+            accecn: AccEcn::default(),
+            timers: Timers::default(),
+            limits: Limits::default(),
+            totals: Totals::default(),
+            handshake: crate::handshake::Handshake::default(),
         }
     }
 
-    /// Active open. Data written before the first
-    /// [`poll_transmit`](Self::poll_transmit) may travel in the SYN.
-    pub fn open(&mut self, _now: Instant) {
-        self.state = State::SynSent;
-    }
-
-    /// Takes a packet of this connection that starts at its IP header.
-    pub fn receive(&mut self, _now: Instant, _packet: &Packet) {}
-
-    /// The next packet to send now; to be called until it answers `None`
-    /// after every other call.
-    pub fn poll_transmit(&mut self, _now: Instant, _pool: &mut PacketPool) -> Option<Box<Packet>> {
-        let _ = self.rng.draw_u64();
-        None
-    }
-
-    /// When [`on_timeout`](Self::on_timeout) wants to be called.
-    pub fn next_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Runs whatever timers have expired.
-    pub fn on_timeout(&mut self, _now: Instant) {}
-
     /// What happened since, in order.
     pub fn poll_event(&mut self) -> Option<TcpEvent> {
-        None
+        self.events.pop_front()
     }
 
     /// Writes `data`; returns how many bytes the send buffer took.
-    pub fn write(&mut self, _data: &[u8]) -> usize {
-        0
+    pub fn write(&mut self, data: &[u8]) -> usize {
+        let taken = self.room(data.len() as u64) as usize;
+        self.before_write();
+        self.outgoing.append(&data[..taken]);
+        taken
     }
 
     /// Writes zeros that are only counted; returns how many were taken.
-    pub fn write_zeros(&mut self, _bytes: u64) -> u64 {
-        0
+    pub fn write_zeros(&mut self, bytes: u64) -> u64 {
+        let taken = self.room(bytes);
+        self.before_write();
+        self.outgoing.append_zeros(taken);
+        taken
+    }
+
+    /// How much of a write of `bytes` fits.
+    fn room(&mut self, bytes: u64) -> u64 {
+        if self.closing || (self.state == State::Closed && self.handshake.finished) {
+            return 0;
+        }
+        let room = self
+            .config
+            .send_buffer
+            .saturating_sub(self.outgoing.len())
+            .min(bytes);
+        self.write_refused |= room < bytes;
+        room
+    }
+
+    fn before_write(&mut self) {
+        self.check_app_limited();
+        if self.unsent() == 0 {
+            self.restart_window_after_idle();
+        }
     }
 
     /// Bytes in order and not yet read.
     pub fn readable(&self) -> u64 {
-        0
+        self.incoming.readable()
     }
 
-    /// Reads and forgets up to `max` bytes; returns how many.
-    pub fn read(&mut self, _max: u64) -> u64 {
-        0
+    /// Reads and forgets up to `max` bytes; returns how many. A window update
+    /// or an ACK may then be due, so [`poll_transmit`](Self::poll_transmit)
+    /// is to be called.
+    pub fn read(&mut self, max: u64) -> u64 {
+        let n = self.incoming.read(max, None);
+        self.after_read(n);
+        n
     }
 
     /// Reads up to `max` bytes into `out`; returns how many.
-    pub fn read_into(&mut self, _max: u64, _out: &mut Vec<u8>) -> u64 {
-        0
+    pub fn read_into(&mut self, max: u64, out: &mut Vec<u8>) -> u64 {
+        let n = self.incoming.read(max, Some(out));
+        self.after_read(n);
+        n
     }
 
-    /// No more data will be written (half-close).
-    pub fn close(&mut self, _now: Instant) {}
+    /// No more data will be written (half-close); what was written is still
+    /// delivered, and reading goes on.
+    pub fn close(&mut self, now: Instant) {
+        self.advance(now);
+        match self.state {
+            State::Listen => self.enter_closed(None),
+            State::Closed if self.handshake.finished => {}
+            State::SynSent if self.outgoing.len() == 0 && !self.handshake.finished => {
+                self.enter_closed(Some(TcpEvent::Closed));
+            }
+            _ => self.closing = true,
+        }
+    }
 
     /// Resets the connection.
-    pub fn abort(&mut self, _now: Instant) {
-        self.state = State::Closed;
+    pub fn abort(&mut self, now: Instant) {
+        self.advance(now);
+        let synchronized = !matches!(
+            self.state,
+            State::Closed | State::Listen | State::SynSent | State::TimeWait
+        );
+        self.out.reset = synchronized;
+        self.enter_closed(Some(TcpEvent::Closed));
+    }
+
+    /// The cookie that the server gave, for the next connection to it
+    /// (RFC 7413 §4.1.3).
+    pub fn fast_open_cookie(&self) -> Option<FastOpenCookie> {
+        self.handshake.cookie
     }
 
     /// A snapshot as `tcp_info` would give it.
     pub fn sample(&self, _now: Instant) -> FlowSample {
-        FlowSample::default()
+        FlowSample {
+            cwnd: self.cong.cwnd,
+            ssthresh: if self.cong.ssthresh >= crate::congestion::INFINITE_SSTHRESH {
+                u32::MAX
+            } else {
+                self.cong.ssthresh
+            },
+            in_flight: self.board.in_flight(),
+            srtt: self.rtt.srtt(),
+            latest_rtt: Duration::from_micros(u64::from(self.rtt.latest_us)),
+            min_rtt: match self.rtt.min_us() {
+                u32::MAX => Duration::ZERO,
+                us => Duration::from_micros(u64::from(us)),
+            },
+            pacing_rate: self.cong.pacing_rate,
+            delivery_rate: self.rate.delivery_rate(self.agreed.mss),
+            bytes_acked: self.totals.bytes_acked,
+            retransmits: self.totals.retransmits,
+            delivered: u64::from(self.rate.delivered),
+            delivered_ce: u64::from(self.rate.delivered_ce),
+            alpha: self.cc.alpha().unwrap_or(u32::MAX),
+            ca_state: self.cong.state as u8,
+        }
     }
 
-    /// How long the sender was limited by the receive window, by its own
-    /// buffer, and by having nothing to send.
+    /// How long the sender was limited since it was established: by the
+    /// receive window, by its own buffer, and by having nothing to send.
     pub fn limited(&self) -> (Duration, Duration, Duration) {
-        (Duration::ZERO, Duration::ZERO, Duration::ZERO)
+        self.limits.totals(self.now)
     }
 
     /// What a host hook may know of the socket.
     pub fn socket_facts(&self) -> SocketFacts {
-        SocketFacts::default()
+        SocketFacts {
+            lost: self.board.lost,
+            spurious: self.totals.spurious,
+            delivered_ce: u64::from(self.rate.delivered_ce),
+            srtt: self.rtt.srtt(),
+        }
     }
 
     /// Whether nothing more will happen.
     pub fn is_closed(&self) -> bool {
-        self.state == State::Closed
+        self.state == State::Closed && !self.out.reset
     }
 
     /// The state.
@@ -120,14 +357,69 @@ impl Connection {
         self.state
     }
 
+    /// The congestion-avoidance state.
+    pub fn ca_state(&self) -> CaState {
+        self.cong.state
+    }
+
+    /// CE-marked packets received so far, as AccECN tells the peer.
+    pub fn received_ce(&self) -> u32 {
+        self.accecn.received_ce
+    }
+
     /// How it was set up.
     pub fn config(&self) -> &Config {
         &self.config
     }
-}
 
-/// The RST that answers `packet`, which no socket wants; `None` for packets
-/// that must not be answered.
-pub fn reset_for(_now: Instant, _pool: &mut PacketPool, _packet: &Packet) -> Option<Box<Packet>> {
-    None
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        self.config.remote
+    }
+
+    /// The name of the congestion control in use: it falls back to Reno when
+    /// the ECN that it needs was not negotiated.
+    pub fn congestion_control(&self) -> &'static str {
+        self.cc.name()
+    }
+
+    /// Payload bytes written and not yet sent.
+    pub fn unsent(&self) -> u64 {
+        let data_next = self.snd.next.max(self.outgoing.start());
+        self.outgoing.end().saturating_sub(data_next)
+    }
+
+    /// Payload bytes sent or waiting, not yet acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.outgoing.len()
+    }
+
+    /// The clock moves; it never goes back.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    pub(crate) fn tell(&mut self, event: TcpEvent) {
+        self.events.push_back(event);
+    }
+
+    /// The timestamp clock, 1 kHz as Linux's (`TCP_TS_HZ`).
+    pub(crate) fn timestamp(&self) -> u32 {
+        ((self.now.as_nanos() / 1_000_000) as u32).wrapping_add(self.ts_offset)
+    }
+
+    /// The connection is over.
+    pub(crate) fn enter_closed(&mut self, event: Option<TcpEvent>) {
+        if self.state != State::Closed {
+            self.state = State::Closed;
+            self.cc.release();
+        }
+        self.handshake.finished = true;
+        self.timers = Timers::default();
+        self.out.clear_all_but_reset();
+        self.limits.stop(self.now);
+        if let Some(event) = event {
+            self.tell(event);
+        }
+    }
 }

@@ -9,12 +9,36 @@
 
 #![forbid(unsafe_code)]
 
+mod accecn;
+mod ack;
+mod build;
 mod config;
+mod congestion;
 mod connection;
+mod delayed_ack;
+mod ecn;
 mod event;
+mod handshake;
+mod input;
+mod limits;
+mod loss;
+mod output;
+mod pacing;
+mod rack;
+mod rate_sample;
+mod reassembly;
+mod recovery;
+mod rtt;
+mod sack;
+mod scoreboard;
+mod sequence;
+mod stream;
+mod timers;
+mod window;
 
+pub use build::reset_for;
 pub use config::{
     AccEcnOptionUse, Config, EcnMode, Gro, HostModel, PacingUse, ReceiveBuffer, Segmentation,
 };
-pub use connection::{Connection, reset_for};
+pub use connection::Connection;
 pub use event::{State, TcpEvent};

@@ -1,0 +1,465 @@
+//! Opening: active, passive and simultaneous, with options, ECN negotiation
+//! and Fast Open.
+
+use narrows_packet::{Packet, PacketPool};
+use narrows_units::{Duration, Instant};
+use narrows_wire::tcp::FastOpenCookie;
+use narrows_wire::{Ecn, TcpFields, TcpFlags, TcpOptions};
+
+use crate::connection::Connection;
+use crate::delayed_ack::DelayedAck;
+use crate::ecn::{self, Feedback};
+use crate::event::{State, TcpEvent};
+use crate::input::Arrived;
+use crate::limits::Limit;
+use crate::reassembly::Reassembly;
+use crate::rtt::FALLBACK_RTO_US;
+use crate::sequence;
+use crate::timers::Purpose;
+
+/// Bytes of options that a SYN may carry: what is left is for its data.
+const OPTION_ROOM: usize = 40;
+
+/// State of the handshake.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Handshake {
+    /// A SYN or SYN-ACK is to be sent.
+    pub(crate) due: bool,
+    /// The ACK that completes it is to be sent, before any data.
+    pub(crate) ack_due: bool,
+    /// How often the SYN or SYN-ACK was sent again.
+    pub(crate) retransmissions: u32,
+    /// It is over, one way or the other.
+    pub(crate) finished: bool,
+    /// Whether the congestion control runs.
+    started: bool,
+    sent_at: Instant,
+    passive: bool,
+    /// ACE field of the next ACK: what the SYN-ACK was marked with.
+    pub(crate) reflect: Option<u8>,
+    pub(crate) option_sent_at: Instant,
+    /// Payload bytes in the SYN.
+    early: u64,
+    /// Data in the SYN was accepted.
+    pub(crate) accepted_early: bool,
+    /// The cookie that the server gave.
+    pub(crate) cookie: Option<FastOpenCookie>,
+    give_cookie: Option<FastOpenCookie>,
+}
+
+impl Connection {
+    /// Active open. Data written before the first
+    /// [`poll_transmit`](Self::poll_transmit) may travel in the SYN.
+    pub fn open(&mut self, now: Instant) {
+        self.advance(now);
+        if self.state != State::Closed || self.handshake.finished {
+            return;
+        }
+        self.state = State::SynSent;
+        self.handshake.due = true;
+    }
+
+    /// The SYN, SYN-ACK or final ACK that is due.
+    pub(crate) fn transmit_handshake(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        if !std::mem::take(&mut self.handshake.due) {
+            return None;
+        }
+        self.handshake.sent_at = self.now;
+        self.snd.next = self.snd.next.max(self.snd.una + 1);
+        let packet = if self.state == State::SynSent {
+            self.build_syn(pool)
+        } else {
+            self.build_syn_ack(pool)
+        };
+        if self.timers.purpose() != Purpose::Retransmit {
+            let after = Duration::from_micros(self.rtt.rto_us);
+            self.start_timer(Purpose::Retransmit, after);
+        }
+        Some(packet)
+    }
+
+    fn build_syn(&mut self, pool: &mut PacketPool) -> Box<Packet> {
+        let again = self.handshake.retransmissions;
+        // A SYN that asks for ECN may have been dropped for that: RFC 3168
+        // §6.1.1.1 gives up at once, RFC 9768 §3.1.4 after one more try.
+        let ask = match self.ecn.ask {
+            Feedback::Classic if again >= 1 => Feedback::None,
+            Feedback::Accurate if again >= 2 => Feedback::None,
+            ask => ask,
+        };
+        let mut options = TcpOptions {
+            mss: Some(self.config.advertised_mss() as u16),
+            window_scale: self.config.window_scaling.then_some(self.window.scale),
+            sack_permitted: self.config.sack,
+            timestamps: self.config.timestamps.then(|| (self.timestamp(), 0)),
+            ..TcpOptions::default()
+        };
+        let mut scratch = std::mem::take(&mut self.out.scratch);
+        scratch.clear();
+        let mut early = 0;
+        if self.config.fast_open && again == 0 {
+            let cookie = self.config.fast_open_cookie.unwrap_or_default();
+            options.fast_open = Some(cookie);
+            if !cookie.as_slice().is_empty() {
+                let room = u64::from(self.config.advertised_mss()) - OPTION_ROOM as u64;
+                early = self.outgoing.len().min(room);
+                let from = self.outgoing.start();
+                self.outgoing.copy_prefix(from, from + early, &mut scratch);
+                self.handshake.early = early;
+                self.totals.bytes_sent += early;
+            }
+        }
+        let window = self.window.offer(0, 0, 0, true);
+        let fields = TcpFields {
+            seq: self.snd.una as u32,
+            flags: TcpFlags(TcpFlags::SYN | ecn::syn_flags(ask)),
+            window,
+            options,
+            ..TcpFields::default()
+        };
+        let packet = self.packet(
+            pool,
+            fields,
+            Ecn::NotEct,
+            &scratch,
+            early as u32 - scratch.len() as u32,
+        );
+        self.out.scratch = scratch;
+        packet
+    }
+
+    fn build_syn_ack(&mut self, pool: &mut PacketPool) -> Box<Packet> {
+        let mut options = TcpOptions {
+            mss: Some(self.config.advertised_mss() as u16),
+            window_scale: (self.window.scale > 0 || self.agreed.peer_scale > 0)
+                .then_some(self.window.scale),
+            sack_permitted: self.agreed.sack,
+            timestamps: self
+                .agreed
+                .timestamps
+                .then(|| (self.timestamp(), self.ts_recent)),
+            fast_open: self.handshake.give_cookie,
+            ..TcpOptions::default()
+        };
+        // A SYN-ACK that was lost may have been lost for its option
+        // (RFC 9768 §3.2.3.2.2).
+        if self.ecn.feedback == Feedback::Accurate && self.handshake.retransmissions == 0 {
+            let room = OPTION_ROOM - options.encoded_len();
+            if let Some(fields) = self.accecn.fields_for(room).filter(|n| *n > 0) {
+                options.accecn = Some(self.accecn.option(fields));
+            }
+        }
+        let window = self
+            .window
+            .offer(self.incoming.next, self.incoming.held(), 0, true);
+        let fields = TcpFields {
+            seq: self.snd.una as u32,
+            ack: self.incoming.next as u32,
+            flags: TcpFlags(TcpFlags::SYN | TcpFlags::ACK | self.ecn.syn_ack_flags()),
+            window,
+            options,
+            ..TcpFields::default()
+        };
+        self.packet(pool, fields, Ecn::NotEct, &[], 0)
+    }
+
+    /// A segment for a listening end.
+    pub(crate) fn on_listen(&mut self, a: &Arrived<'_>) {
+        let flags = a.tcp.flags;
+        if flags.has(TcpFlags::RST) || flags.has(TcpFlags::ACK) || !flags.has(TcpFlags::SYN) {
+            return;
+        }
+        self.config.remote = a.from;
+        self.handshake.passive = true;
+        self.take_syn_options(a);
+        self.ecn.syn_came(flags.ace(), a.ecn);
+        if self.ecn.feedback == Feedback::Accurate {
+            self.accecn.handshake_came(a.ecn);
+        }
+        self.consider_fast_open(a);
+        self.state = State::SynReceived;
+        self.handshake.due = true;
+    }
+
+    /// What a SYN or SYN-ACK says of its sender.
+    fn take_syn_options(&mut self, a: &Arrived<'_>) {
+        let options = &a.tcp.options;
+        let first = sequence::first(a.tcp.seq) + 1;
+        self.incoming = Reassembly::starting_at(first);
+        let scaling = self.config.window_scaling && options.window_scale.is_some();
+        if scaling {
+            // RFC 7323 §2.3: a larger shift is taken for 14.
+            self.agreed.peer_scale = options.window_scale.unwrap_or(0).min(14);
+        } else {
+            self.window.disable_scaling();
+        }
+        self.window.start(self.now, first);
+        self.agreed.sack = self.config.sack && options.sack_permitted;
+        self.agreed.timestamps = self.config.timestamps && options.timestamps.is_some();
+        if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {
+            self.ts_recent = value;
+            self.ts_recent_at = self.now;
+        }
+        self.agreed.peer_mss = u32::from(options.mss.unwrap_or(536)).max(88);
+        self.set_mss();
+        // The window of a SYN is not scaled (RFC 7323 §2.2).
+        self.snd.size = u64::from(a.tcp.window);
+        self.snd.largest = self.snd.size;
+        self.snd.updated_by = first - 1;
+        self.delack = DelayedAck::new(
+            self.agreed
+                .mss
+                .min((self.window.offered() / 2).min(u64::from(u32::MAX)) as u32),
+        );
+    }
+
+    /// Data in the SYN is taken if the cookie is ours; who has none is given
+    /// one (RFC 7413 §4.2).
+    fn consider_fast_open(&mut self, a: &Arrived<'_>) {
+        let Some(offered) = a.tcp.options.fast_open.filter(|_| self.config.fast_open) else {
+            return;
+        };
+        let ours = self.cookie_for_peer();
+        if offered.as_slice() != ours.as_slice() {
+            self.handshake.give_cookie = Some(ours);
+            return;
+        }
+        self.handshake.accepted_early = true;
+        if a.len > 0 {
+            let first = self.incoming.next;
+            self.incoming
+                .take(first, first + u64::from(a.len), a.payload);
+            self.tell(TcpEvent::Readable);
+        }
+        self.start_transfer();
+    }
+
+    /// A cookie that only this server can make for this address: eight bytes
+    /// of a keyed hash (RFC 7413 §4.1.2).
+    fn cookie_for_peer(&self) -> FastOpenCookie {
+        let name = format!("fast-open {}", self.config.remote.ip());
+        let hash = narrows_units::seed_of(self.config.fast_open_key, &name).to_be_bytes();
+        FastOpenCookie::new(&hash[..8]).unwrap_or_default()
+    }
+
+    /// A segment for an end that has sent a SYN.
+    pub(crate) fn on_syn_sent(&mut self, a: &Arrived<'_>) {
+        let flags = a.tcp.flags;
+        let una = sequence::expand(a.tcp.ack, self.snd.una);
+        if flags.has(TcpFlags::ACK)
+            && (una <= self.snd.una || una > self.snd.next + self.handshake.early)
+        {
+            // An answer to something else: the peer remembers an old
+            // connection (RFC 9293 §3.5.2).
+            if !flags.has(TcpFlags::RST) {
+                self.out.stray_reset = Some(a.tcp.ack);
+            }
+            return;
+        }
+        if flags.has(TcpFlags::RST) {
+            if flags.has(TcpFlags::ACK) {
+                self.enter_closed(Some(TcpEvent::Reset));
+            }
+            return;
+        }
+        if !flags.has(TcpFlags::SYN) {
+            return;
+        }
+        self.take_syn_options(a);
+        if !flags.has(TcpFlags::ACK) {
+            // Both ends opened at once (RFC 9293 §3.5 figure 7).
+            self.ecn.syn_came(flags.ace(), a.ecn);
+            if self.ecn.feedback == Feedback::Accurate {
+                self.accecn.handshake_came(a.ecn);
+            }
+            self.state = State::SynReceived;
+            self.handshake.due = true;
+            return;
+        }
+        self.ecn.syn_ack_came(flags.ace(), a.ecn);
+        if self.ecn.feedback == Feedback::Classic && self.cc.needs().accecn {
+            // L4STeam's tree: an algorithm for Accurate ECN runs without ECN
+            // rather than with classic feedback.
+            self.ecn.feedback = Feedback::None;
+            self.ecn.capable = false;
+        }
+        if self.ecn.feedback == Feedback::Accurate {
+            self.accecn.handshake_came(a.ecn);
+            self.accecn.handshake_option(a.tcp.options.accecn);
+            self.handshake.reflect = Some(ecn::reflect(a.ecn));
+        }
+        if let Some(cookie) = a.tcp.options.fast_open {
+            self.handshake.cookie = Some(cookie).filter(|c| !c.as_slice().is_empty());
+        }
+        self.syn_acknowledged(a, una);
+        self.handshake.ack_due = true;
+        self.state = State::Established;
+        self.start_transfer();
+        self.establish();
+    }
+
+    /// Our SYN, and data in it, are acknowledged up to `una`.
+    fn syn_acknowledged(&mut self, a: &Arrived<'_>, una: u64) {
+        self.snd.una = una;
+        self.snd.next = self.snd.next.max(una);
+        self.snd.pushed = self.snd.pushed.max(una);
+        self.snd.small_end = self.snd.small_end.max(una);
+        let to = una.min(self.outgoing.end());
+        if to > self.outgoing.start() {
+            self.totals.bytes_acked += to - self.outgoing.start();
+            self.totals.data_segments += 1;
+            self.outgoing.release(to);
+        }
+        self.timers.stop();
+        self.rtt.reset_backoff();
+        self.rate.delivered = self.rate.delivered.wrapping_add(1);
+        let sample_us = if self.handshake.retransmissions == 0 {
+            Some(self.now.since(self.handshake.sent_at).as_micros() as u32)
+        } else {
+            a.tcp
+                .options
+                .timestamps
+                .filter(|t| self.agreed.timestamps && t.1 != 0)
+                .map(|t| self.timestamp().wrapping_sub(t.1).max(1) * 1_000)
+        };
+        match sample_us {
+            Some(us) => {
+                let us = us.max(1);
+                self.rtt.sample_minimum(self.now, us);
+                self.rtt.sample(us, self.snd.una, self.snd.next);
+            }
+            None => self.rtt.rto_us = FALLBACK_RTO_US,
+        }
+    }
+
+    /// The congestion control begins (`tcp_init_transfer`).
+    fn start_transfer(&mut self) {
+        if std::mem::replace(&mut self.handshake.started, true) {
+            return;
+        }
+        if self.ecn.feedback != Feedback::Accurate && self.cc.needs().accecn {
+            self.cc.ecn_refused();
+            // Its packets would claim to be L4S without the feedback for it.
+            self.ecn.capable = false;
+        } else if self.ecn.feedback == Feedback::None && self.cc.needs().ecn {
+            self.cc.ecn_refused();
+        }
+        if self.handshake.retransmissions > 1 {
+            self.cong.cwnd = 1;
+        }
+        let facts = self.plain_facts();
+        let decision = self.cc.init(&facts);
+        self.apply(decision);
+        self.update_pacing_rate();
+        self.stamp_cwnd();
+        self.last_received = self.now;
+    }
+
+    /// Both ends agree.
+    fn establish(&mut self) {
+        self.handshake.finished = true;
+        self.handshake.due = false;
+        self.update_pacing_rate();
+        self.limits.set(self.now, Limit::Application);
+        self.start_keep_alive();
+        self.tell(TcpEvent::Established {
+            ecn: self.ecn.feedback == Feedback::Classic,
+            accecn: self.ecn.feedback == Feedback::Accurate,
+        });
+    }
+
+    /// A segment for an end that has answered a SYN. Answers whether it is to
+    /// be processed further.
+    pub(crate) fn on_syn_received(&mut self, a: &Arrived<'_>) -> bool {
+        let flags = a.tcp.flags;
+        if flags.has(TcpFlags::RST) {
+            let exact = a.seq == self.incoming.next;
+            if exact && self.handshake.passive && !self.handshake.accepted_early {
+                self.listen_again();
+            } else if exact {
+                self.enter_closed(Some(TcpEvent::Reset));
+            }
+            return false;
+        }
+        let una = sequence::expand(a.tcp.ack, self.snd.una);
+        let acks_syn =
+            flags.has(TcpFlags::ACK) && una > sequence::first(self.iss) && una <= self.snd.next;
+        if flags.has(TcpFlags::SYN) {
+            let same = a.seq + 1 == self.incoming.next
+                || self.handshake.accepted_early && a.seq < self.incoming.next;
+            // The peer's SYN-ACK completes a simultaneous open.
+            if !(same && acks_syn && !self.handshake.passive) {
+                self.handshake.due |= same;
+                return false;
+            }
+        } else if !acks_syn {
+            if flags.has(TcpFlags::ACK) {
+                self.out.stray_reset = Some(a.tcp.ack);
+            }
+            return false;
+        }
+        if self.ecn.feedback == Feedback::Accurate {
+            self.check_reflection(a);
+            if self.handshake.passive || a.tcp.options.accecn.is_some() {
+                self.accecn.handshake_option(a.tcp.options.accecn);
+            }
+        }
+        self.syn_acknowledged_by_ack(a, una);
+        if matches!(self.state, State::SynReceived) {
+            self.state = State::Established;
+        }
+        self.start_transfer();
+        self.establish();
+        if flags.has(TcpFlags::SYN) {
+            self.out.ack = true;
+            return false;
+        }
+        true
+    }
+
+    fn syn_acknowledged_by_ack(&mut self, a: &Arrived<'_>, una: u64) {
+        let syn_end = sequence::first(self.iss) + 1;
+        let early_out = self.board.packets_out > 0;
+        if early_out {
+            // Data of a server that began early stays on the board; the
+            // acknowledgement is processed like any other afterwards.
+            let next = self.snd.next;
+            self.syn_acknowledged(a, syn_end);
+            self.snd.next = next;
+            self.rearm_retransmission();
+        } else {
+            self.syn_acknowledged(a, una.min(syn_end));
+        }
+        let scale = if a.tcp.flags.has(TcpFlags::SYN) {
+            0
+        } else {
+            self.agreed.peer_scale
+        };
+        self.snd.size = u64::from(a.tcp.window) << scale;
+        self.snd.largest = self.snd.largest.max(self.snd.size);
+        self.snd.updated_by = a.seq;
+    }
+
+    /// The last ACK of the handshake says how our SYN-ACK, never ECN-capable,
+    /// was marked (RFC 9768 table 4). A field of zero, or another marking than
+    /// was sent, means that the path garbles it: then nothing is sent
+    /// ECN-capable.
+    fn check_reflection(&mut self, a: &Arrived<'_>) {
+        let ace = a.tcp.flags.ace();
+        if ace == 0 {
+            self.accecn.deaf = true;
+            self.ecn.capable = false;
+        } else if a.len == 0 && ecn::reflected(ace).is_some_and(|e| e != Ecn::NotEct) {
+            self.ecn.capable = false;
+        }
+    }
+
+    /// A handshake was reset: wait for another.
+    fn listen_again(&mut self) {
+        let config = self.config.clone();
+        let rng = self.rng.clone();
+        let now = self.now;
+        *self = Self::server(config, rng);
+        self.now = now;
+    }
+}

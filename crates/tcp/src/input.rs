@@ -1,0 +1,466 @@
+//! A segment arrives (`tcp_rcv_state_process`, `tcp_rcv_established`,
+//! `tcp_data_queue`, `__tcp_ack_snd_check`; Linux `net/ipv4/tcp_input.c`,
+//! v6.17).
+
+use std::net::SocketAddr;
+
+use narrows_packet::Packet;
+use narrows_units::{Duration, Instant};
+use narrows_wire::{Ecn, Ip, Tcp, TcpFlags, ip};
+
+use crate::connection::Connection;
+use crate::delayed_ack::MAX_QUICK_ACKS;
+use crate::ecn::Feedback;
+use crate::event::{State, TcpEvent};
+use crate::reassembly::Arrival;
+
+/// Timestamps older than 24 days prove nothing (RFC 7323 §5.5,
+/// `TCP_PAWS_24DAYS`).
+const PAWS_AGE: Duration = Duration::from_secs(24 * 24 * 3600);
+/// Duplicate ACKs that are never compressed (`TCP_FASTRETRANS_THRESH` 3).
+const UNCOMPRESSED: u8 = 3;
+/// Most ACKs compressed into one (`tcp_comp_sack_nr` 44).
+const COMPRESSED_MAX: u32 = 44;
+/// Longest delay of a compressed ACK (`tcp_comp_sack_delay_ns` 1 ms).
+const COMPRESSED_DELAY: Duration = Duration::from_millis(1);
+
+/// ACKs of out-of-order data that wait to be sent as one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SackCompression {
+    /// ACKs not sent.
+    pub(crate) pending: u32,
+    at: u64,
+    sent: u8,
+}
+
+/// A segment as it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived<'a> {
+    pub(crate) from: SocketAddr,
+    pub(crate) tcp: Tcp,
+    pub(crate) ecn: Ecn,
+    /// Inner number of its first byte.
+    pub(crate) seq: u64,
+    /// Payload bytes.
+    pub(crate) len: u32,
+    /// The stored ones of them; the rest are zeros.
+    pub(crate) payload: &'a [u8],
+}
+
+impl Arrived<'_> {
+    fn end(&self) -> u64 {
+        let flags = self.tcp.flags;
+        self.seq
+            + u64::from(self.len)
+            + u64::from(flags.has(TcpFlags::SYN))
+            + u64::from(flags.has(TcpFlags::FIN))
+    }
+}
+
+impl Connection {
+    /// Takes a packet of this connection that starts at its IP header. The
+    /// caller has matched addresses and ports; checksums are not verified.
+    /// What is no TCP segment is ignored.
+    pub fn receive(&mut self, now: Instant, packet: &Packet) {
+        self.advance(now);
+        let Ok(ip) = Ip::parse(&packet.bytes) else {
+            return;
+        };
+        if ip.protocol != ip::TCP || ip.fragment_offset != 0 || ip.more_fragments {
+            return;
+        }
+        let Ok(tcp) = Tcp::parse(&packet.bytes[ip.header_len..]) else {
+            return;
+        };
+        let start = ip.header_len + tcp.header_len;
+        let Some(len) = ip.total_len.checked_sub(start) else {
+            return;
+        };
+        let stored = &packet.bytes[start.min(packet.bytes.len())..];
+        let arrived = Arrived {
+            from: SocketAddr::new(ip.source, tcp.source_port),
+            ecn: ip.ecn(),
+            seq: self.peer_number(tcp.seq),
+            len: len as u32,
+            payload: &stored[..stored.len().min(len)],
+            tcp,
+        };
+        match self.state {
+            State::Closed => {}
+            State::Listen => self.on_listen(&arrived),
+            State::SynSent => self.on_syn_sent(&arrived),
+            State::SynReceived => {
+                if self.on_syn_received(&arrived) {
+                    self.on_segment(&arrived);
+                }
+            }
+            State::TimeWait => self.on_time_wait(&arrived),
+            _ if !self.handshake.finished => {
+                // A server that began early and has sent its FIN already.
+                if self.on_syn_received(&arrived) {
+                    self.on_segment(&arrived);
+                }
+            }
+            _ => self.on_segment(&arrived),
+        }
+    }
+
+    /// A segment of a synchronised connection.
+    fn on_segment(&mut self, a: &Arrived<'_>) {
+        let Some(progress) = self.validate(a) else {
+            return;
+        };
+        self.last_received = self.now;
+        self.count_ecn(a);
+        if !a.tcp.flags.has(TcpFlags::ACK) {
+            return;
+        }
+        let taken = a.end() - a.seq;
+        if !self.on_ack(&a.tcp, a.seq, taken, progress) {
+            return;
+        }
+        self.note_fin_acked();
+        if matches!(self.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        if taken > 0 {
+            self.on_data(a);
+        }
+        self.check_ack_due(true);
+    }
+
+    /// RFC 9293 §3.10.7.4 first steps with RFC 5961 and PAWS (RFC 7323 §5).
+    /// `None` for a segment that goes no further; otherwise whether its
+    /// timestamp is newer than any before.
+    fn validate(&mut self, a: &Arrived<'_>) -> Option<bool> {
+        let flags = a.tcp.flags;
+        let mut progress = false;
+        if let Some((value, _)) = a.tcp.options.timestamps.filter(|_| self.agreed.timestamps) {
+            let step = value.wrapping_sub(self.ts_recent) as i32;
+            if step < 0
+                && !flags.has(TcpFlags::RST)
+                && self.now.since(self.ts_recent_at) < PAWS_AGE
+                && !self.is_harmless_old_ack(a, step)
+            {
+                self.answer_unacceptable(a);
+                return None;
+            }
+            progress = step > 0;
+        }
+        let acceptable = a.end() >= self.window.offered_at
+            && a.seq <= self.incoming.next + self.window.open(self.incoming.next);
+        if !acceptable {
+            if !flags.has(TcpFlags::RST) {
+                if flags.has(TcpFlags::SYN) {
+                    self.challenge_with_reflection();
+                } else {
+                    self.answer_unacceptable(a);
+                }
+            }
+            return None;
+        }
+        if flags.has(TcpFlags::RST) {
+            if a.seq == self.incoming.next {
+                self.enter_closed(Some(TcpEvent::Reset));
+            } else {
+                self.challenge();
+            }
+            return None;
+        }
+        if flags.has(TcpFlags::SYN) {
+            self.challenge_with_reflection();
+            return None;
+        }
+        // RFC 7323 §4.3: the segment that spans the last ACK sent.
+        if let Some((value, _)) = a.tcp.options.timestamps.filter(|_| self.agreed.timestamps) {
+            if a.seq <= self.window.offered_at && value.wrapping_sub(self.ts_recent) as i32 >= 0 {
+                self.ts_recent = value;
+                self.ts_recent_at = self.now;
+            } else {
+                progress = false;
+            }
+        }
+        Some(progress)
+    }
+
+    /// A reordered pure ACK with an old timestamp is let through
+    /// (`tcp_disordered_ack`).
+    fn is_harmless_old_ack(&self, a: &Arrived<'_>, step: i32) -> bool {
+        a.len == 0
+            && a.seq == self.incoming.next
+            && a.tcp.ack == self.snd.una as u32
+            && i64::from(step).unsigned_abs() * 1_000 <= self.rtt.rto_us
+    }
+
+    /// A segment outside the window is answered with an ACK; if it repeats
+    /// what was received, with a D-SACK, and quickly from then on.
+    fn answer_unacceptable(&mut self, a: &Arrived<'_>) {
+        if a.len > 0 && a.seq < self.incoming.next {
+            self.delack
+                .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
+            let right = a.end().min(self.incoming.next);
+            self.incoming.report_duplicate(a.seq, right);
+            self.out.ack = true;
+        } else if a.len > 0 {
+            self.out.ack = true;
+        } else {
+            self.challenge();
+        }
+    }
+
+    /// A SYN on a live connection (RFC 5961 §4): a SYN-ACK that comes again
+    /// wants to know again how it was marked.
+    fn challenge_with_reflection(&mut self) {
+        if self.ecn.feedback == Feedback::Accurate {
+            self.handshake.reflect = Some(crate::ecn::reflect(self.ecn.syn_came_with));
+        }
+        self.challenge();
+    }
+
+    /// Counts the packet's ECN field and heeds its ECN flags.
+    fn count_ecn(&mut self, a: &Arrived<'_>) {
+        match self.ecn.feedback {
+            Feedback::None => {}
+            Feedback::Accurate => {
+                if self.accecn.packet_came(a.ecn, a.len) || self.accecn.overdue() {
+                    self.delack.now = true;
+                }
+            }
+            Feedback::Classic => {
+                if a.tcp.flags.has(TcpFlags::CWR) {
+                    self.ecn.echo = false;
+                    if a.len > 0 {
+                        self.delack.now = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Our FIN may have been acknowledged.
+    fn note_fin_acked(&mut self) {
+        if self.snd.fin.is_none_or(|fin| self.snd.una <= fin) {
+            return;
+        }
+        match self.state {
+            State::FinWait1 => self.state = State::FinWait2,
+            State::Closing => self.enter_time_wait(),
+            State::LastAck => self.enter_closed(Some(TcpEvent::Closed)),
+            _ => {}
+        }
+    }
+
+    fn enter_time_wait(&mut self) {
+        self.state = State::TimeWait;
+        self.timers.stop();
+        self.timers.keep_alive = None;
+        self.limits.stop(self.now);
+        self.timers.time_wait = Some(self.now + self.config.time_wait);
+        self.tell(TcpEvent::Closed);
+    }
+
+    fn on_time_wait(&mut self, a: &Arrived<'_>) {
+        if a.tcp.flags.has(TcpFlags::RST) {
+            // RFC 1337: a reset does not end TIME-WAIT.
+            return;
+        }
+        if a.end() > a.seq {
+            self.out.ack = true;
+            if a.tcp.flags.has(TcpFlags::FIN) {
+                self.timers.time_wait = Some(self.now + self.config.time_wait);
+            }
+        }
+    }
+
+    /// Payload or FIN (`tcp_data_queue`).
+    fn on_data(&mut self, a: &Arrived<'_>) {
+        let fin = a.tcp.flags.has(TcpFlags::FIN);
+        let open = self.window.open(self.incoming.next);
+        let end = a.seq + u64::from(a.len);
+        if a.seq > self.incoming.next + open || a.len > 0 && open == 0 && end > self.incoming.next {
+            // Beyond a window that is shut.
+            self.delack
+                .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
+            self.delack.schedule();
+            return;
+        }
+        if a.len > 0 {
+            let had_gap = self.incoming.has_gap();
+            match self.incoming.take(a.seq, end, a.payload) {
+                Arrival::InOrder => self.after_in_order(a, had_gap),
+                Arrival::OutOfOrder => {
+                    self.heed_data_ecn(a.ecn);
+                    self.delack.schedule();
+                    if self.incoming.take_forgets() && self.sack_compression.pending > 0 {
+                        self.out.ack = true;
+                    }
+                    if self.window.grow(a.len, self.incoming.held()) {
+                        self.delack.window_grew();
+                    }
+                }
+                Arrival::Duplicate => {
+                    self.delack
+                        .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
+                    self.delack.schedule();
+                }
+            }
+        }
+        if fin {
+            self.delack.schedule();
+            self.incoming.take_fin(end);
+        }
+        if self.incoming.finished() {
+            self.on_peer_closed();
+        }
+    }
+
+    fn after_in_order(&mut self, a: &Arrived<'_>, had_gap: bool) {
+        let rto = Duration::from_micros(self.rtt.rto_us);
+        let pushed = a.tcp.flags.has(TcpFlags::PSH) || a.tcp.flags.has(TcpFlags::FIN);
+        let own_mss = self.config.advertised_mss();
+        self.delack
+            .data_came(self.now, a.len, pushed, own_mss, self.window.offered(), rto);
+        self.window.measure_rtt(self.now, self.incoming.next);
+        if let Some((_, echo)) = a.tcp.options.timestamps.filter(|t| t.1 != 0) {
+            if a.len >= self.delack.peer_mss {
+                let age = self.timestamp().wrapping_sub(echo);
+                self.window
+                    .measure_rtt_by_echo(echo, Duration::from_millis(u64::from(age)));
+            }
+        }
+        self.heed_data_ecn(a.ecn);
+        if self.window.grow(a.len, self.incoming.held()) {
+            self.delack.window_grew();
+        }
+        // A filled gap is to be told at once (RFC 5681 §4.2).
+        if had_gap && !self.incoming.has_gap() {
+            self.delack.now = true;
+        }
+        self.tell(TcpEvent::Readable);
+    }
+
+    fn heed_data_ecn(&mut self, ecn: Ecn) {
+        if self.ecn.feedback != Feedback::None && self.ecn.data_came(ecn) {
+            self.delack.enter_quick_mode(2, self.window.offered());
+        }
+    }
+
+    /// The peer's FIN is in order (`tcp_fin`).
+    fn on_peer_closed(&mut self) {
+        match self.state {
+            State::Established => {
+                self.state = State::CloseWait;
+                self.delack.become_interactive();
+            }
+            State::FinWait1 => {
+                self.state = State::Closing;
+                self.out.ack = true;
+            }
+            State::FinWait2 => {
+                self.enter_time_wait();
+                self.out.ack = true;
+            }
+            _ => return,
+        }
+        self.tell(TcpEvent::PeerClosed);
+    }
+
+    /// Whether an ACK leaves now, later, or not at all.
+    pub(crate) fn check_ack_due(&mut self, may_hold: bool) {
+        if !self.delack.scheduled {
+            return;
+        }
+        if let Some(gro) = self.config.host.gro.filter(|_| may_hold) {
+            // Segments that come close together are taken as one.
+            if !self.incoming.has_gap() && !self.delack.pushed {
+                self.gro_count += 1;
+                if self.gro_count < gro.max_segments {
+                    self.timers.gro.get_or_insert(self.now + gro.hold);
+                    return;
+                }
+            }
+            self.gro_count = 0;
+            self.timers.gro = None;
+        }
+        let unacked = self.incoming.next.saturating_sub(self.window.offered_at);
+        let two_segments = unacked > u64::from(self.delack.peer_mss)
+            && self.possible_window() >= self.window.offered();
+        if two_segments || self.delack.in_quick_mode() || self.delack.now {
+            self.out.ack = true;
+            return;
+        }
+        if !self.incoming.has_gap() {
+            let deadline = self.delack.deadline;
+            if self.delack.delay(self.now, self.rtt.srtt()) {
+                self.out.ack = true;
+            } else if self.delack.deadline != deadline {
+                if let Some(d) = self.delack.deadline {
+                    self.delack.deadline = Some(self.tick_up(d, d.since(self.now)));
+                }
+            }
+            return;
+        }
+        self.compress_sack();
+    }
+
+    /// Under loss, ACKs after the third may wait for a twentieth of a round
+    /// trip, so that a burst gives one.
+    fn compress_sack(&mut self) {
+        let c = &mut self.sack_compression;
+        if !self.agreed.sack || !self.config.host.compress_sacks || c.pending >= COMPRESSED_MAX {
+            self.out.ack = true;
+            return;
+        }
+        if c.at != self.incoming.next {
+            c.at = self.incoming.next;
+            c.sent = 0;
+        }
+        if c.sent < UNCOMPRESSED {
+            c.sent += 1;
+            self.out.ack = true;
+            return;
+        }
+        c.pending += 1;
+        if self.timers.sack.is_none() {
+            let delay = COMPRESSED_DELAY.min(self.shorter_rtt() / 20);
+            self.timers.sack = Some(self.now + delay);
+        }
+    }
+
+    /// The window that an ACK could offer now.
+    fn possible_window(&self) -> u64 {
+        self.window.possible(
+            self.incoming.next,
+            self.incoming.held(),
+            self.delack.peer_mss,
+        )
+    }
+
+    /// The application has read `n` bytes: an ACK that waited for it, or a
+    /// larger window, may be due (`tcp_cleanup_rbuf`).
+    pub(crate) fn after_read(&mut self, n: u64) {
+        if n == 0 || !self.handshake.finished && !self.handshake.accepted_early {
+            return;
+        }
+        self.window.adapt(self.now, self.incoming.data.start());
+        let unacked = self.incoming.next.saturating_sub(self.window.offered_at);
+        let d = &self.delack;
+        let pushed = d.pushed_twice || d.pushed && !d.interactive();
+        if d.scheduled
+            && (unacked > u64::from(d.peer_mss) || pushed && self.incoming.readable() == 0)
+        {
+            if self.config.host.gro.is_none() || self.timers.gro.is_none() {
+                self.out.ack = true;
+            }
+            return;
+        }
+        if self.incoming.finished() {
+            return;
+        }
+        let open = self.window.open(self.incoming.next);
+        let possible = self.possible_window();
+        if possible > 0 && possible >= 2 * open {
+            self.out.ack = true;
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! What leaves, in which order (`tcp_write_xmit`,
+//! `tcp_xmit_retransmit_queue`, `tcp_send_loss_probe`; Linux
+//! `net/ipv4/tcp_output.c`, v6.17).
+//!
+//! Linux pushes packets out where it decides on them; here decisions leave
+//! flags, and [`Connection::poll_transmit`] turns them into packets at the
+//! same instant, in the order in which Linux would have sent them.
+
+use narrows_cc::CwndEvent;
+use narrows_packet::{Packet, PacketPool, RecoveryEvent};
+use narrows_units::Instant;
+
+use crate::connection::Connection;
+use crate::event::{State, TcpEvent};
+use crate::scoreboard::{Segment, flag};
+use crate::sequence;
+
+/// What is due, and the memory of sending.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Output {
+    /// An ACK is to leave now.
+    pub(crate) ack: bool,
+    /// A reset is to leave.
+    pub(crate) reset: bool,
+    /// A reset with this number, for a segment of some other connection.
+    pub(crate) stray_reset: Option<u32>,
+    /// The head is to be sent again, whatever the window says.
+    pub(crate) retransmit_head: bool,
+    /// Lost segments are to be sent again as the window lets it.
+    pub(crate) retransmit: bool,
+    /// F-RTO: new data before retransmissions.
+    pub(crate) try_new: bool,
+    pub(crate) tail_probe_due: bool,
+    /// End of what was out when the tail was probed.
+    pub(crate) tail_probe_end: Option<u64>,
+    pub(crate) tail_probe_retransmitted: bool,
+    /// The retransmission timer counts from the head's transmission.
+    pub(crate) count_waited: bool,
+    pub(crate) probe_due: bool,
+    pub(crate) window_probes: u32,
+    pub(crate) keep_alive_probes: u32,
+    /// Timeouts in a row.
+    pub(crate) retransmissions: u32,
+    pub(crate) pacing_released: bool,
+    /// When pacing lets the next packet go.
+    pub(crate) next_departure: Instant,
+    /// When data last left.
+    pub(crate) last_departure: Instant,
+    /// TSecr of the last ACK.
+    pub(crate) last_echo: Option<u32>,
+    /// Segments left of the burst under way.
+    burst: u32,
+    sent_in_batch: u32,
+    /// Real payload bytes of the segment being built.
+    pub(crate) scratch: Vec<u8>,
+}
+
+impl Output {
+    pub(crate) fn clear_all_but_reset(&mut self) {
+        *self = Self {
+            reset: self.reset,
+            scratch: std::mem::take(&mut self.scratch),
+            ..Self::default()
+        };
+    }
+}
+
+impl Connection {
+    /// The next packet to send now; to be called until it answers `None`
+    /// after every other call that may have made one due.
+    pub fn poll_transmit(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        self.advance(now);
+        if self.out.reset {
+            self.out.reset = false;
+            return Some(self.build_reset(pool));
+        }
+        if let Some(seq) = self.out.stray_reset.take() {
+            return Some(self.build_stray_reset(pool, seq));
+        }
+        match self.state {
+            State::Closed | State::Listen => return None,
+            State::SynSent | State::SynReceived => {
+                if let Some(packet) = self.transmit_handshake(pool) {
+                    return Some(packet);
+                }
+                if !self.may_send_early() {
+                    return self.transmit_ack(pool);
+                }
+            }
+            _ => {}
+        }
+        if self.state == State::TimeWait {
+            return self.transmit_ack(pool);
+        }
+        if std::mem::take(&mut self.handshake.ack_due) {
+            return Some(self.build_ack(pool, self.snd.next));
+        }
+        if std::mem::take(&mut self.out.pacing_released)
+            && self.board.lost_out > self.board.retrans_out
+        {
+            self.out.retransmit = true;
+        }
+        if self.out.try_new {
+            if let Some(packet) = self.transmit_new(pool) {
+                return Some(packet);
+            }
+            self.out.try_new = false;
+            if self.snd.next <= self.cong.high_seq {
+                self.cong.frto = false;
+                self.out.retransmit = true;
+            }
+        }
+        let packet = self
+            .transmit_retransmission(pool)
+            .or_else(|| self.transmit_tail_probe(pool))
+            .or_else(|| self.transmit_new(pool))
+            .or_else(|| self.transmit_probe(pool));
+        match packet {
+            Some(packet) => Some(packet),
+            None => self.transmit_ack(pool),
+        }
+    }
+
+    /// Whether both directions are agreed upon.
+    pub(crate) fn is_synchronized(&self) -> bool {
+        !matches!(
+            self.state,
+            State::Closed | State::Listen | State::SynSent | State::SynReceived
+        )
+    }
+
+    /// Whether a FIN has to be sent and was not.
+    pub(crate) fn fin_due(&self) -> bool {
+        self.closing && self.snd.fin.is_none()
+    }
+
+    fn transmit_ack(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        if !std::mem::take(&mut self.out.ack) {
+            return None;
+        }
+        Some(self.build_ack(pool, self.snd.next))
+    }
+
+    /// Lost segments, lowest first.
+    fn transmit_retransmission(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        if std::mem::take(&mut self.out.retransmit_head) && self.board.packets_out > 0 {
+            return self.retransmit(self.board.first(), pool);
+        }
+        if !self.out.retransmit {
+            return None;
+        }
+        if self.pacing_holds() {
+            return None;
+        }
+        if self.board.in_flight() >= self.cong.cwnd {
+            self.out.retransmit = false;
+            return None;
+        }
+        let Some(i) = self.board.next_lost() else {
+            self.out.retransmit = false;
+            return None;
+        };
+        let head = i == self.board.first();
+        let seq = self.board.get(i).map_or(0, |s| s.seq);
+        // Beyond a window that has shrunk only the head is sent.
+        if !head && seq >= self.snd.edge() {
+            self.out.retransmit = false;
+            return None;
+        }
+        let packet = self.retransmit(i, pool)?;
+        if self.cong.in_reduction() {
+            self.cong.prr_out += 1;
+        }
+        if head && self.timers.purpose() != crate::timers::Purpose::Reorder {
+            self.rearm_retransmission();
+        }
+        Some(packet)
+    }
+
+    /// Sends segment `i` again.
+    fn retransmit(&mut self, i: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        let mut segment = *self.board.get(i)?;
+        // What was acknowledged in part is not sent again.
+        if segment.seq < self.snd.una {
+            segment.len -= (self.snd.una - segment.seq) as u32;
+            segment.seq = self.snd.una;
+        }
+        self.stamp_segment(&mut segment);
+        if !segment.is(flag::RETRANS) {
+            self.board.retrans_out += 1;
+        }
+        segment.flags |= flag::RETRANS | flag::EVER;
+        let bytes = segment.len - u32::from(segment.is(flag::FIN));
+        self.account_burst(u64::from(bytes));
+        if let Some(s) = self.board.get_mut(i) {
+            *s = segment;
+        }
+        self.board.link(i);
+        if self.cong.retrans_stamp.is_none() {
+            self.cong.retrans_stamp = Some(self.timestamp());
+        }
+        self.cong.undo_retrans = self.cong.undo_retrans.max(0) + 1;
+        self.totals.retransmits += 1;
+        self.tell(TcpEvent::Retransmitted { bytes });
+        Some(self.build_data(pool, &segment, false))
+    }
+
+    /// The tail-loss probe: new data if there is any, else the last segment
+    /// again (RFC 8985 §7.3).
+    fn transmit_tail_probe(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        if !std::mem::take(&mut self.out.tail_probe_due) {
+            return None;
+        }
+        self.out.tail_probe_retransmitted = false;
+        let packet = if self.unsent() > 0
+            && self.snd.next + self.unsent().min(u64::from(self.agreed.mss)) <= self.snd.edge()
+        {
+            self.emit_new(pool)
+        } else if self.board.packets_out > 0 {
+            self.out.tail_probe_retransmitted = true;
+            self.retransmit(self.board.end() - 1, pool)
+        } else {
+            None
+        };
+        if packet.is_some() {
+            self.out.tail_probe_end = Some(self.snd.next);
+            self.timers.stop();
+            self.out.count_waited = false;
+            self.tell(TcpEvent::Recovery(RecoveryEvent::TailLossProbe));
+        }
+        self.rearm_retransmission();
+        packet
+    }
+
+    /// New data as the windows and the pacing rate let it.
+    fn transmit_new(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        if self.out.burst == 0 {
+            let mut cwnd_limited = false;
+            let mut window_limited = false;
+            let n = self.next_burst(&mut cwnd_limited, &mut window_limited);
+            if n == 0 {
+                self.finish_batch(cwnd_limited, window_limited);
+                return None;
+            }
+            self.out.burst = n;
+        }
+        self.out.burst -= 1;
+        let packet = self.emit_new(pool);
+        if packet.is_some() {
+            self.out.sent_in_batch += 1;
+        } else {
+            self.out.burst = 0;
+        }
+        packet
+    }
+
+    /// How many segments leave now in one burst.
+    fn next_burst(&mut self, cwnd_limited: &mut bool, window_limited: &mut bool) -> u32 {
+        let unsent = self.unsent();
+        if unsent == 0 && !self.fin_due() || self.snd.fin.is_some() {
+            return 0;
+        }
+        if !self.out.try_new && self.pacing_holds() {
+            return 0;
+        }
+        let quota = self.cwnd_quota();
+        if quota == 0 {
+            return 0;
+        }
+        let mss = u64::from(self.agreed.mss);
+        let room = self.snd.edge().saturating_sub(self.snd.next);
+        if unsent.min(mss) > room {
+            *window_limited = true;
+            return 0;
+        }
+        let max = self.burst_segments();
+        let ready = unsent.min(u64::from(max) * mss);
+        let last = ready == unsent;
+        if ready <= mss {
+            // FIN rides on the last segment, or goes alone.
+            if ready < mss && !self.fin_due() && self.nagle_holds() {
+                return 0;
+            }
+        } else if self.defer_burst(ready, last, cwnd_limited, window_limited) {
+            return 0;
+        }
+        let quota = u64::from(quota.min(max));
+        let mut segments = (ready.min(room).div_ceil(mss)).clamp(1, quota);
+        // A short last segment waits on its own account.
+        if segments > 1
+            && segments * mss > ready.min(room)
+            && (room < ready || !self.fin_due() && self.nagle_holds())
+        {
+            segments -= 1;
+        }
+        self.account_burst((segments * mss).min(ready));
+        segments as u32
+    }
+
+    /// Nagle's rule as Minshall changed it: a short segment waits while an
+    /// earlier short one is out.
+    fn nagle_holds(&self) -> bool {
+        self.config.nagle && self.board.packets_out > 0 && self.snd.small_end > self.snd.una
+    }
+
+    /// Makes the next segment of new data.
+    fn emit_new(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        let mss = u64::from(self.agreed.mss);
+        let room = self.snd.edge().saturating_sub(self.snd.next);
+        let unsent = self.unsent();
+        let bytes = unsent.min(mss).min(room);
+        let fin = self.fin_due() && bytes == unsent;
+        if bytes == 0 && !fin {
+            return None;
+        }
+        let seq = self.snd.next;
+        let drained = bytes == unsent;
+        // PSH where the application's data ends, and once every half of the
+        // largest window so that a reader is not left waiting.
+        let forced = seq + bytes > self.snd.pushed + (self.snd.largest >> 1);
+        if drained || forced {
+            self.snd.pushed = seq + bytes;
+        }
+        let mut segment = Segment {
+            seq,
+            len: bytes as u32 + u32::from(fin),
+            flags: if fin { flag::FIN } else { 0 },
+            push: drained || forced,
+            ..Segment::default()
+        };
+        if self.board.in_flight() == 0 {
+            self.cwnd_event(CwndEvent::TxStart);
+        }
+        self.cong.last_sent = self.now;
+        self.stamp_segment(&mut segment);
+        let first = self.board.packets_out == 0;
+        self.board.push(segment);
+        self.snd.next = segment.end();
+        if fin {
+            self.snd.fin = Some(segment.end() - 1);
+            self.fin_sent();
+        }
+        if bytes > 0 {
+            if bytes < mss {
+                self.snd.small_end = segment.end();
+            }
+            self.totals.bytes_sent += bytes;
+            self.totals.data_segments += 1;
+            self.delack.data_sent(self.now);
+        }
+        if self.cong.in_reduction() {
+            self.cong.prr_out += 1;
+        }
+        if first || self.timers.purpose() == crate::timers::Purpose::LossProbe {
+            self.rearm_retransmission();
+        }
+        Some(self.build_data(pool, &segment, true))
+    }
+
+    fn fin_sent(&mut self) {
+        self.state = match self.state {
+            State::Established | State::SynReceived => State::FinWait1,
+            State::CloseWait => State::LastAck,
+            other => other,
+        };
+    }
+
+    /// Stamps a segment for RTT, RACK and rate samples.
+    fn stamp_segment(&mut self, segment: &mut Segment) {
+        segment.sent_ns = self.now.as_nanos();
+        self.out.last_departure = self.now;
+        let out = self.board.packets_out;
+        self.rate.sent(self.now, out, segment);
+    }
+
+    /// Nothing more leaves now.
+    fn finish_batch(&mut self, cwnd_limited: bool, window_limited: bool) {
+        let sent = std::mem::take(&mut self.out.sent_in_batch);
+        let more = self.unsent() > 0 || self.fin_due();
+        let limited =
+            cwnd_limited || (more || sent > 0) && self.board.in_flight() >= self.cong.cwnd;
+        if sent > 0 || limited {
+            self.validate_cwnd(limited);
+        }
+        if sent > 0 {
+            self.schedule_loss_probe(false);
+        }
+        self.note_limit(window_limited);
+        self.check_window_probe();
+    }
+
+    /// A probe of a shut window or of a silent peer: what was acknowledged
+    /// already, so that it must be answered; or as much as the window takes
+    /// (`tcp_write_wakeup`).
+    fn transmit_probe(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        if !std::mem::take(&mut self.out.probe_due) {
+            return None;
+        }
+        if (self.unsent() > 0 || self.fin_due())
+            && self.snd.edge() > self.snd.next
+            && self.board.packets_out == 0
+        {
+            if let Some(packet) = self.emit_new(pool) {
+                return Some(packet);
+            }
+        }
+        Some(self.build_ack(pool, self.snd.una - 1))
+    }
+
+    /// An ACK for a segment that is not acceptable, at most every half second
+    /// for segments without data (`tcp_invalid_ratelimit` 500 ms, RFC 5961
+    /// §7).
+    pub(crate) fn challenge(&mut self) {
+        const PAUSE: narrows_units::Duration = narrows_units::Duration::from_millis(500);
+        if self
+            .last_challenge
+            .is_none_or(|last| self.now.since(last) >= PAUSE)
+        {
+            self.last_challenge = Some(self.now);
+            self.out.ack = true;
+        }
+    }
+
+    /// Whether a server may send before the handshake is complete: it has
+    /// accepted data in a SYN (RFC 7413 §4.2).
+    pub(crate) fn may_send_early(&self) -> bool {
+        self.state == State::SynReceived && self.handshake.accepted_early
+    }
+
+    /// Number of a wire sequence number near what the peer sends.
+    pub(crate) fn peer_number(&self, wire: u32) -> u64 {
+        sequence::expand(wire, self.incoming.next)
+    }
+}

@@ -1,0 +1,139 @@
+//! The timers of a connection. Retransmission, loss probe, reordering and
+//! window probe share one, as in Linux (`icsk_pending`): only one of them can
+//! be meaningful at a time.
+
+use narrows_units::{Duration, Instant};
+
+use crate::connection::Connection;
+use crate::event::State;
+
+/// What the shared timer is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It is off.
+    #[default]
+    Idle,
+    /// Retransmission timeout.
+    Retransmit,
+    /// Tail-loss probe (RFC 8985 §7).
+    LossProbe,
+    /// RACK's reordering window (RFC 8985 §6.3).
+    Reorder,
+    /// Zero-window probe (RFC 9293 §3.8.6.1).
+    WindowProbe,
+}
+
+/// All deadlines.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timers {
+    purpose: Purpose,
+    deadline: Option<Instant>,
+    /// The pacing rate lets the next packet go.
+    pub(crate) pacing: Option<Instant>,
+    /// Compressed SACKs are due.
+    pub(crate) sack: Option<Instant>,
+    /// A batch of received segments is complete.
+    pub(crate) gro: Option<Instant>,
+    /// Keep-alive.
+    pub(crate) keep_alive: Option<Instant>,
+    /// End of TIME-WAIT.
+    pub(crate) time_wait: Option<Instant>,
+}
+
+impl Timers {
+    /// What the shared timer runs for.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Stops the shared timer.
+    pub(crate) fn stop(&mut self) {
+        self.purpose = Purpose::Idle;
+        self.deadline = None;
+    }
+}
+
+impl Connection {
+    /// Starts the shared timer.
+    pub(crate) fn start_timer(&mut self, purpose: Purpose, after: Duration) {
+        self.timers.purpose = purpose;
+        self.timers.deadline = Some(self.tick_up(self.now + after, after));
+    }
+
+    /// Rounds a deadline as a timer that ticks does: never early, and one tick
+    /// late, because the tick under way does not count.
+    pub(crate) fn tick_up(&self, deadline: Instant, after: Duration) -> Instant {
+        let tick = self.config.host.tick.as_nanos();
+        if tick == 0 {
+            return deadline;
+        }
+        let start = self.now.as_nanos() / tick;
+        Instant::from_nanos((start + after.as_nanos().div_ceil(tick) + 1).saturating_mul(tick))
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) wants to be called; `None` while
+    /// only a packet or the application can change anything.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let t = &self.timers;
+        [
+            t.deadline,
+            t.pacing,
+            t.sack,
+            t.gro,
+            t.keep_alive,
+            t.time_wait,
+            self.delack.deadline,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Runs whatever timers have expired.
+    pub fn on_timeout(&mut self, now: Instant) {
+        self.advance(now);
+        let due = |t: Option<Instant>| t.is_some_and(|t| t <= now);
+        if due(self.timers.pacing) {
+            self.timers.pacing = None;
+            self.out.pacing_released = true;
+        }
+        if due(self.timers.gro) {
+            self.timers.gro = None;
+            self.gro_count = 0;
+            self.check_ack_due(false);
+        }
+        if due(self.timers.sack) {
+            self.timers.sack = None;
+            if self.sack_compression.pending > 0 {
+                self.out.ack = true;
+            }
+        }
+        if due(self.delack.deadline) {
+            let rto = Duration::from_micros(self.rtt.rto_us);
+            if self.delack.expired(rto) {
+                self.out.ack = true;
+            }
+        }
+        if due(self.timers.deadline) {
+            let purpose = self.timers.purpose;
+            self.timers.stop();
+            match purpose {
+                Purpose::Idle => {}
+                Purpose::Retransmit => self.on_retransmission_timeout(),
+                Purpose::LossProbe => self.on_loss_probe_timeout(),
+                Purpose::Reorder => self.on_reorder_timeout(),
+                Purpose::WindowProbe => self.on_window_probe_timeout(),
+            }
+        }
+        if due(self.timers.keep_alive) {
+            self.timers.keep_alive = None;
+            self.on_keep_alive();
+        }
+        if due(self.timers.time_wait) {
+            self.timers.time_wait = None;
+            if self.state == State::TimeWait || self.state == State::FinWait2 {
+                self.enter_closed(None);
+            }
+        }
+    }
+}

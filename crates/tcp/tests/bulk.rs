@@ -1,0 +1,90 @@
+//! Bulk transfers over a bottleneck.
+
+mod pipe;
+
+use narrows_packet::RecoveryEvent;
+use narrows_tcp::TcpEvent;
+use narrows_units::{Duration, Instant};
+use pipe::{Path, Pipe, config};
+
+/// Sends zeros from the client for ten seconds; answers Mbit/s read in the
+/// last five.
+fn bulk(pipe: &mut Pipe) -> f64 {
+    pipe.open();
+    let start = pipe.now;
+    let until = start + Duration::from_secs(10);
+    let half = start + Duration::from_secs(5);
+    pipe.ends[0].write_zeros(1 << 30);
+    let mut bytes = 0;
+    while pipe.step(until) {
+        let n = pipe.ends[1].read(u64::MAX);
+        if pipe.now >= half {
+            bytes += n;
+        }
+        pipe.flush();
+    }
+    bytes as f64 * 8.0 / 5e6
+}
+
+fn path(mbit: u64, delay_ms: u64, limit: usize) -> Path {
+    Path {
+        delay: Duration::from_millis(delay_ms),
+        rate: mbit * 125_000,
+        limit,
+        ..Path::default()
+    }
+}
+
+fn count(pipe: &Pipe, wanted: RecoveryEvent) -> usize {
+    pipe.events[0]
+        .iter()
+        .filter(|(_, e)| *e == TcpEvent::Recovery(wanted))
+        .count()
+}
+
+#[test]
+fn reno_fills_a_bottleneck_and_repairs_its_losses_fast() {
+    for v6 in [false, true] {
+        let (c, s) = config("reno", v6);
+        let mut pipe = Pipe::new(c, s, [path(50, 10, 100), path(1000, 10, 0)], 1);
+        let rate = bulk(&mut pipe);
+        // 1448 of 1514 bytes (1428 with IPv6).
+        let ideal = if v6 {
+            50.0 * 1428.0 / 1514.0
+        } else {
+            50.0 * 1448.0 / 1514.0
+        };
+        assert!(rate > 0.9 * ideal && rate <= ideal * 1.001, "{rate}");
+        assert!(count(&pipe, RecoveryEvent::FastRetransmit) > 2);
+        assert_eq!(count(&pipe, RecoveryEvent::RetransmissionTimeout), 0);
+        assert_eq!(count(&pipe, RecoveryEvent::SpuriousUndo), 0);
+        let sample = pipe.ends[0].sample(pipe.now);
+        assert_eq!(
+            sample.retransmits,
+            pipe.lost(0),
+            "no needless retransmission"
+        );
+    }
+}
+
+#[test]
+fn nothing_is_lost_without_a_limit() {
+    let (c, s) = config("reno", false);
+    let mut pipe = Pipe::new(c, s, [path(50, 10, 0), path(1000, 10, 0)], 1);
+    bulk(&mut pipe);
+    let sample = pipe.ends[0].sample(pipe.now);
+    assert_eq!(sample.retransmits, 0);
+    assert_eq!(
+        pipe.events[0]
+            .iter()
+            .filter(|(_, e)| matches!(e, TcpEvent::Recovery(_)))
+            .count(),
+        0
+    );
+    assert!(
+        pipe.ends[0].limited().0 < Duration::from_millis(50),
+        "{:?}",
+        pipe.ends[0].limited()
+    );
+    assert!(pipe.now > Instant::ZERO);
+}
