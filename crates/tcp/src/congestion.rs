@@ -166,6 +166,7 @@ impl Connection {
             flags,
             cwnd_clamp: c.clamp,
             header: self.config.ip_header() + self.header_len(),
+            last_sent_ns: c.last_sent.as_nanos(),
         }
     }
 
