@@ -10,10 +10,12 @@ mod draft;
 mod draw;
 mod fields;
 mod glob;
+mod load;
 mod oneline;
 mod parts;
 mod plan;
 mod refusal;
+mod schema;
 mod set;
 mod source;
 mod tree;
@@ -22,9 +24,11 @@ mod write;
 pub use campaign::{Axis, Band, Campaign, Cell, Formula, Judgement, Metric, Shelf, Sum, Tolerance};
 pub use draft::Draft;
 pub use glob::Glob;
+pub use load::{Kind, Loaded, load};
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex, LinkPlan,
     NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window, codepoint_word, ecn_mode_word,
 };
 pub use refusal::Refusal;
+pub use schema::schema;

@@ -45,11 +45,6 @@ impl Spot {
         self.span.clone()
     }
 
-    /// All that the text holds.
-    pub(crate) fn full_text(&self) -> &str {
-        &self.text.text
-    }
-
     /// What stands at the spot.
     pub(crate) fn text(&self) -> &str {
         self.text.text.get(self.span.clone()).unwrap_or("")

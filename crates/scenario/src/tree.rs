@@ -131,15 +131,6 @@ impl Node {
         }
     }
 
-    pub(crate) fn as_float(&self) -> Option<f64> {
-        match &self.value {
-            Value::Float(n) => Some(*n),
-            Value::Whole(n) => Some(*n as f64),
-            Value::Raw(t) => f64::parse(t),
-            _ => None,
-        }
-    }
-
     pub(crate) fn as_flag(&self) -> Option<bool> {
         match &self.value {
             Value::Flag(f) => Some(*f),

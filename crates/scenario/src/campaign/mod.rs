@@ -13,6 +13,8 @@ use crate::refusal::{Refusal, nearest};
 
 pub use band::{Band, Judgement, Tolerance};
 pub use formula::{Formula, Metric, Sum};
+#[cfg(test)]
+pub(crate) use read::{AT_TOP, PUBLISHED, TOLERANCE};
 
 /// A campaign, checked: every cell is a plan that can run.
 #[derive(Clone, Debug, PartialEq)]

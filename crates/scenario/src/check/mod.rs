@@ -13,10 +13,16 @@ use crate::plan::{Plan, Window};
 use crate::refusal::Refusal;
 use crate::tree::Node;
 pub(crate) use links::{DEFAULT_MTU, Labels, implied_host};
+#[cfg(test)]
+pub(crate) use {
+    flows::FLOW,
+    links::{HOST, LINK},
+};
 
 /// What a scenario file may have at the top.
 pub(crate) const TOP: &[&str] = &[
     "version",
+    "kind",
     "name",
     "title",
     "about",
@@ -60,6 +66,9 @@ pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
 pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
     let top = Fields::of(root, "", TOP)?;
     version(&top)?;
+    if !matches!(top.text("kind")?, None | Some("scenario")) {
+        return Err(top.refuse("kind", "`scenario`"));
+    }
     let name = top
         .text("name")?
         .filter(|n| !n.trim().is_empty() && n.len() <= 200 && !n.contains(char::is_control))

@@ -1,0 +1,158 @@
+//! Finding scenarios and campaigns: in files, or in the catalogue by name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::campaign::{Campaign, Shelf};
+use crate::catalog::{self, Entry};
+use crate::draft::Draft;
+use crate::fields::Fields;
+use crate::refusal::{Refusal, nearest};
+use crate::source::Spot;
+use crate::tree::{self, LONGEST_FILE};
+
+/// A file that was found, not yet checked.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// What stands for it in messages: its path, or its name in the catalogue.
+    pub name: String,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Folder(PathBuf),
+    Catalog(Entry),
+}
+
+/// What a file describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One run.
+    Scenario,
+    /// A matrix of them.
+    Campaign,
+}
+
+/// Opens `name`: a file if there is one, else an entry of the catalogue.
+///
+/// # Errors
+/// If it is neither, or the file cannot be read or is too long to be one of
+/// ours.
+pub fn load(name: &str) -> Result<Loaded, Refusal> {
+    let path = Path::new(name);
+    if path.is_file() {
+        let folder = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        return Ok(Loaded {
+            name: name.to_owned(),
+            bytes: read(path)?,
+            place: Place::Folder(folder),
+        });
+    }
+    let entry = catalog::entry(name).ok_or_else(|| {
+        let refusal = Refusal::new(
+            "",
+            format!("`{}`, which is neither", tree::clipped(name)),
+            "a file or the name of an entry of the catalogue",
+        );
+        match nearest(name, catalog::entries().map(|e| e.name)) {
+            Some(near) => refusal.with_help(format!("did you mean `{near}`?")),
+            None => refusal.with_help("`narrows list` shows the catalogue"),
+        }
+    })?;
+    Ok(Loaded::from(entry))
+}
+
+impl From<Entry> for Loaded {
+    fn from(entry: Entry) -> Self {
+        Self {
+            name: entry.file(),
+            bytes: entry.text.as_bytes().to_vec(),
+            place: Place::Catalog(entry),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+    let name = path.display().to_string();
+    let refusal =
+        |found: String, allowed: &str| Refusal::at(&Spot::whole(&name, ""), "file", found, allowed);
+    let cannot = |e: std::io::Error| refusal(e.to_string(), "a file that can be read");
+    let length = fs::metadata(path).map_err(cannot)?.len();
+    if length > LONGEST_FILE as u64 {
+        let allowed = format!("a TOML file of at most {LONGEST_FILE} bytes");
+        return Err(refusal(format!("{length} bytes"), &allowed));
+    }
+    fs::read(path).map_err(cannot)
+}
+
+impl Loaded {
+    /// What it describes, as far as it says so.
+    ///
+    /// # Errors
+    /// If it is no TOML, or says that it is something else.
+    pub fn kind(&self) -> Result<Kind, Refusal> {
+        let root = tree::read(&self.name, &self.bytes)?;
+        let top = Fields::any(&root, "")?;
+        match top.text("kind")? {
+            None | Some("scenario") => Ok(Kind::Scenario),
+            Some("campaign") => Ok(Kind::Campaign),
+            Some(_) => Err(top.refuse("kind", "`scenario` or `campaign`")),
+        }
+    }
+
+    /// The scenario in it, as it was written.
+    ///
+    /// # Errors
+    /// If it is no TOML, or a campaign.
+    pub fn draft(&self) -> Result<Draft, Refusal> {
+        if self.kind()? == Kind::Campaign {
+            let root = tree::read(&self.name, &self.bytes)?;
+            let help = format!("run it with `narrows campaign {}`", self.short_name());
+            return Err(Fields::any(&root, "")?
+                .refuse("kind", "a scenario")
+                .with_help(help));
+        }
+        Draft::read(&self.name, &self.bytes)
+    }
+
+    /// The campaign in it, with `sets` applied to every cell.
+    ///
+    /// # Errors
+    /// What [`Campaign::read`] refuses, and a scenario.
+    pub fn campaign(&self, sets: &[String]) -> Result<Campaign, Refusal> {
+        if self.kind()? == Kind::Scenario {
+            let root = tree::read(&self.name, &self.bytes)?;
+            let help = format!("run it with `narrows run {}`", self.short_name());
+            let fields = Fields::any(&root, "")?;
+            return Err(fields
+                .refuse("kind", "`kind = \"campaign\"`")
+                .with_help(help));
+        }
+        Campaign::read(&self.name, &self.bytes, self, sets)
+    }
+
+    /// Its text, as far as it is one.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
+    fn short_name(&self) -> &str {
+        match &self.place {
+            Place::Folder(_) => &self.name,
+            Place::Catalog(entry) => entry.name,
+        }
+    }
+}
+
+/// Files beside it.
+impl Shelf for Loaded {
+    fn open(&self, path: &str) -> Option<Vec<u8>> {
+        match &self.place {
+            Place::Catalog(entry) => entry.shelf().open(path),
+            Place::Folder(folder) => read(&folder.join(path)).ok(),
+        }
+    }
+}

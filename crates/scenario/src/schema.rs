@@ -1,0 +1,359 @@
+//! The JSON Schema of scenario and campaign files.
+//!
+//! Editors use it to complete and to check; the program itself checks more,
+//! and its reader does not depend on it. A test holds the keys of both
+//! together.
+
+#![allow(dead_code)] // The fields are read by the schema's derive alone.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+
+/// The schema of all files, as a JSON document.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schemars::schema_for!(File);
+    schema.insert("title".to_owned(), "Narrows scenario or campaign".into());
+    schema.to_value()
+}
+
+/// A scenario or a campaign.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum File {
+    Scenario(Box<Scenario>),
+    Campaign(Box<Campaign>),
+}
+
+/// One run.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    /// The version of the format: 1.
+    version: u64,
+    /// `scenario`, which is also what a file is that does not say.
+    kind: Option<String>,
+    /// What it is called in results.
+    name: String,
+    /// What it shows, in a line.
+    title: Option<String>,
+    /// What it is, in a paragraph.
+    about: Option<String>,
+    /// Where it comes from.
+    source: Option<String>,
+    /// How long it lasts: `60s`.
+    duration: String,
+    /// The steady window, `10s..58s`; the last two thirds by default.
+    measure: Option<String>,
+    /// The seed of all randomness; 1 by default.
+    seed: Option<u64>,
+    /// How often flows and queues are looked at; `50ms` by default.
+    sample_interval: Option<String>,
+    /// How hosts treat the segments of every flow.
+    host_model: Option<HostModel>,
+    /// Hosts about which there is more to say than their name.
+    #[serde(default)]
+    host: Vec<Host>,
+    /// Hosts that only forward.
+    #[serde(default)]
+    router: Vec<Host>,
+    /// Links between hosts.
+    link: Vec<Link>,
+    /// Flows.
+    #[serde(default)]
+    flow: Vec<Flow>,
+    /// Latency probes.
+    #[serde(default)]
+    probe: Vec<Probe>,
+    /// Packet captures.
+    #[serde(default)]
+    capture: Vec<Capture>,
+    /// Changes of elements in mid-run.
+    #[serde(default)]
+    change: Vec<Change>,
+}
+
+/// A host or a router.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Host {
+    /// Its name, as links and flows use it.
+    name: String,
+    /// Its IPv4 address.
+    ipv4: Option<String>,
+    /// Its IPv6 address.
+    ipv6: Option<String>,
+}
+
+/// A link between two hosts.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    /// Its name.
+    name: String,
+    /// The two hosts; `up` runs from the first to the second.
+    ends: [String; 2],
+    /// The largest IP packet in bytes; 1500 by default.
+    mtu: Option<u32>,
+    /// Elements from the first end to the second, in order of travel, each
+    /// `words` or `name: words`: `netem delay 10ms`, `bottleneck: rate 50Mbit
+    /// queue dualpi2`, `tap mid`, `remark …`, `by dscp …`, `police …`.
+    #[serde(default)]
+    up: Vec<String>,
+    /// Elements from the second end to the first.
+    #[serde(default)]
+    down: Vec<String>,
+}
+
+/// A connection and what is sent over it.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flow {
+    /// Its name.
+    name: String,
+    /// Who sends the data.
+    from: String,
+    /// Who gets it.
+    to: String,
+    /// Who opens the connection; `from` by default.
+    opens: Option<String>,
+    /// The congestion control in words: `cubic`, `prague variant 2020`.
+    cc: Option<String>,
+    /// What the handshake asks for; what `cc` needs by default.
+    ecn: Option<Ecn>,
+    /// The code point, 0 to 63 or by name.
+    dscp: Option<NumberOrText>,
+    /// When it starts; `0s` by default.
+    start: Option<String>,
+    /// When it stops; at the end by default.
+    stop: Option<String>,
+    /// How much it sends: 1000000 or `10Mb`. Not beside `traffic`.
+    bytes: Option<NumberOrText>,
+    /// What it sends in words: `bulk` (the default), `bytes 10Mb`, `cbr rate
+    /// 1Mbit`.
+    traffic: Option<String>,
+    /// 4 (the default) or 6.
+    ip: Option<u8>,
+    /// Whether data goes with the SYN.
+    fast_open: Option<bool>,
+    /// How the two hosts treat this flow's segments.
+    host_model: Option<HostModel>,
+}
+
+/// ECN in the handshake.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum Ecn {
+    /// Whether there is any.
+    Flag(bool),
+    /// `off`, `classic` (RFC 3168) or `accecn` (RFC 9768).
+    Word(String),
+}
+
+/// A number, or a value in words.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+/// A flag, or a value in words.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum FlagOrText {
+    Flag(bool),
+    Text(String),
+}
+
+/// Texts, or one.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+/// How a host treats segments.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HostModel {
+    /// `one` (offloads off, the default) or `tso [min_segments N]
+    /// [gso_max_bytes N]`.
+    segmentation: Option<String>,
+    /// Receive-side coalescing: `false` (the default), `true`, or `hold 50us
+    /// max_segments 17`.
+    gro: Option<FlagOrText>,
+    /// The timer tick; `4ms` by default, `0s` for exact timers.
+    tick: Option<String>,
+    /// `as-algorithm` (the default), `always` or `never`.
+    pacing: Option<String>,
+    /// Whether SACKs are compressed under loss; true by default.
+    compress_sacks: Option<bool>,
+}
+
+/// A latency probe.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Probe {
+    /// Its name.
+    name: String,
+    /// Who asks.
+    from: String,
+    /// Who answers.
+    to: String,
+    /// Time between questions; `100ms` by default.
+    interval: Option<String>,
+    /// Length of the IP packet in bytes; 84 by default.
+    size: Option<u32>,
+    /// The code point, 0 to 63 or by name.
+    dscp: Option<NumberOrText>,
+    /// `not-ect` (the default), `ect0`, `ect1` or `ce`.
+    ecn: Option<String>,
+    /// When it starts; `0s` by default.
+    start: Option<String>,
+    /// When it stops; at the end by default.
+    stop: Option<String>,
+}
+
+/// A packet capture.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capture {
+    /// Its name, and that of its file.
+    name: String,
+    /// `tap/<name>` or `host/<name>`.
+    at: String,
+    /// How many bytes of each packet are kept; 128 by default.
+    snaplen: Option<u32>,
+}
+
+/// A change of an element in mid-run.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// Its name, by which it can be set.
+    name: Option<String>,
+    /// When: `30s`.
+    at: String,
+    /// The element's full name, `link/access/up/bottleneck`.
+    target: String,
+    /// Its new parameters in its own words: `rate 10Mbit`.
+    to: String,
+}
+
+/// A matrix of runs, with the published figures that they are held against.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Campaign {
+    /// The version of the format: 1.
+    version: u64,
+    /// `campaign`.
+    kind: String,
+    /// Its name, such as `l4s-tests/s1`.
+    name: String,
+    /// What it shows, in a line.
+    title: Option<String>,
+    /// What it is, in a paragraph.
+    about: Option<String>,
+    /// Where its figures come from.
+    source: Option<String>,
+    /// The seeds of each cell; `[1]` by default.
+    seeds: Option<Vec<u64>>,
+    /// The file of the scenario that all cells start from.
+    base: Option<String>,
+    /// That scenario itself, in place of `base`.
+    scenario: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The name of a cell, with words to fill in: `{rate}/{qdisc}`.
+    cell: String,
+    /// Patterns of cells that are left out.
+    exclude: Option<OneOrMore>,
+    /// The matrix: for each axis its values, a list, or a table with what each
+    /// value fills in for `{word}`.
+    axis: BTreeMap<String, serde_json::Value>,
+    /// What is filled in for `{word}` in every cell.
+    words: Option<BTreeMap<String, NumberOrText>>,
+    /// What is set in each cell, by name: `"flow/first/cc" = "{cc}"`.
+    set: Option<BTreeMap<String, serde_json::Value>>,
+    /// What is measured: `goodput_mbit of flow/first`, or a formula over
+    /// metrics before it.
+    metric: BTreeMap<String, String>,
+    /// The published table.
+    published: Option<Published>,
+    /// What is judged.
+    #[serde(default)]
+    tolerance: Vec<Tolerance>,
+}
+
+/// A table of published figures.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Published {
+    /// A CSV file beside the campaign's.
+    file: String,
+    /// What stands in a cell's row, by column, with words to fill in.
+    row: BTreeMap<String, String>,
+    /// The column that holds each metric. A formula without a column is worked
+    /// out of published metrics.
+    metric: BTreeMap<String, String>,
+}
+
+/// What a group of cells must reach.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tolerance {
+    /// What the group is called.
+    name: Option<String>,
+    /// The pattern of its cells.
+    cells: String,
+    /// The metric that is judged.
+    metric: String,
+    /// `5 points`, `factor 1.6`, `odds factor 1.6`; of several, all must hold.
+    within: OneOrMore,
+    /// How many cells must be inside: `21 of 24`; all by default.
+    at_least: Option<String>,
+    /// Why the band is as wide as it is.
+    source: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{campaign, check};
+
+    fn keys<T: JsonSchema>() -> Vec<String> {
+        let schema = schemars::schema_for!(T).to_value();
+        let keys = schema["properties"].as_object().expect("properties");
+        let mut keys: Vec<String> = keys.keys().cloned().collect();
+        keys.sort();
+        keys
+    }
+
+    fn sorted(known: &[&str]) -> Vec<String> {
+        let mut known: Vec<String> = known.iter().map(|k| (*k).to_owned()).collect();
+        known.sort();
+        known
+    }
+
+    #[test]
+    fn the_schema_and_the_reader_know_the_same_keys() {
+        assert_eq!(keys::<Scenario>(), sorted(check::TOP));
+        assert_eq!(keys::<Host>(), sorted(check::HOST));
+        assert_eq!(keys::<Link>(), sorted(check::LINK));
+        assert_eq!(keys::<Flow>(), sorted(check::FLOW));
+        assert_eq!(keys::<HostModel>(), sorted(check::model::MODEL));
+        assert_eq!(keys::<Probe>(), sorted(check::watch::PROBE));
+        assert_eq!(keys::<Capture>(), sorted(check::watch::CAPTURE));
+        assert_eq!(keys::<Change>(), sorted(check::watch::CHANGE));
+        assert_eq!(keys::<Campaign>(), sorted(campaign::AT_TOP));
+        assert_eq!(keys::<Published>(), sorted(campaign::PUBLISHED));
+        assert_eq!(keys::<Tolerance>(), sorted(campaign::TOLERANCE));
+    }
+
+    #[test]
+    fn the_schema_describes_every_key() {
+        let text = schema().to_string();
+        assert!(text.contains("The steady window"));
+        assert!(text.contains("https://json-schema.org/draft/2020-12/schema"));
+    }
+}
