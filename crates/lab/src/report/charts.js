@@ -1,0 +1,82 @@
+// Replaces the static figures of a page by interactive ones.
+"use strict";
+(async () => {
+  const figures = [...document.querySelectorAll("figure.chart")];
+  if (!figures.length) return;
+
+  // A page that stands alone holds plotly.js compressed.
+  const packed = document.getElementById("library");
+  if (packed && !window.Plotly) {
+    const bytes = Uint8Array.from(atob(packed.textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const script = document.createElement("script");
+    script.textContent = await new Response(stream).text();
+    document.head.append(script);
+    packed.remove();
+  }
+  if (!window.Plotly) return;
+
+  // Colours are names in the charts; the style sheet knows what they are.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const themed = (value, style) => {
+    if (typeof value === "string" && /^(series-\d+|ink|axis|grid|window)$/.test(value)) {
+      return style.getPropertyValue("--" + value).trim();
+    }
+    if (Array.isArray(value)) {
+      return typeof value[0] === "number" ? value : value.map((v) => themed(v, style));
+    }
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, style)]));
+    }
+    return value;
+  };
+
+  const plots = [];
+  let following = false;
+  const draw = async (figure) => {
+    const source = JSON.parse(figure.querySelector("script").textContent);
+    const plot = figure.querySelector(".plot");
+    const style = getComputedStyle(document.documentElement);
+    const { data, layout } = themed(source, style);
+    const ink = style.getPropertyValue("--ink").trim();
+    layout.font = { size: 12, color: ink, family: getComputedStyle(document.body).fontFamily };
+    layout.hoverlabel = { bgcolor: style.getPropertyValue("--raised").trim(), font: { color: ink } };
+    layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: style.getPropertyValue("--faint").trim(), activecolor: ink };
+    // Fingers scroll the page; a pointer that hovers zooms the figure.
+    const touch = matchMedia("(hover: none)").matches;
+    if (touch) layout.dragmode = false;
+    const config = { displaylogo: false, responsive: true, displayModeBar: touch ? false : "hover",
+      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      toImageButtonOptions: { format: "svg", filename: figure.id } };
+    if (!plots.includes(plot)) plot.replaceChildren();
+    await Plotly.react(plot, data, layout, config);
+    if (plots.includes(plot)) return;
+    plots.push(plot);
+    // Figures over time share their time axis: zooming one zooms all.
+    if (figure.dataset.axis === "time") {
+      plot.on("plotly_relayout", async (change) => {
+        if (following || !Object.keys(change).some((key) => key.startsWith("xaxis."))) return;
+        following = true;
+        const range = plot.layout.xaxis.range.slice();
+        for (const other of document.querySelectorAll('figure[data-axis="time"] .plot')) {
+          if (other !== plot && other.layout) await Plotly.relayout(other, { "xaxis.range": range.slice() });
+        }
+        following = false;
+      });
+    }
+    plot.on("plotly_click", (event) => {
+      const link = (source.links || {})[event.points[0].text];
+      if (link) location.href = link;
+    });
+  };
+  const all = async () => { for (const figure of figures) await draw(figure); };
+  await all();
+  dark.addEventListener("change", all);
+  // Paper is light, whatever the screen is.
+  const printing = (on) => {
+    document.documentElement.classList.toggle("printing", on);
+    all();
+  };
+  addEventListener("beforeprint", () => printing(true));
+  addEventListener("afterprint", () => printing(false));
+})().catch((error) => console.warn("figures stay static:", error));

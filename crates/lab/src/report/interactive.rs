@@ -1,0 +1,196 @@
+//! A [`Chart`] as plotly.js reads it.
+//!
+//! Colours are names (`series-0`, `ink`) that the page's script replaces by
+//! those of the light or the dark theme.
+
+use plotly::common::{Anchor, DashType, HoverInfo, Line, LineShape, Marker, Mode, Orientation};
+use plotly::layout::{
+    Axis as PlotlyAxis, AxisType, BarMode, HoverMode, Legend, Margin, Shape as Drawing, ShapeLayer,
+    ShapeLine, ShapeType,
+};
+use plotly::{Bar, Layout, Plot, Scatter};
+
+use crate::plot::chart::{Axis, Body, Chart, Curve, Range, Shape};
+use crate::plot::thin::{digits, thin};
+
+/// Significant digits of values: finer than a screen shows.
+const DIGITS: i32 = 4;
+
+/// The chart as the JSON that plotly.js draws, safe inside a `<script>`, each
+/// curve thinned to so many columns.
+pub fn json(chart: &Chart, columns: usize) -> String {
+    let mut plot = Plot::new();
+    match &chart.body {
+        Body::Curves { shape, curves } => {
+            for (place, curve) in curves.iter().enumerate() {
+                plot.add_trace(trace(*shape, curve, place, columns));
+            }
+        }
+        Body::Bars { categories, bars } => {
+            for (place, series) in bars.iter().enumerate() {
+                let bar = Bar::new(categories.clone(), series.values.clone())
+                    .name(escaped(&series.name))
+                    .marker(Marker::new().color(colour(place)));
+                plot.add_trace(bar);
+            }
+        }
+        // Heat-maps are tables on a page: each field is a link.
+        Body::Heat(_) => {}
+    }
+    plot.set_layout(layout(chart));
+    // Inside a script element only "<" can end it.
+    plot.to_json().replace('<', "\\u003c")
+}
+
+/// Names are text; plotly.js reads some of HTML in them.
+fn escaped(name: &str) -> String {
+    maud::html! { (name) }.into_string()
+}
+
+fn colour(place: usize) -> String {
+    format!("series-{}", place % crate::plot::palette::ON_LIGHT.len())
+}
+
+fn trace(shape: Shape, curve: &Curve, place: usize, columns: usize) -> Box<Scatter<f64, f64>> {
+    let points = match shape {
+        Shape::Points => curve.points.clone(),
+        _ => curve
+            .points
+            .split_inclusive(|p| p[1].is_nan())
+            .flat_map(|part| thin(part, columns))
+            .collect(),
+    };
+    let x = points.iter().map(|p| digits(p[0], DIGITS + 2)).collect();
+    let y = points.iter().map(|p| digits(p[1], DIGITS)).collect();
+    let colour = colour(curve.colour.unwrap_or(place));
+    let line = Line::new().color(colour.clone()).width(1.4);
+    let trace = Scatter::new(x, y).name(escaped(&curve.name));
+    match shape {
+        Shape::Points => trace
+            .mode(Mode::Markers)
+            .marker(Marker::new().color(colour).size(8).opacity(0.8))
+            .hover_text_array(curve.labels.iter().map(|l| escaped(l)).collect())
+            .hover_info(HoverInfo::All),
+        Shape::Line => trace.mode(Mode::Lines).line(line),
+        Shape::Step | Shape::Cdf => trace.mode(Mode::Lines).line(line.shape(LineShape::Hv)),
+    }
+}
+
+fn layout(chart: &Chart) -> Layout {
+    let points = matches!(
+        chart.body,
+        Body::Curves {
+            shape: Shape::Points,
+            ..
+        }
+    );
+    let named = matches!(chart.body, Body::Bars { .. });
+    let legend = Legend::new()
+        .orientation(Orientation::Horizontal)
+        .x(0.0)
+        .x_anchor(Anchor::Left)
+        .y(1.02)
+        .y_anchor(Anchor::Bottom);
+    let mut layout = Layout::new()
+        .x_axis(axis(&chart.x, chart.x_range(), named))
+        .y_axis(axis(&chart.y, chart.y_range(), false))
+        .show_legend(chart.legend().len() > 1)
+        .legend(legend)
+        .margin(Margin::new().left(56).right(12).top(32).bottom(44))
+        .hover_mode(if points {
+            HoverMode::Closest
+        } else {
+            HoverMode::XUnified
+        })
+        .paper_background_color("rgba(0,0,0,0)")
+        .plot_background_color("rgba(0,0,0,0)");
+    if named {
+        layout = layout.bar_mode(BarMode::Group);
+    }
+    layout.shapes(drawings(chart))
+}
+
+fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
+    let drawn = PlotlyAxis::new()
+        .title(escaped(&axis.label()))
+        .grid_color("grid")
+        .line_color("axis")
+        .zero_line(false)
+        .auto_margin(true);
+    match axis.range {
+        _ if named => drawn,
+        // plotly.js wants the exponents of a logarithmic range.
+        Range::Log => {
+            let ticks = log_ticks(from, to);
+            let texts = ticks.iter().map(f64::to_string).collect();
+            drawn
+                .type_(AxisType::Log)
+                .range(vec![libm::log10(from), libm::log10(to)])
+                .tick_values(ticks)
+                .tick_text(texts)
+        }
+        _ => drawn.range(vec![from, to]),
+    }
+}
+
+/// Ticks of a logarithmic axis: 1, 2 and 5 of each decade, over many decades
+/// only 1.
+fn log_ticks(from: f64, to: f64) -> Vec<f64> {
+    let (first, last) = (libm::floor(libm::log10(from)), libm::ceil(libm::log10(to)));
+    let steps: &[f64] = match to / from {
+        wide if wide > 1e3 => &[1.0],
+        _ => &[1.0, 2.0, 5.0],
+    };
+    (first as i32..=last as i32)
+        .flat_map(|decade| steps.iter().map(move |step| (decade, step)))
+        .map(|(decade, step)| digits(step * libm::pow(10.0, f64::from(decade)), 3))
+        .filter(|tick| (from..=to).contains(tick))
+        .collect()
+}
+
+/// The steady window behind the data, reference lines, the diagonal.
+fn drawings(chart: &Chart) -> Vec<Drawing> {
+    let mut drawings = Vec::new();
+    if let Some((from, to)) = chart.window {
+        drawings.push(
+            Drawing::new()
+                .shape_type(ShapeType::Rect)
+                .layer(ShapeLayer::Below)
+                .y_ref("paper")
+                .x0(from)
+                .x1(to)
+                .y0(0)
+                .y1(1)
+                .fill_color("window")
+                .line(ShapeLine::new().width(0.0)),
+        );
+    }
+    let line = |dash| ShapeLine::new().color("axis").width(1.0).dash(dash);
+    for rule in &chart.rules {
+        drawings.push(
+            Drawing::new()
+                .shape_type(ShapeType::Line)
+                .x_ref("paper")
+                .x0(0)
+                .x1(1)
+                .y0(rule.y)
+                .y1(rule.y)
+                .line(line(DashType::Dash)),
+        );
+    }
+    if chart.diagonal {
+        let ((x0, x1), (y0, y1)) = (chart.x_range(), chart.y_range());
+        let (from, to) = (x0.max(y0), x1.min(y1));
+        drawings.push(
+            Drawing::new()
+                .shape_type(ShapeType::Line)
+                .layer(ShapeLayer::Below)
+                .x0(from)
+                .y0(from)
+                .x1(to)
+                .y1(to)
+                .line(line(DashType::Solid)),
+        );
+    }
+    drawings
+}

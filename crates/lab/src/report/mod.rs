@@ -1,0 +1,77 @@
+//! The pages: `report.html` of a run, and that of a campaign.
+//!
+//! The page of a single run is one file that needs no network. A campaign's
+//! folder has a page, a page per cell, and one copy of the charts' script
+//! ([`script::SHARED`]) that all of them name. Without script every page still
+//! has its figures, drawn once and for all; with it they can be zoomed and
+//! read off. The same data give the same page, byte for byte.
+
+mod campaign;
+mod heatmap;
+mod interactive;
+mod page;
+mod run;
+#[cfg(test)]
+pub(crate) mod samples;
+pub mod script;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+use std::path::{Path, PathBuf};
+
+use crate::error::LabError;
+use crate::results::{CampaignFolder, RunResult};
+
+pub use page::Library;
+pub use run::RunPage;
+
+/// The page's name in every results folder.
+pub const FILE: &str = "report.html";
+
+/// The page of a run as text.
+pub fn run_html(run: &RunResult, about: &RunPage) -> String {
+    run::html(run, about)
+}
+
+/// The page of a campaign as text; `command` repeats it.
+pub fn campaign_html(folder: &CampaignFolder, library: &Library, command: Option<&str>) -> String {
+    campaign::html(folder, library, command)
+}
+
+/// Writes `report.html` of a run into `dir`.
+pub fn write_run(dir: &Path, run: &RunResult, about: &RunPage) -> Result<PathBuf, LabError> {
+    write(&dir.join(FILE), &run::html(run, about))
+}
+
+/// What the page of a campaign's cell needs, whose folder is `folder` below
+/// the campaign's: the shared script and the way back.
+pub fn cell_page(campaign: &str, cell: &str, folder: &str) -> RunPage {
+    let depth = folder.split('/').filter(|part| !part.is_empty()).count();
+    let up = "../".repeat(depth);
+    RunPage {
+        library: Library::Shared(format!("{up}{}", script::SHARED)),
+        command: Some(format!("narrows campaign {campaign} --only '{cell}'")),
+        within: Some((campaign.to_owned(), format!("{up}{FILE}"))),
+    }
+}
+
+/// Writes `report.html` of a campaign and the script that its pages share.
+/// The pages of cells are written with their runs, see [`cell_page`].
+pub fn write_campaign(
+    dir: &Path,
+    folder: &CampaignFolder,
+    command: Option<&str>,
+) -> Result<PathBuf, LabError> {
+    write(&dir.join(script::SHARED), script::library())?;
+    let library = Library::Shared(script::SHARED.to_owned());
+    write(&dir.join(FILE), &campaign::html(folder, &library, command))
+}
+
+fn write(path: &Path, text: &str) -> Result<PathBuf, LabError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(LabError::io("create", folder))?;
+    }
+    std::fs::write(path, text).map_err(LabError::io("write", path))?;
+    Ok(path.to_owned())
+}
