@@ -61,6 +61,18 @@ impl Corpus {
         )
     }
 
+    /// Every line of a text file: for parsers whose whole input is a line.
+    ///
+    /// # Panics
+    /// When the file cannot be read or is empty.
+    pub fn lines_of(file: impl AsRef<Path>) -> Self {
+        let file = file.as_ref();
+        let text =
+            std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        assert!(!text.is_empty(), "corpus {} is empty", file.display());
+        Self::of(text.lines().map(|line| line.as_bytes().to_vec()))
+    }
+
     /// Further words that mutations insert: keys, units, magic numbers.
     #[must_use]
     pub fn with_words(mut self, words: &[&str]) -> Self {

@@ -44,7 +44,8 @@ impl<'a> Mutator<'a> {
         }
     }
 
-    /// A seed with one to eight changes.
+    /// A seed with one change as often as not, with two half as often, and so
+    /// on up to eight: most inputs stay near what a parser takes.
     pub(crate) fn next_input(&mut self) -> &[u8] {
         let mut input = std::mem::take(&mut self.input);
         input.clear();
@@ -52,7 +53,7 @@ impl<'a> Mutator<'a> {
         if let Some(seed) = self.seeds.get(seed) {
             input.extend_from_slice(seed);
         }
-        for _ in 0..=self.source.below(8) {
+        for _ in 0..=self.source.next().trailing_ones().min(7) {
             self.change(&mut input);
         }
         input.truncate(MAX_LEN);

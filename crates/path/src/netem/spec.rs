@@ -82,6 +82,7 @@ impl NetemSpec {
     pub(crate) fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
         let mut law_word = None;
         let mut reorder_word = None;
+        let mut gap_word = None;
         while let Some(word) = words.take() {
             match word.text {
                 "delay" | "latency" => {
@@ -111,7 +112,10 @@ impl NetemSpec {
                     self.reorder_correlation = maybe_percent(words)?.unwrap_or_default();
                     reorder_word = Some(word);
                 }
-                "gap" => self.gap = words.value()?,
+                "gap" => {
+                    self.gap = words.value()?;
+                    gap_word = Some(word);
+                }
                 "slot" => self.slot = parse_slot(words)?,
                 "limit" => self.limit = Some(words.value()?),
                 "rate" => {
@@ -139,13 +143,23 @@ impl NetemSpec {
             )
             .with_help("only packets that wait can be overtaken"));
         }
+        if let Some(word) = gap_word.filter(|_| self.gap > 0 && self.reorder.is_zero()) {
+            return Err(WordError::new(
+                word.span(),
+                "`gap` without a reorder probability",
+                "reorder P beside it",
+            ));
+        }
+        // A correlation of draws that decide nothing says nothing.
+        if self.duplicate.is_zero() {
+            self.duplicate_correlation = Percent::ZERO;
+        }
+        if self.reorder.is_zero() {
+            self.reorder_correlation = Percent::ZERO;
+        }
         // As tc does: `reorder` alone means any packet.
         if !self.reorder.is_zero() && self.gap == 0 {
             self.gap = 1;
-        }
-        if self.gap > 0 && self.reorder.is_zero() {
-            // As tc does: `gap N` alone reorders every Nth packet.
-            self.reorder = Percent::HUNDRED;
         }
         Ok(())
     }
