@@ -7,6 +7,10 @@ use narrows_units::{Draw, Rng, stable_hash};
 use narrows_wire::FlowKey;
 use narrows_wire::ip::{TCP, UDP};
 
+/// What is hashed: addresses, ports, protocol, zeros.
+const V4_TEXT: usize = 16;
+const V6_TEXT: usize = 40;
+
 /// A keyed hash of addresses, ports and protocol. The key comes from the
 /// queue's generator, as Linux's `hashrnd` does from the kernel's; the hash is
 /// the same on every machine.
@@ -41,40 +45,38 @@ impl FlowHash {
         if let Some(h) = bytes.first_chunk::<24>() {
             let plain = h[0] == 0x45 && (h[6] & 0x3f | h[7]) == 0;
             if plain && matches!(h[9], TCP | UDP) {
-                return self.digest(&h[12..20], &h[20..24], h[9]);
+                let mut text = [0; V4_TEXT];
+                text[..12].copy_from_slice(&h[12..24]);
+                text[12] = h[9];
+                return stable_hash(self.key, &text);
             }
         }
+        self.parsed(bytes)
+    }
+
+    #[cold]
+    fn parsed(self, bytes: &[u8]) -> u64 {
         let Some(key) = FlowKey::of(bytes) else {
             return 0;
         };
-        let mut addresses = [0; 32];
-        let len = match (key.source, key.destination) {
+        let mut text = [0; V6_TEXT];
+        let (addresses, len) = match (key.source, key.destination) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
-                addresses[..4].copy_from_slice(&from.octets());
-                addresses[4..8].copy_from_slice(&to.octets());
-                8
+                text[..4].copy_from_slice(&from.octets());
+                text[4..8].copy_from_slice(&to.octets());
+                (8, V4_TEXT)
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
-                addresses[..16].copy_from_slice(&from.octets());
-                addresses[16..].copy_from_slice(&to.octets());
-                32
+                text[..16].copy_from_slice(&from.octets());
+                text[16..32].copy_from_slice(&to.octets());
+                (32, V6_TEXT)
             }
             _ => return 0,
         };
-        let mut ports = [0; 4];
-        ports[..2].copy_from_slice(&key.source_port.to_be_bytes());
-        ports[2..].copy_from_slice(&key.destination_port.to_be_bytes());
-        self.digest(&addresses[..len], &ports, key.protocol)
-    }
-
-    #[inline]
-    fn digest(self, addresses: &[u8], ports: &[u8], protocol: u8) -> u64 {
-        let mut text = [0; 37];
-        let n = addresses.len();
-        text[..n].copy_from_slice(addresses);
-        text[n..n + 4].copy_from_slice(ports);
-        text[n + 4] = protocol;
-        stable_hash(self.key, &text[..n + 5])
+        text[addresses..addresses + 2].copy_from_slice(&key.source_port.to_be_bytes());
+        text[addresses + 2..addresses + 4].copy_from_slice(&key.destination_port.to_be_bytes());
+        text[addresses + 4] = key.protocol;
+        stable_hash(self.key, &text[..len])
     }
 }
 
