@@ -11,6 +11,10 @@ use crate::engine::Engine;
 use crate::flow::{Carrier, Envelope, Phase};
 use crate::host::Owner;
 
+/// Bytes that an application keeps written ahead at least: four of the
+/// largest bursts that segmentation makes (64 KiB).
+const WRITE_AHEAD: u64 = 256 << 10;
+
 impl Engine<'_> {
     /// A packet for host `node`: finds who wants it.
     #[inline]
@@ -69,8 +73,12 @@ impl Engine<'_> {
             while let Some(event) = self.sim.sockets[s].connection.poll_event() {
                 self.hear(s, event);
             }
-            // Sending may itself be worth an event (a retransmission), and an
-            // event may let the application write.
+            // The application writes ahead before the connection sends, lest
+            // it seem to have nothing to send.
+            if self.sim.sockets[s].sends {
+                self.supply(self.sim.sockets[s].flow as usize);
+            }
+            // Sending may itself be worth an event (a retransmission).
             if !self.transmit(s) {
                 break;
             }
@@ -114,9 +122,7 @@ impl Engine<'_> {
                 let flow = id;
                 let event = Event::Established { flow, ecn, accecn };
                 self.sink.record(now, event);
-                self.supply(f);
             }
-            TcpEvent::Writable if sends => self.supply(f),
             TcpEvent::Readable => {
                 let bytes = socket.connection.read(u64::MAX);
                 if !sends && bytes > 0 {
@@ -152,7 +158,10 @@ impl Engine<'_> {
         }
     }
 
-    /// Lets the application of flow `f` write what the connection takes.
+    /// Lets the application of flow `f` write ahead of what is sent: up to as
+    /// much as is unacknowledged, as Linux's send buffer of twice the window
+    /// lets it, and at least [`WRITE_AHEAD`]. So what is left in the buffer
+    /// when the flow is stopped is what a real socket would still send.
     pub(crate) fn supply(&mut self, f: usize) {
         let now = self.sim.now;
         let flow = &mut self.sim.flows[f];
@@ -163,22 +172,22 @@ impl Engine<'_> {
         if socket.closing {
             return;
         }
-        loop {
-            match flow.generator.want(now) {
-                Want::Stream(bytes) => {
-                    let taken = socket.connection.write_zeros(bytes);
-                    if taken == 0 {
-                        return;
-                    }
+        match flow.generator.want(now) {
+            Want::Stream(bytes) => {
+                let unsent = socket.connection.unsent();
+                let ahead = socket.connection.unacknowledged().max(WRITE_AHEAD);
+                if unsent < ahead {
+                    // Twice as far, so that not every ACK costs a write.
+                    let room = 2 * ahead - unsent;
+                    let taken = socket.connection.write_zeros(bytes.min(room));
                     flow.generator.sent(taken);
                 }
-                Want::End => {
-                    socket.closing = true;
-                    socket.connection.close(now);
-                    return;
-                }
-                Want::Datagram(_) | Want::Nothing => return,
             }
+            Want::End => {
+                socket.closing = true;
+                socket.connection.close(now);
+            }
+            Want::Datagram(_) | Want::Nothing => {}
         }
     }
 
@@ -189,13 +198,9 @@ impl Engine<'_> {
         if flow.phase == Phase::Waiting && flow.start <= now {
             flow.phase = Phase::Running;
             flow.generator.start(now);
-            if let Carrier::Connection { opener, sender, .. } = flow.carrier {
+            if let Carrier::Connection { opener, .. } = flow.carrier {
                 let opener = opener as usize;
                 self.sim.sockets[opener].connection.open(now);
-                if opener == sender as usize {
-                    // Written before the SYN leaves: it may travel in it.
-                    self.supply(f);
-                }
                 self.touch(opener);
             }
         }
@@ -220,7 +225,6 @@ impl Engine<'_> {
         flow.generator.stop();
         match flow.carrier {
             Carrier::Connection { sender, .. } => {
-                self.supply(f);
                 self.touch(sender as usize);
             }
             Carrier::Datagrams(_) => self.finish(f, false),

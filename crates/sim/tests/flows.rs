@@ -1,0 +1,152 @@
+//! TCP flows through a bottleneck.
+
+mod rig;
+
+use narrows_units::{Duration, Instant};
+use rig::{Digest, Record, plan, run};
+
+/// Payload share of a 50 Mbit/s link: MSS 1448 in frames of 1514 bytes.
+const IDEAL_MBIT: f64 = 50.0 * 1448.0 / 1514.0;
+
+fn dumbbell(queue: &str, flows: &str) -> String {
+    format!(
+        r#"
+duration = "20s"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms", "bottleneck: rate 50Mbit queue {queue}"]
+down = ["netem delay 10ms"]
+{flows}
+"#
+    )
+}
+
+fn flow(name: &str, words: &str) -> String {
+    format!("[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{words}\n")
+}
+
+#[test]
+fn a_lone_flow_fills_the_link() {
+    for (queue, words) in [
+        ("pfifo limit 200", "cc = \"reno\""),
+        ("pfifo limit 200", "cc = \"cubic\""),
+        ("fq_codel", "cc = \"cubic\"\necn = true"),
+        ("dualpi2", "cc = \"prague\""),
+    ] {
+        let toml = dumbbell(queue, &flow("lone", words));
+        let mut record = Record::default();
+        run(&plan(&toml), 1, &mut record);
+        let mbit = record.goodput_mbit(0, 5, 20);
+        assert!(
+            mbit >= 0.95 * IDEAL_MBIT && mbit <= IDEAL_MBIT * 1.001,
+            "{queue} {words}: {mbit}"
+        );
+        assert_eq!(record.established.len(), 1, "{queue} {words}");
+    }
+}
+
+#[test]
+fn either_end_may_open_and_send() {
+    for words in ["opens = \"server\"", "ip = 6", "opens = \"server\"\nip = 6"] {
+        let words = format!("cc = \"cubic\"\ntraffic = \"bytes 3Mb\"\n{words}");
+        let toml = dumbbell("pfifo", &flow("odd", &words));
+        let mut record = Record::default();
+        let outcome = run(&plan(&toml), 1, &mut record);
+        let [(at, 0, bytes, true)] = record.finished[..] else {
+            panic!("{words}: {:?}", record.finished);
+        };
+        assert_eq!(bytes, 3 << 20);
+        assert!(at < Instant::from_nanos(3_000_000_000));
+        assert!(outcome.flows[0].established && outcome.flows[0].complete);
+    }
+}
+
+#[test]
+fn exact_bytes_arrive_exactly_over_a_lossy_path() {
+    let toml = r#"
+duration = "60s"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms loss random 2% duplicate 1% reorder 1%", "rate 10Mbit"]
+down = ["netem delay 10ms 2ms loss random 2%"]
+[[flow]]
+name = "odd"
+from = "client"
+to   = "server"
+cc   = "reno"
+traffic = "bytes 1234567"
+"#;
+    for seed in 1..4 {
+        let mut record = Record::default();
+        run(&plan(toml), seed, &mut record);
+        let total: u64 = record.delivered.iter().map(|(_, _, n)| n).sum();
+        assert_eq!(total, 1_234_567);
+        assert_eq!(record.finished.len(), 1);
+        assert!(record.finished[0].3);
+    }
+}
+
+#[test]
+fn a_stopped_flow_ends_soon_and_leaves_the_link_to_others() {
+    let flows = flow("long", "cc = \"cubic\"") + &flow("short", "cc = \"cubic\"\nstop = \"8s\"");
+    let toml = dumbbell("fq_codel", &flows);
+    let mut record = Record::default();
+    run(&plan(&toml), 1, &mut record);
+    let (at, _, _, complete) = *record.finished.iter().find(|f| f.1 == 1).unwrap();
+    assert!(complete);
+    let late = at.since(Instant::from_nanos(8_000_000_000));
+    assert!(late < Duration::from_millis(500), "{late}");
+    assert!(record.goodput_mbit(1, 3, 8) > 0.4 * IDEAL_MBIT);
+    assert!(record.goodput_mbit(0, 10, 20) > 0.95 * IDEAL_MBIT);
+}
+
+#[test]
+fn samples_come_at_their_interval_and_only_while_a_flow_lives() {
+    let flows = flow(
+        "a",
+        "cc = \"cubic\"\nstart = \"1s\"\ntraffic = \"bytes 1Mb\"",
+    );
+    let toml = dumbbell("fq_codel", &flows);
+    let mut record = Record::default();
+    run(&plan(&toml), 1, &mut record);
+    assert_eq!(record.queue_samples.len(), 400);
+    let interval = 50_000_000;
+    assert!(
+        record
+            .samples
+            .iter()
+            .all(|(t, _, _)| t.as_nanos() % interval == 0)
+    );
+    let (first, last) = (record.samples[0].0, record.samples.last().unwrap().0);
+    assert_eq!(first.as_nanos(), 1_000_000_000);
+    assert!(last <= record.finished[0].0);
+    assert!(last < Instant::from_nanos(3_000_000_000));
+}
+
+#[test]
+fn one_seed_gives_one_digest_and_another_seed_another() {
+    let flows = flow("a", "cc = \"cubic\"\necn = true") + &flow("b", "cc = \"prague\"");
+    let mut plan = plan(&dumbbell("dualpi2", &flows));
+    plan.duration = Duration::from_secs(4);
+    let digest = |seed| {
+        let mut digest = Digest::default();
+        run(&plan, seed, &mut digest);
+        digest.value()
+    };
+    assert_eq!(digest(1), digest(1));
+    assert_ne!(digest(1), digest(2));
+}
+
+#[test]
+fn no_congestion_control_starves_another_of_its_kind() {
+    for cc in ["reno", "cubic"] {
+        let words = format!("cc = \"{cc}\"\necn = true");
+        let toml = dumbbell("fq_codel", &(flow("a", &words) + &flow("b", &words)));
+        let mut record = Record::default();
+        run(&plan(&toml), 1, &mut record);
+        let (a, b) = (record.goodput_mbit(0, 5, 20), record.goodput_mbit(1, 5, 20));
+        assert!((a / (a + b) - 0.5).abs() < 0.03, "{cc}: {a} {b}");
+    }
+}
