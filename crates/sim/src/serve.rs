@@ -158,9 +158,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Lets the application of flow `f` write ahead of what is sent: up to as
-    /// much as is unacknowledged, as Linux's send buffer of twice the window
-    /// lets it, and at least [`WRITE_AHEAD`]. So what is left in the buffer
+    /// Lets the application of flow `f` write ahead of what is sent: as much as
+    /// is in flight, as Linux's send buffer of twice the window lets it, and
+    /// at least [`WRITE_AHEAD`]. So what is left in the buffer
     /// when the flow is stopped is what a real socket would still send.
     pub(crate) fn supply(&mut self, f: usize) {
         let now = self.sim.now;
@@ -175,7 +175,8 @@ impl Engine<'_> {
         match flow.generator.want(now) {
             Want::Stream(bytes) => {
                 let unsent = socket.connection.unsent();
-                let ahead = socket.connection.unacknowledged().max(WRITE_AHEAD);
+                let in_flight = socket.connection.unacknowledged() - unsent;
+                let ahead = in_flight.max(WRITE_AHEAD);
                 if unsent < ahead {
                     // Twice as far, so that not every ACK costs a write.
                     let room = 2 * ahead - unsent;

@@ -98,3 +98,40 @@ interval = "1ms"
     assert!(meter.packets > 8_000);
     assert_eq!(meter.allocations, 0);
 }
+
+#[test]
+fn connections_allocate_nothing_once_warm() {
+    for (queue, cc) in [
+        ("pfifo limit 200", "cubic"),
+        ("fq_codel", "cubic"),
+        ("dualpi2", "prague"),
+        ("cnq_codel_af", "prague"),
+    ] {
+        let meter = meter(
+            &format!(
+                r#"
+duration = "8s"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms", "rate 20Mbit queue {queue}"]
+down = ["netem delay 10ms", "rate 20Mbit queue {queue}"]
+[[flow]]
+name = "one"
+from = "client"
+to   = "server"
+cc   = "{cc}"
+[[flow]]
+name = "two"
+from = "client"
+to   = "server"
+cc   = "cubic"
+ecn  = true
+"#
+            ),
+            4,
+        );
+        assert!(meter.packets > 9_000, "{queue} {cc}: {}", meter.packets);
+        assert_eq!(meter.allocations, 0, "{queue} {cc}");
+    }
+}
