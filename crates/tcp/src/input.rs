@@ -356,13 +356,13 @@ impl Connection {
                 self.state = State::Closing;
                 self.out.ack = true;
             }
-            State::FinWait2 => {
-                self.enter_time_wait();
-                self.out.ack = true;
-            }
+            State::FinWait2 => self.out.ack = true,
             _ => return,
         }
         self.tell(TcpEvent::PeerClosed);
+        if self.state == State::FinWait2 {
+            self.enter_time_wait();
+        }
     }
 
     /// Whether an ACK leaves now, later, or not at all.

@@ -116,6 +116,11 @@ impl Pipe {
         self.directions[from].packets
     }
 
+    /// Packets on their way.
+    pub fn in_flight(&self) -> u64 {
+        self.flying.len() as u64
+    }
+
     fn dice(&mut self, per_mille: u32) -> bool {
         per_mille > 0 && self.rng.below(1000) < per_mille
     }
