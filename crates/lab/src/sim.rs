@@ -1,0 +1,41 @@
+//! The simulator as the laboratory's engine.
+
+use narrows_packet::EventSink;
+use narrows_scenario::Plan;
+
+use crate::engine::{Ended, Engine, RunControl};
+
+/// The deterministic simulator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SimEngine;
+
+impl Engine for SimEngine {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn names(&self, plan: &Plan) -> Vec<String> {
+        narrows_sim::names(plan).as_slice().to_vec()
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        sink: &mut dyn EventSink,
+        control: &RunControl<'_>,
+    ) -> Result<Ended, String> {
+        let control = narrows_sim::Control {
+            cancel: Some(control.cancel),
+            progress: Some(control.reached),
+        };
+        let outcome =
+            narrows_sim::run(plan, seed, sink, &control).map_err(|error| error.to_string())?;
+        Ok(Ended {
+            events: outcome.events,
+            packets: outcome.packets,
+            virtual_time: outcome.virtual_time,
+            interrupted: outcome.interrupted,
+        })
+    }
+}
