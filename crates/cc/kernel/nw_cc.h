@@ -256,6 +256,14 @@ static inline u64 nw_mul_sat(u64 a, u32 b)
 	return high + low < high ? ~0ULL : high + low;
 }
 
+/* Quotient by a divisor that is not 0, in 32 bits where they suffice: half of the
+ * time of a 64-bit division on many CPUs.
+ */
+static inline u64 nw_div(u64 a, u32 b)
+{
+	return a >> 32 ? a / b : (u32)a / b;
+}
+
 /* Position of the highest set bit, 0 for 0 and 1. BPF has no such instruction
  * and clang 14 no expansion of the builtin.
  */

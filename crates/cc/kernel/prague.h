@@ -64,7 +64,7 @@ static inline void nw_prague_pace(struct nw_prague *ca,
 	if (cwnd < ssthresh / 2)
 		rate <<= 1;
 	if (f->srtt_us)
-		rate /= f->srtt_us;
+		rate = nw_div(rate, f->srtt_us);
 	if ((p->flags & NW_PRAGUE_FRACTIONAL) && !(p->flags & NW_PRAGUE_FINE)) {
 		u32 part = (u32)(ca->frac & (NW_PRAGUE_ONE - 1));
 		u64 least = (((rate & (NW_PRAGUE_ONE - 1)) * part) +
@@ -78,8 +78,9 @@ static inline void nw_prague_pace(struct nw_prague *ca,
 	}
 	rate = nw_max64(rate, p->flags & NW_PRAGUE_FINE ? NW_PRAGUE_MIN_RATE : 1);
 	nw_set_pacing_rate(d, rate);
-	/* mtu >= 1: either header is */
-	ca->burst = (u32)nw_min64((rate / mtu) >> NW_PRAGUE_BURST_SHIFT, ~0U - 1);
+	/* mtu >= 1, as a header is; a sum beyond 32 bits is no packet's */
+	ca->burst = (u32)nw_min64(nw_div(rate >> NW_PRAGUE_BURST_SHIFT,
+					 (u32)nw_min64(mtu, ~0U)), ~0U - 1);
 	ca->burst = nw_max(ca->burst, 1);
 }
 
@@ -191,7 +192,7 @@ static inline void nw_prague_increase(struct nw_prague *ca,
 		 nw_prague_whole(ca) : cwnd;
 
 	by = nw_max(by, 1);
-	more = nw_max64((more + (by >> 1)) / by, unmarked);
+	more = nw_max64(nw_div(more + (by >> 1), by), unmarked);
 	if (p->flags & NW_PRAGUE_FRACTIONAL)
 		ca->frac = nw_min64(ca->frac + more, NW_PRAGUE_FRAC_MAX);
 	else

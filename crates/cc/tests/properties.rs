@@ -111,6 +111,9 @@ fn any_call(cc: &mut Controller, facts: &Facts, hook: u8, with: u32) -> Decision
 }
 
 proptest! {
+    // A case is up to 60 hooks.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn no_facts_make_a_window_of_zero(
         spec in prop::sample::select(SPECS.as_slice()),

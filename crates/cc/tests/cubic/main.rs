@@ -69,7 +69,7 @@ fn the_window_follows_the_cubic_curve() {
         let top = f64::from(w_max);
         let k = cube_root((top - w0) / C);
         let rtt = f64::from(rtt_ms) / 1000.0;
-        let curve = |t: f64| top + C * (t - k).powi(3);
+        let curve = |t: f64| top + C * (t - k) * (t - k) * (t - k);
         // The first ACK starts the epoch.
         let mut start = None;
         s.run((k * 1600.0) as u32, rtt_ms, |t, f| {
@@ -114,6 +114,23 @@ fn an_epoch_begins_with_the_first_ack_after_a_reduction() {
         windows
     };
     assert_eq!(path(0), path(3000));
+}
+
+#[test]
+fn each_reduction_begins_a_curve_of_its_own() {
+    // The second path is that of a flow that was never reduced before.
+    let mut s = Sender::new("cubic tcp_friendliness off fast_convergence off", 2000, 2);
+    s.reduce();
+    s.run(3000, 20, |_, _| ());
+    s.facts.cwnd = 1000;
+    s.reduce();
+    let mut fresh = Sender::new("cubic tcp_friendliness off", 1000, 2);
+    fresh.reduce();
+    for _ in 0..4 {
+        s.run(2000, 20, |_, _| ());
+        fresh.run(2000, 20, |_, _| ());
+        assert_eq!(s.facts.cwnd, fresh.facts.cwnd);
+    }
 }
 
 #[test]
@@ -200,6 +217,26 @@ fn renos_window_keeps_its_slope_above_the_former_window() {
     assert!((rfc - 1.0).abs() < 0.06, "{rfc}");
     let below = friendly_growth("cubic mutant alpha-one", 10..70);
     assert!((below - 8.0 / 15.0).abs() < 0.03, "{below}");
+}
+
+#[test]
+fn a_slope_is_kept_while_the_window_rests_for_31_ms() {
+    // HZ / 32. The first ACK asks for one segment (the distance to the plateau
+    // is truncated); then Reno's eight segments of 15 rounds wait.
+    let mut s = Sender::new("cubic", 143, 2);
+    s.reduce();
+    s.run(30, 2, |_, f| assert!(f.cwnd <= 101, "{}", f.cwnd));
+    s.run(20, 2, |_, _| ());
+    assert!(s.facts.cwnd >= 107, "{}", s.facts.cwnd);
+}
+
+#[test]
+fn renos_window_gains_when_more_than_its_step_is_acked() {
+    // W = 16: floor(15 × 16 / 8) = 30. Sixty acked are one step and thirty
+    // left, as thirty are not more than thirty. One behind: cnt = 16.
+    let mut s = Sender::new("cubic", 16, 2);
+    s.ack(60, 0);
+    assert_eq!((s.facts.cwnd, s.facts.cwnd_cnt), (19, 12));
 }
 
 #[test]

@@ -231,6 +231,15 @@ fn the_increase_may_be_undone_after_a_spurious_loss() {
     s.enter(CaState::Recovery);
     s.settle();
     assert_eq!(s.cc.undo_cwnd(&s.facts), 100);
+    // 2020: what the reduction had still to take then counts twice.
+    let mut s = Sender::new("prague", 100, 50);
+    s.enter(CaState::Recovery);
+    for _ in 0..40 {
+        s.ack(0, 0);
+    }
+    assert_eq!(s.facts.cwnd, 60);
+    s.facts.cwnd = s.cc.undo_cwnd(&s.facts);
+    assert_eq!((s.facts.cwnd, s.settle()), (100, 80));
     // 2022 and later also take back the fraction.
     let mut s = Sender::new("prague variant 2022", 100, 50);
     s.enter(CaState::Recovery);
@@ -301,6 +310,8 @@ fn in_2024_alpha_has_24_bits_and_the_first_mark_halves() {
     assert_eq!(s.alpha(), 0);
     s.ack(1, 1);
     assert_eq!(s.settle(), 50);
+    s.ack(1, 1);
+    assert_eq!(s.settle(), 50, "the first mark only");
     // 1 mark of 100 000 is lost to 20 bits after a few rounds, not to 24.
     for _ in 0..20 {
         s.facts.now_ns += 50_000_000;

@@ -53,7 +53,7 @@ fn rtt_control_scalable_keeps_an_eighth() {
 fn rtt_control_additive_adds_the_target() {
     let words = "prague rtt_control additive rtt_transition 4";
     // 10 ms is 78 units, 25 ms 195.
-    let expected = (78.0_f64 / 273.0).powi(2);
+    let expected = 78.0 * 78.0 / (273.0 * 273.0);
     assert!((growth(words, 10_000, 10) - expected).abs() < 0.005);
 }
 
