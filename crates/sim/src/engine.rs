@@ -268,11 +268,16 @@ impl Engine<'_> {
             SlotOwner::Stage(i) => self.wake_stage(i),
             SlotOwner::Socket(i) => {
                 let now = self.sim.now;
-                self.sim.sockets[i].connection.on_timeout(now);
-                // Its new time comes with `touch`; until then it is not asked
-                // again for this one.
-                self.sim.wakes.serve(slot, None);
-                self.touch(i);
+                let connection = &mut self.sim.sockets[i].connection;
+                let due = connection.next_timeout();
+                if due.is_some_and(|t| t <= now) {
+                    connection.on_timeout(now);
+                    self.sim.wakes.serve(slot, None);
+                    self.touch(i);
+                } else {
+                    // Its deadline has moved away since it was noted.
+                    self.sim.wakes.serve(slot, due);
+                }
             }
             SlotOwner::Flow(i) => self.wake_flow(i),
             SlotOwner::Probe(i) => self.wake_probe(i),

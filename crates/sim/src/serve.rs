@@ -85,7 +85,7 @@ impl Engine<'_> {
         }
         let next = self.sim.sockets[s].connection.next_timeout();
         let slot = self.sim.socket_slot(s);
-        self.sim.wakes.set(slot, next);
+        self.sim.wakes.at_latest(slot, next);
     }
 
     /// Sends all that the socket has to send now; whether that was anything.

@@ -73,7 +73,23 @@ impl Wakes {
         }
     }
 
-    /// The same after `slot` was served: even if it asks for the time just
+    /// Sees to it that `slot` is called no later than at `at`. A call that is
+    /// due earlier stays: deadlines that move away with every packet cost
+    /// nothing until then, and whoever is called too early says so by asking
+    /// again.
+    #[inline]
+    pub fn at_latest(&mut self, slot: Slot, at: Option<Instant>) {
+        let place = self.place[slot as usize];
+        match at {
+            Some(at) if place == ABSENT => self.insert(slot, at.as_nanos()),
+            Some(at) if at.as_nanos() < self.heap[place as usize].at => {
+                self.move_to(place as usize, at.as_nanos());
+            }
+            _ => {}
+        }
+    }
+
+    /// Sets it after `slot` was served: even if it asks for the time just
     /// served it queues up behind others of that time.
     #[inline]
     pub fn serve(&mut self, slot: Slot, at: Option<Instant>) {
@@ -211,6 +227,17 @@ mod tests {
         wakes.set(1, at(5));
         wakes.serve(0, at(5));
         assert_eq!(order(&mut wakes), [1, 0]);
+    }
+
+    #[test]
+    fn a_deadline_that_moves_away_leaves_the_earlier_call() {
+        let mut wakes = Wakes::new(1);
+        wakes.at_latest(0, at(5));
+        wakes.at_latest(0, at(9));
+        wakes.at_latest(0, None);
+        assert_eq!(wakes.peek(), Some((Instant::from_nanos(5), 0)));
+        wakes.at_latest(0, at(3));
+        assert_eq!(wakes.peek(), Some((Instant::from_nanos(3), 0)));
     }
 
     proptest! {
