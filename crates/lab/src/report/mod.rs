@@ -21,7 +21,7 @@ mod topology;
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::results::{CampaignFolder, RunResult};
+use crate::results::{CampaignFolder, Results, RunResult, open, open_run};
 
 pub use page::Library;
 pub use run::RunPage;
@@ -66,6 +66,26 @@ pub fn write_campaign(
     write(&dir.join(script::SHARED), script::library())?;
     let library = Library::Shared(script::SHARED.to_owned());
     write(&dir.join(FILE), &campaign::html(folder, &library, command))
+}
+
+/// Writes the page of a results folder again: of a run, or of a campaign and
+/// each of its cells. Returns the page to start from.
+///
+/// # Errors
+/// When `dir` is no results folder, or a page cannot be written.
+pub fn again(dir: &Path) -> Result<PathBuf, LabError> {
+    let folder = match open(dir)? {
+        Results::Run(run) => return write_run(dir, &run, &RunPage::default()),
+        Results::Campaign(folder) => folder,
+    };
+    for cell in &folder.result.cells {
+        let at = dir.join(&cell.folder);
+        if !cell.folder.is_empty() && at.is_dir() {
+            let page = cell_page(&folder.result.name, &cell.name, &cell.folder);
+            write_run(&at, &open_run(&at)?, &page)?;
+        }
+    }
+    write_campaign(dir, &folder, None)
 }
 
 fn write(path: &Path, text: &str) -> Result<PathBuf, LabError> {

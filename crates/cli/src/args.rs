@@ -1,0 +1,210 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A laboratory for what happens to transport protocols between two hosts.
+#[derive(Parser, Debug)]
+#[command(
+    name = "narrows",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+#[command(
+    after_help = "Exit status: 0 done, 1 failed, 2 refused input, 3 not trustworthy, \
+    4 out of tolerance with --check, 130 interrupted."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// List the catalogue
+    List(List),
+    /// Show one entry or file: topology, source, text
+    Show(Show),
+    /// Run one scenario
+    Run(Run),
+    /// Run a campaign's cells and set published beside measured
+    Campaign(Campaign),
+    /// Compare two results
+    Diff(Diff),
+    /// Write the HTML page of results again
+    Report(Report),
+    /// Draw figures for a paper
+    Plot(Plot),
+    /// Print the JSON Schema of scenario and campaign files
+    Schema,
+    /// Say what this machine can run, and what is missing
+    Doctor,
+}
+
+/// How results are printed.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Tables.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub struct List {
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct Show {
+    /// An entry of the catalogue, or a file
+    #[arg(value_name = "NAME|FILE")]
+    pub name: String,
+    /// Set a value first, by name: link/access/up/bottleneck='rate 20Mbit queue dualpi2'
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub sets: Vec<String>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineName {
+    /// The simulator: deterministic, no root.
+    #[default]
+    Sim,
+    /// Real stacks in network namespaces.
+    Live,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Without a file: narrows run --link 'netem delay 10ms' \
+    --link 'rate 50Mbit queue dualpi2' --flow prague --flow 'cubic ecn start 1s'")]
+pub struct Run {
+    /// A scenario's file, or its name in the catalogue
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["links", "flows"],
+        conflicts_with_all = ["links", "flows"])]
+    pub name: Option<String>,
+    /// An element of the link between client and server, in both directions unless `up` or
+    /// `down` stands before it
+    #[arg(long = "link", value_name = "ELEMENT")]
+    pub links: Vec<String>,
+    /// A flow: [NAME:] congestion control [ecn MODE] [start TIME] [bytes SIZE] …
+    #[arg(long = "flow", value_name = "FLOW")]
+    pub flows: Vec<String>,
+    /// Write the scenario to a file, as it is run
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineName,
+    /// The seed of all randomness
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Set a value by name: flow/cubic/cc=reno, duration=10s,
+    /// link/access/up/bottleneck='rate 20Mbit queue dualpi2'
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub sets: Vec<String>,
+    /// The results folder, which must be empty or new [default: results/<time>-<name>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the results
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct Campaign {
+    /// A campaign's file, its name in the catalogue, or a pattern of names
+    #[arg(value_name = "FILE|NAME|GLOB")]
+    pub name: String,
+    /// Run only cells whose names fit: '50Mbit/*/pfifo/*'; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub only: Vec<String>,
+    /// Run each cell with seeds 1 to N; figures are medians
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: Option<u64>,
+    /// Cells at a time [default: as many as there are processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub jobs: Option<u32>,
+    /// Fail with status 4 if a group of cells is out of its tolerance
+    #[arg(long)]
+    pub check: bool,
+    /// What runs it
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: EngineName,
+    /// Set a value in every cell by name
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub sets: Vec<String>,
+    /// The results folder, which must be empty or new [default: results/<time>-<name>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the results
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct Diff {
+    /// A results folder
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// Another
+    #[arg(value_name = "B")]
+    pub b: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct Report {
+    /// Results folders
+    #[arg(value_name = "DIR", required = true)]
+    pub dirs: Vec<PathBuf>,
+}
+
+/// What a figure is drawn as.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Drawing {
+    /// Scalable, for the web.
+    #[default]
+    Svg,
+    /// Pixels.
+    Png,
+    /// Scalable, for print.
+    Pdf,
+}
+
+/// How wide a figure is.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Width {
+    /// One column of a two-column paper.
+    #[default]
+    Column,
+    /// The full width of a two-column paper.
+    Page,
+    /// A page on a screen.
+    Screen,
+}
+
+#[derive(Args, Debug)]
+pub struct Plot {
+    /// A results folder
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// What to draw figures as
+    #[arg(long = "as", value_enum, value_name = "FORMAT", default_value_t)]
+    pub drawing: Drawing,
+    /// How wide figures are
+    #[arg(long, value_enum, default_value_t)]
+    pub width: Width,
+    /// Only this figure, such as rtt or sojourn-cdf
+    #[arg(long, value_name = "NAME")]
+    pub figure: Option<String>,
+    /// Where to put them [default: DIR/figures]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}

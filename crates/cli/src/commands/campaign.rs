@@ -1,0 +1,116 @@
+//! `narrows campaign`.
+
+use std::path::PathBuf;
+
+use narrows_lab::campaign::table;
+use narrows_lab::{CampaignOptions, SimEngine, Watch, print as lab_print, run_campaign};
+use narrows_scenario::{Glob, Kind, Loaded, Refusal, catalog, load};
+use serde_json::Value;
+
+use crate::args::{Campaign as Args, Format};
+use crate::output::{print, print_json, width};
+use crate::progress::{Bar, cancel_flag};
+use crate::status::{Failure, Outcome, Status};
+
+pub fn campaign(args: &Args) -> Outcome {
+    super::require_engine(args.engine)?;
+    // All of them are checked before the first one runs.
+    let mut campaigns = Vec::new();
+    for loaded in find(&args.name)? {
+        let mut campaign = loaded.campaign(&args.sets)?;
+        campaign.only(&args.only)?;
+        campaigns.push(campaign);
+    }
+    let several = campaigns.len() > 1;
+    let mut status = Status::Done;
+    let mut documents = Vec::new();
+    for campaign in campaigns {
+        // Of several campaigns, each gets a folder of its own in DIR.
+        let out: Option<PathBuf> = args.out.as_ref().map(|dir| match several {
+            true => dir.join(&campaign.name),
+            false => dir.clone(),
+        });
+        let ended = one(args, &campaign, out, &mut documents)?;
+        status = status.and(ended);
+        if status == Status::Interrupted {
+            break;
+        }
+    }
+    if args.format == Format::Json {
+        match documents.pop() {
+            Some(only) if !several => print_json(&only),
+            last => {
+                documents.extend(last);
+                print_json(&Value::Array(documents));
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// The campaigns that `name` means: a file's, an entry's, or those whose names
+/// fit a pattern.
+fn find(name: &str) -> Result<Vec<Loaded>, Refusal> {
+    let is_pattern = name.contains(['*', '?', '{']);
+    if !is_pattern || std::path::Path::new(name).is_file() {
+        return Ok(vec![load(name)?]);
+    }
+    let glob = Glob::parse(name)?;
+    let mut found = Vec::new();
+    for entry in catalog::entries().filter(|e| glob.matches(e.name)) {
+        let loaded = Loaded::from(entry);
+        if loaded.kind()? == Kind::Campaign {
+            found.push(loaded);
+        }
+    }
+    if found.is_empty() {
+        let found = format!("`{name}`, which fits no campaign");
+        return Err(
+            Refusal::new("", found, "a pattern of names in the catalogue")
+                .with_help("`narrows list` shows the catalogue"),
+        );
+    }
+    Ok(found)
+}
+
+fn one(
+    args: &Args,
+    campaign: &narrows_scenario::Campaign,
+    out: Option<PathBuf>,
+    documents: &mut Vec<Value>,
+) -> Result<Status, Failure> {
+    let options = CampaignOptions {
+        seeds: match args.seeds {
+            Some(n) => (1..=n).collect(),
+            None => campaign.seeds.clone(),
+        },
+        jobs: args.jobs.map_or(0, |n| n as usize),
+        output: super::output(out.as_deref()),
+        ..CampaignOptions::default()
+    };
+    let folder = {
+        let bar = Bar::new(&campaign.name);
+        let watch = Watch {
+            cancel: cancel_flag(),
+            progress: &|progress| bar.hear(progress),
+        };
+        run_campaign(&SimEngine, campaign, &options, &watch)?
+    };
+    match args.format {
+        Format::Text => print(&table(&folder.result, width())),
+        Format::Json => documents.push(lab_print::campaign_json(&folder)),
+    }
+    super::finish(&folder.dir)?;
+    let result = &folder.result;
+    Ok(if !result.complete {
+        Status::Interrupted
+    } else if result.cells.iter().any(|c| c.error.is_some()) {
+        Status::Failed
+    } else if args.check && !result.passed() {
+        Status::OutOfTolerance
+    } else if !folder.record.verdict.trusted() {
+        Status::NotTrustworthy
+    } else {
+        Status::Done
+    })
+}

@@ -1,0 +1,136 @@
+//! `narrows list` and `narrows show`.
+
+use narrows_scenario::{Campaign, Kind, Loaded, Plan, catalog, load};
+use serde_json::json;
+
+use crate::args::{Format, List, Show};
+use crate::output::{print, print_json};
+use crate::status::{Outcome, Status};
+
+/// An entry of the catalogue, as far as a list shows it.
+struct Line {
+    name: &'static str,
+    kind: &'static str,
+    title: String,
+    source: String,
+}
+
+pub fn list(args: &List) -> Outcome {
+    let mut lines = Vec::new();
+    for entry in catalog::entries() {
+        let loaded = Loaded::from(entry);
+        lines.push(match loaded.kind()? {
+            Kind::Campaign => {
+                let campaign = loaded.campaign(&[])?;
+                let title = campaign.title.unwrap_or_default();
+                Line {
+                    name: entry.name,
+                    kind: "campaign",
+                    title: format!("{title} ({} cells)", campaign.cells.len()),
+                    source: campaign.source.unwrap_or_default(),
+                }
+            }
+            Kind::Scenario => {
+                let plan = loaded.draft()?.check()?;
+                Line {
+                    name: entry.name,
+                    kind: "scenario",
+                    title: plan.title.unwrap_or_default(),
+                    source: plan.source.unwrap_or_default(),
+                }
+            }
+        });
+    }
+    match args.format {
+        Format::Json => {
+            let all = lines.iter().map(
+                |l| json!({ "name": l.name, "kind": l.kind, "title": l.title, "source": l.source }),
+            );
+            print_json(&all.collect());
+        }
+        Format::Text => {
+            let widest = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
+            let rows = lines
+                .iter()
+                .map(|l| format!("{:<widest$}  {:<8}  {}\n", l.name, l.kind, l.title));
+            print(&rows.collect::<String>());
+        }
+    }
+    Ok(Status::Done)
+}
+
+pub fn show(args: &Show) -> Outcome {
+    let loaded = load(&args.name)?;
+    let mut text = match loaded.kind()? {
+        Kind::Campaign => of_campaign(&loaded.campaign(&args.sets)?),
+        Kind::Scenario => {
+            let mut draft = loaded.draft()?;
+            for set in &args.sets {
+                draft.set(set)?;
+            }
+            of_plan(&draft.check()?)
+        }
+    };
+    text.push_str(&format!("\n---- {} ----\n{}", loaded.name, loaded.text()));
+    print(&text);
+    Ok(Status::Done)
+}
+
+fn head(name: &str, title: Option<&String>, source: Option<&String>) -> String {
+    let mut text = match title {
+        Some(title) => format!("{name}: {title}\n"),
+        None => format!("{name}\n"),
+    };
+    if let Some(source) = source {
+        text.push_str(&format!("source: {source}\n"));
+    }
+    text
+}
+
+fn of_plan(plan: &Plan) -> String {
+    let head = head(&plan.name, plan.title.as_ref(), plan.source.as_ref());
+    format!(
+        "{head}runs {}, measured {}, seed {}\n\n{}",
+        plan.duration,
+        plan.measure,
+        plan.seed,
+        plan.drawing()
+    )
+}
+
+fn of_campaign(campaign: &Campaign) -> String {
+    let mut text = head(
+        &campaign.name,
+        campaign.title.as_ref(),
+        campaign.source.as_ref(),
+    );
+    let published = campaign.cells.iter();
+    let published = published.filter(|c| c.published.iter().any(Option::is_some));
+    text.push_str(&format!(
+        "{} cells, {} with published figures\n\n",
+        campaign.cells.len(),
+        published.count()
+    ));
+    for axis in &campaign.axes {
+        text.push_str(&format!("axis {}: {}\n", axis.name, axis.values.join(", ")));
+    }
+    for tolerance in &campaign.tolerances {
+        let (least, of) = tolerance.at_least;
+        text.push_str(&format!(
+            "asked: {}: {} within {} in at least {least} of {of}\n",
+            tolerance.name,
+            campaign.metrics[tolerance.metric].name,
+            tolerance.bands_in_words()
+        ));
+    }
+    if let Some(cell) = campaign.cells.first() {
+        text.push_str(&format!(
+            "\nthe cell {}: {}, measured {}\n\n{}",
+            cell.name,
+            cell.plan.duration,
+            cell.plan.measure,
+            cell.plan.drawing()
+        ));
+    }
+    text
+}

@@ -1,0 +1,96 @@
+//! `narrows doctor`: what this machine can run.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::output::print;
+use crate::status::{Outcome, Status};
+
+/// One thing that the machine has or lacks.
+struct Line {
+    name: &'static str,
+    what_for: &'static str,
+    /// What was found, if it is there.
+    found: Option<String>,
+    /// The command that adds it, if one does.
+    add: Option<&'static str>,
+}
+
+pub fn doctor() -> Outcome {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let built_in = |what: &str| Some(format!("built in, {what}"));
+    let lines = [
+        Line {
+            name: "simulator",
+            what_for: "narrows run, narrows campaign",
+            found: built_in(&format!("{processors} cells at a time")),
+            add: None,
+        },
+        Line {
+            name: "report",
+            what_for: "report.html, narrows plot",
+            found: built_in("no network needed"),
+            add: None,
+        },
+        Line {
+            name: "live engine",
+            what_for: "--engine live",
+            found: None,
+            add: None,
+        },
+        Line {
+            name: "tshark",
+            what_for: "reads captures; a test holds ours against it",
+            found: version("tshark", &["--version"]),
+            add: Some("apt-get install tshark"),
+        },
+        Line {
+            name: "clang for BPF",
+            what_for: "a test compiles the congestion controls for the kernel",
+            found: clang_for_bpf(),
+            add: Some("apt-get install clang llvm"),
+        },
+        Line {
+            name: "ns-3",
+            what_for: "make bench runs the same network in both",
+            found: ns3(),
+            add: Some("apt-get install libns3-dev"),
+        },
+    ];
+    let text: String = lines.iter().map(Line::print).collect();
+    print(&text);
+    Ok(Status::Done)
+}
+
+impl Line {
+    fn print(&self) -> String {
+        let (mark, rest) = match (&self.found, self.add) {
+            (Some(found), _) => ("yes", format!("({found})")),
+            (None, Some(command)) => ("no ", format!("(add it: {command})")),
+            (None, None) => ("no ", "(not in this version)".to_owned()),
+        };
+        format!("{mark}  {:<14} {:<52} {rest}\n", self.name, self.what_for)
+    }
+}
+
+/// The first line of what a program says about itself.
+fn version(program: &str, arguments: &[&str]) -> Option<String> {
+    let said = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let line = text.lines().next()?.trim();
+    (said.status.success() && !line.is_empty()).then(|| line.to_owned())
+}
+
+fn clang_for_bpf() -> Option<String> {
+    let said = Command::new("clang").arg("--print-targets").output().ok()?;
+    let has_bpf = String::from_utf8_lossy(&said.stdout)
+        .lines()
+        .any(|line| line.trim_start().starts_with("bpf "));
+    has_bpf.then(|| version("clang", &["--version"]))?
+}
+
+/// Where Debian puts ns-3's headers.
+fn ns3() -> Option<String> {
+    let header = "/usr/include/ns3/core-module.h";
+    Path::new(header).is_file().then(|| header.to_owned())
+}

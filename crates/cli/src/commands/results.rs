@@ -1,0 +1,44 @@
+//! `narrows diff`, `narrows report` and `narrows plot`: what is done with
+//! results that lie in folders.
+
+use narrows_lab::{diff as lab_diff, plot as lab_plot, report as lab_report, results::open};
+
+use crate::args::{Diff, Drawing, Format, Plot, Report, Width};
+use crate::output::{print, print_json};
+use crate::status::{Outcome, Status};
+
+pub fn diff(args: &Diff) -> Outcome {
+    let diff = lab_diff(&open(&args.a)?, &open(&args.b)?)?;
+    match args.format {
+        Format::Text => print(&diff.table()),
+        Format::Json => print_json(&serde_json::to_value(&diff).unwrap_or_default()),
+    }
+    Ok(Status::Done)
+}
+
+pub fn report(args: &Report) -> Outcome {
+    for dir in &args.dirs {
+        print(&lab_report::again(dir)?.display().to_string());
+    }
+    Ok(Status::Done)
+}
+
+pub fn plot(args: &Plot) -> Outcome {
+    let format = match args.drawing {
+        Drawing::Svg => lab_plot::Format::Svg,
+        Drawing::Png => lab_plot::Format::Png,
+        Drawing::Pdf => lab_plot::Format::Pdf,
+    };
+    let frame = match args.width {
+        Width::Column => lab_plot::Frame::COLUMN,
+        Width::Page => lab_plot::Frame::PAGE,
+        Width::Screen => lab_plot::Frame::SCREEN,
+    };
+    let results = open(&args.dir)?;
+    let out = args.out.clone().unwrap_or_else(|| args.dir.join("figures"));
+    let only = args.figure.as_deref();
+    for file in lab_plot::write(&results, &out, format, &frame, only)? {
+        print(&file.display().to_string());
+    }
+    Ok(Status::Done)
+}

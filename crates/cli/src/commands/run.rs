@@ -1,0 +1,71 @@
+//! `narrows run`.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+use narrows_lab::{RunOptions, SimEngine, Watch, print as lab_print, run_scenario};
+use narrows_scenario::{Draft, Plan, Refusal, load};
+
+use crate::args::{Format, Run};
+use crate::output::{print, print_json};
+use crate::progress::{Bar, cancel_flag};
+use crate::status::{Outcome, Status};
+
+pub fn run(args: &Run) -> Outcome {
+    super::require_engine(args.engine)?;
+    let mut draft = match &args.name {
+        Some(name) => load(name)?.draft()?,
+        None => Draft::from_words(&args.links, &args.flows)?,
+    };
+    for set in &args.sets {
+        draft.set(set)?;
+    }
+    if let Some(seed) = args.seed {
+        draft.set(&format!("seed={seed}"))?;
+    }
+    let plan = draft.check()?;
+    if let Some(file) = &args.save {
+        save(&plan, file)?;
+    }
+    let options = RunOptions {
+        seed: None,
+        output: super::output(args.out.as_deref()),
+    };
+    let result = {
+        let bar = Bar::new(&plan.name);
+        let watch = Watch {
+            cancel: cancel_flag(),
+            progress: &|progress| bar.hear(progress),
+        };
+        run_scenario(&SimEngine, &plan, &options, &watch)?
+    };
+    match args.format {
+        Format::Text => print(&lab_print::run_table(&result)),
+        Format::Json => print_json(&lab_print::run_json(&result)),
+    }
+    if let Some(dir) = &result.dir {
+        super::finish(dir)?;
+    }
+    Ok(if !result.record.complete {
+        Status::Interrupted
+    } else if result.record.verdict.trusted() {
+        Status::Done
+    } else {
+        Status::NotTrustworthy
+    })
+}
+
+/// Writes the scenario to a file that is not there yet.
+fn save(plan: &Plan, file: &Path) -> Result<(), Refusal> {
+    let refuse = |e: std::io::Error| {
+        let found = format!("`{}`: {e}", file.display());
+        Refusal::new("--save", found, "a file that does not exist yet")
+    };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(file)
+        .map_err(refuse)?;
+    file.write_all(plan.to_toml().as_bytes()).map_err(refuse)
+}

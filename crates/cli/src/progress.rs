@@ -1,0 +1,66 @@
+//! Progress on standard error, and Ctrl-C.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use narrows_lab::Progress;
+
+/// Set by the first Ctrl-C.
+static CANCEL: AtomicBool = AtomicBool::new(false);
+
+/// The flag that ends runs early; from now on Ctrl-C sets it, and a second
+/// one ends the program at once.
+pub fn cancel_flag() -> &'static AtomicBool {
+    // Fails only if there is a handler already, which then does the same.
+    let _ = ctrlc::set_handler(|| {
+        if CANCEL.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        eprintln!("\nnarrows: interrupted; writing what there is (again to stop at once)");
+    });
+    &CANCEL
+}
+
+/// A bar with the time left; nothing where standard error is no terminal.
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    pub fn new(what: &str) -> Self {
+        let bar = ProgressBar::new(0);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3} %  {msg}")
+        {
+            bar.set_style(style);
+        }
+        bar.set_prefix(what.to_owned());
+        Self { bar }
+    }
+
+    /// Takes what the laboratory tells.
+    pub fn hear(&self, progress: Progress<'_>) {
+        match progress {
+            Progress::Run { reached, of } => {
+                self.bar.set_length(of.as_millis());
+                self.bar.set_position(reached.as_millis());
+                self.bar
+                    .set_message(format!("{} left", HumanDuration(self.bar.eta())));
+            }
+            Progress::Cells { done, of, left, .. } => {
+                self.bar.set_length(of as u64);
+                self.bar.set_position(done as u64);
+                let left = Duration::from_secs(left.as_secs());
+                self.bar
+                    .set_message(format!("{done}/{of} cells, {} left", HumanDuration(left)));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,94 @@
+//! How the program ends.
+
+use std::process::ExitCode;
+
+use narrows_lab::LabError;
+use narrows_scenario::Refusal;
+
+/// Why the program ends; scripts tell these apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Done, and what was printed can be trusted.
+    Done,
+    /// Done, but the verdict says that the figures cannot be trusted.
+    NotTrustworthy,
+    /// `--check` found a group of cells out of its tolerance.
+    OutOfTolerance,
+    /// A part of the work failed; it was reported.
+    Failed,
+    /// Stopped by a signal.
+    Interrupted,
+}
+
+impl Status {
+    pub fn code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::NotTrustworthy => 3,
+            Self::OutOfTolerance => 4,
+            Self::Interrupted => 130,
+        })
+    }
+
+    /// The graver of two.
+    pub fn and(self, other: Self) -> Self {
+        let gravity = |status| match status {
+            Self::Done => 0,
+            Self::NotTrustworthy => 1,
+            Self::OutOfTolerance => 2,
+            Self::Failed => 3,
+            Self::Interrupted => 4,
+        };
+        if gravity(other) > gravity(self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The input was refused before anything ran.
+    Refused(Refusal),
+    /// The laboratory refused, or failed.
+    Lab(LabError),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
+        Self::Lab(error)
+    }
+}
+
+impl Failure {
+    /// Says it on standard error, and gives the exit status: 2 for refused
+    /// input, 1 for what failed.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Self::Refused(refusal) => {
+                eprintln!("{}", refusal.to_line());
+                // The line alone where nobody looks: a log wants no drawing.
+                if refusal.file().is_some() && std::io::IsTerminal::is_terminal(&std::io::stderr())
+                {
+                    eprintln!("\n{:?}", miette::Report::new(refusal));
+                }
+                ExitCode::from(2)
+            }
+            Self::Lab(error) => {
+                eprintln!("narrows: {error}");
+                ExitCode::from(if error.is_refusal() { 2 } else { 1 })
+            }
+        }
+    }
+}
+
+pub type Outcome = Result<Status, Failure>;
