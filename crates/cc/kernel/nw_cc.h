@@ -80,6 +80,7 @@ enum nw_fact_flag {
 	NW_F_ACK_ECE = 2,	/* this ACK reports CE */
 	NW_F_APP_LIMITED = 4,	/* the rate sample is application-limited */
 	NW_F_IN_SLOW_START = 8,	/* cwnd < ssthresh, for readers of traces */
+	NW_F_UNSENT = 16,	/* data waits that was never sent */
 };
 
 /*

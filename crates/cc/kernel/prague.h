@@ -238,6 +238,18 @@ static inline void nw_prague_step(struct nw_prague *ca,
 		nw_prague_set_ai(ca, p, f);
 }
 
+/* Does the window limit the sender? TCP's own pacing timer may stop a burst
+ * before the window does; 2020 then goes by whether data waits.
+ */
+static inline int nw_prague_is_limited(const struct nw_prague_params *p,
+				       const struct nw_facts *f)
+{
+	if (f->flags & NW_F_CWND_LIMITED)
+		return 1;
+	return !(p->flags & NW_PRAGUE_FRACTIONAL) &&
+	       f->pacing_status == NW_PACING_NEEDED && (f->flags & NW_F_UNSENT);
+}
+
 /* This ACK's share in the window. */
 static inline void nw_prague_update_cwnd(struct nw_prague *ca,
 					 const struct nw_prague_params *p,
@@ -253,7 +265,7 @@ static inline void nw_prague_update_cwnd(struct nw_prague *ca,
 			ca->frac = (ca->frac + 1) >> 1;
 		ca->saw_ce = 1;
 	}
-	if (unmarked && !ca->in_loss && (f->flags & NW_F_CWND_LIMITED)) {
+	if (unmarked && !ca->in_loss && nw_prague_is_limited(p, f)) {
 		if (*cwnd < *ssthresh) {
 			unmarked = nw_slow_start(f, cwnd, unmarked);
 			if (p->flags & NW_PRAGUE_FRAC_IN_SLOW_START)

@@ -16,6 +16,8 @@ impl Flags {
     /// `cwnd < ssthresh`; for readers of traces, the algorithms compare
     /// themselves.
     pub const IN_SLOW_START: u16 = 8;
+    /// Data waits that was never sent (not `tcp_write_queue_empty()`).
+    pub const UNSENT: u16 = 16;
 }
 
 /// What the algorithm is told, in Linux's units. Fill in what is known, leave

@@ -125,6 +125,9 @@ impl Connection {
         if c.in_slow_start() {
             flags |= Flags::IN_SLOW_START;
         }
+        if self.unsent() > 0 {
+            flags |= Flags::UNSENT;
+        }
         let pacing = match (c.paced, self.config.host.pacing) {
             (_, PacingUse::Always) => Pacing::Fq,
             (true, _) => Pacing::Needed,

@@ -53,7 +53,7 @@ static void next_facts(struct nw_facts *f, const struct nw_decision *d)
 	f->srtt_us = (10000 + draw() % 30000) << 3;
 	f->min_rtt_us = 10000;
 	f->in_flight = f->cwnd;
-	f->flags = (u16)(draw() % 8);
+	f->flags = (u16)(draw() % 32);
 	if (d->set & NW_SET_CWND)
 		f->cwnd = d->cwnd;
 	if (d->set & NW_SET_CWND_CNT)

@@ -5,7 +5,7 @@ mod classic;
 mod rtt_control;
 mod sender;
 
-use narrows_cc::{CaState, Controller, CwndEvent, Mode, Spec};
+use narrows_cc::{CaState, Controller, CwndEvent, Flags, Mode, Spec};
 use sender::{INFINITE, ONE, Sender};
 
 #[test]
@@ -150,6 +150,24 @@ fn additive_increase_is_one_segment_per_window() {
         let exact: u32 = (50..window).sum();
         assert!(acks.abs_diff(exact) <= 1, "{acks} ACKs for {exact}");
     }
+}
+
+#[test]
+fn the_window_grows_only_where_it_limits() {
+    let grown = |words: &str, pacing: u8, flags: u16| {
+        let mut s = Sender::new(words, 10, 5);
+        s.facts.pacing_status = pacing;
+        s.facts.flags = flags;
+        s.ack(10, 0);
+        s.facts.cwnd > 10
+    };
+    assert!(grown("prague", 2, Flags::CWND_LIMITED));
+    assert!(!grown("prague", 2, 0));
+    assert!(!grown("prague", 2, Flags::UNSENT));
+    // 2020: the pacing timer may have come before the window.
+    assert!(grown("prague", 1, Flags::UNSENT));
+    assert!(!grown("prague", 1, 0));
+    assert!(!grown("prague variant 2022", 1, Flags::UNSENT));
 }
 
 #[test]
