@@ -11,8 +11,13 @@ pub(crate) enum Align {
 #[derive(Clone, Debug)]
 pub(crate) struct TextTable {
     columns: Vec<(String, Align)>,
+    /// Words above the head: the column over which each starts, in order.
+    groups: Vec<(usize, String)>,
     rows: Vec<Vec<String>>,
 }
+
+/// Between two columns.
+const GAP: &str = "  ";
 
 impl TextTable {
     pub(crate) fn new(columns: &[(&str, Align)]) -> Self {
@@ -21,8 +26,14 @@ impl TextTable {
                 .iter()
                 .map(|(head, align)| ((*head).to_owned(), *align))
                 .collect(),
+            groups: Vec::new(),
             rows: Vec::new(),
         }
+    }
+
+    /// Puts `words` above the head, from the column `first` on.
+    pub(crate) fn group(&mut self, first: usize, words: &str) {
+        self.groups.push((first, words.to_owned()));
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -46,12 +57,22 @@ impl TextTable {
             })
             .collect();
         let mut text = String::new();
+        if !self.groups.is_empty() {
+            let mut line = String::new();
+            for (first, words) in &self.groups {
+                let start: usize = widths[..*first].iter().map(|w| w + GAP.len()).sum();
+                line.push_str(&" ".repeat(start.saturating_sub(width(&line))));
+                line.push_str(words);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
         let heads: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
         for row in std::iter::once(&heads).chain(&self.rows) {
             let mut line = String::new();
             for (i, (cell, wide)) in row.iter().zip(&widths).enumerate() {
                 if i > 0 {
-                    line.push_str("  ");
+                    line.push_str(GAP);
                 }
                 let blanks = " ".repeat(wide - width(cell));
                 match self.columns[i].1 {

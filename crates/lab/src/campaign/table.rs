@@ -1,7 +1,7 @@
 //! Published | measured | difference, as a file and on the terminal.
 
 use super::model::{CampaignResult, CellResult, MetricResult};
-use crate::text::{Align, TextTable, number};
+use crate::text::{Align, TextTable};
 
 /// `cells.csv`.
 pub fn cells_csv(result: &CampaignResult) -> String {
@@ -46,48 +46,71 @@ fn decimal(value: f64) -> String {
     if text == "-0" { "0" } else { text }.to_owned()
 }
 
-/// The side-by-side table for a terminal of `width` columns, the checks, and
-/// what failed. Of a metric that is judged, published, measured, difference
-/// and whether it is within its band; of others, if there is room, published
-/// and measured.
+/// The side-by-side table for a terminal of `width` columns, then what failed
+/// and the checks. All metrics stand beside each other if there is room;
+/// otherwise those that are judged, below each other.
 pub fn table(result: &CampaignResult, width: usize) -> String {
-    let judged: Vec<&str> = result
-        .metrics
+    let all: Vec<&str> = result.metrics.iter().map(String::as_str).collect();
+    let judged: Vec<&str> = all
         .iter()
-        .map(String::as_str)
+        .copied()
         .filter(|m| rows_of(result, m).any(|r| r.tolerance.is_some()))
         .collect();
-    let all: Vec<&str> = result.metrics.iter().map(String::as_str).collect();
     let wide = render(result, &all);
     let fits = wide.lines().all(|line| line.chars().count() <= width);
     let mut text = if fits || judged.is_empty() {
         wide
     } else {
-        render(result, &judged)
+        let blocks: Vec<String> = judged.iter().map(|m| render(result, &[m])).collect();
+        blocks.join("\n")
+    };
+    let troubles = troubles(result);
+    for lines in [&troubles, &check_lines(result)] {
+        if !lines.is_empty() {
+            text.push('\n');
+        }
+        for line in lines {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// What failed or cannot be trusted, each kind of trouble once, with the cells
+/// that have it.
+fn troubles(result: &CampaignResult) -> Vec<String> {
+    let mut kinds: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut add = |line: String, cell| match kinds.iter_mut().find(|k| k.0 == line) {
+        Some(kind) => kind.1.push(cell),
+        None => kinds.push((line, vec![cell])),
     };
     for cell in &result.cells {
         if let Some(why) = &cell.error {
-            text.push_str(&format!("failed: {}: {why}\n", cell.name));
+            add(format!("failed, {why}"), cell.name.as_str());
         }
         for finding in cell.verdict.reasons() {
-            text.push_str(&format!("doubtful: {}: {}\n", cell.name, finding.line));
+            add(format!("doubtful, because {}", finding.line), &cell.name);
         }
     }
-    if !result.checks.is_empty() {
-        text.push('\n');
-    }
-    for check in &result.checks {
-        text.push_str(&check.line);
-        text.push('\n');
-    }
+    let say = |(line, cells): &(String, Vec<&str>)| match cells.as_slice() {
+        [one] => format!("{one}: {line}"),
+        [first, rest @ ..] => format!("{first} and {} more: {line}", rest.len()),
+        [] => line.clone(),
+    };
+    kinds.iter().map(say).collect()
+}
+
+fn check_lines(result: &CampaignResult) -> Vec<String> {
+    let mut lines: Vec<String> = result.checks.iter().map(|c| c.line.clone()).collect();
     if !result.complete {
-        text.push_str(&format!(
-            "incomplete: {} of {} cells were run\n",
+        lines.push(format!(
+            "incomplete: {} of {} cells were run",
             result.cells.len(),
             result.planned
         ));
     }
-    text
+    lines
 }
 
 fn rows_of<'a>(
@@ -97,72 +120,88 @@ fn rows_of<'a>(
     result.cells.iter().filter_map(move |c| c.metric(metric))
 }
 
-fn render(result: &CampaignResult, metrics: &[&str]) -> String {
-    let several = result.seeds.len() > 1;
-    let mut heads: Vec<(String, Align)> = vec![("cell".to_owned(), Align::Left)];
-    for metric in metrics {
-        let published = rows_of(result, metric).any(|r| r.published.is_some());
-        if published {
-            heads.push((format!("{metric} published"), Align::Right));
-        }
-        heads.push((
-            if published {
-                "measured".to_owned()
+/// How a metric is shown.
+struct Shape<'a> {
+    metric: &'a str,
+    published: bool,
+    spread: bool,
+    judged: bool,
+    decimals: usize,
+}
+
+impl<'a> Shape<'a> {
+    fn of(result: &'a CampaignResult, metric: &'a str) -> Self {
+        let rows = || rows_of(result, metric);
+        let figures = || rows().flat_map(|r| [r.published, r.measured]).flatten();
+        Self {
+            metric,
+            published: rows().any(|r| r.published.is_some()),
+            spread: result.seeds.len() > 1,
+            judged: rows().any(|r| r.tolerance.is_some()),
+            // An index or a probability has its news in the third decimal.
+            decimals: if figures().all(|v| v.abs() <= 1.5) {
+                3
             } else {
-                (*metric).to_owned()
+                2
             },
-            Align::Right,
-        ));
-        if several {
-            heads.push(("spread".to_owned(), Align::Right));
-        }
-        if rows_of(result, metric).any(|r| r.tolerance.is_some()) {
-            heads.push(("difference".to_owned(), Align::Right));
-            heads.push(("within".to_owned(), Align::Left));
         }
     }
-    let borrowed: Vec<(&str, Align)> = heads.iter().map(|(h, a)| (h.as_str(), *a)).collect();
-    let mut table = TextTable::new(&borrowed);
+
+    fn heads(&self) -> Vec<(&'static str, Align)> {
+        let mut heads = Vec::new();
+        if self.published {
+            heads.push(("published", Align::Right));
+        }
+        heads.push(("measured", Align::Right));
+        if self.spread {
+            heads.push(("spread", Align::Right));
+        }
+        if self.judged {
+            heads.push(("difference", Align::Right));
+            heads.push(("within", Align::Left));
+        }
+        heads
+    }
+
+    fn cells(&self, cell: &CellResult) -> Vec<String> {
+        let decimals = self.decimals;
+        let show = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.decimals$}"));
+        let none = MetricResult::default();
+        let m = cell.metric(self.metric).unwrap_or(&none);
+        let mut cells = Vec::new();
+        if self.published {
+            cells.push(show(m.published));
+        }
+        cells.push(show(m.measured));
+        if self.spread {
+            cells.push(show(m.measured.map(|_| m.spread)));
+        }
+        if self.judged {
+            let signed = |d: f64| format!("{d:+.decimals$}");
+            cells.push(m.difference.map_or("-".to_owned(), signed));
+            let within = m.within.map_or("", |w| if w { "yes" } else { "NO" });
+            cells.push(within.to_owned());
+        }
+        cells
+    }
+}
+
+fn render(result: &CampaignResult, metrics: &[&str]) -> String {
+    let shapes: Vec<Shape<'_>> = metrics.iter().map(|m| Shape::of(result, m)).collect();
+    let mut heads = vec![("cell", Align::Left)];
+    let mut groups = Vec::new();
+    for shape in &shapes {
+        groups.push((heads.len(), shape.metric));
+        heads.extend(shape.heads());
+    }
+    let mut table = TextTable::new(&heads);
+    for (first, words) in groups {
+        table.group(first, words);
+    }
     for cell in &result.cells {
-        table.row(line_of(result, cell, metrics, several));
+        let mut row = vec![cell.name.clone()];
+        row.extend(shapes.iter().flat_map(|s| s.cells(cell)));
+        table.row(row);
     }
     table.render()
-}
-
-fn line_of(
-    result: &CampaignResult,
-    cell: &CellResult,
-    metrics: &[&str],
-    several: bool,
-) -> Vec<String> {
-    let mut line = vec![cell.name.clone()];
-    for metric in metrics {
-        let none = MetricResult::default();
-        let m = cell.metric(metric).unwrap_or(&none);
-        if rows_of(result, metric).any(|r| r.published.is_some()) {
-            line.push(number(m.published));
-        }
-        line.push(number(m.measured));
-        if several {
-            line.push(number(m.measured.map(|_| m.spread)));
-        }
-        if rows_of(result, metric).any(|r| r.tolerance.is_some()) {
-            line.push(m.difference.map_or("-".to_owned(), signed));
-            line.push(match (m.within, &m.tolerance) {
-                (Some(true), Some(band)) => band.clone(),
-                (Some(false), Some(band)) => format!("OUTSIDE {band}"),
-                _ => String::new(),
-            });
-        }
-    }
-    line
-}
-
-fn signed(value: f64) -> String {
-    let text = number(Some(value));
-    if value > 0.0 {
-        format!("+{text}")
-    } else {
-        text
-    }
 }
