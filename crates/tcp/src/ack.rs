@@ -183,12 +183,8 @@ impl Connection {
         if una > s.una || seq > s.updated_by || seq == s.updated_by && size > s.size {
             ack.set(seen::WINDOW_UPDATE);
             s.updated_by = seq;
-            let changed = s.size != size;
             s.size = size;
             s.largest = s.largest.max(size);
-            if changed && self.unsent() > 0 {
-                self.restart_window_after_idle();
-            }
         }
         let s = &mut self.snd;
         let acked_from = s.una.max(self.outgoing.start());
@@ -354,6 +350,7 @@ impl Connection {
             self.rtt.sample_minimum(self.now, ca_rtt);
         }
         self.rtt.sample(rtt, self.snd.una, self.snd.next);
+        self.out.probe_backoff = 0;
         self.tell(TcpEvent::RttSample(Duration::from_micros(u64::from(
             ca_rtt,
         ))));

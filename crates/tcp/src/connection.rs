@@ -218,7 +218,7 @@ impl Connection {
     /// Writes `data`; returns how many bytes the send buffer took.
     pub fn write(&mut self, data: &[u8]) -> usize {
         let taken = self.room(data.len() as u64) as usize;
-        self.before_write();
+        self.check_app_limited();
         self.outgoing.append(&data[..taken]);
         taken
     }
@@ -226,7 +226,7 @@ impl Connection {
     /// Writes zeros that are only counted; returns how many were taken.
     pub fn write_zeros(&mut self, bytes: u64) -> u64 {
         let taken = self.room(bytes);
-        self.before_write();
+        self.check_app_limited();
         self.outgoing.append_zeros(taken);
         taken
     }
@@ -243,13 +243,6 @@ impl Connection {
             .min(bytes);
         self.write_refused |= room < bytes;
         room
-    }
-
-    fn before_write(&mut self) {
-        self.check_app_limited();
-        if self.unsent() == 0 {
-            self.restart_window_after_idle();
-        }
     }
 
     /// Bytes in order and not yet read.

@@ -219,22 +219,23 @@ impl Connection {
             && self.timers.purpose() == Purpose::Idle
             && (self.unsent() > 0 || self.fin_due())
         {
-            self.rtt.reset_backoff();
             let after = self.window_probe_interval();
             self.start_timer(Purpose::WindowProbe, after);
         }
     }
 
-    /// The RTO, at least its minimum, doubled with each unanswered probe.
+    /// The RTO, at least its minimum, doubled with each probe until the window
+    /// opens.
     fn window_probe_interval(&self) -> Duration {
         let base = self.rtt.rto_us.max(self.rtt.min_rto_us());
-        let doubled = base << self.out.window_probes.min(9);
+        let doubled = base << self.out.probe_backoff.min(9);
         Duration::from_micros(doubled.min(crate::rtt::MAX_RTO_US))
     }
 
     pub(crate) fn on_window_probe_timeout(&mut self) {
         if self.board.packets_out > 0 || self.unsent() == 0 && !self.fin_due() {
             self.out.window_probes = 0;
+            self.out.probe_backoff = 0;
             return;
         }
         if self.out.window_probes >= DATA_RETRIES
@@ -244,6 +245,7 @@ impl Connection {
             return;
         }
         self.out.window_probes += 1;
+        self.out.probe_backoff += 1;
         self.out.probe_due = true;
         let after = self.window_probe_interval();
         self.start_timer(Purpose::WindowProbe, after);
@@ -256,7 +258,7 @@ impl Connection {
         }
         let next = self.unsent().min(u64::from(self.agreed.mss));
         if self.snd.next + next <= self.snd.edge() {
-            self.out.window_probes = 0;
+            self.out.probe_backoff = 0;
             if self.timers.purpose() == Purpose::WindowProbe {
                 self.timers.stop();
             }

@@ -37,7 +37,10 @@ pub(crate) struct Output {
     /// The retransmission timer counts from the head's transmission.
     pub(crate) count_waited: bool,
     pub(crate) probe_due: bool,
+    /// Window probes without any answer.
     pub(crate) window_probes: u32,
+    /// How often the interval of window probes has doubled.
+    pub(crate) probe_backoff: u32,
     pub(crate) keep_alive_probes: u32,
     /// Timeouts in a row.
     pub(crate) retransmissions: u32,
@@ -262,6 +265,9 @@ impl Connection {
         }
         if !self.out.try_new && self.pacing_holds() {
             return 0;
+        }
+        if self.board.packets_out == 0 {
+            self.restart_window_after_idle();
         }
         let quota = self.cwnd_quota();
         if quota == 0 {
