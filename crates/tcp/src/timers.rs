@@ -75,18 +75,15 @@ impl Connection {
     /// only a packet or the application can change anything.
     pub fn next_timeout(&self) -> Option<Instant> {
         let t = &self.timers;
-        [
-            t.deadline,
-            t.pacing,
-            t.sack,
-            t.gro,
-            t.keep_alive,
-            t.time_wait,
-            self.delack.deadline,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let off = Instant::MAX;
+        let first = (t.deadline.unwrap_or(off))
+            .min(t.pacing.unwrap_or(off))
+            .min(t.sack.unwrap_or(off))
+            .min(t.gro.unwrap_or(off))
+            .min(t.keep_alive.unwrap_or(off))
+            .min(t.time_wait.unwrap_or(off))
+            .min(self.delack.deadline.unwrap_or(off));
+        (first != off).then_some(first)
     }
 
     /// Runs whatever timers have expired.

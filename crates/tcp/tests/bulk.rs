@@ -3,7 +3,7 @@
 mod pipe;
 
 use narrows_packet::RecoveryEvent;
-use narrows_tcp::TcpEvent;
+use narrows_tcp::{Config, Gro, HostModel, PacingUse, TcpEvent};
 use narrows_units::{Duration, Instant};
 use pipe::{Path, Pipe, config};
 
@@ -87,4 +87,46 @@ fn nothing_is_lost_without_a_limit() {
         pipe.ends[0].limited()
     );
     assert!(pipe.now > Instant::ZERO);
+}
+
+#[test]
+fn a_receiver_in_steady_state_acknowledges_every_second_segment() {
+    let (c, s) = config("reno", false);
+    let mut pipe = Pipe::new(c, s, [path(50, 10, 100), path(1000, 10, 0)], 1);
+    bulk(&mut pipe);
+    let ratio = pipe.packets(1) as f64 / pipe.packets(0) as f64;
+    assert!((0.5..0.56).contains(&ratio), "{ratio}");
+}
+
+/// One change of the host at a time, none of which may cost throughput.
+fn rate_with(change: impl Fn(&mut Config), cc: &str) -> (f64, Pipe) {
+    let (mut c, mut s) = config(cc, false);
+    change(&mut c);
+    change(&mut s);
+    let mut pipe = Pipe::new(c, s, [path(100, 5, 100), path(1000, 5, 0)], 1);
+    let rate = bulk(&mut pipe);
+    (rate, pipe)
+}
+
+#[test]
+fn the_host_model_changes_bursts_and_acks_and_not_the_rate() {
+    let ideal = 100.0 * 1448.0 / 1514.0;
+    for cc in ["reno", "cubic"] {
+        let (plain, p) = rate_with(|_| {}, cc);
+        let (tso, _) = rate_with(|c| c.host.segmentation = HostModel::TSO, cc);
+        let (paced, _) = rate_with(|c| c.host.pacing = PacingUse::Always, cc);
+        let (gro, g) = rate_with(
+            |c| {
+                c.host.gro = Some(Gro {
+                    hold: Duration::from_micros(500),
+                    max_segments: 17,
+                });
+            },
+            cc,
+        );
+        for rate in [plain, tso, paced, gro] {
+            assert!(rate > 0.9 * ideal, "{cc}: {plain} {tso} {paced} {gro}");
+        }
+        assert!(g.packets(1) * 3 < p.packets(1) * 2, "ACKs are thinned");
+    }
 }
