@@ -47,7 +47,8 @@ pub enum Range {
     FromZero,
     /// As given.
     Fixed(f64, f64),
-    /// From the least to the greatest value above zero, logarithmic.
+    /// From the least to the greatest value above zero, logarithmic, over at
+    /// most three decades.
     Log,
 }
 
@@ -366,6 +367,9 @@ impl Curve {
     }
 }
 
+/// Factor that a logarithmic axis spans at most.
+const LOG_REACH: f64 = 1e3;
+
 /// Least and greatest of `values` under `range`, with `head` of room above.
 fn span(values: &[f64], range: Range, head: f64) -> (f64, f64) {
     if let Range::Fixed(from, to) = range {
@@ -386,6 +390,8 @@ fn span(values: &[f64], range: Range, head: f64) -> (f64, f64) {
     }
     match range {
         Range::Log => {
+            // Stray values near zero would stretch the axis over decades.
+            let low = low.max(high / LOG_REACH);
             if low == high {
                 (low / 2.0, high * 2.0)
             } else {
@@ -446,6 +452,15 @@ mod tests {
         assert!((ratio.place(8.0) - 0.75).abs() < 1e-12);
         assert!((ratio.value(0.5) - 8.0).abs() < 1e-12);
         assert_eq!(ratio.place(1.0), 0.5);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_leaves_out_what_is_far_below() {
+        let curve = Curve::new("a", vec![[0.0, 1e-9], [1.0, 0.2], [2.0, 20.0]]);
+        let y = Axis::of("sojourn", "ms").over(Range::Log);
+        let x = Axis::of("time", "s");
+        let chart = Chart::curves("c", "t", x, y, Shape::Line, vec![curve]);
+        assert_eq!(chart.y_range(), (0.02, 20.0));
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub fn grid(campaign: &CampaignResult) -> Grid<'_> {
 /// its name carries.
 pub fn quantity(metric: &str) -> (String, &'static str) {
     let known = match metric {
-        "share1_pct" => Some(("share of flow 1 in both rates", "%")),
+        "share1_pct" => Some(("share of flow 1 in the total rate", "%")),
         "rate1_mbit" => Some(("rate of flow 1", "Mbit/s")),
         "rate2_mbit" => Some(("rate of flow 2", "Mbit/s")),
         "jain" => Some(("Jain's index", "1 = equal")),

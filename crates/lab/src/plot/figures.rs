@@ -184,19 +184,22 @@ fn band(name: &str) -> &str {
 
 /// Sojourn of one queue over time.
 fn sojourn(run: &RunResult, queue: &QueueSummary, suffix: &str) -> Chart {
-    let metrics: &[(&str, &str)] = if queue.bands.is_empty() {
-        &[("sojourn_ms", "mean"), ("sojourn_max_ms", "maximum")]
+    // The maximum lies behind the mean, in a lighter colour.
+    let metrics: &[(&str, &str, usize)] = if queue.bands.is_empty() {
+        &[("sojourn_max_ms", "maximum", 5), ("sojourn_ms", "mean", 0)]
     } else {
         &[
-            ("sojourn_low_latency_ms", "low-latency (L), mean"),
-            ("sojourn_classic_ms", "classic (C), mean"),
+            ("sojourn_low_latency_ms", "low-latency (L), mean", 0),
+            ("sojourn_classic_ms", "classic (C), mean", 1),
         ]
     };
     let curves: Vec<Curve> = metrics
         .iter()
-        .filter_map(|(metric, name)| {
+        .filter_map(|(metric, name, colour)| {
             let track = run.series.track(&queue.name, metric)?;
-            Some(Curve::new(*name, points(track, run.series.interval_s)))
+            let mut curve = Curve::new(*name, points(track, run.series.interval_s));
+            curve.colour = Some(*colour);
+            Some(curve)
         })
         .collect();
     // Two bands differ by a factor of tens: only a logarithm shows both.

@@ -323,9 +323,16 @@ where
 {
     let colour = rgb(palette::on_light(curve.colour.unwrap_or(place)));
     let style = colour.stroke_width(px(frame.text * 0.11).max(1) as u32);
-    let log = (chart.x.range == Range::Log, chart.y.range == Range::Log);
-    let drawable =
-        |p: &[f64; 2]| p[1].is_finite() && (!log.0 || p[0] > 0.0) && (!log.1 || p[1] > 0.0);
+    // A logarithmic axis may begin above the least value.
+    let least = |range: Range, from: f64| match range {
+        Range::Log => from,
+        _ => f64::NEG_INFINITY,
+    };
+    let (x_least, y_least) = (
+        least(chart.x.range, chart.x_range().0),
+        least(chart.y.range, chart.y_range().0),
+    );
+    let drawable = |p: &[f64; 2]| p[1].is_finite() && p[0] >= x_least && p[1] >= y_least;
     if shape == Shape::Points {
         let radius = px(frame.text * 0.28);
         let marks = curve.points.iter().filter(|p| drawable(p));

@@ -101,7 +101,7 @@ fn checks(campaign: &CampaignResult) -> Markup {
             @if failed > 0 { p { (failed) " cells failed." } }
             @if all > 0 { ul.checks { @for check in &campaign.checks { li {
                 @if check.passed { span.badge.yes { "✓ pass" } } @else { span.badge.no { "✗ fail" } }
-                (check.line)
+                (bare(&check.line))
                 @if !check.outside.is_empty() {
                     details { summary { (check.outside.len()) " outside" }
                         ul { @for name in &check.outside { li { (cell_link(campaign.cell(name), name)) } } } }
@@ -109,6 +109,14 @@ fn checks(campaign: &CampaignResult) -> Markup {
             } } } }
         }
     }
+}
+
+/// A check's line without the word that its badge says.
+fn bare(line: &str) -> &str {
+    ["pass: ", "fail: "]
+        .iter()
+        .find_map(|word| line.strip_prefix(word))
+        .unwrap_or(line)
 }
 
 fn cell_link(cell: Option<&CellResult>, name: &str) -> Markup {

@@ -41,6 +41,7 @@
     const ink = style.getPropertyValue("--ink").trim();
     layout.font = { size: 12, color: ink, family: getComputedStyle(document.body).fontFamily };
     layout.hoverlabel = { bgcolor: style.getPropertyValue("--raised").trim(), font: { color: ink } };
+    if (innerWidth < 740) for (const trace of data) if (trace.line) trace.line.width = 1;
     layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: style.getPropertyValue("--faint").trim(), activecolor: ink };
     // Fingers scroll the page; a pointer that hovers zooms the figure.
     const touch = matchMedia("(hover: none)").matches;

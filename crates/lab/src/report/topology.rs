@@ -16,20 +16,32 @@ const HOST: f64 = 104.0;
 /// Room for an arrow between boxes.
 const GAP: f64 = 30.0;
 
-/// Each link as a drawing.
+/// Each link that has elements as a drawing, the others by name.
 pub fn draw(topology: &Topology) -> Markup {
-    let names: Vec<&str> = topology.hosts.iter().map(|h| h.name.as_str()).collect();
+    let (bare, links): (Vec<_>, Vec<_>) = topology
+        .links
+        .iter()
+        .partition(|link| link.up.is_empty() && link.down.is_empty());
+    // One link needs no name, and the only one is drawn even if it is bare.
+    let (bare, links) = match links.is_empty() {
+        true => (links, bare),
+        false => (bare, links),
+    };
     html! {
         div.topology {
-            @if topology.links.len() > 1 {
-                p.note { "Hosts and routers: " (names.join(", ")) ". Links, each with its own elements:" }
-            }
-            @for link in &topology.links {
+            @for link in &links {
                 figure {
                     @if topology.links.len() > 1 { figcaption { h3 { "link/" (link.name) } } }
                     (across(topology, link))
                     (down(topology, link))
                 }
+            }
+            @if !bare.is_empty() {
+                p.note { "Links without delay, limit or loss: "
+                    @for (index, link) in bare.iter().enumerate() {
+                        @if index > 0 { ", " }
+                        (link.name) " (" (link.ends.0) " – " (link.ends.1) ")"
+                    } "." }
             }
             @if !topology.changes.is_empty() {
                 p.note { "Changes during the run:" }
