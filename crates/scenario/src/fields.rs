@@ -24,13 +24,15 @@ impl<'a> Fields<'a> {
         let fields = Self::any(node, path)?;
         for (key, _) in &fields.table.0 {
             if !known.contains(&key.name.as_str()) {
-                return Err(Refusal::at(
-                    &key.spot,
-                    path,
-                    format!("the unknown key `{}`", crate::tree::clipped(&key.name)),
-                    one_of(known.iter().copied()),
-                )
-                .did_you_mean(&key.name, known.iter().copied()));
+                let name = crate::tree::clipped(&key.name);
+                let full = match fields.get("name").and_then(Node::as_text) {
+                    Some(called) if !path.is_empty() => format!("{path}/{called}/{name}"),
+                    _ => fields.name_of(&name),
+                };
+                let found = format!("the unknown key `{name}`");
+                let allowed = one_of(known.iter().copied());
+                return Err(Refusal::at(&key.spot, full, found, allowed)
+                    .did_you_mean(&key.name, known.iter().copied()));
             }
         }
         Ok(fields)

@@ -60,7 +60,7 @@ impl Place {
 impl Refusal {
     /// A refusal with no place in a text: an option of the command line, an
     /// output folder. `key` names the thing, `found` and `allowed` complete
-    /// "found …, but … is expected".
+    /// "found …; allowed: …".
     pub fn new(
         key: impl Into<String>,
         found: impl Into<String>,
@@ -88,13 +88,12 @@ impl Refusal {
 
     /// What `error` says about the string at `spot`.
     pub(crate) fn words(spot: &Spot, key: impl Into<String>, error: WordError) -> Self {
-        let mut refusal = Self::at(
-            &spot.inside_string(error.span),
-            key,
-            error.found,
-            error.allowed,
-        );
-        refusal.0.help = error.help;
+        let near = near_word(&error.found, &error.allowed);
+        let near = near.map(|near| format!("did you mean `{near}`?"));
+        let help = error.help.or(near);
+        let spot = spot.inside_string(error.span);
+        let mut refusal = Self::at(&spot, key, error.found, error.allowed);
+        refusal.0.help = help;
         refusal
     }
 
@@ -109,7 +108,7 @@ impl Refusal {
     #[must_use]
     pub(crate) fn in_cell(mut self, cell: &str) -> Self {
         let help = match self.0.help.take() {
-            Some(help) => format!("{help} (in the cell {cell})"),
+            Some(help) => format!("{help} This is in the cell {cell}"),
             None => format!("this is in the cell {cell}"),
         };
         self.0.help = Some(help);
@@ -185,7 +184,7 @@ impl fmt::Display for Refusal {
         if !key.is_empty() {
             write!(f, "{key}: ")?;
         }
-        write!(f, "found {found}, but {allowed} is expected")
+        write!(f, "found {found}; allowed: {allowed}")
     }
 }
 
@@ -245,6 +244,17 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .filter(|(slips, _)| *slips <= allowed_slips)
         .min_by_key(|(slips, _)| *slips)
         .map(|(_, k)| k)
+}
+
+/// The word of `allowed` that the word quoted in `found` is probably a slip
+/// for.
+fn near_word<'a>(found: &str, allowed: &'a str) -> Option<&'a str> {
+    let (_, rest) = found.split_once('`')?;
+    let (word, _) = rest.split_once('`')?;
+    let is_word = |w: &&str| w.len() > 2 && w.starts_with(|c: char| c.is_ascii_lowercase());
+    let parts = allowed.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
+    Some(word).filter(is_word)?;
+    nearest(word, parts.filter(is_word)).filter(|near| *near != word)
 }
 
 /// `a`, `b` or `c`.

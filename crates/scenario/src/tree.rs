@@ -92,6 +92,7 @@ impl Node {
     /// What it is, for "found …".
     pub(crate) fn describe(&self) -> String {
         match &self.value {
+            Value::Text(t) | Value::Raw(t) if t.is_empty() => "an empty string".to_owned(),
             Value::Text(t) | Value::Raw(t) => format!("`{}`", clipped(t)),
             Value::Element { words, .. } => format!("`{}`", clipped(words)),
             Value::Whole(n) => format!("the number {n}"),

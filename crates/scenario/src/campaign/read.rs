@@ -49,11 +49,12 @@ pub(super) fn campaign(
     sets: &[String],
 ) -> Result<Campaign, Refusal> {
     let root = tree::read(name, bytes)?;
-    let top = Fields::of(&root, "", AT_TOP)?;
-    crate::check::version(&top)?;
+    let top = Fields::any(&root, "")?;
     if top.text("kind")? != Some("campaign") {
         return Err(top.refuse("kind", "`kind = \"campaign\"`"));
     }
+    crate::check::version(&top)?;
+    let top = Fields::of(&root, "", AT_TOP)?;
     let called = top
         .text("name")?
         .filter(|n| !n.is_empty() && n.len() <= 200 && n.split('/').all(crate::fields::is_name))

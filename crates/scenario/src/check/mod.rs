@@ -64,11 +64,12 @@ pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
 /// # Errors
 /// The first thing that is wrong with it.
 pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
-    let top = Fields::of(root, "", TOP)?;
-    version(&top)?;
+    let top = Fields::any(root, "")?;
     if !matches!(top.text("kind")?, None | Some("scenario")) {
         return Err(top.refuse("kind", "`scenario`"));
     }
+    version(&top)?;
+    let top = Fields::of(root, "", TOP)?;
     let name = top
         .text("name")?
         .filter(|n| !n.trim().is_empty() && n.len() <= 200 && !n.contains(char::is_control))
@@ -119,9 +120,9 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
 
 /// The only version so far.
 pub(crate) fn version(top: &Fields<'_>) -> Result<(), Refusal> {
-    match top.whole("version", 1, 1)? {
-        Some(_) => Ok(()),
-        None => Err(top.missing("version", "`version = 1`")),
+    match top.get("version").map(crate::tree::Node::as_whole) {
+        Some(Some(1)) => Ok(()),
+        _ => Err(top.refuse("version", "`version = 1`")),
     }
 }
 

@@ -1,0 +1,301 @@
+//! What is refused, and how that reads: file, line, column, key, what was
+//! found, what is allowed. One snapshot for each.
+
+use std::fmt::Write;
+
+use miette::{GraphicalReportHandler, GraphicalTheme};
+use narrows_scenario::{Campaign, Draft, Plan, Refusal, Shelf, load};
+
+/// A scenario that runs; tests break one thing in it.
+const GOOD: &str = r#"version  = 1
+name     = "two flows"
+duration = "60s"
+
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms", "bottleneck: rate 50Mbit queue dualpi2"]
+down = ["netem delay 10ms", "bottleneck: rate 50Mbit queue dualpi2"]
+
+[[flow]]
+name = "prague"
+from = "client"
+to   = "server"
+cc   = "prague"
+
+[[flow]]
+name  = "cubic"
+from  = "client"
+to    = "server"
+cc    = "cubic"
+ecn   = true
+start = "1s"
+"#;
+
+/// A campaign that runs.
+const CAMPAIGN: &str = r#"version = 1
+kind = "campaign"
+name = "mine"
+cell = "{rate}/{cc}"
+base = "base.toml"
+
+[axis.rate]
+slow = { mbit = 10 }
+fast = { mbit = 50 }
+
+[axis]
+cc = ["cubic", "prague"]
+
+[set]
+"link/access/up/bottleneck" = "rate {mbit}Mbit queue dualpi2"
+"flow/cubic/cc" = "{cc}"
+
+[metric]
+rate_mbit = "goodput_mbit of flow/cubic"
+
+[published]
+file = "table.csv"
+row = { mbit = "{mbit}", cc = "{cc}" }
+metric = { rate_mbit = "rate" }
+
+[[tolerance]]
+cells = "fast/*"
+metric = "rate_mbit"
+within = "5 points"
+at_least = "1 of 2"
+"#;
+
+const TABLE: &str = "mbit,cc,rate\n10,cubic,9.1\n50,cubic,20.5\n50,prague,30\n";
+
+fn check(text: &str) -> Result<Plan, Refusal> {
+    Draft::read("mine.toml", text.as_bytes())?.check()
+}
+
+fn check_with(sets: &[&str]) -> Result<Plan, Refusal> {
+    let mut draft = Draft::read("mine.toml", GOOD.as_bytes())?;
+    for set in sets {
+        draft.set(set)?;
+    }
+    draft.check()
+}
+
+fn check_words(links: &[&str], flows: &[&str]) -> Result<Plan, Refusal> {
+    let owned = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
+    Draft::from_words(&owned(links), &owned(flows))?.check()
+}
+
+struct Beside<'a> {
+    base: &'a str,
+    table: &'a str,
+}
+
+impl Shelf for Beside<'_> {
+    fn open(&self, path: &str) -> Option<Vec<u8>> {
+        match path {
+            "base.toml" => Some(self.base.as_bytes().to_vec()),
+            "table.csv" => Some(self.table.as_bytes().to_vec()),
+            _ => None,
+        }
+    }
+}
+
+fn check_campaign(text: &str, table: &str) -> Result<Campaign, Refusal> {
+    let shelf = Beside { base: GOOD, table };
+    Campaign::read("campaign.toml", text.as_bytes(), &shelf, &[])
+}
+
+/// The good scenario with one part replaced.
+fn broken(part: &str, by: &str) -> String {
+    assert!(GOOD.contains(part), "{part}");
+    GOOD.replacen(part, by, 1)
+}
+
+fn broken_campaign(part: &str, by: &str) -> String {
+    assert!(CAMPAIGN.contains(part), "{part}");
+    CAMPAIGN.replacen(part, by, 1)
+}
+
+/// What the program prints.
+fn shown<T: std::fmt::Debug>(result: Result<T, Refusal>) -> String {
+    let refusal = match result {
+        Ok(plan) => panic!("not refused: {plan:?}"),
+        Err(refusal) => refusal,
+    };
+    let mut text = refusal.to_line();
+    text.push('\n');
+    if refusal.file().is_some() {
+        let theme = GraphicalTheme::unicode_nocolor();
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(100);
+        let mut drawn = String::new();
+        handler
+            .render_report(&mut drawn, &refusal)
+            .expect("a report can be drawn");
+        for line in drawn.lines() {
+            writeln!(text, "{}", line.trim_end()).expect("a string takes text");
+        }
+    }
+    text
+}
+
+macro_rules! refused {
+    ($($name:ident: $result:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            insta::assert_snapshot!(shown($result));
+        }
+    )*};
+}
+
+#[test]
+fn the_good_ones_are_good() {
+    let plan = check(GOOD).expect("a plan");
+    assert_eq!(plan.flows.len(), 2);
+    let campaign = check_campaign(CAMPAIGN, TABLE).expect("a campaign");
+    assert_eq!(campaign.cells.len(), 4);
+}
+
+refused! {
+    unknown_key: check(&broken("ecn   = true", "enc   = true"));
+    unknown_key_at_the_top: check(&broken("duration", "durations"));
+    unknown_table: check(&format!("{GOOD}\n[[flows]]\nname = \"x\"\n"));
+    no_version: check(&broken("version  = 1\n", ""));
+    future_version: check(&broken("version  = 1", "version  = 2"));
+    no_duration: check(&broken("duration = \"60s\"\n", ""));
+    bad_unit: check(&broken("\"60s\"", "\"60 parsecs\""));
+    number_without_unit: check(&broken("\"60s\"", "60"));
+    zero_duration: check(&broken("\"60s\"", "\"0s\""));
+    bad_unit_in_an_element: check(&broken("delay 10ms", "delay 10mm"));
+    negative_rate: check(&broken("rate 50Mbit", "rate -50Mbit"));
+    zero_rate: check(&broken("rate 50Mbit", "rate 0Mbit"));
+    unknown_queue: check(&broken("queue dualpi2", "queue dualpi3"));
+    unknown_queue_word: check(&broken("queue dualpi2", "queue dualpi2 tagret 15ms"));
+    unknown_element: check(&broken("netem delay", "delay"));
+    unknown_control: check(&broken("\"cubic\"\necn", "\"cubik\"\necn"));
+    unknown_ecn: check(&broken("ecn   = true", "ecn   = \"acecn\""));
+    one_end: check(&broken("[\"client\", \"server\"]", "[\"client\"]"));
+    same_ends: check(&broken("[\"client\", \"server\"]", "[\"client\", \"client\"]"));
+    link_to_no_host: check(&broken("[\"client\", \"server\"]", "[\"client\", \"\"]"));
+    host_without_link: check(&format!("{GOOD}\n[[host]]\nname = \"serve\"\n"));
+    flow_to_no_host: check(&broken("to   = \"server\"", "to   = \"sever\""));
+    flow_without_path: check(&format!(
+        "{}\n[[link]]\nname = \"far\"\nends = [\"a\", \"b\"]\n",
+        broken("to   = \"server\"", "to   = \"b\"")
+    ));
+    flow_to_a_router: check(&format!("{GOOD}\n[[router]]\nname = \"server\"\n"));
+    flow_to_itself: check(&broken("to   = \"server\"", "to   = \"client\""));
+    opened_by_a_third: check(&format!(
+        "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\n",
+        broken("cc   = \"prague\"", "cc   = \"prague\"\nopens = \"b\"")
+    ));
+    no_flow: check(&GOOD[..GOOD.find("[[flow]]").expect("a flow")]);
+    no_link: check("version = 1\nname = \"x\"\nduration = \"1s\"\n");
+    same_name_twice: check(&broken("\"prague\"\nfrom", "\"cubic\"\nfrom"));
+    same_element_twice: check(&broken("\"netem delay 10ms\", \"bottle", "\"bottleneck: netem delay 10ms\", \"bottle"));
+    same_address_twice: check(&format!("{GOOD}\n[[host]]\nname = \"server\"\nipv4 = \"10.0.0.1\"\n"));
+    not_an_address: check(&format!("{GOOD}\n[[host]]\nname = \"server\"\nipv4 = \"10.0.0\"\n"));
+    not_a_name: check(&broken("name = \"access\"", "name = \"access/a\""));
+    start_after_the_end: check(&broken("\"1s\"", "\"60s\""));
+    stop_before_the_start: check(&broken("\"1s\"", "\"10s\"\nstop = \"5s\""));
+    measured_outside: check(&broken("\"60s\"", "\"60s\"\nmeasure = \"50s..61s\""));
+    measured_backwards: check(&broken("\"60s\"", "\"60s\"\nmeasure = \"50s..40s\""));
+    measured_oddly: check(&broken("\"60s\"", "\"60s\"\nmeasure = \"from 10s\""));
+    bytes_and_traffic: check(&broken("start = \"1s\"", "bytes = 10\ntraffic = \"bulk\""));
+    no_bytes: check(&broken("start = \"1s\"", "bytes = 0"));
+    bad_dscp: check(&broken("start = \"1s\"", "dscp = 64"));
+    bad_host_model: check(&broken("start = \"1s\"", "host_model = { segmentation = \"gso\" }"));
+    tap_on_two_links: check(&format!(
+        "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\nup = [\"tap mid\"]\n",
+        broken("[\"netem delay 10ms\", ", "[\"tap mid\", ")
+    ));
+    capture_nowhere: check(&format!("{GOOD}\n[[capture]]\nname = \"c\"\nat = \"host/clint\"\n"));
+    change_of_no_element: check(&format!(
+        "{GOOD}\n[[change]]\nat = \"30s\"\ntarget = \"link/access/up/bottlenek\"\nto = \"rate 10Mbit\"\n"
+    ));
+    change_that_does_not_fit: check(&format!(
+        "{GOOD}\n[[change]]\nat = \"30s\"\ntarget = \"link/access/up/bottleneck\"\nto = \"rate 0Mbit\"\n"
+    ));
+    change_after_the_end: check(&format!(
+        "{GOOD}\n[[change]]\nat = \"90s\"\ntarget = \"link/access/up/bottleneck\"\nto = \"rate 1Mbit\"\n"
+    ));
+    seed_too_large: check(&broken("duration", "seed = 9223372036854775808\nduration"));
+    escaped_string: check(&broken("rate 50Mbit queue dualpi2", "rate 50Mbit queue \\u0064ualpi3"));
+    truncated_file: check(&GOOD[..GOOD.len() - 8]);
+    truncated_in_a_list: check(&GOOD[..GOOD.find("\"bottleneck").expect("a list")]);
+    empty_file: check("");
+    not_utf8: Draft::read("mine.toml", b"version = 1\nname = \"\xff\"\n");
+    a_key_twice: check(&broken("duration", "name = \"again\"\nduration"));
+    deep_nest: check(&format!("name = {}", "[".repeat(10_000)));
+    long_line: check(&broken("two flows", &"x".repeat(100_000)));
+    control_characters: check(&broken("ecn   = true", "ecn   = \"\\u001b[31m\""));
+
+    set_without_a_value: check_with(&["duration"]);
+    set_of_no_such_thing: check_with(&["flw/cubic/cc=reno"]);
+    set_of_no_such_flow: check_with(&["flow/cubik/cc=reno"]);
+    set_of_no_such_key: check_with(&["flow/cubic/ccc=reno"]);
+    set_of_no_such_element: check_with(&["link/access/up/bottelneck=rate 1Mbit"]);
+    set_to_a_wrong_value: check_with(&["link/access/up/bottleneck=rate 20Mbit queue dualpi3"]);
+    set_to_a_wrong_unit: check_with(&["duration=10 s"]);
+    set_of_a_whole_flow: check_with(&["flow/cubic=reno"]);
+
+    words_without_a_link: check_words(&[], &["cubic"]);
+    words_without_a_flow: check_words(&["rate 1Mbit"], &[]);
+    words_with_a_wrong_queue: check_words(&["up rate 1Mbit queue fifo"], &["cubic"]);
+    words_with_a_wrong_control: check_words(&["rate 1Mbit"], &["second: cubik start 1s"]);
+    words_with_a_wrong_value: check_words(&["rate 1Mbit"], &["cubic start 1"]);
+
+    campaign_without_an_axis: check_campaign(&CAMPAIGN[..CAMPAIGN.find("[axis.rate]").expect("an axis")], TABLE);
+    matrix_of_nothing: check_campaign(&broken_campaign("[\"cubic\", \"prague\"]", "[]"), TABLE);
+    matrix_with_everything_left_out: check_campaign(&broken_campaign("cell =", "exclude = \"*\"\ncell ="), TABLE);
+    cells_of_one_name: check_campaign(&broken_campaign("{rate}/{cc}", "{rate}"), TABLE);
+    unknown_word: check_campaign(&broken_campaign("rate {mbit}Mbit", "rate {mbits}Mbit"), TABLE);
+    wrong_value_in_a_cell: check_campaign(&broken_campaign("mbit = 10", "mbit = 0"), TABLE);
+    wrong_name_in_set: check_campaign(&broken_campaign("flow/cubic/cc", "flow/cubik/cc"), TABLE);
+    unknown_base: check_campaign(&broken_campaign("base.toml", "bass.toml"), TABLE);
+    unknown_metric: check_campaign(&broken_campaign("metric = \"rate_mbit\"", "metric = \"rate_mbt\""), TABLE);
+    wrong_formula: check_campaign(&broken_campaign("goodput_mbit of flow/cubic", "100 * rate"), TABLE);
+    unknown_column: check_campaign(&broken_campaign("{ rate_mbit = \"rate\" }", "{ rate_mbit = \"rat\" }"), TABLE);
+    wrong_band: check_campaign(&broken_campaign("5 points", "5 percent"), TABLE);
+    wrong_count: check_campaign(&broken_campaign("1 of 2", "21 of 24"), TABLE);
+    tolerance_for_no_cell: check_campaign(&broken_campaign("cells = \"fast/*\"", "cells = \"faster/*\""), TABLE);
+    two_rows_for_a_cell: check_campaign(CAMPAIGN, &format!("{TABLE}50,prague,31\n"));
+    a_row_for_no_cell: check_campaign(CAMPAIGN, &format!("{TABLE}100,prague,31\n"));
+    no_number_in_the_table: check_campaign(CAMPAIGN, &TABLE.replace("9.1", "fast"));
+    scenario_as_campaign: check_campaign(GOOD, TABLE);
+    campaign_as_scenario: check(CAMPAIGN);
+    only_that_fits_nothing: check_campaign(CAMPAIGN, TABLE).and_then(|mut c| c.only(&["100Mbit/*".to_owned()]));
+    only_that_is_no_pattern: check_campaign(CAMPAIGN, TABLE).and_then(|mut c| c.only(&["{a,b".to_owned()]));
+    neither_file_nor_entry: load("l4s-test/s1");
+}
+
+#[test]
+fn ten_megabytes_of_noise_are_refused_at_once() {
+    // Noise from a fixed generator: the same on every machine.
+    let mut state = 1u64;
+    let noise: Vec<u8> = (0..10 << 20)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect();
+    insta::assert_snapshot!(shown(Draft::read("noise.toml", &noise)));
+    // As much as may be read, so that the reader itself meets noise, too.
+    let refused = Draft::read("noise.toml", &noise[..1 << 20]);
+    assert!(refused.is_err());
+    let text: String = noise[..1 << 19]
+        .iter()
+        .map(|b| char::from(b % 95 + 32))
+        .collect();
+    assert!(Draft::read("noise.toml", text.as_bytes()).is_err());
+}
+
+#[test]
+fn a_long_file_is_refused_before_it_is_read() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    file.as_file().set_len(5 << 30).expect("a sparse file");
+    let path = file.path().display().to_string();
+    let refusal = load(&path).expect_err("too long");
+    assert_eq!(refusal.found(), "5368709120 bytes");
+    assert_eq!(refusal.file(), Some(path.as_str()));
+}
