@@ -1,0 +1,165 @@
+//! What holds for every plan and every input.
+
+use narrows_scenario::{Draft, Plan};
+use proptest::prelude::*;
+
+fn element() -> impl Strategy<Value = String> {
+    let fixed = prop::sample::select(vec![
+        "netem delay 10ms",
+        "netem delay 10ms 2ms loss random 0.5%",
+        "remark if dscp cs1 ecn not-ect",
+        "remark dscp le",
+        "by dscp 8 (netem delay 5ms) 16 (netem delay 80ms) else (netem delay 10ms)",
+        "rate 1.5Mbit overhead 38 queue pfifo limit 200",
+        "rate 100Mbit shaper queue cnq_codel_af",
+        "police rate 10Mbit burst 20kb",
+    ])
+    .prop_map(str::to_owned);
+    let rate = (
+        1u64..10_000_000_000,
+        prop::sample::select(vec![
+            "dualpi2",
+            "dualpi2 variant linux-2020",
+            "fq_codel flows 1 target 1ms interval 20ms",
+            "codel",
+            "pie ecn",
+            "red limit 400000 avpkt 1000 adaptive bandwidth 50Mbit ecn",
+            "bfifo limit 100000",
+        ]),
+    )
+        .prop_map(|(rate, queue)| format!("rate {rate}bit queue {queue}"));
+    prop_oneof![fixed, rate]
+}
+
+fn chain() -> impl Strategy<Value = String> {
+    let named = (element(), any::<bool>());
+    prop::collection::vec(named, 0..4).prop_map(|elements| {
+        let words: Vec<String> = elements
+            .iter()
+            .enumerate()
+            .map(|(number, (words, named))| match named {
+                true => format!("\"e{number}: {words}\""),
+                false => format!("\"{words}\""),
+            })
+            .collect();
+        format!("[{}]", words.join(", "))
+    })
+}
+
+prop_compose! {
+    fn flow()(
+        cc in prop::sample::select(vec!["cubic", "reno", "prague", "cubic hystart++", "prague variant 2020"]),
+        ecn in prop::sample::select(vec!["", "ecn = true\n", "ecn = false\n", "ecn = \"accecn\"\n", "ecn = \"classic\"\n"]),
+        dscp in 0u8..64,
+        start_us in 0u64..1_000_000,
+        stop in any::<bool>(),
+        traffic in prop::sample::select(vec!["", "bytes = 1234567\n", "traffic = \"bulk\"\n", "traffic = \"cbr rate 1Mbit\"\n"]),
+        six in any::<bool>(),
+        backwards in any::<bool>(),
+        server_opens in any::<bool>(),
+        model in prop::sample::select(vec!["", "host_model = { segmentation = \"tso\" }\n", "host_model = { gro = true, tick = \"0s\" }\n"]),
+    ) -> String {
+        let (from, to) = if backwards { ("server", "client") } else { ("client", "server") };
+        let mut text = format!("from = \"{from}\"\nto = \"{to}\"\ncc = \"{cc}\"\n{ecn}dscp = {dscp}\nstart = \"{start_us}us\"\n{traffic}{model}");
+        if stop {
+            text.push_str("stop = \"1.5s\"\n");
+        }
+        if six {
+            text.push_str("ip = 6\n");
+        }
+        if server_opens {
+            text.push_str("opens = \"server\"\n");
+        }
+        text
+    }
+}
+
+prop_compose! {
+    fn scenario()(
+        name in "[a-zA-Z0-9 \"'\\\\äß/=#-]{1,30}x",
+        duration_us in 1_600_000u64..100_000_000,
+        seed in 0u64..(1 << 63),
+        up in chain(),
+        down in chain(),
+        middle in any::<bool>(),
+        flows in prop::collection::vec(flow(), 1..5),
+        address in any::<bool>(),
+    ) -> String {
+        let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut text = format!("version = 1\nname = \"{name}\"\nduration = \"{duration_us}us\"\nseed = {seed}\n");
+        if middle {
+            text.push_str("[[link]]\nname = \"near\"\nends = [\"client\", \"r\"]\n");
+        }
+        let first = if middle { "r" } else { "client" };
+        text.push_str(&format!("[[link]]\nname = \"access\"\nends = [\"{first}\", \"server\"]\nup = {up}\ndown = {down}\n"));
+        if address {
+            text.push_str("[[host]]\nname = \"server\"\nipv4 = \"192.0.2.7\"\n");
+        }
+        for (number, flow) in flows.iter().enumerate() {
+            text.push_str(&format!("[[flow]]\nname = \"f{number}\"\n{flow}"));
+        }
+        text
+    }
+}
+
+fn plan(text: &str) -> Plan {
+    match Draft::read("p.toml", text.as_bytes()).and_then(|d| d.check()) {
+        Ok(plan) => plan,
+        Err(refusal) => panic!("{}\n{text}", refusal.to_line()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_plan_that_is_written_and_read_is_the_same(text in scenario()) {
+        let first = plan(&text);
+        let written = first.to_toml();
+        let second = plan(&written);
+        prop_assert_eq!(&first, &second, "{}", written);
+        prop_assert_eq!(written, second.to_toml());
+    }
+
+    #[test]
+    fn a_value_that_is_set_is_the_value(text in scenario(), seconds in 2u64..1_000) {
+        let mut draft = Draft::read("p.toml", text.as_bytes()).expect("TOML");
+        draft.set(&format!("duration={seconds}s")).expect("a name");
+        draft.set("flow/f0/cc=reno").expect("a name");
+        let changed = draft.check().expect("a plan");
+        prop_assert_eq!(changed.duration.as_nanos(), seconds * 1_000_000_000);
+        prop_assert_eq!(changed.flows[0].cc.to_string(), "reno");
+        prop_assert_eq!(&changed.flows[1..], &plan(&text).flows[1..]);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,400}") {
+        let _ = Draft::read("p.toml", text.as_bytes()).and_then(|d| d.check());
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let _ = Draft::read("p.toml", &bytes).and_then(|d| d.check());
+    }
+
+    #[test]
+    fn no_value_makes_the_check_panic(
+        key in prop::sample::select(vec![
+            "name", "duration", "measure", "seed", "sample_interval", "version", "link/access/up",
+            "link/access/ends", "link/access/mtu", "flow/f0/cc", "flow/f0/ecn", "flow/f0/dscp",
+            "flow/f0/start", "flow/f0/bytes", "flow/f0/traffic", "flow/f0/ip", "host/server/ipv4",
+            "flow/f0/host_model/gro",
+        ]),
+        value in "\\PC{0,40}",
+        text in scenario(),
+    ) {
+        let mut draft = Draft::read("p.toml", text.as_bytes()).expect("TOML");
+        if draft.set(&format!("{key}={value}")).is_ok() {
+            if let Err(refusal) = draft.check() {
+                // What was set is what is refused, unless it made something
+                // else wrong (a shorter run, another host).
+                prop_assert!(refusal.file().is_some());
+            }
+        }
+    }
+}
