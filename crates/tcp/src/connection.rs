@@ -416,3 +416,14 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_may_move_between_threads() {
+        fn movable<T: Send>() {}
+        movable::<Connection>();
+    }
+}

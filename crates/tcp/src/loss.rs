@@ -116,12 +116,9 @@ impl Connection {
 
     /// The retransmission timer fired.
     pub(crate) fn on_retransmission_timeout(&mut self) {
-        match self.state {
-            State::SynSent | State::SynReceived if !self.handshake.finished => {
-                self.on_handshake_timeout();
-                return;
-            }
-            _ => {}
+        if !self.handshake.finished {
+            self.on_handshake_timeout();
+            return;
         }
         if self.board.packets_out == 0 {
             return;

@@ -82,7 +82,7 @@ impl Connection {
         }
         match self.state {
             State::Closed | State::Listen => return None,
-            State::SynSent | State::SynReceived => {
+            _ if !self.handshake.finished => {
                 if let Some(packet) = self.transmit_handshake(pool) {
                     return Some(packet);
                 }
@@ -430,7 +430,7 @@ impl Connection {
     /// Whether a server may send before the handshake is complete: it has
     /// accepted data in a SYN (RFC 7413 §4.2).
     pub(crate) fn may_send_early(&self) -> bool {
-        self.state == State::SynReceived && self.handshake.accepted_early
+        self.state != State::SynSent && self.handshake.accepted_early
     }
 
     /// Number of a wire sequence number near what the peer sends.

@@ -88,7 +88,7 @@ impl Reassembly {
             if seq < self.next {
                 self.report_duplicate(seq, self.next);
             }
-            self.store(seq, self.next, end, stored);
+            self.store_unheld(seq, self.next, end, stored);
             self.next = end;
             self.join();
             return Arrival::InOrder;
@@ -167,6 +167,21 @@ impl Reassembly {
         self.forgets |= self.blocks.len() > BLOCKS;
         self.blocks.truncate(BLOCKS);
         Arrival::OutOfOrder
+    }
+
+    /// Keeps of [from, to) what no range beyond a gap holds already.
+    fn store_unheld(&mut self, seq: u64, mut from: u64, to: u64, stored: &[u8]) {
+        let mut i = 0;
+        while let Some(&(l, r)) = self.ranges.get(i).filter(|r| r.0 < to) {
+            if from < l {
+                self.store(seq, from, l, stored);
+            }
+            from = from.max(r);
+            i += 1;
+        }
+        if from < to {
+            self.store(seq, from, to, stored);
+        }
     }
 
     /// Keeps what was really written of [from, to) of a segment at `seq`.
@@ -289,5 +304,39 @@ mod tests {
         r.take(0, 10, b"");
         assert!(r.finished());
         assert_eq!((r.next, r.readable()), (21, 20));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_order_of_any_pieces_gives_the_stream(
+            pieces in proptest::collection::vec((0usize..400, 1usize..60, 0usize..60), 1..60)
+        ) {
+            let stream: Vec<u8> = (0..500usize).map(|i| if i % 7 < 3 { 0 } else { i as u8 }).collect();
+            let mut r = Reassembly::starting_at(1000);
+            let mut held = vec![false; 500];
+            for (at, len, cut) in pieces {
+                let end = (at + len).min(500);
+                // What is not stored must be zeros.
+                let stored = (at..end).rev().find(|i| stream[*i] != 0).map_or(at, |i| i + 1);
+                let stored = stored.max(at + cut.min(end - at));
+                let arrival = r.take(1000 + at as u64, 1000 + end as u64, &stream[at..stored]);
+                let new = held[at..end].iter().any(|h| !h);
+                held[at..end].fill(true);
+                let edge = held.iter().position(|h| !h).unwrap_or(500);
+                proptest::prop_assert_eq!(arrival == Arrival::Duplicate, !new);
+                proptest::prop_assert_eq!(r.next, 1000 + edge as u64);
+                proptest::prop_assert_eq!(
+                    r.held(),
+                    held.iter().filter(|h| **h).count() as u64
+                );
+                proptest::prop_assert_eq!(
+                    r.has_gap(),
+                    held[edge..].iter().any(|h| *h)
+                );
+            }
+            let mut out = Vec::new();
+            let n = r.read(u64::MAX, Some(&mut out)) as usize;
+            proptest::prop_assert_eq!(&out[..], &stream[..n]);
+        }
     }
 }

@@ -241,6 +241,18 @@ impl Scoreboard {
     /// Notes that the peer holds [left, right) and calls `newly` with the
     /// index of each segment inside of which that was not known.
     pub(crate) fn sack(&mut self, left: u64, right: u64, mut newly: impl FnMut(&mut Self, u64)) {
+        // Only whole segments count, so that a run never hides part of one.
+        let left = match self.get(self.find(left)) {
+            Some(s) if s.seq < left => s.end(),
+            _ => left,
+        };
+        let right = match self.get(self.find(right)) {
+            Some(s) if s.seq < right => s.seq,
+            _ => right,
+        };
+        if left >= right {
+            return;
+        }
         let first = self.runs.partition_point(|r| r.1 < left);
         let mut merged = (left, right);
         let mut at = left;
@@ -422,5 +434,44 @@ mod tests {
         assert_eq!(b.next_lost(), Some(1));
         assert_eq!((b.lost_out, b.retrans_out, b.lost), (2, 0, 3));
         assert_eq!(b.in_flight(), 3);
+    }
+
+    /// A board that remembers everything and searches everything.
+    fn naive(n: u64, blocks: &[(u64, u64)]) -> Vec<Vec<u64>> {
+        let mut held = vec![false; n as usize];
+        let mut told = Vec::new();
+        for &(l, r) in blocks {
+            let mut now = Vec::new();
+            for i in 0..n {
+                if !held[i as usize] && i * 10 >= l && i * 10 + 10 <= r {
+                    held[i as usize] = true;
+                    now.push(i);
+                }
+            }
+            told.push(now);
+        }
+        told
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn blocks_name_what_a_naive_board_names(
+            blocks in proptest::collection::vec((0u64..300, 1u64..90), 1..40)
+        ) {
+            let blocks: Vec<(u64, u64)> =
+                blocks.iter().map(|(l, n)| (*l, (l + n).min(300))).collect();
+            let mut b = board(30);
+            for (block, expected) in blocks.iter().zip(naive(30, &blocks)) {
+                let mut seen = sacked(&mut b, block.0, block.1);
+                seen.sort_unstable();
+                proptest::prop_assert_eq!(seen, expected);
+            }
+            // The list by time holds what is not SACKed, in order.
+            let order: Vec<u64> =
+                std::iter::successors(b.oldest(), |i| b.sent_after(*i)).collect();
+            let rest: Vec<u64> =
+                (0..30).filter(|i| b.get(*i).is_some_and(|s| !s.is(flag::SACKED))).collect();
+            proptest::prop_assert_eq!(order, rest);
+        }
     }
 }
