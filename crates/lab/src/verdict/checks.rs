@@ -60,7 +60,10 @@ impl Findings {
 
     fn verdict(mut self) -> Verdict {
         self.0.sort_by_key(|f| f.weight);
-        self.0.dedup();
+        // Flows that share a path find the same things there.
+        let mut seen = std::collections::BTreeSet::new();
+        self.0
+            .retain(|f| seen.insert((f.check.clone(), f.line.clone())));
         Verdict { findings: self.0 }
     }
 }

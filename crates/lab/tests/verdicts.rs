@@ -1,0 +1,183 @@
+//! Each check of the verdict: what it finds, and what it leaves alone.
+
+mod support;
+
+use narrows_lab::summary::{DropCounts, DropperSummary, RunSummary};
+use narrows_lab::verdict::{Verdict, judge};
+use narrows_lab::{RunOptions, run_scenario};
+use narrows_scenario::{Draft, Plan};
+use support::{ModelEngine, SCENARIO, equal_shares, plan, unwatched};
+
+/// A run with which nothing is wrong.
+fn sound() -> (Plan, RunSummary) {
+    let result = unwatched(|watch| {
+        let engine = ModelEngine::new(equal_shares);
+        run_scenario(&engine, &plan(), &RunOptions::default(), watch)
+    });
+    (plan(), result.unwrap().summary)
+}
+
+/// The checks that speak against a run that is `spoilt`.
+fn found(spoil: impl FnOnce(&mut Plan, &mut RunSummary)) -> Vec<String> {
+    let (mut plan, mut summary) = sound();
+    spoil(&mut plan, &mut summary);
+    let verdict = judge(&plan, &summary, false);
+    verdict.reasons().map(|f| f.check.clone()).collect()
+}
+
+fn plan_of(text: &str) -> Plan {
+    let draft = Draft::read("test.toml", text.as_bytes());
+    draft
+        .and_then(|d| d.check())
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn a_sound_run_is_trusted() {
+    assert!(found(|_, _| {}).is_empty());
+}
+
+#[test]
+fn an_idle_bottleneck_is_found_and_a_busy_or_queueing_one_is_not() {
+    let idle = |utilisation, p99| {
+        found(move |_, summary| {
+            let queue = &mut summary.queues[0];
+            queue.utilisation = Some(utilisation);
+            queue.sojourn_ms.as_mut().unwrap().p99 = p99;
+        })
+    };
+    // A packet takes 0.24 ms at 50 Mbit/s.
+    assert_eq!(idle(0.5, 0.1), ["idle-bottleneck"]);
+    assert!(idle(0.97, 0.1).is_empty());
+    assert!(idle(0.5, 8.0).is_empty());
+    let unused = found(|_, summary| summary.queues.clear());
+    assert_eq!(unused, ["idle-bottleneck"]);
+}
+
+#[test]
+fn the_wrong_bottleneck_and_the_wrong_limit_are_found() {
+    let text = SCENARIO.replace(
+        r#"up   = ["netem delay 10ms", "#,
+        r#"up   = ["netem delay 10ms", "first: rate 60Mbit queue pfifo", "#,
+    );
+    let wrong = found(|plan, summary| {
+        *plan = plan_of(&text);
+        let mut first = summary.queues[0].clone();
+        first.name = "link/access/up/first".to_owned();
+        first.drops.overflow = 1 + summary.queues[0].marks.total();
+        summary.queues.push(first);
+    });
+    assert_eq!(wrong, ["wrong-bottleneck"]);
+    let limit = found(|_, summary| {
+        summary.droppers.push(DropperSummary {
+            name: "link/access/up/netem".to_owned(),
+            drops: DropCounts {
+                overflow: 3,
+                loss: 9,
+                ..DropCounts::default()
+            },
+        });
+    });
+    assert_eq!(limit, ["wrong-limit"]);
+}
+
+#[test]
+fn loss_that_was_asked_for_is_no_reason_for_distrust() {
+    let loss = found(|_, summary| {
+        summary.droppers.push(DropperSummary {
+            name: "link/access/up/netem".to_owned(),
+            drops: DropCounts {
+                loss: 9,
+                policy: 2,
+                ..DropCounts::default()
+            },
+        });
+    });
+    assert!(loss.is_empty());
+}
+
+#[test]
+fn ecn_that_was_not_negotiated_as_asked_is_found() {
+    assert_eq!(found(|_, s| s.flows[0].accecn = false), ["ecn-negotiation"]);
+    assert_eq!(found(|_, s| s.flows[1].ecn = false), ["ecn-negotiation"]);
+    assert_eq!(found(|_, s| s.flows[1].accecn = true), ["ecn-negotiation"]);
+}
+
+#[test]
+fn a_changed_codepoint_is_found_where_nothing_should_change_it() {
+    let bleached = |summary: &mut RunSummary| {
+        summary.flows[0].codepoints.sent = [2, 100, 0, 0];
+        summary.flows[0].codepoints.received = [12, 80, 0, 10];
+    };
+    assert_eq!(found(|_, s| bleached(s)), ["codepoint-changed"]);
+    let remarked = SCENARIO.replace(
+        r#"up   = ["netem delay 10ms", "#,
+        r#"up   = ["netem delay 10ms", "remark if dscp 8 ecn not-ect", "#,
+    );
+    let asked_for = found(|plan, s| {
+        *plan = plan_of(&remarked);
+        bleached(s);
+    });
+    assert!(asked_for.is_empty());
+    // CE marks are no change of that kind, nor is loss.
+    let marked = found(|_, s| {
+        s.flows[0].codepoints.sent = [2, 100, 0, 0];
+        s.flows[0].codepoints.received = [2, 60, 0, 30];
+    });
+    assert!(marked.is_empty());
+}
+
+#[test]
+fn a_sender_that_something_else_held_back_is_found() {
+    let limited = |spoil: fn(&mut RunSummary)| found(|_, s| spoil(s));
+    for spoil in [
+        (|s| s.flows[0].limited.receive_window_s = 0.5) as fn(&mut RunSummary),
+        |s| s.flows[0].limited.send_buffer_s = 0.5,
+        |s| s.flows[0].limited.application_s = 0.5,
+    ] {
+        assert_eq!(limited(spoil), ["sender-limited"]);
+    }
+    assert!(limited(|s| s.flows[0].limited.receive_window_s = 0.01).is_empty());
+}
+
+#[test]
+fn a_flow_that_never_started_or_never_ended_is_found() {
+    assert_eq!(
+        found(|_, s| s.flows[0].established_s = None),
+        ["never-started"]
+    );
+    let text = SCENARIO.replacen(
+        "cc   = \"prague\"",
+        "cc = \"prague\"\ntraffic = \"bytes 9Mb\"",
+        1,
+    );
+    let plan_with_bytes = plan_of(&text);
+    let unfinished = found(|plan, _| *plan = plan_with_bytes.clone());
+    assert_eq!(unfinished, ["unfinished"]);
+    let finished = found(|plan, s| {
+        *plan = plan_with_bytes.clone();
+        s.flows[0].complete = true;
+    });
+    assert!(finished.is_empty());
+}
+
+#[test]
+fn too_short_a_steady_window_is_found() {
+    // Four seconds are 160 round trips of 25 ms, and 13 of 300 ms.
+    let short = found(|_, s| s.flows[0].rtt_ms.as_mut().unwrap().mean = 300.0);
+    assert_eq!(short, ["short-window"]);
+}
+
+#[test]
+fn the_line_of_the_verdict_gives_every_reason() {
+    let (plan, mut summary) = sound();
+    summary.flows[0].accecn = false;
+    summary.flows[1].limited.receive_window_s = 3.0;
+    let line = judge(&plan, &summary, false).line();
+    assert_eq!(
+        line,
+        "trust: no, because flow/first asked for AccECN and negotiated classic ECN; \
+         flow/second was held back by the receive window, not by the network, for 50 % of its time"
+    );
+    assert_eq!(Verdict::default().line(), "trust: yes");
+}
