@@ -1,0 +1,353 @@
+//! The program as scripts see it: what it prints where, and how it ends.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A short run without a file.
+const SHORT: &[&str] = &[
+    "run",
+    "--link",
+    "netem delay 5ms",
+    "--link",
+    "rate 10Mbit queue dualpi2",
+    "--flow",
+    "prague",
+    "--flow",
+    "cubic ecn",
+    "--set",
+    "duration=6s",
+];
+
+fn narrows(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().expect("it ended by itself")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", stdout(output)))
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn the_catalogue_is_listed_and_shown() {
+    let at = folder();
+    let list = narrows(at.path(), &["list"]);
+    assert_eq!(status(&list), 0);
+    assert!(stdout(&list).contains("l4s-tests/s1"));
+    let list = json(&narrows(at.path(), &["list", "--format", "json"]));
+    let names: Vec<&str> = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|e| e["name"].as_str())
+        .collect();
+    assert!(names.contains(&"l4s-tests/s6") && names.contains(&"lone-prague"));
+    for name in names {
+        let shown = narrows(at.path(), &["show", name]);
+        assert_eq!(status(&shown), 0, "{name}: {}", stderr(&shown));
+        assert!(stdout(&shown).contains("link access") || name == "two-bottlenecks");
+    }
+}
+
+#[test]
+fn a_run_prints_a_table_and_leaves_a_folder() {
+    let at = folder();
+    let run = narrows(at.path(), &[SHORT, &["--out", "first"]].concat());
+    assert_eq!(status(&run), 0, "{}{}", stdout(&run), stderr(&run));
+    assert!(stdout(&run).contains("goodput_mbit"));
+    assert!(stdout(&run).contains("trust: yes"));
+    assert!(!stdout(&run).contains("results in"), "notes go to stderr");
+    for file in [
+        "run.json",
+        "summary.json",
+        "summary.csv",
+        "series.csv.gz",
+        "report.html",
+    ] {
+        assert!(at.path().join("first").join(file).is_file(), "{file}");
+    }
+    // The same again is the same, byte for byte, and says so.
+    let run = narrows(at.path(), &[SHORT, &["--out", "second"]].concat());
+    assert_eq!(status(&run), 0);
+    let diff = narrows(at.path(), &["diff", "first", "second", "--format", "json"]);
+    assert_eq!(json(&diff)["identical"], true);
+    // Another seed is another run.
+    narrows(
+        at.path(),
+        &[SHORT, &["--seed", "2", "--out", "third"]].concat(),
+    );
+    let diff = narrows(at.path(), &["diff", "first", "third", "--format", "json"]);
+    assert_eq!(json(&diff)["identical"], false);
+}
+
+#[test]
+fn results_go_below_results_unless_told_otherwise() {
+    let at = folder();
+    let run = narrows(at.path(), &[SHORT, &["--format", "json"]].concat());
+    assert_eq!(status(&run), 0);
+    assert!(json(&run).is_object());
+    assert!(at.path().join("results/latest/run.json").is_file());
+}
+
+#[test]
+fn a_saved_line_runs_as_the_line_did() {
+    let at = folder();
+    let run = narrows(
+        at.path(),
+        &[SHORT, &["--save", "mine.toml", "--out", "line"]].concat(),
+    );
+    assert_eq!(status(&run), 0);
+    let run = narrows(at.path(), &["run", "mine.toml", "--out", "file"]);
+    assert_eq!(status(&run), 0);
+    let diff = narrows(at.path(), &["diff", "line", "file", "--format", "json"]);
+    assert_eq!(json(&diff)["identical"], true);
+    // A file that is there already is not written over.
+    let again = narrows(at.path(), &[SHORT, &["--save", "mine.toml"]].concat());
+    assert_eq!(status(&again), 2);
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_runs() {
+    let at = folder();
+    std::fs::write(at.path().join("bad.toml"), "version = 1\nnme = \"x\"\n").expect("a file");
+    std::fs::create_dir(at.path().join("full")).expect("a folder");
+    std::fs::write(at.path().join("full/file"), "x").expect("a file");
+    let noise: Vec<u8> = (0..10u32 << 20)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    std::fs::write(at.path().join("noise.toml"), noise).expect("a file");
+    let refused: &[(&[&str], &str)] = &[
+        (
+            &["run", "bad.toml"],
+            "bad.toml:2:1: nme: found the unknown key `nme`",
+        ),
+        (
+            &["run", "noise.toml"],
+            "noise.toml:1:1: file: found 10485760 bytes",
+        ),
+        (
+            &["run", "prague-beside-cubik"],
+            "did you mean `prague-beside-cubic`?",
+        ),
+        (&["run", "l4s-tests/s1"], "narrows campaign l4s-tests/s1"),
+        (&["campaign", "lone-prague"], "narrows run lone-prague"),
+        (
+            &["run", "lone-prague", "--set", "flow/prague/cc=bbr"],
+            "--set:1:16: flow/prague/cc",
+        ),
+        (
+            &["run", "lone-prague", "--out", "full"],
+            "full is not empty",
+        ),
+        (&["run", "lone-prague", "--engine", "live"], "--engine"),
+        (
+            &["run", "--link", "rate 0Mbit", "--flow", "cubic"],
+            "--link:1:6: link/access/up/bottleneck: found `0Mbit`",
+        ),
+        (&["run"], "required"),
+        (
+            &["campaign", "l4s-tests/s1", "--only", "100Mbit/*"],
+            "--only: found `100Mbit/*`",
+        ),
+        (&["campaign", "l4s-tests/s1", "--seeds", "0"], "--seeds"),
+        (&["campaign", "nothing/*"], "fits no campaign"),
+        (&["diff", "full", "full"], "full"),
+        (&["report", "full"], "full"),
+        (&["plot", "full", "--as", "bmp"], "bmp"),
+    ];
+    for (arguments, message) in refused {
+        let output = narrows(at.path(), arguments);
+        assert_eq!(status(&output), 2, "{arguments:?}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(message),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        assert!(stdout(&output).is_empty(), "{arguments:?}");
+    }
+    assert!(!at.path().join("results").exists(), "nothing ran");
+}
+
+#[test]
+fn a_campaign_sets_published_beside_measured_and_check_judges() {
+    let at = folder();
+    std::fs::write(at.path().join("table.csv"), "cc,rate\ncubic,9.1\nreno,50\n").expect("a file");
+    let campaign = r#"
+version = 1
+kind = "campaign"
+name = "mine"
+cell = "{cc}"
+[scenario]
+duration = "6s"
+[[scenario.link]]
+name = "access"
+ends = ["client", "server"]
+up = ["netem delay 5ms", "bottleneck: rate 10Mbit queue fq_codel"]
+down = ["netem delay 5ms"]
+[[scenario.flow]]
+name = "bulk"
+from = "client"
+to = "server"
+cc = "cubic"
+[axis]
+cc = ["cubic", "reno"]
+[set]
+"flow/bulk/cc" = "{cc}"
+[metric]
+rate_mbit = "goodput_mbit of flow/bulk"
+[published]
+file = "table.csv"
+row = { cc = "{cc}" }
+metric = { rate_mbit = "rate" }
+[[tolerance]]
+cells = "*"
+metric = "rate_mbit"
+within = "1 points"
+at_least = "NEEDED of 2"
+"#;
+    let file = at.path().join("mine.toml");
+    std::fs::write(&file, campaign.replace("NEEDED", "1")).expect("a file");
+    let run = narrows(
+        at.path(),
+        &["campaign", "mine.toml", "--check", "--out", "good"],
+    );
+    assert_eq!(status(&run), 0, "{}{}", stdout(&run), stderr(&run));
+    let cells = std::fs::read_to_string(at.path().join("good/cells.csv")).expect("cells");
+    assert!(cells.starts_with("cell,metric,published,measured,spread,difference,tolerance,within"));
+
+    std::fs::write(&file, campaign.replace("NEEDED", "2")).expect("a file");
+    let run = narrows(
+        at.path(),
+        &["campaign", "mine.toml", "--check", "--out", "bad"],
+    );
+    assert_eq!(status(&run), 4, "{}", stdout(&run));
+    let run = narrows(
+        at.path(),
+        &[
+            "campaign",
+            "mine.toml",
+            "--out",
+            "unchecked",
+            "--seeds",
+            "2",
+        ],
+    );
+    assert_eq!(status(&run), 0);
+    assert!(at.path().join("unchecked/report.html").is_file());
+
+    let one = narrows(
+        at.path(),
+        &[
+            "campaign",
+            "mine.toml",
+            "--only",
+            "cu*",
+            "--format",
+            "json",
+            "--out",
+            "one",
+        ],
+    );
+    assert_eq!(status(&one), 0);
+    assert!(json(&one).to_string().contains("cubic"));
+    let again = narrows(at.path(), &["report", "one"]);
+    assert_eq!(status(&again), 0, "{}", stderr(&again));
+    let plot = narrows(
+        at.path(),
+        &["plot", "one/cells/cubic", "--as", "svg", "--out", "drawn"],
+    );
+    assert_eq!(status(&plot), 0, "{}", stderr(&plot));
+    assert!(stdout(&plot).lines().count() > 1);
+    assert!(stdout(&plot).lines().all(|f| at.path().join(f).is_file()));
+}
+
+#[test]
+fn a_run_that_cannot_be_trusted_says_so_with_its_status() {
+    // The bottleneck's queue never builds up: the flow sends less than it takes.
+    let at = folder();
+    let run = narrows(
+        at.path(),
+        &[
+            "run",
+            "--link",
+            "rate 100Mbit queue fq_codel",
+            "--flow",
+            "cubic traffic cbr rate 1Mbit",
+            "--set",
+            "duration=3s",
+        ],
+    );
+    assert_eq!(status(&run), 3, "{}{}", stdout(&run), stderr(&run));
+    assert!(stdout(&run).contains("trust: no, because"));
+}
+
+#[test]
+fn the_schema_is_one_json_document_and_doctor_always_has_the_simulator() {
+    let at = folder();
+    assert!(json(&narrows(at.path(), &["schema"])).is_object());
+    let doctor = narrows(at.path(), &["doctor"]);
+    assert_eq!(status(&doctor), 0);
+    assert!(stdout(&doctor).contains("yes  simulator"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_a_readable_folder_that_is_marked_incomplete() {
+    let at = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .current_dir(at.path())
+        .args([
+            "run",
+            "prague-beside-cubic",
+            "--set",
+            "duration=100h",
+            "--set",
+            "sample_interval=1h",
+            "--out",
+            "cut",
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let record = at.path().join("cut/run.json");
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !record.is_file() && Instant::now() < patience {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The handler is set before the engine runs; give it that moment.
+    std::thread::sleep(Duration::from_millis(300));
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.is_ok_and(|s| s.success()));
+    let ended = child.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(130));
+    let record = std::fs::read_to_string(record).expect("run.json");
+    let record: Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(record["complete"], false);
+    // What was seen until then can be looked at.
+    let report = narrows(at.path(), &["report", "cut"]);
+    assert_eq!(status(&report), 0, "{}", stderr(&report));
+}
