@@ -50,6 +50,8 @@ pub enum Range {
     /// From the least to the greatest value above zero, logarithmic, over at
     /// most three decades.
     Log,
+    /// As given, above zero, logarithmic.
+    LogFixed(f64, f64),
 }
 
 /// The data of a chart.
@@ -172,6 +174,13 @@ pub struct Rule {
     pub name: String,
     /// Where it is, in units of the y axis.
     pub y: f64,
+}
+
+impl Range {
+    /// Whether equal factors are equal lengths.
+    pub fn is_log(self) -> bool {
+        matches!(self, Range::Log | Range::LogFixed(..))
+    }
 }
 
 impl Axis {
@@ -372,7 +381,7 @@ const LOG_REACH: f64 = 1e3;
 
 /// Least and greatest of `values` under `range`, with `head` of room above.
 fn span(values: &[f64], range: Range, head: f64) -> (f64, f64) {
-    if let Range::Fixed(from, to) = range {
+    if let Range::Fixed(from, to) | Range::LogFixed(from, to) = range {
         return (from, to);
     }
     let seen = values

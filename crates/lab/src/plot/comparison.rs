@@ -234,11 +234,16 @@ pub fn against(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Chart {
             curves.push(curve);
         }
     }
-    let scale = scale(campaign, metric);
-    let range = match scale.log {
-        true => Range::Log,
-        false if metric.ends_with("_pct") => Range::Fixed(0.0, 100.0),
-        false => Range::Data,
+    // Both axes show the same stretch, or the line between them would lie.
+    let values = || curves.iter().flat_map(|c| c.points.iter().flatten());
+    let low = values().copied().fold(f64::INFINITY, f64::min);
+    let high = values().copied().fold(f64::NEG_INFINITY, f64::max);
+    let room = ((high - low) * 0.05).max(1e-9);
+    let range = match scale(campaign, metric).log {
+        _ if low > high => Range::Data,
+        true if low > 0.0 => Range::LogFixed(low / 1.2, high * 1.2),
+        _ if metric.ends_with("_pct") => Range::Fixed(0.0, 100.0),
+        _ => Range::Fixed(low - room, high + room),
     };
     let pairs: usize = curves.iter().map(|c| c.points.len()).sum();
     Chart::curves(

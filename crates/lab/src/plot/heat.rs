@@ -41,11 +41,27 @@ pub(super) fn paint(
         &at(face(text, palette::AXIS), HPos::Right, VPos::Center),
         (px(left - text * 0.5), px(top + text)),
     )?;
-    for (column, name) in heat.columns.iter().enumerate() {
-        let x = left + field * (column as f64 + 0.5);
-        let size = text * (field * 0.96 / text_width(name, text)).min(1.0);
-        let style = at(face(size, palette::INK), HPos::Center, VPos::Center);
-        root.draw_text(name, &style, (px(x), px(top + text)))?;
+    // Names of columns over two lines if need be, all of one size.
+    let names: Vec<(&str, &str)> = heat.columns.iter().map(|n| halves(n)).collect();
+    let fits = |name: &str| text_width(name, text) <= field * 0.96;
+    let whole = heat.columns.iter().all(|name| fits(name));
+    let widest = names.iter().flat_map(|(a, b)| [a, b]);
+    let widest = widest.map(|n| text_width(n, text)).fold(1e-9, f64::max);
+    let size = text
+        * if whole {
+            1.0
+        } else {
+            (field * 0.96 / widest).min(1.0)
+        };
+    for (column, (name, (above, below))) in heat.columns.iter().zip(names).enumerate() {
+        let x = px(left + field * (column as f64 + 0.5));
+        let style = || at(face(size, palette::INK), HPos::Center, VPos::Center);
+        if whole {
+            root.draw_text(name, &style(), (x, px(top + text)))?;
+        } else {
+            root.draw_text(above, &style(), (x, px(top + text * 0.5)))?;
+            root.draw_text(below, &style(), (x, px(top + text * 1.45)))?;
+        }
     }
     for (row, name) in heat.rows.iter().enumerate() {
         let y = top + text * (2.0 + ROW * row as f64);
@@ -77,6 +93,19 @@ pub(super) fn paint(
     scale(heat, frame, root, left)
 }
 
+/// A name in two parts, cut before or after the sign nearest to its middle.
+fn halves(name: &str) -> (&str, &str) {
+    let cut = name
+        .char_indices()
+        .filter_map(|(at, c)| match c {
+            '(' | '[' => Some(at),
+            ' ' | ',' | '/' | '-' | '_' => Some(at + 1),
+            _ => None,
+        })
+        .min_by_key(|at| at.abs_diff(name.len() / 2));
+    name.split_at(cut.unwrap_or(name.len()))
+}
+
 /// The scale below the fields: what the colours mean.
 fn scale(heat: &Heat, frame: &Frame, root: &DrawingArea<SVGBackend, Shift>, left: f64) -> Drawn {
     const PARTS: usize = 48;
@@ -104,4 +133,16 @@ fn scale(heat: &Heat, frame: &Frame, root: &DrawingArea<SVGBackend, Shift>, left
     let below = (px(left), px(y + text * 2.0));
     root.draw_text(&heat.quantity, &style, below)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halves;
+
+    #[test]
+    fn long_names_are_cut_where_they_have_a_joint() {
+        assert_eq!(halves("pie(100p/5ms)"), ("pie(100p/", "5ms)"));
+        assert_eq!(halves("red(150000b)"), ("red", "(150000b)"));
+        assert_eq!(halves("pie"), ("pie", ""));
+    }
 }

@@ -10,6 +10,7 @@ mod heat;
 pub mod palette;
 pub mod svg;
 pub mod thin;
+pub mod ticks;
 mod write;
 
 pub use svg::Frame;

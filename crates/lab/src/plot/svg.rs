@@ -13,6 +13,7 @@ use super::chart::{Axis, Bars, Body, Chart, Curve, Range, Shape};
 use super::heat;
 use super::palette::{self, Rgb};
 use super::thin::{digits, thin};
+use super::ticks;
 
 /// Drawing units per point of paper: plotters draws on whole units, so that a
 /// finer grid keeps curves smooth at any size.
@@ -158,20 +159,17 @@ fn paint(chart: &Chart, frame: &Frame, root: &Area) -> Drawn {
         return heat::paint(chart, map, frame, root, top);
     }
     top += legend(chart, frame, root, top)?;
-    let (x_log, y_log) = (chart.x.range == Range::Log, chart.y.range == Range::Log);
+    let (x_log, y_log) = (chart.x.range.is_log(), chart.y.range.is_log());
     let ((x0, x1), (y0, y1)) = (chart.x_range(), chart.y_range());
+    let log = |from: f64, to: f64| {
+        let range = (from..to).log_scale();
+        range.with_key_points(ticks::logarithmic(from, to))
+    };
     match (x_log, y_log) {
         (false, false) => axes(chart, frame, root, top, x0..x1, y0..y1),
-        (true, false) => axes(chart, frame, root, top, (x0..x1).log_scale(), y0..y1),
-        (false, true) => axes(chart, frame, root, top, x0..x1, (y0..y1).log_scale()),
-        (true, true) => axes(
-            chart,
-            frame,
-            root,
-            top,
-            (x0..x1).log_scale(),
-            (y0..y1).log_scale(),
-        ),
+        (true, false) => axes(chart, frame, root, top, log(x0, x1), y0..y1),
+        (false, true) => axes(chart, frame, root, top, x0..x1, log(y0, y1)),
+        (true, true) => axes(chart, frame, root, top, log(x0, x1), log(y0, y1)),
     }
 }
 
@@ -231,9 +229,9 @@ where
     let hair = px(frame.text * 0.06).max(1) as u32;
     let ((x0, x1), (y0, y1)) = (chart.x_range(), chart.y_range());
     let bars = matches!(chart.body, Body::Bars { .. });
-    let printed = |axis: &Axis, value: f64, span: f64| match axis.range {
-        Range::Log => digits(value, 2).to_string(),
-        _ => tick(value, span),
+    let printed = |axis: &Axis, value: f64, span: f64| match axis.range.is_log() {
+        true => digits(value, 2).to_string(),
+        false => ticks::text(value, span),
     };
     let y_text = |v: &f64| printed(&chart.y, *v, y1 - y0);
     let x_text = |v: &f64| match bars {
@@ -324,9 +322,9 @@ where
     let colour = rgb(palette::on_light(curve.colour.unwrap_or(place)));
     let style = colour.stroke_width(px(frame.text * 0.11).max(1) as u32);
     // A logarithmic axis may begin above the least value.
-    let least = |range: Range, from: f64| match range {
-        Range::Log => from,
-        _ => f64::NEG_INFINITY,
+    let least = |range: Range, from: f64| match range.is_log() {
+        true => from,
+        false => f64::NEG_INFINITY,
     };
     let (x_least, y_least) = (
         least(chart.x.range, chart.x_range().0),
@@ -397,38 +395,4 @@ where
         root.draw_text(name, &style, (x, y + px(frame.text * 0.35)))?;
     }
     Ok(())
-}
-
-/// A tick's value without needless digits, for an axis `span` long.
-fn tick(value: f64, span: f64) -> String {
-    let value = if value.abs() < span * 1e-9 {
-        0.0
-    } else {
-        value
-    };
-    let magnitude = value.abs();
-    if magnitude >= 1e6 {
-        return format!("{}M", trim(value / 1e6, 2));
-    }
-    if magnitude >= 1e4 {
-        return format!("{}k", trim(value / 1e3, 1));
-    }
-    let places = if span >= 20.0 {
-        1
-    } else if span >= 0.2 {
-        2
-    } else {
-        4
-    };
-    trim(value, places)
-}
-
-/// `value` with at most `places` decimals and no trailing zeros.
-fn trim(value: f64, places: usize) -> String {
-    let text = format!("{value:.places$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').into()
-    } else {
-        text
-    }
 }

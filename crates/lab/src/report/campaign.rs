@@ -113,7 +113,7 @@ fn checks(campaign: &CampaignResult) -> Markup {
 
 /// A check's line without the word that its badge says.
 fn bare(line: &str) -> &str {
-    ["pass: ", "fail: "]
+    ["pass: ", "fail: ", "PASS: ", "FAIL: "]
         .iter()
         .find_map(|word| line.strip_prefix(word))
         .unwrap_or(line)

@@ -10,8 +10,9 @@ use plotly::layout::{
 };
 use plotly::{Bar, Layout, Plot, Scatter};
 
-use crate::plot::chart::{Axis, Body, Chart, Curve, Range, Shape};
+use crate::plot::chart::{Axis, Body, Chart, Curve, Shape};
 use crate::plot::thin::{digits, thin};
+use crate::plot::ticks;
 
 /// Significant digits of values: finer than a screen shows.
 const DIGITS: i32 = 4;
@@ -120,8 +121,8 @@ fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
     match axis.range {
         _ if named => drawn,
         // plotly.js wants the exponents of a logarithmic range.
-        Range::Log => {
-            let ticks = log_ticks(from, to);
+        range if range.is_log() => {
+            let ticks = ticks::logarithmic(from, to);
             let texts = ticks.iter().map(f64::to_string).collect();
             drawn
                 .type_(AxisType::Log)
@@ -131,21 +132,6 @@ fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
         }
         _ => drawn.range(vec![from, to]),
     }
-}
-
-/// Ticks of a logarithmic axis: 1, 2 and 5 of each decade, over many decades
-/// only 1.
-fn log_ticks(from: f64, to: f64) -> Vec<f64> {
-    let (first, last) = (libm::floor(libm::log10(from)), libm::ceil(libm::log10(to)));
-    let steps: &[f64] = match to / from {
-        wide if wide > 1e3 => &[1.0],
-        _ => &[1.0, 2.0, 5.0],
-    };
-    (first as i32..=last as i32)
-        .flat_map(|decade| steps.iter().map(move |step| (decade, step)))
-        .map(|(decade, step)| digits(step * libm::pow(10.0, f64::from(decade)), 3))
-        .filter(|tick| (from..=to).contains(tick))
-        .collect()
 }
 
 /// The steady window behind the data, reference lines, the diagonal.
