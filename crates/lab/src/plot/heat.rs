@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_where_they_have_a_joint() {
-        assert_eq!(halves("pie(100p/5ms)"), ("pie(100p/", "5ms)"));
+        assert_eq!(halves("pie(100p/5ms)"), ("pie", "(100p/5ms)"));
         assert_eq!(halves("red(150000b)"), ("red", "(150000b)"));
         assert_eq!(halves("pie"), ("pie", ""));
     }
