@@ -66,6 +66,9 @@ main(int argc, char* argv[])
     cmd.Parse(argc, argv);
 
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", StringValue("ns3::TcpCubic"));
+    // Releases before 3.38 have CUBIC without its Reno-friendly region.
+    const bool friendly =
+        Config::SetDefaultFailSafe("ns3::TcpCubic::TcpFriendliness", BooleanValue(true));
     Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
     // Ethernet's MTU less IPv4, TCP and timestamps.
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
@@ -145,7 +148,7 @@ main(int argc, char* argv[])
 
     std::vector<uint64_t> after = Received(sinks);
     const QueueDisc::Stats& stats = queues.Get(0)->GetStats();
-    std::cout << "engine=ns-3"
+    std::cout << "engine=ns-3 friendly=" << (friendly ? "on" : "off")
               << " events=" << Simulator::GetEventCount()
               << " marks=" << stats.nTotalMarkedPackets
               << " drops=" << stats.nTotalDroppedPackets;
