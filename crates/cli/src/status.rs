@@ -1,5 +1,6 @@
 //! How the program ends.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use narrows_lab::LabError;
@@ -75,11 +76,11 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Self::Refused(refusal) => {
-                eprintln!("{}", refusal.to_line());
-                // The line alone where nobody looks: a log wants no drawing.
-                if refusal.file().is_some() && std::io::IsTerminal::is_terminal(&std::io::stderr())
-                {
-                    eprintln!("\n{:?}", miette::Report::new(refusal));
+                // A log wants one line, somebody who looks wants to see it.
+                if refusal.file().is_some() && std::io::stderr().is_terminal() {
+                    eprintln!("{:?}", miette::Report::new(refusal));
+                } else {
+                    eprintln!("{}", refusal.to_line());
                 }
                 ExitCode::from(2)
             }

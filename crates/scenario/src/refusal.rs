@@ -259,7 +259,13 @@ fn near_word<'a>(found: &str, allowed: &'a str) -> Option<&'a str> {
 
 /// `a`, `b` or `c`.
 pub(crate) fn one_of<'a>(known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<String> = known.into_iter().map(|k| format!("`{k}`")).collect();
+    const MOST: usize = 24;
+    let mut known: Vec<String> = known.into_iter().map(|k| format!("`{k}`")).collect();
+    if known.len() > MOST {
+        let more = known.len() - MOST;
+        known.truncate(MOST);
+        return format!("{} … ({more} more)", known.join(", "));
+    }
     match known.split_last() {
         None => "nothing".to_owned(),
         Some((only, [])) => only.clone(),

@@ -299,3 +299,39 @@ fn a_long_file_is_refused_before_it_is_read() {
     assert_eq!(refusal.found(), "5368709120 bytes");
     assert_eq!(refusal.file(), Some(path.as_str()));
 }
+
+#[test]
+fn files_that_are_full_to_the_brim_end_in_time() {
+    // Each of about a mebibyte; what is read in more than linear time hangs.
+    let many = |head: &str, part: &dyn Fn(usize) -> String| {
+        let mut text = head.to_owned();
+        let mut number = 0;
+        while text.len() < (1 << 20) - 200 {
+            text.push_str(&part(number));
+            number += 1;
+        }
+        text
+    };
+    let flow = |n: usize| format!("[[flow]]\nname='f{n}'\nfrom='client'\nto='server'\ncc='reno'\n");
+    let plan = check(&many(GOOD, &flow)).expect("many flows");
+    assert!(plan.flows.len() > 10_000);
+    let link = |n: usize| format!("[[link]]\nname='l{n}'\nends=['h{n}','h{}']\n", n + 1);
+    let plan = check(&many(GOOD, &link)).expect("many links");
+    assert!(plan.hosts.len() > 10_000);
+    let change = |_: usize| {
+        "[[change]]\nat='1s'\ntarget='link/access/up/bottleneck'\nto='rate 1Mbit'\n".to_owned()
+    };
+    let plan = check(&many(GOOD, &change)).expect("many changes");
+    assert!(plan.changes.len() > 5_000);
+    let host = |n: usize| format!("[[host]]\nname='h{n}'\n");
+    assert!(check(&many(GOOD, &host)).is_err());
+
+    let mut elements = many("up = [", &|_| "'rate 1bit',".to_owned());
+    elements.push(']');
+    let start = GOOD.find("up   =").expect("a direction");
+    let end = start + GOOD[start..].find('\n').expect("a line");
+    let crowded = format!("{}{elements}{}", &GOOD[..start], &GOOD[end..]);
+    insta::assert_snapshot!(shown(check(&crowded)));
+    let keys = many(GOOD, &|n| format!("k{n} = 1\n"));
+    assert!(check(&keys).is_err());
+}

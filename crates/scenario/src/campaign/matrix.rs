@@ -9,7 +9,7 @@ use crate::source::Spot;
 use crate::tree::{Node, Value, clipped};
 
 /// More cells than anyone has the time for.
-const MOST_CELLS: usize = 100_000;
+const MOST_CELLS: usize = 10_000;
 
 /// Values that name further values; a deeper nest is a circle.
 const DEEPEST: usize = 8;

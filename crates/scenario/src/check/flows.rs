@@ -9,6 +9,7 @@ use crate::fields::Fields;
 use crate::parts::{Control, Dscp, EcnMode, HostModel, Traffic};
 use crate::plan::{FlowPlan, HostIndex, IpVersion, Plan};
 use crate::refusal::{Refusal, one_of};
+use crate::source::Spot;
 use crate::tree::{Node, Value};
 
 /// What a `[[flow]]` may have.
@@ -46,7 +47,7 @@ fn flow(
     plan: &Plan,
     reach: &Reach,
     model: HostModel,
-    names: &mut BTreeMap<String, usize>,
+    names: &mut BTreeMap<String, Spot>,
 ) -> Result<FlowPlan, Refusal> {
     let fields = Fields::of(node, "flow", FLOW)?;
     let name = fields.needed_name("name")?;
@@ -114,13 +115,8 @@ pub(super) fn ends(
 }
 
 fn hosts(plan: &Plan) -> String {
-    const MOST: usize = 12;
-    let names = plan.hosts.iter().filter(|h| !h.router);
-    let names: Vec<&str> = names.map(|h| h.name.as_str()).collect();
-    match names.len() {
-        n if n > MOST => format!("{} … ({n} in all)", one_of(names[..MOST].iter().copied())),
-        _ => one_of(names),
-    }
+    let hosts = plan.hosts.iter().filter(|h| !h.router);
+    one_of(hosts.map(|h| h.name.as_str()))
 }
 
 fn host(fields: &Fields<'_>, key: &str, plan: &Plan) -> Result<Option<HostIndex>, Refusal> {

@@ -19,6 +19,9 @@ pub(crate) const DEFAULT_MTU: u32 = 1500;
 /// What every IPv4 host must take (RFC 791) and the longest IP packet.
 const MTU_RANGE: (u64, u64) = (576, 65_535);
 
+/// More elements in a row than any path has.
+const MOST_ELEMENTS: usize = 256;
+
 /// What was said about a host.
 struct Declared<'a> {
     fields: Fields<'a>,
@@ -32,12 +35,13 @@ struct Declared<'a> {
 pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
     let mut declared = declared(top)?;
     let mut names = BTreeMap::new();
+    let mut known = BTreeMap::new();
     for node in top.tables("link")? {
         let fields = Fields::of(node, "link", LINK)?;
         let name = fields.needed_name("name")?;
         let fields = fields.called(format!("link/{name}"));
-        unique_link(&mut names, name, &fields)?;
-        let ends = ends(&fields, plan, &mut declared)?;
+        super::unique(&mut names, name, &fields)?;
+        let ends = ends(&fields, plan, &mut declared, &mut known)?;
         let mtu = fields
             .whole("mtu", MTU_RANGE.0, MTU_RANGE.1)?
             .map_or(DEFAULT_MTU, |m| m as u32);
@@ -67,14 +71,6 @@ pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
         }
     }
     addresses_differ(top, plan, &declared)
-}
-
-fn unique_link(
-    names: &mut BTreeMap<String, usize>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<(), Refusal> {
-    super::unique(names, name, fields)
 }
 
 fn declared<'a>(top: &Fields<'a>) -> Result<BTreeMap<&'a str, Declared<'a>>, Refusal> {
@@ -123,6 +119,7 @@ fn ends(
     fields: &Fields<'_>,
     plan: &mut Plan,
     declared: &mut BTreeMap<&str, Declared<'_>>,
+    known: &mut BTreeMap<String, HostIndex>,
 ) -> Result<(HostIndex, HostIndex), Refusal> {
     const ALLOWED: &str = "the names of two hosts, such as [\"client\", \"server\"]";
     let nodes = fields.list("ends");
@@ -139,7 +136,7 @@ fn ends(
         let name = node.as_text().filter(|n| is_name(n)).ok_or_else(|| {
             Refusal::at(&node.spot, fields.name_of("ends"), node.describe(), ALLOWED)
         })?;
-        Ok(plan.host_named(name).unwrap_or_else(|| {
+        Ok(*known.entry(name.to_owned()).or_insert_with(|| {
             let number = plan.hosts.len();
             let said = declared.get_mut(name);
             let mut host = implied_host(name, number);
@@ -214,6 +211,13 @@ fn chain(
     taps: &mut Vec<TapPlan>,
 ) -> Result<Vec<NamedElement>, Refusal> {
     let path = fields.name_of(direction);
+    let count = fields.list(direction).len();
+    if count > MOST_ELEMENTS {
+        let found = format!("{count} elements");
+        let allowed = format!("at most {MOST_ELEMENTS}");
+        let spot = fields.get(direction).map_or(fields.spot(), |n| &n.spot);
+        return Err(Refusal::at(spot, path, found, allowed));
+    }
     let mut elements = Vec::new();
     let mut labels = Labels::default();
     for node in fields.list(direction) {

@@ -6,11 +6,14 @@ mod links;
 pub(crate) mod model;
 pub(crate) mod watch;
 
+use std::collections::BTreeMap;
+
 use narrows_units::{Duration, Instant, Value};
 
 use crate::fields::Fields;
 use crate::plan::{Plan, Window};
 use crate::refusal::Refusal;
+use crate::source::Spot;
 use crate::tree::Node;
 pub(crate) use links::{DEFAULT_MTU, Labels, implied_host};
 #[cfg(test)]
@@ -157,20 +160,18 @@ fn measure(top: &Fields<'_>, duration: Duration) -> Result<Window, Refusal> {
 
 /// Refuses a name that was given before.
 fn unique(
-    taken: &mut std::collections::BTreeMap<String, usize>,
+    taken: &mut BTreeMap<String, Spot>,
     name: &str,
     fields: &Fields<'_>,
 ) -> Result<(), Refusal> {
     let spot = fields.get("name").map_or(fields.spot(), |n| &n.spot);
-    let (line, _) = spot.line_and_column();
-    match taken.insert(name.to_owned(), line) {
+    match taken.insert(name.to_owned(), spot.clone()) {
         None => Ok(()),
-        Some(before) => Err(Refusal::at(
-            spot,
-            fields.path(),
-            format!("`{name}` for the second time"),
-            "a name of its own",
-        )
-        .with_help(format!("line {before} has the same name"))),
+        Some(before) => {
+            let found = format!("`{name}` for the second time");
+            let (line, _) = before.line_and_column();
+            Err(Refusal::at(spot, fields.path(), found, "a name of its own")
+                .with_help(format!("line {line} has the same name")))
+        }
     }
 }

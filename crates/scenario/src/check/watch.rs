@@ -90,12 +90,13 @@ pub(super) fn captures(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal>
 }
 
 fn capture_point(fields: &Fields<'_>, plan: &Plan) -> Result<CapturePoint, Refusal> {
-    let taps = plan.taps.iter().map(|t| t.name.clone());
-    let hosts = plan.hosts.iter().map(|h| format!("host/{}", h.name));
-    let known: Vec<String> = taps.chain(hosts).collect();
-    let allowed = one_of(known.iter().map(String::as_str));
+    let known = || -> Vec<String> {
+        let taps = plan.taps.iter().map(|t| t.name.clone());
+        let hosts = plan.hosts.iter().map(|h| format!("host/{}", h.name));
+        taps.chain(hosts).collect()
+    };
     let Some(at) = fields.text("at")? else {
-        return Err(fields.missing("at", allowed));
+        return Err(fields.missing("at", one_of(known().iter().map(String::as_str))));
     };
     if plan.taps.iter().any(|t| t.name == at) {
         return Ok(CapturePoint::Tap(at.to_owned()));
@@ -104,9 +105,11 @@ fn capture_point(fields: &Fields<'_>, plan: &Plan) -> Result<CapturePoint, Refus
         .and_then(|name| plan.host_named(name))
         .map(CapturePoint::Host)
         .ok_or_else(|| {
+            let known = known();
+            let known = || known.iter().map(String::as_str);
             fields
-                .refuse("at", allowed)
-                .did_you_mean(at, known.iter().map(String::as_str))
+                .refuse("at", one_of(known()))
+                .did_you_mean(at, known())
         })
 }
 
@@ -139,21 +142,20 @@ fn change(fields: &Fields<'_>, name: Option<&str>, plan: &Plan) -> Result<TimedC
         .instant("at")?
         .filter(|at| *at < end)
         .ok_or_else(|| fields.refuse("at", format!("a time before the run's end at {end}")))?;
-    let targets: Vec<&str> = plan
-        .elements()
-        .map(|e| e.name.as_str())
-        .filter(|n| !n.starts_with("tap/"))
-        .collect();
+    let targets = || {
+        let names = plan.elements().map(|e| e.name.as_str());
+        names.filter(|n| !n.starts_with("tap/"))
+    };
     let target = fields
         .text("target")?
-        .ok_or_else(|| fields.missing("target", one_of(targets.iter().copied())))?;
+        .ok_or_else(|| fields.missing("target", one_of(targets())))?;
     let element = plan
         .elements()
         .find(|e| e.name == target && !e.name.starts_with("tap/"))
         .ok_or_else(|| {
             fields
-                .refuse("target", one_of(targets.iter().copied()))
-                .did_you_mean(target, targets.iter().copied())
+                .refuse("target", one_of(targets()))
+                .did_you_mean(target, targets())
         })?;
     let allowed = "the element's new parameters in words, such as \"rate 10Mbit\"";
     let words = fields
