@@ -98,6 +98,7 @@ pub struct Connection {
     pub(crate) snd: SendWindow,
     pub(crate) outgoing: CountedBytes,
     pub(crate) closing: bool,
+    pub(crate) corked: bool,
     pub(crate) write_refused: bool,
     pub(crate) board: Scoreboard,
     pub(crate) out: Output,
@@ -188,6 +189,7 @@ impl Connection {
                 ..Agreed::default()
             },
             closing: false,
+            corked: false,
             write_refused: false,
             board: Scoreboard::default(),
             out: Output::default(),
@@ -264,6 +266,13 @@ impl Connection {
         let n = self.incoming.read(max, Some(out));
         self.after_read(n);
         n
+    }
+
+    /// Holds back segments that are not full until this is taken back
+    /// (`TCP_CORK`), or until the window-probe timer lets them go, which is
+    /// Linux's ceiling of about 200 ms.
+    pub fn cork(&mut self, on: bool) {
+        self.corked = on;
     }
 
     /// No more data will be written (half-close); what was written is still

@@ -5,7 +5,29 @@
 //! stored, except for bytes that an application really writes. Around the
 //! congestion control (`narrows-cc`) runs Linux's congestion-avoidance state
 //! machine with Linux's order of hook calls. Where RFCs leave a choice it does
-//! what Linux v6.17 does; deviations are stated where they are.
+//! what Linux v6.17 does.
+//!
+//! # Where it differs from Linux
+//! - A segment is a segment: Linux keeps super-packets and counts segments
+//!   inside them; SACKs that name part of a segment are ignored here, and a
+//!   segment is never cut again, so there is no path MTU discovery.
+//! - Linux pushes packets out in the midst of processing an ACK; here they
+//!   leave at the same instant in the same order, when they are polled.
+//! - The host has no queue of its own: no TCP small queues, no loss or CWR on
+//!   the host.
+//! - With AccECN a full-sized segment never carries the option, so that the
+//!   MSS stays 1448; Linux makes room for it. Byte counters are believed also
+//!   when several of them move at once.
+//! - Memory is not modelled: the receive buffer counts payload, the send
+//!   buffer does not grow because it never binds by default.
+//! - `close` is a half-close; unread data does not reset the connection.
+//! - No urgent data, MD5, MPTCP, SYN cookies, metrics cache, and no CE events
+//!   for the congestion control of a receiver (only DCTCP uses them).
+//!
+//! The L4STeam tree of 2020 is older (v5.4): there a session became
+//! interactive at the third reply, a full segment with PSH was not
+//! acknowledged at once, and PRR's slow-start bound asked for a retransmission
+//! to have been acknowledged. None of this shows in a bulk flow's rate.
 
 #![forbid(unsafe_code)]
 

@@ -306,7 +306,8 @@ impl Connection {
     /// Nagle's rule as Minshall changed it: a short segment waits while an
     /// earlier short one is out.
     fn nagle_holds(&self) -> bool {
-        self.config.nagle && self.board.packets_out > 0 && self.snd.small_end > self.snd.una
+        self.corked
+            || self.config.nagle && self.board.packets_out > 0 && self.snd.small_end > self.snd.una
     }
 
     /// Makes the next segment of new data.

@@ -130,3 +130,40 @@ fn the_host_model_changes_bursts_and_acks_and_not_the_rate() {
         assert!(g.packets(1) * 3 < p.packets(1) * 2, "ACKs are thinned");
     }
 }
+
+#[test]
+fn what_limits_a_sender_is_told() {
+    let (c, mut s) = config("reno", false);
+    s.receive_buffer = narrows_tcp::ReceiveBuffer::Fixed(20_000);
+    let mut pipe = Pipe::new(c, s, [path(50, 10, 0), path(1000, 10, 0)], 1);
+    let rate = bulk(&mut pipe);
+    // 20 000 bytes in 20 ms and a little.
+    assert!((6.0..8.1).contains(&rate), "{rate}");
+    let (window, buffer, application) = pipe.ends[0].limited();
+    assert!(window > Duration::from_secs(8), "{window}");
+    assert!(buffer + application < Duration::from_millis(100));
+
+    let (mut c, s) = config("reno", false);
+    c.send_buffer = 20_000;
+    let mut pipe = Pipe::new(c, s, [path(50, 10, 0), path(1000, 10, 0)], 1);
+    pipe.open();
+    let until = pipe.now + Duration::from_secs(5);
+    while pipe.step(until) {
+        pipe.ends[0].write_zeros(1 << 20);
+        pipe.ends[1].read(u64::MAX);
+        pipe.flush();
+    }
+    let (window, buffer, application) = pipe.ends[0].limited();
+    assert!(
+        buffer > Duration::from_secs(3),
+        "{window} {buffer} {application}"
+    );
+
+    let (c, s) = config("reno", false);
+    let mut pipe = Pipe::new(c, s, [path(50, 10, 0), path(1000, 10, 0)], 1);
+    pipe.open();
+    pipe.ends[0].write_zeros(10_000);
+    let until = pipe.now + Duration::from_secs(5);
+    while pipe.step(until) {}
+    assert!(pipe.ends[0].limited().2 > Duration::from_millis(20));
+}

@@ -6,7 +6,8 @@
 //! ```text
 //! role client|server            which end is tested (client)
 //! set KEY VALUE                 cc, ecn, sack, timestamps, nagle, buffer, option, fast-open, cookie, tso, pacing
-//! open | write N | text WORD | read | close | abort
+//! open | write N | queue N | text WORD | read | readtext WORD | cork on|off | close | abort
+//! again                         the end is made anew
 //! +10ms STEP                    time passes, then STEP
 //! < FLAGS SEQ LEN FIELD…        the peer sends
 //! > FLAGS SEQ LEN FIELD…        the end sends; `after 40ms` since the last step
