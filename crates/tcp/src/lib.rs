@@ -27,7 +27,7 @@
 //! The L4STeam tree of 2020 is older (v5.4): there a session became
 //! interactive at the third reply, a full segment with PSH was not
 //! acknowledged at once, and PRR's slow-start bound asked for a retransmission
-//! to have been acknowledged. None of this shows in a bulk flow's rate.
+//! to have been acknowledged. These are not switchable.
 
 #![forbid(unsafe_code)]
 
