@@ -1,5 +1,6 @@
 //! Campaigns: many cells, published beside measured.
 
+mod doubts;
 mod judge;
 mod model;
 mod run;

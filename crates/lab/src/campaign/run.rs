@@ -8,6 +8,7 @@ use std::time::{Duration as WallDuration, Instant as WallInstant};
 use narrows_scenario::{Campaign, Plan};
 use narrows_units::Duration;
 
+use super::doubts::campaign_verdict;
 use super::judge::{checks, metric_row};
 use super::model::{AxisResult, CampaignResult, CellResult};
 use super::table::cells_csv;
@@ -469,72 +470,4 @@ fn collect(
 fn write_tables(folder: &Folder, result: &CampaignResult) -> Result<(), LabError> {
     folder.write_file("cells.csv", cells_csv(result).as_bytes())?;
     folder.write_json("campaign.json", result)
-}
-
-/// The campaign's own verdict: one line for all cells that cannot be trusted.
-fn campaign_verdict(result: &CampaignResult) -> Verdict {
-    use crate::verdict::{Finding, Weight};
-    let mut findings = Vec::new();
-    let mut add = |check: &str, line: String| {
-        findings.push(Finding {
-            weight: Weight::Distrust,
-            check: check.to_owned(),
-            entity: "run".to_owned(),
-            line,
-        });
-    };
-    if !result.complete {
-        add(
-            "interrupted",
-            format!(
-                "only {} of {} cells were run",
-                result.cells.len(),
-                result.planned
-            ),
-        );
-    }
-    let names = |wanted: &dyn Fn(&CellResult) -> bool| -> Vec<String> {
-        result
-            .cells
-            .iter()
-            .filter(|c| wanted(c))
-            .map(|c| c.name.clone())
-            .collect()
-    };
-    let failed = names(&|c| c.error.is_some());
-    if !failed.is_empty() {
-        add(
-            "failed-cells",
-            format!("{} failed: {}", count(&failed), some(&failed)),
-        );
-    }
-    let doubtful = names(&|c| !c.verdict.trusted());
-    if !doubtful.is_empty() {
-        add(
-            "doubtful-cells",
-            format!(
-                "{} cannot be trusted: {}",
-                count(&doubtful),
-                some(&doubtful)
-            ),
-        );
-    }
-    Verdict { findings }
-}
-
-fn count(names: &[String]) -> String {
-    match names.len() {
-        1 => "one cell".to_owned(),
-        n => format!("{n} cells"),
-    }
-}
-
-fn some(names: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let shown = names[..names.len().min(SHOWN)].join(", ");
-    if names.len() > SHOWN {
-        format!("{shown}, …")
-    } else {
-        shown
-    }
 }
