@@ -152,6 +152,20 @@ impl Simulation {
         Engine { sim: self, sink }.run(control)
     }
 
+    /// What element `i` has just let out: mostly one packet while no other is
+    /// on its way, which need not queue up.
+    #[inline]
+    fn take_sent(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
+        let next = self.stages[i].next;
+        if self.sent.len() > 1 || !self.work.is_empty() {
+            for (_, packet) in self.sent.drain(..) {
+                self.work.push_back((next, packet));
+            }
+            return None;
+        }
+        self.sent.pop().map(|(_, packet)| (next, packet))
+    }
+
     pub(crate) fn socket_slot(&self, i: usize) -> Slot {
         (self.stages.len() + i) as Slot
     }
@@ -243,8 +257,8 @@ impl Engine<'_> {
                 }
             }
             self.sim.events += 1;
-            self.serve(slot);
-            self.drain();
+            let first = self.serve(slot);
+            self.drain(first);
             if self.sim.events % LOOK_EVERY == 0 {
                 interrupted = !control.tick(self.sim.now);
             }
@@ -257,28 +271,19 @@ impl Engine<'_> {
         Ok(self.outcome(interrupted))
     }
 
+    /// Calls the owner of `slot`; what it lets out, if that is one packet.
     #[inline]
-    fn serve(&mut self, slot: Slot) {
+    fn serve(&mut self, slot: Slot) -> Option<(Next, Box<Packet>)> {
         let i = slot as usize;
-        if i < self.sim.stages.len() {
-            self.wake_stage(i);
-            return;
+        let stages = self.sim.stages.len();
+        if i < stages {
+            return self.wake_stage(i);
+        }
+        if i - stages < self.sim.sockets.len() {
+            self.wake_socket(i - stages, slot);
+            return None;
         }
         match self.sim.owner_of(slot) {
-            SlotOwner::Stage(i) => self.wake_stage(i),
-            SlotOwner::Socket(i) => {
-                let now = self.sim.now;
-                let connection = &mut self.sim.sockets[i].connection;
-                let due = connection.next_timeout();
-                if due.is_some_and(|t| t <= now) {
-                    connection.on_timeout(now);
-                    self.sim.wakes.serve(slot, None);
-                    self.touch(i);
-                } else {
-                    // Its deadline has moved away since it was noted.
-                    self.sim.wakes.serve(slot, due);
-                }
-            }
             SlotOwner::Flow(i) => self.wake_flow(i),
             SlotOwner::Probe(i) => self.wake_probe(i),
             SlotOwner::Sampler => {
@@ -290,22 +295,44 @@ impl Engine<'_> {
                 self.change(i);
                 self.sim.wakes.serve(slot, None);
             }
+            SlotOwner::Stage(_) | SlotOwner::Socket(_) => {}
+        }
+        None
+    }
+
+    #[inline]
+    fn wake_socket(&mut self, i: usize, slot: Slot) {
+        let now = self.sim.now;
+        let connection = &mut self.sim.sockets[i].connection;
+        let due = connection.next_timeout();
+        if due.is_some_and(|t| t <= now) {
+            connection.on_timeout(now);
+            self.touch(i);
+            let next = self.sim.sockets[i].connection.next_timeout();
+            self.sim.wakes.serve(slot, next);
+        } else {
+            // Its deadline has moved away since it was noted.
+            self.sim.wakes.serve(slot, due);
         }
     }
 
-    /// Moves packets on until none is on its way within this instant.
+    /// Moves packets on, `current` before all others, until none is on its way
+    /// within this instant.
     #[inline]
-    fn drain(&mut self) {
-        while let Some((next, packet)) = self.sim.work.pop_front() {
+    fn drain(&mut self, mut current: Option<(Next, Box<Packet>)>) {
+        loop {
+            let Some((next, packet)) = current.take().or_else(|| self.sim.work.pop_front()) else {
+                return;
+            };
             match next {
-                Next::Stage(i) => self.push_stage(i as usize, packet),
+                Next::Stage(i) => current = self.push_stage(i as usize, packet),
                 Next::Node(i) => self.arrive(i as usize, packet),
             }
         }
     }
 
     #[inline]
-    fn push_stage(&mut self, i: usize, packet: Box<Packet>) {
+    fn push_stage(&mut self, i: usize, packet: Box<Packet>) -> Option<(Next, Box<Packet>)> {
         let sim = &mut self.sim;
         sim.packet_hops += 1;
         let stage = &mut sim.stages[i];
@@ -316,13 +343,11 @@ impl Engine<'_> {
         };
         stage.element.push(sim.now, 0, packet, &mut out);
         sim.wakes.set(i as Slot, stage.element.next_wake());
-        for (_, packet) in sim.sent.drain(..) {
-            sim.work.push_back((stage.next, packet));
-        }
+        sim.take_sent(i)
     }
 
     #[inline]
-    fn wake_stage(&mut self, i: usize) {
+    fn wake_stage(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
         let sim = &mut self.sim;
         let stage = &mut sim.stages[i];
         let mut out = Outlet {
@@ -332,9 +357,7 @@ impl Engine<'_> {
         };
         stage.element.wake(sim.now, &mut out);
         sim.wakes.serve(i as Slot, stage.element.next_wake());
-        for (_, packet) in sim.sent.drain(..) {
-            sim.work.push_back((stage.next, packet));
-        }
+        sim.take_sent(i)
     }
 
     /// A packet leaves host `node` by `hop`, after the hooks.

@@ -69,37 +69,40 @@ impl Engine<'_> {
     /// has to send, and sets its timer: to be called after every call that may
     /// change the connection.
     pub(crate) fn touch(&mut self, s: usize) {
+        let sends = self.sim.sockets[s].sends;
+        let flow = self.sim.sockets[s].flow as usize;
+        let mut first = true;
         loop {
+            let mut news = false;
             while let Some(event) = self.sim.sockets[s].connection.poll_event() {
                 self.hear(s, event);
+                news = true;
             }
             // The application writes ahead before the connection sends, lest
             // it seem to have nothing to send.
-            if self.sim.sockets[s].sends {
-                self.supply(self.sim.sockets[s].flow as usize);
-            }
-            // Sending may itself be worth an event (a retransmission).
-            if !self.transmit(s) {
+            news |= sends && self.supply(flow);
+            if !first && !news {
                 break;
             }
+            // Sending may itself be worth an event (a retransmission).
+            self.transmit(s);
+            first = false;
         }
         let next = self.sim.sockets[s].connection.next_timeout();
         let slot = self.sim.socket_slot(s);
         self.sim.wakes.at_latest(slot, next);
     }
 
-    /// Sends all that the socket has to send now; whether that was anything.
+    /// Sends all that the socket has to send now.
     #[inline]
-    fn transmit(&mut self, s: usize) -> bool {
+    fn transmit(&mut self, s: usize) {
         let now = self.sim.now;
-        let mut any = false;
         loop {
             let sim = &mut self.sim;
             let socket = &mut sim.sockets[s];
             let Some(mut packet) = socket.connection.poll_transmit(now, &mut sim.pool) else {
-                return any;
+                return;
             };
-            any = true;
             let (node, hop, role) = (socket.node as usize, socket.hop, socket.role);
             if self.pass_egress(node, role, &mut packet, Some(s)) {
                 self.send(node, hop, packet);
@@ -162,33 +165,38 @@ impl Engine<'_> {
     /// is in flight, as Linux's send buffer of twice the window lets it, and
     /// at least [`WRITE_AHEAD`]. So what is left in the buffer
     /// when the flow is stopped is what a real socket would still send.
-    pub(crate) fn supply(&mut self, f: usize) {
+    ///
+    /// Says whether it wrote or closed.
+    pub(crate) fn supply(&mut self, f: usize) -> bool {
         let now = self.sim.now;
         let flow = &mut self.sim.flows[f];
         let Carrier::Connection { sender, .. } = flow.carrier else {
-            return;
+            return false;
         };
         let socket = &mut self.sim.sockets[sender as usize];
         if socket.closing {
-            return;
+            return false;
         }
         match flow.generator.want(now) {
             Want::Stream(bytes) => {
                 let unsent = socket.connection.unsent();
                 let in_flight = socket.connection.unacknowledged() - unsent;
                 let ahead = in_flight.max(WRITE_AHEAD);
-                if unsent < ahead {
-                    // Twice as far, so that not every ACK costs a write.
-                    let room = 2 * ahead - unsent;
-                    let taken = socket.connection.write_zeros(bytes.min(room));
-                    flow.generator.sent(taken);
+                if unsent >= ahead {
+                    return false;
                 }
+                // Twice as far, so that not every ACK costs a write.
+                let room = 2 * ahead - unsent;
+                let taken = socket.connection.write_zeros(bytes.min(room));
+                flow.generator.sent(taken);
+                taken > 0
             }
             Want::End => {
                 socket.closing = true;
                 socket.connection.close(now);
+                true
             }
-            Want::Datagram(_) | Want::Nothing => {}
+            Want::Datagram(_) | Want::Nothing => false,
         }
     }
 

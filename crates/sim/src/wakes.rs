@@ -1,75 +1,75 @@
-//! Who wants to be called, and when: an indexed heap with one slot for each
-//! entity.
+//! Who wants to be called, and when: a tournament in which every entity has a
+//! fixed seat.
 
 use narrows_units::Instant;
 
-/// An entity's slot.
+/// An entity's seat.
 pub type Slot = u32;
 
-/// Children of a node: shallower than a binary heap, and siblings share a
-/// cache line.
-const ARITY: usize = 4;
+/// Players of one round: one cache line of keys. A tournament beats a heap
+/// here because most changes are to players that were not about to win, and
+/// those end after one comparison.
+const ROUND: usize = 4;
 
-/// Slot that is not in the heap.
-const ABSENT: u32 = u32::MAX;
+/// The key of a slot that waits for nothing.
+const ABSENT: u128 = u128::MAX;
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    at: u64,
-    /// Order of asking, which breaks ties.
-    sequence: u64,
-    slot: Slot,
-}
-
-impl Entry {
-    fn before(&self, other: &Self) -> bool {
-        (self.at, self.sequence) < (other.at, other.sequence)
-    }
-}
+/// Bits of a key below its time: first the order of asking, then the slot.
+const SLOT_BITS: u32 = 24;
 
 /// One pending wake at most for each slot, served by time and, at equal
 /// times, in the order of asking. Asking again for the same time keeps the
 /// place; asking for another time takes a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Wakes {
-    heap: Vec<Entry>,
-    /// Where each slot stands in `heap`.
-    place: Vec<u32>,
+    /// `rounds[0]` holds a key for each slot; each further round the smallest
+    /// key of every [`ROUND`] of the one before; the last has one key.
+    rounds: Vec<Vec<u128>>,
     sequence: u64,
+}
+
+/// The key of a wake: smaller is earlier, and no two are alike.
+fn key(at: Instant, sequence: u64, slot: Slot) -> u128 {
+    // 2⁴⁰ requests are more than a month-long run makes.
+    u128::from(at.as_nanos()) << 64 | u128::from(sequence << SLOT_BITS | u64::from(slot))
+}
+
+fn time_of(key: u128) -> Instant {
+    Instant::from_nanos((key >> 64) as u64)
 }
 
 impl Wakes {
     /// Room for `slots` slots, none of them waiting.
     pub fn new(slots: usize) -> Self {
+        let mut rounds = Vec::new();
+        let mut players = slots.max(1);
+        while players > 1 || rounds.is_empty() {
+            rounds.push(vec![ABSENT; players.next_multiple_of(ROUND)]);
+            players = players.div_ceil(ROUND);
+        }
+        rounds.push(vec![ABSENT]);
         Self {
-            heap: Vec::with_capacity(slots),
-            place: vec![ABSENT; slots],
+            rounds,
             sequence: 0,
         }
     }
 
     /// The next to be served; it stays until [`serve`](Self::serve).
+    #[inline]
     pub fn peek(&self) -> Option<(Instant, Slot)> {
-        self.heap
-            .first()
-            .map(|e| (Instant::from_nanos(e.at), e.slot))
+        let first = *self.rounds.last()?.first()?;
+        let slot = first as u32 & ((1 << SLOT_BITS) - 1);
+        (first != ABSENT).then(|| (time_of(first), slot))
     }
 
     /// Sets when `slot` wants to be called, or that it does not.
     #[inline]
     pub fn set(&mut self, slot: Slot, at: Option<Instant>) {
-        let place = self.place[slot as usize];
+        let old = self.rounds[0][slot as usize];
         match at {
-            Some(at) => {
-                let at = at.as_nanos();
-                if place == ABSENT {
-                    self.insert(slot, at);
-                } else if self.heap[place as usize].at != at {
-                    self.move_to(place as usize, at);
-                }
-            }
-            None if place != ABSENT => self.remove(place as usize),
-            None => {}
+            Some(at) if old != ABSENT && time_of(old) == at => {}
+            None if old == ABSENT => {}
+            at => self.replace(slot, old, at),
         }
     }
 
@@ -79,13 +79,11 @@ impl Wakes {
     /// again.
     #[inline]
     pub fn at_latest(&mut self, slot: Slot, at: Option<Instant>) {
-        let place = self.place[slot as usize];
-        match at {
-            Some(at) if place == ABSENT => self.insert(slot, at.as_nanos()),
-            Some(at) if at.as_nanos() < self.heap[place as usize].at => {
-                self.move_to(place as usize, at.as_nanos());
+        let old = self.rounds[0][slot as usize];
+        if let Some(at) = at {
+            if old == ABSENT || at < time_of(old) {
+                self.replace(slot, old, Some(at));
             }
-            _ => {}
         }
     }
 
@@ -93,92 +91,40 @@ impl Wakes {
     /// served it queues up behind others of that time.
     #[inline]
     pub fn serve(&mut self, slot: Slot, at: Option<Instant>) {
-        let place = self.place[slot as usize];
-        match at {
-            Some(at) if place != ABSENT => self.move_to(place as usize, at.as_nanos()),
-            at => self.set(slot, at),
+        let old = self.rounds[0][slot as usize];
+        if old != ABSENT || at.is_some() {
+            self.replace(slot, old, at);
         }
     }
 
-    fn next_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
-    }
-
-    fn insert(&mut self, slot: Slot, at: u64) {
-        let sequence = self.next_sequence();
-        let place = self.heap.len();
-        self.heap.push(Entry { at, sequence, slot });
-        self.place[slot as usize] = place as u32;
-        self.up(place);
-    }
-
-    fn move_to(&mut self, place: usize, at: u64) {
-        let sequence = self.next_sequence();
-        let entry = &mut self.heap[place];
-        let later = at >= entry.at;
-        entry.at = at;
-        entry.sequence = sequence;
-        // A later sequence at the same time moves down as well.
-        if later {
-            self.down(place)
-        } else {
-            self.up(place)
-        }
-    }
-
-    fn remove(&mut self, place: usize) {
-        let gone = self.heap.swap_remove(place);
-        self.place[gone.slot as usize] = ABSENT;
-        if place < self.heap.len() {
-            self.place[self.heap[place].slot as usize] = place as u32;
-            if self.heap[place].before(&gone) {
-                self.up(place);
+    fn replace(&mut self, slot: Slot, mut old: u128, at: Option<Instant>) {
+        let mut new = match at {
+            Some(at) => {
+                self.sequence += 1;
+                key(at, self.sequence, slot)
+            }
+            None => ABSENT,
+        };
+        let mut place = slot as usize;
+        self.rounds[0][place] = new;
+        for i in 1..self.rounds.len() {
+            let (below, above) = self.rounds.split_at_mut(i);
+            place /= ROUND;
+            let winner = &mut above[0][place];
+            if new < *winner {
+                // Beats whoever had won, itself included.
+                old = std::mem::replace(winner, new);
+            } else if *winner == old {
+                // Had won; who does now must be found out.
+                new = match below[i - 1][place * ROUND..].first_chunk::<ROUND>() {
+                    Some([a, b, c, d]) => (*a.min(b)).min(*c.min(d)),
+                    None => ABSENT,
+                };
+                *winner = new;
             } else {
-                self.down(place);
+                return;
             }
         }
-    }
-
-    fn up(&mut self, mut place: usize) {
-        let entry = self.heap[place];
-        while place > 0 {
-            let parent = (place - 1) / ARITY;
-            if !entry.before(&self.heap[parent]) {
-                break;
-            }
-            self.put(place, self.heap[parent]);
-            place = parent;
-        }
-        self.put(place, entry);
-    }
-
-    fn down(&mut self, mut place: usize) {
-        let entry = self.heap[place];
-        loop {
-            let first = place * ARITY + 1;
-            if first >= self.heap.len() {
-                break;
-            }
-            let last = (first + ARITY).min(self.heap.len());
-            let mut least = first;
-            for child in first + 1..last {
-                if self.heap[child].before(&self.heap[least]) {
-                    least = child;
-                }
-            }
-            if !self.heap[least].before(&entry) {
-                break;
-            }
-            self.put(place, self.heap[least]);
-            place = least;
-        }
-        self.put(place, entry);
-    }
-
-    fn put(&mut self, place: usize, entry: Entry) {
-        self.heap[place] = entry;
-        self.place[entry.slot as usize] = place as u32;
     }
 }
 
@@ -240,14 +186,17 @@ mod tests {
         assert_eq!(wakes.peek(), Some((Instant::from_nanos(3), 0)));
     }
 
+    /// Enough for four rounds.
+    const SLOTS: usize = 70;
+
     proptest! {
         #[test]
         fn any_history_is_served_as_a_sorted_list_would(
-            steps in proptest::collection::vec((0u32..12, proptest::option::of(0u64..20), any::<bool>()), 0..200),
+            steps in proptest::collection::vec((0..SLOTS as u32, proptest::option::of(0u64..40), any::<bool>()), 0..400),
         ) {
-            let mut wakes = Wakes::new(12);
+            let mut wakes = Wakes::new(SLOTS);
             // Naive oracle: (time, order of asking) for each slot.
-            let mut oracle: Vec<Option<(u64, u64)>> = vec![None; 12];
+            let mut oracle: Vec<Option<(u64, u64)>> = vec![None; SLOTS];
             let mut sequence = 0;
             for (slot, time, served) in steps {
                 let entry = &mut oracle[slot as usize];

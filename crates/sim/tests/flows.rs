@@ -39,7 +39,7 @@ fn a_lone_flow_fills_the_link() {
         run(&plan(&toml), 1, &mut record);
         let mbit = record.goodput_mbit(0, 3, 10);
         assert!(
-            mbit >= 0.95 * IDEAL_MBIT && mbit <= IDEAL_MBIT * 1.001,
+            (0.95 * IDEAL_MBIT..=1.001 * IDEAL_MBIT).contains(&mbit),
             "{queue} {words}: {mbit}"
         );
         assert_eq!(record.established.len(), 1, "{queue} {words}");

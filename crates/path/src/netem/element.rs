@@ -30,6 +30,8 @@ pub struct Netem {
     /// Packets since the last reordered one.
     since_reorder: u32,
     slot: Slot,
+    /// Whether every packet only waits for the same time.
+    plain: bool,
     counters: Counters,
 }
 
@@ -78,6 +80,7 @@ impl Netem {
             reorders: Correlated::default(),
             since_reorder: 0,
             slot: fresh_slot(&spec),
+            plain: spec.is_plain(),
             counters: Counters::default(),
         }
     }
@@ -215,6 +218,11 @@ impl Element for Netem {
     fn push(&mut self, now: Instant, _: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
         self.counters.packets_in += 1;
         self.counters.bytes_in += u64::from(packet.len());
+        if self.plain {
+            // No draw, no choice, and nothing that waits becomes due.
+            self.hold(now, packet, out);
+            return;
+        }
         self.admit(now, packet, true, out);
         self.release(now, out);
     }
@@ -248,6 +256,7 @@ impl Element for Netem {
             };
         }
         self.spec = spec;
+        self.plain = spec.is_plain();
         Ok(())
     }
 

@@ -164,6 +164,16 @@ impl NetemSpec {
         Ok(())
     }
 
+    /// Whether it does nothing but hold each packet for the same time.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.delay.is_zero()
+            && self.jitter.is_zero()
+            && self.loss == LossSpec::None
+            && self.duplicate.is_zero()
+            && self.gap == 0
+            && self.slot.is_none()
+    }
+
     pub(crate) fn build(&self, site: &Site<'_>) -> Netem {
         Netem::new(*self, site)
     }
