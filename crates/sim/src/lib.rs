@@ -15,6 +15,7 @@ mod control;
 mod demux;
 mod engine;
 mod flow;
+mod forward;
 mod host;
 mod names;
 mod probe;
