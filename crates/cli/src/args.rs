@@ -176,6 +176,8 @@ pub enum Drawing {
     Png,
     /// Scalable, for print.
     Pdf,
+    /// No drawing, but data that Flent opens: of a run, or of each cell.
+    Flent,
 }
 
 /// How wide a figure is.
@@ -204,7 +206,7 @@ pub struct Plot {
     /// Only this figure, such as rtt or sojourn-cdf
     #[arg(long, value_name = "NAME")]
     pub figure: Option<String>,
-    /// Where to put them [default: DIR/figures]
+    /// Where to put them [default: DIR/figures; for flent, DIR]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

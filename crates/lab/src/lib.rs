@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod facts;
 pub mod fairness;
+pub mod flent;
 pub mod histogram;
 pub mod metric;
 pub mod plot;

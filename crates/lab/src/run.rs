@@ -32,6 +32,8 @@ pub struct RunOptions {
     pub seed: Option<u64>,
     /// Where results go.
     pub output: Output,
+    /// [`RunRecord::command`](crate::RunRecord::command).
+    pub command: Vec<String>,
 }
 
 /// Runs `plan` on `engine`.
@@ -52,7 +54,7 @@ pub fn run_scenario(
 ) -> Result<RunResult, LabError> {
     let seed = options.seed.unwrap_or(plan.seed);
     let folder = Folder::create(&options.output, &plan.name)?;
-    run_into(engine, plan, seed, plan.sample_interval, folder, watch)
+    run_into(engine, plan, seed, options, folder, watch)
 }
 
 /// What the engine and the reduction gave.
@@ -119,16 +121,18 @@ pub(crate) fn run_into(
     engine: &dyn Engine,
     plan: &Plan,
     seed: u64,
-    interval: Duration,
+    options: &RunOptions,
     folder: Option<Folder>,
     watch: &Watch<'_>,
 ) -> Result<RunResult, LabError> {
     let mut record = crate::results::begin(engine.name(), plan, seed);
+    record.command.clone_from(&options.command);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
     let started = std::time::Instant::now();
     let dir = folder.as_ref().map(Folder::dir);
+    let interval = plan.sample_interval;
     let outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
     record.wall_s = started.elapsed().as_secs_f64();
     record.virtual_s = outcome.ended.virtual_time.as_secs_f64();
@@ -143,7 +147,7 @@ pub(crate) fn run_into(
         summary: outcome.reduced.summary,
     };
     if let Some(folder) = folder {
-        folder.write_run(&mut result)?;
+        folder.write_run(&mut result, true)?;
     }
     Ok(result)
 }

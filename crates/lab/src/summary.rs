@@ -78,7 +78,7 @@ pub struct FlowSummary {
     pub from: String,
     /// Host that gets it.
     pub to: String,
-    /// Congestion control, in its own words.
+    /// Congestion control, in its own words; `none` for datagrams.
     pub cc: String,
     /// When the flow was to start, in seconds.
     pub start_s: f64,

@@ -36,7 +36,7 @@ fn into(dir: &Path, jobs: usize, seeds: &[u64]) -> CampaignOptions {
         seeds: seeds.to_vec(),
         jobs,
         output: Output::Folder(dir.to_path_buf()),
-        full_series: false,
+        ..CampaignOptions::default()
     }
 }
 

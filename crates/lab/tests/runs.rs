@@ -17,6 +17,7 @@ fn run_to(dir: &Path, seed: u64) -> RunResult {
     let options = RunOptions {
         seed: Some(seed),
         output: Output::Folder(dir.to_path_buf()),
+        ..RunOptions::default()
     };
     unwatched(|watch| run_scenario(&ModelEngine::new(by_seed), &plan(), &options, watch)).unwrap()
 }
@@ -64,7 +65,15 @@ fn a_folder_reads_as_what_was_written() {
     assert!(read.series == made.series, "the series differ");
     assert_eq!(read.dir, made.dir);
     let names: Vec<String> = files(dir.path()).into_keys().collect();
-    assert_eq!(names, ["series.csv.gz", "summary.csv", "summary.json"]);
+    assert_eq!(
+        names,
+        [
+            "run.flent.gz",
+            "series.csv.gz",
+            "summary.csv",
+            "summary.json"
+        ]
+    );
 }
 
 #[test]
@@ -114,6 +123,7 @@ fn a_folder_with_something_in_it_is_refused_and_left_alone() {
     let options = RunOptions {
         seed: None,
         output: Output::Folder(dir.path().to_path_buf()),
+        ..RunOptions::default()
     };
     let error =
         unwatched(|w| run_scenario(&ModelEngine::new(by_seed), &plan(), &options, w)).unwrap_err();
@@ -139,6 +149,7 @@ fn an_interrupted_run_leaves_a_readable_incomplete_folder() {
     let options = RunOptions {
         seed: None,
         output: Output::Folder(dir.path().to_path_buf()),
+        ..RunOptions::default()
     };
     run_scenario(&ModelEngine::new(equal_shares), &plan(), &options, &watch).unwrap();
     let read = open_run(dir.path()).unwrap();
@@ -159,6 +170,7 @@ fn a_run_that_was_killed_at_once_leaves_a_readable_incomplete_folder() {
     let options = RunOptions {
         seed: None,
         output: Output::Folder(dir.path().join("killed")),
+        ..RunOptions::default()
     };
     let mut engine = ModelEngine::new(by_seed);
     engine.panics_on = Some("two flows");
@@ -177,6 +189,7 @@ fn results_below_a_folder_have_names_and_a_link_to_the_latest() {
     let options = RunOptions {
         seed: None,
         output: Output::Below(dir.path().join("results")),
+        ..RunOptions::default()
     };
     let run = || {
         unwatched(|w| run_scenario(&ModelEngine::new(by_seed), &plan(), &options, w))

@@ -32,6 +32,7 @@ fn run_to(dir: &Path, seed: u64) -> RunResult {
     let options = RunOptions {
         seed: Some(seed),
         output: Output::Folder(dir.to_path_buf()),
+        ..RunOptions::default()
     };
     unwatched(|watch| run_scenario(&SimEngine, &plan(), &options, watch)).unwrap()
 }
@@ -47,6 +48,7 @@ fn two_runs_have_one_digest_captures_included() {
         [
             "captures/client.pcapng",
             "captures/mid.pcapng",
+            "run.flent.gz",
             "series.csv.gz",
             "summary.csv",
             "summary.json"
@@ -124,4 +126,23 @@ fn the_bands_of_dualpi2_come_out_apart() {
     assert!(queue.marks.coupled > 0 && queue.marks.probability > 0);
     assert!(queue.utilisation.unwrap() > 0.9);
     assert_eq!(result.record.verdict.line(), "trust: yes");
+}
+
+/// A stream of datagrams has no handshake and no control, but a goodput like
+/// any other flow, from its start on.
+#[test]
+fn datagrams_are_measured_without_a_handshake() {
+    let flow = "\n[[flow]]\nname = \"call\"\nfrom = \"client\"\nto = \"server\"\n\
+                start = \"1s\"\ntraffic = \"cbr rate 2Mbit\"\n";
+    let draft = Draft::read("call.toml", format!("{SCENARIO}{flow}").as_bytes()).unwrap();
+    let plan = draft.check().unwrap();
+    let options = RunOptions::default();
+    let result = unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap();
+    assert_eq!(result.record.verdict.line(), "trust: yes");
+    let call = result.summary.flow("call").unwrap();
+    assert_eq!(call.cc, "none");
+    let goodput = call.goodput_mbit.unwrap();
+    assert!((1.9..=2.1).contains(&goodput), "{goodput}");
+    let track = result.series.track("flow/call", "goodput_mbit").unwrap();
+    assert_eq!((track.t_s[0], track.t_s.len()), (1.05, 100));
 }

@@ -1,6 +1,6 @@
 //! `narrows campaign`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use narrows_lab::campaign::table;
 use narrows_lab::{CampaignOptions, SimEngine, Watch, print as lab_print, run_campaign};
@@ -73,6 +73,22 @@ fn find(name: &str) -> Result<Vec<Loaded>, Refusal> {
     Ok(found)
 }
 
+/// What repeats `campaign`: all that decides about its data and its verdict,
+/// as it was typed, but by its own name where a pattern meant several.
+fn command(args: &Args, campaign: &narrows_scenario::Campaign) -> Vec<String> {
+    let by_pattern = args.name.contains(['*', '?', '{']) && !Path::new(&args.name).is_file();
+    let name = match by_pattern {
+        true => &campaign.name,
+        false => &args.name,
+    };
+    let mut words = ["narrows", "campaign", name].map(str::to_owned).to_vec();
+    super::repeated(&mut words, "--only", &args.only);
+    super::repeated(&mut words, "--seeds", &args.seeds.map(|n| n.to_string()));
+    super::repeated(&mut words, "--set", &args.sets);
+    words.extend(args.check.then(|| "--check".to_owned()));
+    words
+}
+
 fn one(
     args: &Args,
     campaign: &narrows_scenario::Campaign,
@@ -86,6 +102,7 @@ fn one(
         },
         jobs: args.jobs.map_or(0, |n| n as usize),
         output: super::output(out.as_deref()),
+        command: command(args, campaign),
         ..CampaignOptions::default()
     };
     let folder = {

@@ -41,6 +41,17 @@ fn output(out: Option<&Path>) -> Output {
     }
 }
 
+/// Adds `option` with each of `values` to the words of a command.
+fn repeated<'a>(
+    words: &mut Vec<String>,
+    option: &str,
+    values: impl IntoIterator<Item = &'a String>,
+) {
+    for value in values {
+        words.extend([option.to_owned(), value.clone()]);
+    }
+}
+
 /// Writes the page of a results folder, if the laboratory has not done so, and
 /// says where things are.
 fn finish(dir: &Path) -> Result<(), LabError> {

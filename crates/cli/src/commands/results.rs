@@ -1,7 +1,9 @@
 //! `narrows diff`, `narrows report` and `narrows plot`: what is done with
 //! results that lie in folders.
 
-use narrows_lab::{diff as lab_diff, plot as lab_plot, report as lab_report, results::open};
+use narrows_lab::{
+    LabError, diff as lab_diff, flent, plot as lab_plot, report as lab_report, results::open,
+};
 
 use crate::args::{Diff, Drawing, Format, Plot, Report, Width};
 use crate::output::{print, print_json};
@@ -28,6 +30,7 @@ pub fn plot(args: &Plot) -> Outcome {
         Drawing::Svg => lab_plot::Format::Svg,
         Drawing::Png => lab_plot::Format::Png,
         Drawing::Pdf => lab_plot::Format::Pdf,
+        Drawing::Flent => return flent_files(args),
     };
     let frame = match args.width {
         Width::Column => lab_plot::Frame::COLUMN,
@@ -38,6 +41,17 @@ pub fn plot(args: &Plot) -> Outcome {
     let out = args.out.clone().unwrap_or_else(|| args.dir.join("figures"));
     let only = args.figure.as_deref();
     for file in lab_plot::write(&results, &out, format, &frame, only)? {
+        print(&file.display().to_string());
+    }
+    Ok(Status::Done)
+}
+
+fn flent_files(args: &Plot) -> Outcome {
+    if let Some(figure) = &args.figure {
+        let why = format!("--figure {figure}: a file for Flent holds all data, and no figure");
+        return Err(LabError::Refused(why).into());
+    }
+    for file in flent::write(&open(&args.dir)?, args.out.as_deref())? {
         print(&file.display().to_string());
     }
     Ok(Status::Done)

@@ -31,6 +31,7 @@ pub fn run(args: &Run) -> Outcome {
     let options = RunOptions {
         seed: None,
         output: super::output(args.out.as_deref()),
+        command: command(args),
     };
     let result = {
         let bar = Bar::new(&plan.name);
@@ -54,6 +55,21 @@ pub fn run(args: &Run) -> Outcome {
     } else {
         Status::NotTrustworthy
     })
+}
+
+/// What repeats the run: all that decides about its data, as it was typed.
+fn command(args: &Run) -> Vec<String> {
+    let mut words = vec!["narrows".to_owned(), "run".to_owned()];
+    words.extend(args.name.clone());
+    for (option, values) in [
+        ("--link", &args.links),
+        ("--flow", &args.flows),
+        ("--set", &args.sets),
+    ] {
+        super::repeated(&mut words, option, values);
+    }
+    super::repeated(&mut words, "--seed", &args.seed.map(|n| n.to_string()));
+    words
 }
 
 /// Writes the scenario to a file that is not there yet.

@@ -35,6 +35,8 @@ pub struct CampaignOptions {
     /// Otherwise a cell's series has at most [`THIN_INTERVALS`] points, which
     /// is what a page can show, and a full matrix stays small.
     pub full_series: bool,
+    /// [`RunRecord::command`](crate::RunRecord::command).
+    pub command: Vec<String>,
 }
 
 impl Default for CampaignOptions {
@@ -44,6 +46,7 @@ impl Default for CampaignOptions {
             jobs: 0,
             output: Output::Nowhere,
             full_series: false,
+            command: Vec::new(),
         }
     }
 }
@@ -86,6 +89,7 @@ pub fn run_campaign(
     let folder = Folder::create(&options.output, &campaign.name)?;
     let mut record =
         results::begin_named("campaign", engine.name(), &campaign.name, &options.seeds);
+    record.command.clone_from(&options.command);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
@@ -320,7 +324,8 @@ impl<'a> Hall<'a> {
                     series: Series::of(&run.reduced),
                     summary: run.reduced.summary,
                 };
-                folder.write_run(&mut result)?;
+                // Cells are many: their files for Flent come when asked for.
+                folder.write_run(&mut result, false)?;
                 file = Some(FileRecord {
                     name: name.clone(),
                     bytes: result.record.files.iter().map(|f| f.bytes).sum(),

@@ -64,7 +64,8 @@ impl FlowState {
     pub(super) fn new(plan: &FlowPlan) -> Self {
         Self {
             start: plan.start,
-            established: None,
+            // Datagrams need no handshake.
+            established: plan.traffic.is_datagram().then_some(plan.start),
             finished: None,
             ecn: false,
             accecn: false,
@@ -165,7 +166,8 @@ impl FlowState {
     pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
         let bin = std::mem::take(&mut self.bin);
         // A flow has a row from its first interval to the one that it ends in.
-        if self.established.is_none() || self.closed {
+        let until = (interval + 1) as f64 * seconds;
+        if self.established.is_none() || self.closed || until <= self.start.as_secs_f64() {
             return;
         }
         self.closed = self.finished.is_some();
@@ -211,7 +213,10 @@ impl FlowState {
         let summary = FlowSummary {
             from: plan.host(facts.from).name.clone(),
             to: plan.host(facts.to).name.clone(),
-            cc: facts.cc.to_string(),
+            cc: match facts.traffic.is_datagram() {
+                true => "none".to_owned(),
+                false => facts.cc.to_string(),
+            },
             start_s: self.start.as_secs_f64(),
             established_s: self.established.map(Instant::as_secs_f64),
             finished_s: finished_at.map(Instant::as_secs_f64),

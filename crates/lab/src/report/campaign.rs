@@ -6,11 +6,12 @@ use crate::campaign::{CampaignResult, CellResult, MetricResult};
 use crate::plot::comparison::{self, Grid};
 use crate::results::CampaignFolder;
 
+use super::command;
 use super::heatmap;
 use super::page::{self, Library, count, fact, fixed, number};
 
-/// The whole page; `command` repeats the campaign.
-pub fn html(folder: &CampaignFolder, library: &Library, command: Option<&str>) -> String {
+/// The whole page.
+pub fn html(folder: &CampaignFolder, library: &Library) -> String {
     let campaign = &folder.result;
     let grid = comparison::grid(campaign);
     let leading = comparison::leading_metric(campaign);
@@ -20,11 +21,7 @@ pub fn html(folder: &CampaignFolder, library: &Library, command: Option<&str>) -
     let title = format!("{} – Narrows", campaign.name);
     let figure = against.as_ref().map(|chart| page::figure(chart, library));
     let library = figure.as_ref().map(|_| library);
-    page::page(
-        &title,
-        library,
-        body(folder, &grid, leading, figure, command),
-    )
+    page::page(&title, library, body(folder, &grid, leading, figure))
 }
 
 fn body(
@@ -32,7 +29,6 @@ fn body(
     grid: &Grid,
     leading: Option<&str>,
     against: Option<Markup>,
-    command: Option<&str>,
 ) -> Markup {
     let campaign = &folder.result;
     html! {
@@ -65,11 +61,17 @@ fn body(
         h2 { "What the columns mean" }
         (definitions(campaign))
         h2 { "How to repeat this campaign" }
-        (page::command(&command.map_or_else(|| derived(campaign), str::to_owned)))
+        (page::command(&command(folder)))
     }
 }
 
-fn derived(campaign: &CampaignResult) -> String {
+/// The command that made the campaign; where that is not known, one that runs
+/// all of it.
+fn command(folder: &CampaignFolder) -> String {
+    let campaign = &folder.result;
+    if !folder.record.command.is_empty() {
+        return command::line(&folder.record.command);
+    }
     format!(
         "narrows campaign {} --seeds {} --check",
         campaign.name,

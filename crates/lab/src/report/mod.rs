@@ -7,6 +7,7 @@
 //! read off. The same data give the same page, byte for byte.
 
 mod campaign;
+mod command;
 mod heatmap;
 mod interactive;
 mod page;
@@ -34,9 +35,9 @@ pub fn run_html(run: &RunResult, about: &RunPage) -> String {
     run::html(run, about)
 }
 
-/// The page of a campaign as text; `command` repeats it.
-pub fn campaign_html(folder: &CampaignFolder, library: &Library, command: Option<&str>) -> String {
-    campaign::html(folder, library, command)
+/// The page of a campaign as text.
+pub fn campaign_html(folder: &CampaignFolder, library: &Library) -> String {
+    campaign::html(folder, library)
 }
 
 /// Writes `report.html` of a run into `dir`.
@@ -45,27 +46,24 @@ pub fn write_run(dir: &Path, run: &RunResult, about: &RunPage) -> Result<PathBuf
 }
 
 /// What the page of a campaign's cell needs, whose folder is `folder` below
-/// the campaign's: the shared script and the way back.
-pub fn cell_page(campaign: &str, cell: &str, folder: &str) -> RunPage {
+/// the campaign's: the shared script, the way back, and how to repeat it, as
+/// `made` made the campaign.
+pub fn cell_page(campaign: &str, made: &[String], cell: &str, folder: &str) -> RunPage {
     let depth = folder.split('/').filter(|part| !part.is_empty()).count();
     let up = "../".repeat(depth);
     RunPage {
         library: Library::Shared(format!("{up}{}", script::SHARED)),
-        command: Some(format!("narrows campaign {campaign} --only '{cell}'")),
+        command: Some(command::line(&command::of_cell(made, campaign, cell))),
         within: Some((campaign.to_owned(), format!("{up}{FILE}"))),
     }
 }
 
 /// Writes `report.html` of a campaign and the script that its pages share.
 /// The pages of cells are written with their runs, see [`cell_page`].
-pub fn write_campaign(
-    dir: &Path,
-    folder: &CampaignFolder,
-    command: Option<&str>,
-) -> Result<PathBuf, LabError> {
+pub fn write_campaign(dir: &Path, folder: &CampaignFolder) -> Result<PathBuf, LabError> {
     write(&dir.join(script::SHARED), script::library())?;
     let library = Library::Shared(script::SHARED.to_owned());
-    write(&dir.join(FILE), &campaign::html(folder, &library, command))
+    write(&dir.join(FILE), &campaign::html(folder, &library))
 }
 
 /// Writes the page of a results folder again: of a run, or of a campaign and
@@ -81,11 +79,12 @@ pub fn again(dir: &Path) -> Result<PathBuf, LabError> {
     for cell in &folder.result.cells {
         let at = dir.join(&cell.folder);
         if !cell.folder.is_empty() && at.is_dir() {
-            let page = cell_page(&folder.result.name, &cell.name, &cell.folder);
+            let made = &folder.record.command;
+            let page = cell_page(&folder.result.name, made, &cell.name, &cell.folder);
             write_run(&at, &open_run(&at)?, &page)?;
         }
     }
-    write_campaign(dir, &folder, None)
+    write_campaign(dir, &folder)
 }
 
 fn write(path: &Path, text: &str) -> Result<PathBuf, LabError> {

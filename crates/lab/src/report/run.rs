@@ -8,6 +8,7 @@ use crate::plot::palette;
 use crate::results::RunResult;
 use crate::summary::{Distribution, FlowSummary, QueueSummary};
 
+use super::command;
 use super::page::{self, Library, count, fact, fixed, number};
 use super::topology;
 
@@ -16,7 +17,7 @@ use super::topology;
 pub struct RunPage {
     /// Where plotly.js is.
     pub library: Library,
-    /// The command that repeats the run; `None` lets the page derive it.
+    /// The command that repeats the run, if not the one of its `run.json`.
     pub command: Option<String>,
     /// The page that this one belongs to: its name, and a relative link.
     pub within: Option<(String, String)>,
@@ -90,17 +91,17 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
     }
 }
 
-/// The command that repeats a run which the catalogue or a file names.
+/// The command that made the run; where that is not known, one that repeats
+/// it if its scenario is in the catalogue.
 fn command(run: &RunResult, about: &RunPage) -> String {
-    about.command.clone().unwrap_or_else(|| {
-        let name = &run.summary.name;
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-        let name = match name.chars().all(plain) {
-            true => name.clone(),
-            false => format!("'{}'", name.replace('\'', "'\\''")),
-        };
-        format!("narrows run {name} --seed {}", run.summary.seed)
-    })
+    if let Some(command) = &about.command {
+        return command.clone();
+    }
+    if !run.record.command.is_empty() {
+        return command::line(&run.record.command);
+    }
+    let (name, seed) = (&run.summary.name, run.summary.seed.to_string());
+    command::line(&["narrows", "run", name, "--seed", &seed].map(str::to_owned))
 }
 
 fn window_note(run: &RunResult) -> String {

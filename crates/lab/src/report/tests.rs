@@ -30,7 +30,7 @@ fn structure(page: &str) -> String {
 }
 
 fn shared() -> RunPage {
-    cell_page("l4s-tests/s1", "a/b", "cells/a/b")
+    cell_page("l4s-tests/s1", &[], "a/b", "cells/a/b")
 }
 
 /// A run whose every name is an attempt to leave its place.
@@ -69,7 +69,7 @@ fn the_structure_of_a_campaign_page() {
         .cells
         .retain(|cell| cell.name.starts_with("50Mbit/10-10"));
     let library = Library::Shared(script::SHARED.into());
-    insta::assert_snapshot!(structure(&campaign_html(&folder, &library, None)));
+    insta::assert_snapshot!(structure(&campaign_html(&folder, &library)));
 }
 
 #[test]
@@ -90,7 +90,6 @@ fn a_page_asks_nothing_of_the_network() {
     let campaign = campaign_html(
         &samples::campaign(),
         &Library::Shared(script::SHARED.into()),
-        None,
     );
     let alone = run_html(&samples::run(), &RunPage::default());
     for page in [alone, run_html(&samples::run(), &shared()), campaign] {
@@ -185,14 +184,14 @@ fn a_run_that_got_nowhere_still_has_a_page() {
 fn a_campaign_leads_to_each_of_its_cells_and_shares_one_script() {
     let dir = tempfile::tempdir().unwrap();
     let folder = samples::campaign();
-    let path = write_campaign(dir.path(), &folder, None).unwrap();
+    let path = write_campaign(dir.path(), &folder).unwrap();
     let page = std::fs::read_to_string(path).unwrap();
     for cell in &folder.result.cells {
         let link = format!("href=\"{}/report.html\"", cell.folder);
         assert!(page.contains(&link), "{link}");
     }
     let cell = &folder.result.cells[0];
-    let about = cell_page(&folder.result.name, &cell.name, &cell.folder);
+    let about = cell_page(&folder.result.name, &[], &cell.name, &cell.folder);
     let at = dir.path().join(&cell.folder);
     write_run(&at, &samples::run(), &about).unwrap();
     let Library::Shared(script) = &about.library else {

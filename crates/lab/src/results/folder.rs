@@ -8,10 +8,9 @@ use serde::Serialize;
 use super::{FileRecord, RunRecord, RunResult, digest, time};
 use crate::capture::CAPTURES;
 use crate::error::LabError;
+use crate::flent;
 use crate::metric;
 use crate::run::Output;
-use crate::series::Series;
-use crate::summary::RunSummary;
 
 /// A results folder that is being filled.
 #[derive(Debug)]
@@ -109,8 +108,12 @@ impl Folder {
     }
 
     /// Writes all data files of a run and then `run.json` with their digests.
-    pub(crate) fn write_run(&self, result: &mut RunResult) -> Result<(), LabError> {
-        let files = self.write_data(&result.summary, &result.series)?;
+    pub(crate) fn write_run(
+        &self,
+        result: &mut RunResult,
+        with_flent: bool,
+    ) -> Result<(), LabError> {
+        let files = self.write_data(result, with_flent)?;
         result.record.digest = digest::of_all(&files);
         result.record.files = files;
         self.write_record(&result.record)?;
@@ -120,9 +123,10 @@ impl Folder {
 
     fn write_data(
         &self,
-        summary: &RunSummary,
-        series: &Series,
+        result: &RunResult,
+        with_flent: bool,
     ) -> Result<Vec<FileRecord>, LabError> {
+        let (summary, series) = (&result.summary, &result.series);
         self.write_json("summary.json", summary)?;
         self.write_file("summary.csv", metric::to_csv(summary).as_bytes())?;
         let path = self.dir.join("series.csv.gz");
@@ -133,6 +137,13 @@ impl Folder {
             "summary.csv".to_owned(),
             "summary.json".to_owned(),
         ];
+        if with_flent {
+            let path = self.dir.join(flent::FILE);
+            if let Some(gz) = flent::to_gz(result).map_err(LabError::io("write", &path))? {
+                self.write_file(flent::FILE, &gz)?;
+                names.push(flent::FILE.to_owned());
+            }
+        }
         let captures = self.dir.join(CAPTURES);
         if captures.is_dir() {
             for entry in fs::read_dir(&captures).map_err(LabError::io("read", &captures))? {

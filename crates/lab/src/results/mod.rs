@@ -38,6 +38,10 @@ pub struct RunRecord {
     pub engine: String,
     /// The seed, or the seeds of a campaign.
     pub seeds: Vec<u64>,
+    /// The command line that repeats it, word by word; empty where it was not
+    /// made by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Kernel release of the machine.
     pub kernel: String,
     /// When it started, RFC 3339 in UTC.

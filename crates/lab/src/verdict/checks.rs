@@ -80,6 +80,11 @@ fn fills_window(plan: &Plan, facts: &FlowPlan) -> bool {
         && facts.stop.is_none_or(|stop| stop >= plan.measure.to)
 }
 
+/// Whether it sends for as long as it may.
+fn is_endless(facts: &FlowPlan) -> bool {
+    is_bulk(facts) || facts.traffic.is_datagram()
+}
+
 fn life(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {
     let name = &flow.name;
     if flow.established_s.is_none() {
@@ -88,7 +93,7 @@ fn life(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary)
             name,
             format!("{name} was never established"),
         );
-    } else if !is_bulk(facts) && !flow.complete && facts.stop.is_none() {
+    } else if !is_endless(facts) && !flow.complete && facts.stop.is_none() {
         found.distrust(
             "unfinished",
             name,
@@ -101,7 +106,7 @@ fn life(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary)
 }
 
 fn negotiation(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
-    if flow.established_s.is_none() {
+    if flow.established_s.is_none() || facts.traffic.is_datagram() {
         return;
     }
     let name = &flow.name;
