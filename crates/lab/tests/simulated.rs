@@ -146,3 +146,42 @@ fn datagrams_are_measured_without_a_handshake() {
     let track = result.series.track("flow/call", "goodput_mbit").unwrap();
     assert_eq!((track.t_s[0], track.t_s.len()), (1.05, 100));
 }
+
+/// RFC 7413 §2: the first connection asks for a cookie; the next one to the
+/// same server has it, and its data go with the SYN.
+#[test]
+fn the_second_connection_with_fast_open_sends_data_in_its_syn() {
+    let links = SCENARIO.split("[[flow]]").next().unwrap();
+    let flow = |name: &str, start: &str| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n\
+             fast_open = true\nbytes = \"1000\"\nstart = \"{start}\"\n"
+        )
+    };
+    let capture = "[[capture]]\nname = \"client\"\nat = \"host/client\"\nsnaplen = 100\n";
+    let text = format!(
+        "{links}{}{}{capture}",
+        flow("cold", "0s"),
+        flow("warm", "1s")
+    );
+    let draft = Draft::read("tfo.toml", text.as_bytes()).unwrap();
+    let plan = draft.check().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = RunOptions {
+        output: Output::Folder(dir.path().to_path_buf()),
+        ..RunOptions::default()
+    };
+    let result = unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap();
+    assert!(result.summary.flows.iter().all(|f| f.bytes_total == 1000));
+    let file = fs::File::open(dir.path().join("captures/client.pcapng")).unwrap();
+    let mut reader = CaptureReader::new(file).unwrap();
+    let mut syns = Vec::new();
+    while let Some(packet) = reader.read().unwrap() {
+        // The flags of TCP after an IPv4 header without options.
+        if packet.bytes[33] & 0x12 == 0x02 {
+            let headers = 20 + usize::from(packet.bytes[32] >> 4) * 4;
+            syns.push(packet.original_len as usize - headers);
+        }
+    }
+    assert_eq!(syns, [0, 1000]);
+}

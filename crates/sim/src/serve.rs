@@ -4,11 +4,12 @@ use narrows_packet::{DropCause, Event, Packet, Role};
 use narrows_tcp::TcpEvent;
 use narrows_traffic::Want;
 use narrows_traffic::probe::{PAYLOAD_LEN, Probe};
+use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{ip, udp};
 
 use crate::demux::Addressing;
 use crate::engine::Engine;
-use crate::flow::{Carrier, Envelope, Phase};
+use crate::flow::{Carrier, Envelope, Phase, Socket};
 use crate::host::Owner;
 
 /// Bytes that an application keeps written ahead at least: four of the
@@ -209,7 +210,10 @@ impl Engine<'_> {
             flow.generator.start(now);
             if let Carrier::Connection { opener, .. } = flow.carrier {
                 let opener = opener as usize;
-                self.sim.sockets[opener].connection.open(now);
+                let cookie = self.cookie_for(opener);
+                let connection = &mut self.sim.sockets[opener].connection;
+                connection.remember_fast_open(cookie);
+                connection.open(now);
                 self.touch(opener);
             }
         }
@@ -226,6 +230,19 @@ impl Engine<'_> {
         };
         let slot = self.sim.flow_slot(f);
         self.sim.wakes.serve(slot, next);
+    }
+
+    /// The Fast Open cookie that the host of socket `opener` has of the other
+    /// host, from an earlier connection of its own (RFC 7413 §4.1.3: by the
+    /// server's address).
+    fn cookie_for(&self, opener: usize) -> Option<FastOpenCookie> {
+        let socket = &self.sim.sockets[opener];
+        if !socket.connection.uses_fast_open() {
+            return None;
+        }
+        let same = |s: &&Socket| s.node == socket.node && s.remote.ip() == socket.remote.ip();
+        let mut known = self.sim.sockets.iter().filter(same);
+        known.find_map(|s| s.connection.fast_open_cookie())
     }
 
     fn stop_flow(&mut self, f: usize) {

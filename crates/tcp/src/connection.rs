@@ -300,6 +300,18 @@ impl Connection {
         self.enter_closed(Some(TcpEvent::Closed));
     }
 
+    /// Whether it was made to use TCP Fast Open.
+    pub fn uses_fast_open(&self) -> bool {
+        self.config.fast_open
+    }
+
+    /// Gives a connection that is not open yet the cookie that its host
+    /// remembers ([`Config::fast_open_cookie`]); without
+    /// [`Config::fast_open`] it is not used.
+    pub fn remember_fast_open(&mut self, cookie: Option<FastOpenCookie>) {
+        self.config.fast_open_cookie = cookie;
+    }
+
     /// The cookie that the server gave, for the next connection to it
     /// (RFC 7413 §4.1.3).
     pub fn fast_open_cookie(&self) -> Option<FastOpenCookie> {
