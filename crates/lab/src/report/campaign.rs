@@ -125,8 +125,8 @@ fn cell_link(cell: Option<&CellResult>, name: &str) -> Markup {
     html! {
         @match cell {
             Some(cell) if !cell.folder.is_empty() =>
-                a href=(page::link(&format!("{}/report.html", cell.folder))) { (name) },
-            _ => (name),
+                a href=(page::link(&format!("{}/report.html", cell.folder))) { (page::path(name)) },
+            _ => (page::path(name)),
         }
     }
 }

@@ -215,6 +215,13 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// A name of several parts, which breaks into lines after a `/` only.
+pub fn path(name: &str) -> Markup {
+    html! { @for part in name.split_inclusive('/') {
+        span.part { (part) } @if part.ends_with('/') { wbr; }
+    } }
+}
+
 /// A relative path as a link: each segment percent-encoded (RFC 3986 §2.3).
 pub fn link(path: &str) -> String {
     let mut text = String::new();

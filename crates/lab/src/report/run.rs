@@ -50,7 +50,7 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
                     "One cell of the campaign " a href=(page::link(href)) { (name) }
                 } @else { "Narrows, one run" }
             }
-            h1 { (summary.name) }
+            h1 { (page::path(&summary.name)) }
             @if let Some(title) = &summary.title { p { (title) } }
         }
         (page::verdict(&run.record.verdict))
@@ -213,13 +213,13 @@ fn flows(run: &RunResult) -> Markup {
             table.data.sortable id="flows" {
                 thead { tr {
                     (head("flow", "", "")) (words("control", "", "congestion control and its parameters"))
-                    (words("path", "from → to", "")) (words("ECN", "negotiated", ""))
                     (head("goodput", "Mbit/s", "")) (head("share", "%", "of the goodput of all flows"))
                     (head("RTT min", "ms", "")) (head("mean", "ms", "")) (head("p50", "ms", ""))
                     (head("p95", "ms", "")) (head("p99", "ms", "")) (head("max", "ms", ""))
                     (head("retrans.", "segments", "retransmitted")) (head("CE marks", "packets", ""))
                     (head("drops", "packets", "")) (head("data", "MB, whole run", "payload delivered"))
                     (head("FCT", "s", "flow completion time"))
+                    (words("path", "from → to", "")) (words("ECN", "negotiated", ""))
                 } }
                 tbody { @for (index, flow) in flows.iter().enumerate() { tr {
                     th scope="row" {
@@ -228,12 +228,13 @@ fn flows(run: &RunResult) -> Markup {
                         }
                         (figures::short(&flow.name))
                     }
-                    td.left { (flow.cc) } td.left { (flow.from) " → " (flow.to) } td.left { (ecn(flow)) }
+                    td.left { (flow.cc) }
                     td { (number(flow.goodput_mbit, 2)) }
                     td { (number(flow.goodput_mbit.filter(|_| total > 0.0).map(|g| g / total * 100.0), 1)) }
                     (spread(flow.rtt_ms, 2))
                     td { (count(flow.retransmissions)) } td { (count(flow.ce_marks)) } td { (count(flow.drops)) }
                     td { (fixed(flow.bytes_total as f64 / 1e6, 1)) } td { (number(flow.fct_s, 3)) }
+                    td.left { (flow.from) " → " (flow.to) } td.left { (ecn(flow)) }
                 } } }
             }
         }

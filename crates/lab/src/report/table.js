@@ -42,6 +42,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
         (!metric || row.dataset.metric === metric) && (!outside || row.dataset.within === "no"));
       count += row.hidden ? 0 : 1;
     }
+    table.classList.toggle("one-metric", metric !== "");
     shown.textContent = `${count} of ${rows.length} rows`;
   };
   controls.addEventListener("input", apply);

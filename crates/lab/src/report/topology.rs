@@ -114,7 +114,7 @@ fn element(element: &TopologyElement, x: f64, y: f64) -> Markup {
                 rect.slot x=(x + BOX - 14.0 - 8.0 * f64::from(slot)) y=(y + 7.0)
                     width="5" height="10" rx="1" opacity=(1.0 - 0.2 * f64::from(slot)) {}
             } }
-            text x=(x + 9.0) y=(y + 16.0) font-size="12" font-weight="600" { (own_name(&element.name)) }
+            text x=(x + 9.0) y=(y + 16.0) font-size="12" font-weight="600" { (clip(own_name(&element.name), if queue { 16 } else { 21 })) }
             @for (index, line) in lines(&element.words).iter().enumerate() {
                 text.words x=(x + 9.0) y=(y + 33.0 + LEADING * index as f64) font-size="11" { (line) }
             }
