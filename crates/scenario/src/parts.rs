@@ -2,5 +2,5 @@
 
 pub use narrows_cc::Spec as Control;
 pub use narrows_path::{Dscp, EcnWord, ElementSpec};
-pub use narrows_tcp::{EcnMode, Gro, HostModel, PacingUse, Segmentation};
+pub use narrows_tcp::{EcnMode, Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
 pub use narrows_traffic::Spec as Traffic;

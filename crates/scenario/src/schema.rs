@@ -190,6 +190,10 @@ pub(crate) struct HostModel {
     pacing: Option<String>,
     /// Whether SACKs are compressed under loss; true by default.
     compress_sacks: Option<bool>,
+    /// `off` (the default) or `unreported [segment_bytes N]`.
+    small_queues: Option<String>,
+    /// `unlimited` (the default) or `auto [max BYTES]`.
+    send_buffer: Option<String>,
 }
 
 /// A latency probe.

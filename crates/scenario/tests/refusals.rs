@@ -203,6 +203,8 @@ refused! {
     no_bytes: check(&broken("start = \"1s\"", "bytes = 0"));
     bad_dscp: check(&broken("start = \"1s\"", "dscp = 64"));
     bad_host_model: check(&broken("start = \"1s\"", "host_model = { segmentation = \"gso\" }"));
+    bad_small_queues: check(&broken("start = \"1s\"", "host_model = { small_queues = \"unreported segment 2304\" }"));
+    bad_send_buffer: check(&broken("start = \"1s\"", "host_model = { send_buffer = \"auto max 0\" }"));
     tap_on_two_links: check(&format!(
         "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\nup = [\"tap mid\"]\n",
         broken("[\"netem delay 10ms\", ", "[\"tap mid\", ")

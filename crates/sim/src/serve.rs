@@ -1,7 +1,7 @@
 //! What hosts do: sockets, applications and probes.
 
 use narrows_packet::{DropCause, Event, Packet, Role};
-use narrows_tcp::TcpEvent;
+use narrows_tcp::{SendBuffer, TcpEvent};
 use narrows_traffic::Want;
 use narrows_traffic::probe::{PAYLOAD_LEN, Probe};
 use narrows_wire::tcp::FastOpenCookie;
@@ -165,7 +165,8 @@ impl Engine<'_> {
     /// Lets the application of flow `f` write ahead of what is sent: as much as
     /// is in flight, as Linux's send buffer of twice the window lets it, and
     /// at least [`WRITE_AHEAD`]. So what is left in the buffer
-    /// when the flow is stopped is what a real socket would still send.
+    /// when the flow is stopped is what a real socket would still send. Where
+    /// the send buffer is modelled, it decides.
     ///
     /// Says whether it wrote or closed.
     pub(crate) fn supply(&mut self, f: usize) -> bool {
@@ -183,11 +184,12 @@ impl Engine<'_> {
                 let unsent = socket.connection.unsent();
                 let in_flight = socket.connection.unacknowledged() - unsent;
                 let ahead = in_flight.max(WRITE_AHEAD);
-                if unsent >= ahead {
-                    return false;
-                }
-                // Twice as far, so that not every ACK costs a write.
-                let room = 2 * ahead - unsent;
+                let room = match socket.connection.config().host.send_buffer {
+                    SendBuffer::Auto { .. } => u64::MAX,
+                    SendBuffer::Unlimited if unsent >= ahead => return false,
+                    // Twice as far, so that not every ACK costs a write.
+                    SendBuffer::Unlimited => 2 * ahead - unsent,
+                };
                 let taken = socket.connection.write_zeros(bytes.min(room));
                 flow.generator.sent(taken);
                 taken > 0

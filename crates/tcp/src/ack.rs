@@ -9,6 +9,7 @@ use narrows_units::Duration;
 use narrows_wire::Tcp;
 
 use crate::accecn::AckFacts;
+use crate::config::SendBuffer;
 use crate::congestion::REORDERING;
 use crate::connection::Connection;
 use crate::ecn::Feedback;
@@ -193,7 +194,7 @@ impl Connection {
         if acked_to > acked_from {
             self.totals.bytes_acked += acked_to - acked_from;
             self.outgoing.release(acked_to);
-            if self.write_refused {
+            if self.write_refused && self.config.host.send_buffer == SendBuffer::Unlimited {
                 self.write_refused = false;
                 self.tell(TcpEvent::Writable);
             }

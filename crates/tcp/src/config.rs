@@ -109,6 +109,45 @@ pub enum PacingUse {
     Never,
 }
 
+/// How a sender hears that its packets are done with, for TCP small queues
+/// (`tcp_small_queue_check`): two bursts or about 1 ms of data may wait below
+/// TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmallQueues {
+    /// At once and in time: the limit never holds anything back.
+    #[default]
+    Off,
+    /// Not at all. What the limit holds back while a packet or a timer is
+    /// processed waits for the next ACK, or for the application to write. So
+    /// it is in Linux before v5.12 where packets stay on the machine and their
+    /// first queue is netem, whose `skb_orphan_partial` settled the sender's
+    /// account without waking it (mended by "net: let skb_orphan_partial
+    /// wake-up waiters", 2021).
+    Unreported {
+        /// Memory of a full segment that software cut off a burst. On x86-64
+        /// 2304 if headers leave it in 2 KiB (`MAX_TCP_HEADER` up to 272),
+        /// else 4352 (a v5.4 kernel with mesh networking built in).
+        segment_bytes: u32,
+    },
+}
+
+/// How much an application may write ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SendBuffer {
+    /// What [`Config::send_buffer`] says, in bytes of payload.
+    #[default]
+    Unlimited,
+    /// Memory for twice the largest window so far; whoever finds it full waits
+    /// until a third is free (Linux's `tcp_sndbuf_expand` and
+    /// `sk_stream_write_space`).
+    Auto {
+        /// Most bytes of memory (`tcp_wmem[2]`, 4 MiB).
+        max: u64,
+    },
+}
+
 /// What the host adds to the protocol. Each part can be switched by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostModel {
@@ -125,6 +164,10 @@ pub struct HostModel {
     /// Whether SACKs are compressed under loss (Linux
     /// `tcp_comp_sack_delay_ns` 1 ms, `tcp_comp_sack_nr` 44).
     pub compress_sacks: bool,
+    /// TCP small queues.
+    pub small_queues: SmallQueues,
+    /// The send buffer.
+    pub send_buffer: SendBuffer,
 }
 
 impl Default for HostModel {
@@ -137,6 +180,8 @@ impl Default for HostModel {
             tick: Duration::from_millis(4),
             pacing: PacingUse::AsAlgorithm,
             compress_sacks: true,
+            small_queues: SmallQueues::Off,
+            send_buffer: SendBuffer::Unlimited,
         }
     }
 }
@@ -147,6 +192,14 @@ impl HostModel {
         min_segments: 2,
         gso_max_bytes: 65_536,
     };
+
+    /// Small queues above a netem that keeps quiet.
+    pub const UNREPORTED: SmallQueues = SmallQueues::Unreported {
+        segment_bytes: 2304,
+    };
+
+    /// A send buffer as Linux sizes it by default.
+    pub const AUTO_SEND_BUFFER: SendBuffer = SendBuffer::Auto { max: 4 << 20 };
 }
 
 /// One end of a connection.

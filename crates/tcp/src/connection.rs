@@ -22,6 +22,7 @@ use crate::reassembly::Reassembly;
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::sequence;
+use crate::small_queues::Below;
 use crate::stream::CountedBytes;
 use crate::timers::Timers;
 use crate::window::ReceiveWindow;
@@ -102,6 +103,9 @@ pub struct Connection {
     pub(crate) write_refused: bool,
     pub(crate) board: Scoreboard,
     pub(crate) out: Output,
+    pub(crate) below: Below,
+    /// Size of the send buffer, where it is modelled.
+    pub(crate) buffer_bytes: u64,
 
     pub(crate) incoming: Reassembly,
     pub(crate) window: ReceiveWindow,
@@ -193,6 +197,8 @@ impl Connection {
             write_refused: false,
             board: Scoreboard::default(),
             out: Output::default(),
+            below: Below::default(),
+            buffer_bytes: 0,
             incoming: Reassembly::starting_at(0),
             sack_compression: crate::input::SackCompression::default(),
             gro_count: 0,
@@ -238,13 +244,18 @@ impl Connection {
         if self.closing || (self.state == State::Closed && self.handshake.finished) {
             return 0;
         }
-        let room = self
-            .config
-            .send_buffer
-            .saturating_sub(self.outgoing.len())
-            .min(bytes);
+        let room = match self.buffer_room() {
+            Some(room) => room,
+            None => {
+                let most = self.config.send_buffer;
+                most.saturating_sub(self.outgoing.len())
+            }
+        };
         self.write_refused |= room < bytes;
-        room
+        if room > 0 {
+            self.note_write();
+        }
+        room.min(bytes)
     }
 
     /// Bytes in order and not yet read.

@@ -63,6 +63,7 @@ impl Connection {
     /// What is no TCP segment is ignored.
     pub fn receive(&mut self, now: Instant, packet: &Packet) {
         self.advance(now);
+        self.begin_interrupt();
         let Ok(ip) = Ip::parse(&packet.bytes) else {
             return;
         };

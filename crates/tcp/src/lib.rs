@@ -13,13 +13,13 @@
 //!   segment is never cut again, so there is no path MTU discovery.
 //! - Linux pushes packets out in the midst of processing an ACK; here they
 //!   leave at the same instant in the same order, when they are polled.
-//! - The host has no queue of its own: no TCP small queues, no loss or CWR on
-//!   the host.
+//! - The host has no queue of its own: no loss or CWR on the host, and TCP
+//!   small queues only where they are asked for ([`SmallQueues`]).
 //! - With AccECN a full-sized segment never carries the option, so that the
 //!   MSS stays 1448; Linux makes room for it. Byte counters are believed also
 //!   when several of them move at once.
-//! - Memory is not modelled: the receive buffer counts payload, the send
-//!   buffer does not grow because it never binds by default.
+//! - Memory is not modelled: the receive buffer counts payload, and so does
+//!   the send buffer unless [`SendBuffer::Auto`] is asked for.
 //! - `close` is a half-close; unread data does not reset the connection.
 //! - No urgent data, MD5, MPTCP, SYN cookies, metrics cache, and no CE events
 //!   for the congestion control of a receiver (only DCTCP uses them).
@@ -53,7 +53,9 @@ mod recovery;
 mod rtt;
 mod sack;
 mod scoreboard;
+mod send_buffer;
 mod sequence;
+mod small_queues;
 mod stream;
 mod timers;
 mod window;
@@ -61,6 +63,7 @@ mod window;
 pub use build::reset_for;
 pub use config::{
     AccEcnOptionUse, Config, EcnMode, Gro, HostModel, PacingUse, ReceiveBuffer, Segmentation,
+    SendBuffer, SmallQueues,
 };
 pub use connection::Connection;
 pub use event::{State, TcpEvent};

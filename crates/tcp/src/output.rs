@@ -155,7 +155,9 @@ impl Connection {
         if self.pacing_holds() {
             return None;
         }
-        if self.board.in_flight() >= self.cong.cwnd {
+        if self.board.in_flight() >= self.cong.cwnd
+            || self.below_is_full(u64::from(self.agreed.mss), true)
+        {
             self.out.retransmit = false;
             return None;
         }
@@ -194,6 +196,7 @@ impl Connection {
         }
         segment.flags |= flag::RETRANS | flag::EVER;
         let bytes = segment.len - u32::from(segment.is(flag::FIN));
+        self.hand_down(u64::from(bytes), 1);
         self.account_burst(u64::from(bytes));
         if let Some(s) = self.board.get_mut(i) {
             *s = segment;
@@ -243,7 +246,11 @@ impl Connection {
             let n = self.next_burst(&mut cwnd_limited, &mut window_limited);
             if n == 0 {
                 self.finish_batch(cwnd_limited, window_limited);
-                return None;
+                return if self.begin_write() {
+                    self.transmit_new(pool)
+                } else {
+                    None
+                };
             }
             self.out.burst = n;
         }
@@ -299,7 +306,12 @@ impl Connection {
         {
             segments -= 1;
         }
-        self.account_burst((segments * mss).min(ready));
+        let bytes = (segments * mss).min(ready);
+        if self.below_is_full(bytes, false) {
+            return 0;
+        }
+        self.hand_down(bytes, segments);
+        self.account_burst(bytes);
         segments as u32
     }
 
@@ -394,6 +406,7 @@ impl Connection {
         }
         self.note_limit(window_limited);
         self.check_window_probe();
+        self.wake_writer();
     }
 
     /// A probe of a shut window or of a silent peer: what was acknowledged

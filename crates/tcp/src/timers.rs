@@ -89,6 +89,7 @@ impl Connection {
     /// Runs whatever timers have expired.
     pub fn on_timeout(&mut self, now: Instant) {
         self.advance(now);
+        self.begin_interrupt();
         let due = |t: Option<Instant>| t.is_some_and(|t| t <= now);
         if due(self.timers.pacing) {
             self.timers.pacing = None;

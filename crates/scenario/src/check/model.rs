@@ -4,16 +4,26 @@
 use narrows_units::{Duration, WordError, Words};
 
 use crate::fields::Fields;
-use crate::parts::{Gro, HostModel, PacingUse, Segmentation};
+use crate::parts::{Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
 use crate::refusal::Refusal;
 use crate::tree::Node;
 
 /// What a `host_model` may have.
-pub(crate) const MODEL: &[&str] = &["segmentation", "gro", "tick", "pacing", "compress_sacks"];
+pub(crate) const MODEL: &[&str] = &[
+    "segmentation",
+    "gro",
+    "tick",
+    "pacing",
+    "compress_sacks",
+    "small_queues",
+    "send_buffer",
+];
 
 const SEGMENTATION: &str = "`one` or `tso [min_segments N] [gso_max_bytes N]`";
 const GRO: &str = "`false`, `true` or `[hold TIME] [max_segments N]`";
 const PACING: &str = "`as-algorithm`, `always` or `never`";
+const SMALL_QUEUES: &str = "`off` or `unreported [segment_bytes N]`";
+const SEND_BUFFER: &str = "`unlimited` or `auto [max BYTES]`";
 
 /// 17 full segments make 64 KiB; 50 us is about how long a NAPI poll lasts at
 /// a few Gbit/s (our choice).
@@ -52,6 +62,12 @@ pub(super) fn read(fields: &Fields<'_>, base: HostModel) -> Result<HostModel, Re
         compress_sacks: fields
             .flag("compress_sacks")?
             .unwrap_or(base.compress_sacks),
+        small_queues: fields
+            .words("small_queues", SMALL_QUEUES, small_queues)?
+            .unwrap_or(base.small_queues),
+        send_buffer: fields
+            .words("send_buffer", SEND_BUFFER, send_buffer)?
+            .unwrap_or(base.send_buffer),
     })
 }
 
@@ -106,6 +122,53 @@ fn gro(line: &str) -> Result<Gro, WordError> {
     Ok(gro)
 }
 
+fn small_queues(line: &str) -> Result<SmallQueues, WordError> {
+    match option_of(line, ["off", "unreported"], "segment_bytes", SMALL_QUEUES)? {
+        (0, _) => Ok(SmallQueues::Off),
+        (_, None) => Ok(HostModel::UNREPORTED),
+        (_, Some(segment_bytes)) => Ok(SmallQueues::Unreported { segment_bytes }),
+    }
+}
+
+fn send_buffer(line: &str) -> Result<SendBuffer, WordError> {
+    match option_of(line, ["unlimited", "auto"], "max", SEND_BUFFER)? {
+        (0, _) => Ok(SendBuffer::Unlimited),
+        (_, None) => Ok(HostModel::AUTO_SEND_BUFFER),
+        (_, Some(max)) => Ok(SendBuffer::Auto {
+            max: u64::from(max),
+        }),
+    }
+}
+
+/// One of two words, the second of which may be followed by `key` and a number
+/// above zero: which word, and the number.
+fn option_of(
+    line: &str,
+    [plain, rich]: [&str; 2],
+    key: &str,
+    allowed: &'static str,
+) -> Result<(usize, Option<u32>), WordError> {
+    let mut words = Words::new(line);
+    let word = words.take().ok_or_else(|| words.ended(allowed))?;
+    if word.text == plain {
+        words.finish("the end of the line")?;
+        return Ok((0, None));
+    }
+    if word.text != rich {
+        let found = format!("`{}`", word.text);
+        return Err(WordError::new(word.span(), found, allowed));
+    }
+    let mut number = None;
+    while let Some(word) = words.take() {
+        if word.text != key {
+            let found = format!("`{}`", word.text);
+            return Err(WordError::new(word.span(), found, allowed));
+        }
+        number = Some(above_zero(&mut words)?);
+    }
+    Ok((1, number))
+}
+
 fn above_zero(words: &mut Words<'_>) -> Result<u32, WordError> {
     let word = words.peek();
     let number = words.value::<u32>()?;
@@ -152,6 +215,22 @@ pub(crate) fn write(model: &HostModel) -> Vec<(&'static str, String)> {
     }
     if model.compress_sacks != default.compress_sacks {
         lines.push(("compress_sacks", model.compress_sacks.to_string()));
+    }
+    if model.small_queues != default.small_queues {
+        let words = match model.small_queues {
+            SmallQueues::Off => "off".to_owned(),
+            SmallQueues::Unreported { segment_bytes } => {
+                format!("unreported segment_bytes {segment_bytes}")
+            }
+        };
+        lines.push(("small_queues", format!("\"{words}\"")));
+    }
+    if model.send_buffer != default.send_buffer {
+        let words = match model.send_buffer {
+            SendBuffer::Unlimited => "unlimited".to_owned(),
+            SendBuffer::Auto { max } => format!("auto max {max}"),
+        };
+        lines.push(("send_buffer", format!("\"{words}\"")));
     }
     lines
 }
