@@ -1,0 +1,3 @@
+//! Loads Narrows' congestion controls and host hooks into the Linux kernel.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,64 @@
+//! The run's clock.
+
+use narrows_units::{Duration, Instant};
+use nix::time::{ClockId, clock_gettime};
+
+/// Time since the run's epoch, from `CLOCK_MONOTONIC`: the clock of paths,
+/// flows, samples and (as `bpf_ktime_get_ns`) BPF programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    epoch_ns: u64,
+}
+
+impl Clock {
+    /// A clock whose epoch is now.
+    pub fn starting_now() -> Self {
+        Self {
+            epoch_ns: monotonic_ns(),
+        }
+    }
+
+    /// A clock whose epoch is `after` from now.
+    pub fn starting_in(after: Duration) -> Self {
+        Self {
+            epoch_ns: monotonic_ns() + after.as_nanos(),
+        }
+    }
+
+    /// The time of the run; zero before its epoch.
+    pub fn now(&self) -> Instant {
+        self.at(monotonic_ns())
+    }
+
+    /// The time of the run at a reading of `CLOCK_MONOTONIC` in nanoseconds.
+    pub fn at(&self, monotonic_ns: u64) -> Instant {
+        Instant::from_nanos(monotonic_ns.saturating_sub(self.epoch_ns))
+    }
+
+    /// The reading of `CLOCK_MONOTONIC` at a time of the run, in nanoseconds.
+    pub fn monotonic_ns_at(&self, at: Instant) -> u64 {
+        self.epoch_ns + at.as_nanos()
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    // The clock exists on every Linux; a failure would leave nothing to run by.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC can be read");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_epoch_is_zero_and_time_goes_on_from_it() {
+        let clock = Clock { epoch_ns: 1_000 };
+        assert_eq!(clock.at(1_000), Instant::ZERO);
+        assert_eq!(clock.at(1_250), Instant::from_nanos(250));
+        assert_eq!(clock.at(10), Instant::ZERO);
+        assert_eq!(clock.monotonic_ns_at(Instant::from_nanos(250)), 1_250);
+        let before = clock.now();
+        assert!(clock.now() >= before);
+    }
+}

@@ -1,0 +1,15 @@
+//! The live engine: runs a checked [`Plan`](narrows_scenario::Plan) with the
+//! machine's own transport stacks.
+//!
+//! Hosts are network namespaces; each link is a pair of TUN devices with the
+//! same elements between them that the simulator runs, driven in real time.
+//! Flows are real sockets driven by the same traffic generators. What paths,
+//! sockets and congestion controls report comes as the simulator's events.
+
+#![forbid(unsafe_code)]
+
+mod clock;
+mod report;
+
+pub use clock::Clock;
+pub use report::{Report, Reporter, Reports, reports};
