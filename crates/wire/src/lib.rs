@@ -7,6 +7,7 @@
 
 pub mod capture;
 pub mod checksum;
+pub mod efm;
 mod error;
 mod flow;
 pub mod icmp;
@@ -15,6 +16,7 @@ pub mod link;
 pub mod tcp;
 pub mod udp;
 
+pub use efm::{Profile, Signal};
 pub use error::Malformed;
 pub use flow::FlowKey;
 pub use icmp::Icmp;
