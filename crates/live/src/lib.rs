@@ -9,7 +9,10 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod outcome;
 mod report;
 
 pub use clock::Clock;
+pub use narrows_scenario::{Handle as Control, NameTable};
+pub use outcome::{FlowFacts, Lateness, Outcome, Rig};
 pub use report::{Report, Reporter, Reports, reports};

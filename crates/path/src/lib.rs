@@ -12,6 +12,7 @@ mod by;
 mod chain;
 mod codepoint;
 pub mod netem;
+pub mod paths;
 mod percent;
 mod police;
 mod rate;
@@ -22,6 +23,7 @@ mod spec;
 mod tap;
 #[cfg(test)]
 mod testing;
+pub mod wakes;
 
 pub use by::{By, ByClass, ByKey, BySpec};
 pub use chain::Chain;

@@ -3,14 +3,18 @@
 
 #![forbid(unsafe_code)]
 
+mod assemble;
 mod campaign;
 pub mod catalog;
 mod check;
 mod draft;
 mod draw;
+pub mod endpoints;
 mod fields;
 mod glob;
+mod handle;
 mod load;
+mod names;
 mod oneline;
 mod parts;
 mod plan;
@@ -21,10 +25,13 @@ mod source;
 mod tree;
 mod write;
 
+pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{Axis, Band, Campaign, Cell, Formula, Judgement, Metric, Shelf, Sum, Tolerance};
 pub use draft::Draft;
 pub use glob::Glob;
+pub use handle::Handle;
 pub use load::{Kind, Loaded, load};
+pub use names::NameTable;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex, LinkPlan,

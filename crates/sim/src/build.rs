@@ -1,38 +1,23 @@
 //! From a checked plan to everything that a run keeps.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use narrows_packet::{FlowId, Role};
-use narrows_path::Site;
-use narrows_path::routes::{self, Hop, Routes};
-use narrows_scenario::{FlowPlan, HostIndex, IpVersion, LinkPlan, NamedElement, Plan, ProbePlan};
+use narrows_path::paths::Paths;
+use narrows_path::routes::{Hop, Routes};
+use narrows_scenario::endpoints::{Ends, MAX_FLOWS, MAX_PROBES};
+use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, ProbePlan, assemble};
 use narrows_tcp::{Config, Connection};
 use narrows_traffic::{Generator, probe::PAYLOAD_LEN};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{ip, udp};
 
 use crate::control::SimError;
-use crate::engine::{Planned, Simulation, Stage};
+use crate::engine::Simulation;
 use crate::flow::{Carrier, Envelope, Flow, Phase, Socket};
-use crate::host::{Link, Next, Node, Owner};
-use crate::names::NameTable;
+use crate::host::{Node, Owner};
 use crate::probe::ProbeState;
-use crate::wakes::Wakes;
-
-/// Ports of the ends that open flows; flow `i` has the `i`th. Linux's
-/// ephemeral range starts here.
-const OPENER_PORTS: u16 = 32_768;
-/// Ports of the ends that answer; iperf's old port is the first.
-const ANSWERER_PORTS: u16 = 5_001;
-/// Most flows of a run, so that the ranges do not meet.
-const MAX_FLOWS: usize = 27_000;
-/// Ports of probes that ask.
-const ASKER_PORTS: u16 = 60_000;
-/// Ports of probes that answer; irtt's port is the first.
-const PROBE_PORTS: u16 = 2_112;
-/// Most probes of a run.
-const MAX_PROBES: usize = 2_800;
 
 impl Simulation {
     /// Builds everything that `plan` names; randomness comes from `seed` and
@@ -50,15 +35,14 @@ impl Simulation {
             }
         }
         let names = NameTable::of(plan);
+        let assembled = assemble(plan, &names, seed)?;
         let mut build = Builder {
             plan,
             seed,
-            routes: route(plan),
-            stages: Vec::new(),
+            names: &names,
+            routes: plan.routes(),
             nodes: nodes(plan, &names),
-            names,
         };
-        let links = build.links();
         let (mut sockets, mut flows) = (Vec::new(), Vec::new());
         for (i, flow) in plan.flows.iter().enumerate() {
             flows.push(build.flow(i, flow, &mut sockets)?);
@@ -67,29 +51,27 @@ impl Simulation {
         for (i, probe) in plan.probes.iter().enumerate() {
             probes.push(build.probe(i, probe)?);
         }
-        let changes = build.changes()?;
         let addresses = plan
             .hosts
             .iter()
             .enumerate()
             .flat_map(|(i, h)| [(IpAddr::V4(h.ipv4), i), (IpAddr::V6(h.ipv6), i)])
             .collect::<BTreeMap<_, _>>();
-        let slots = build.stages.len() + sockets.len() + flows.len() + probes.len();
+        let slots = sockets.len() + flows.len() + probes.len();
         let mut sim = Self {
             end: Instant::ZERO + plan.duration,
             // A sampler that never advances would hang the run.
             sample_interval: plan.sample_interval.max(Duration::from_micros(1)),
-            wakes: Wakes::new(slots + 1 + changes.len()),
-            stages: build.stages,
+            paths: Paths::new(assembled.stages, slots + 1 + assembled.changes.len()),
             nodes: build.nodes,
-            names: build.names,
             routes: build.routes,
-            links,
+            names,
+            links: assembled.links,
             addresses,
             sockets,
             flows,
             probes,
-            changes,
+            changes: assembled.changes,
             ..Self::empty()
         };
         sim.first_wakes();
@@ -100,20 +82,9 @@ impl Simulation {
 struct Builder<'p> {
     plan: &'p Plan,
     seed: u64,
+    names: &'p NameTable,
     routes: Routes,
-    names: NameTable,
-    stages: Vec<Stage>,
     nodes: Vec<Node>,
-}
-
-fn route(plan: &Plan) -> Routes {
-    let forwards: Vec<bool> = plan.hosts.iter().map(|h| h.router).collect();
-    let ends: Vec<_> = plan
-        .links
-        .iter()
-        .map(|l| (l.ends.0.0, l.ends.1.0))
-        .collect();
-    routes::shortest(&forwards, &ends, &[])
 }
 
 fn nodes(plan: &Plan, names: &NameTable) -> Vec<Node> {
@@ -128,53 +99,6 @@ fn nodes(plan: &Plan, names: &NameTable) -> Vec<Node> {
 }
 
 impl Builder<'_> {
-    fn links(&mut self) -> Vec<Link> {
-        let plan = self.plan;
-        plan.links
-            .iter()
-            .map(|link| Link {
-                entity: self
-                    .names
-                    .id(&format!("link/{}", link.name))
-                    .unwrap_or_default(),
-                mtu: link.mtu,
-                up: self.chain(link, &link.up, true),
-                down: self.chain(link, &link.down, false),
-            })
-            .collect()
-    }
-
-    /// Builds one direction of a link; where a packet enters it.
-    fn chain(&mut self, link: &LinkPlan, elements: &[NamedElement], forward: bool) -> Next {
-        let (HostIndex(a), HostIndex(b)) = link.ends;
-        let end = Next::Node(if forward { b } else { a } as u32);
-        let first = self.stages.len();
-        for (i, element) in elements.iter().enumerate() {
-            let entity = self.names.id(&element.name).unwrap_or_default();
-            let site = Site {
-                entity,
-                name: &element.name,
-                seed: self.seed,
-                mtu: link.mtu,
-                forward,
-            };
-            self.stages.push(Stage {
-                element: element.spec.build(&site),
-                entity,
-                next: if i + 1 == elements.len() {
-                    end
-                } else {
-                    Next::Stage((first + i + 1) as u32)
-                },
-            });
-        }
-        if elements.is_empty() {
-            end
-        } else {
-            Next::Stage(first as u32)
-        }
-    }
-
     /// The first hops from `a` to `b` and back, and the smallest MTU between
     /// them.
     fn path(&self, what: &str, a: HostIndex, b: HostIndex) -> Result<(Hop, Hop, u32), SimError> {
@@ -195,14 +119,6 @@ impl Builder<'_> {
         Ok((*first, *second, mtus.min().unwrap_or(1500)))
     }
 
-    fn address(&self, host: HostIndex, version: IpVersion, port: u16) -> SocketAddr {
-        let host = &self.plan.hosts[host.0];
-        match version {
-            IpVersion::V4 => SocketAddr::from((host.ipv4, port)),
-            IpVersion::V6 => SocketAddr::from((host.ipv6, port)),
-        }
-    }
-
     fn flow(
         &mut self,
         i: usize,
@@ -210,15 +126,11 @@ impl Builder<'_> {
         sockets: &mut Vec<Socket>,
     ) -> Result<Flow, SimError> {
         let name = format!("flow/{}", plan.name);
-        let answers = if plan.opens == plan.from {
-            plan.to
-        } else {
-            plan.from
-        };
+        let Ends {
+            opener: (_, near),
+            answerer: (answers, far),
+        } = self.plan.flow_ends(i);
         let (hop, hop_back, mtu) = self.path(&name, plan.opens, answers)?;
-        // Both ranges hold MAX_FLOWS ports.
-        let near = self.address(plan.opens, plan.ip, OPENER_PORTS + i as u16);
-        let far = self.address(answers, plan.ip, ANSWERER_PORTS + i as u16);
         let carrier = if plan.traffic.is_datagram() {
             let from_opener = plan.from == plan.opens;
             let (source, destination) = if from_opener {
@@ -301,8 +213,8 @@ impl Builder<'_> {
     fn probe(&mut self, i: usize, plan: &ProbePlan) -> Result<ProbeState, SimError> {
         let name = format!("probe/{}", plan.name);
         let (hop, hop_back, _) = self.path(&name, plan.from, plan.to)?;
-        let near = self.address(plan.from, IpVersion::V4, ASKER_PORTS + i as u16);
-        let far = self.address(plan.to, IpVersion::V4, PROBE_PORTS + i as u16);
+        let ends = self.plan.probe_ends(i);
+        let (near, far) = (ends.opener.1, ends.answerer.1);
         let owner = Owner::Asker(i as u32);
         self.nodes[plan.from.0]
             .ports
@@ -329,36 +241,5 @@ impl Builder<'_> {
             envelope(plan.from, hop, near, far),
             envelope(plan.to, hop_back, far, near),
         ))
-    }
-
-    fn changes(&self) -> Result<Vec<Planned>, SimError> {
-        let mut changes = Vec::new();
-        for change in &self.plan.changes {
-            let refuse = |reason: String| SimError::Change {
-                target: change.target.clone(),
-                at: change.at,
-                reason,
-            };
-            let element = self
-                .plan
-                .elements()
-                .find(|e| e.name == change.target)
-                .ok_or_else(|| refuse("there is no such element".to_owned()))?;
-            element
-                .spec
-                .check_change(&change.words)
-                .map_err(|e| refuse(e.to_string()))?;
-            let entity = self.names.id(&change.target).unwrap_or_default();
-            let stages = self.stages.iter().enumerate();
-            changes.push(Planned {
-                at: change.at,
-                stages: stages
-                    .filter(|(_, s)| s.entity == entity)
-                    .map(|(i, _)| i as u32)
-                    .collect(),
-                words: change.words.clone(),
-            });
-        }
-        Ok(changes)
     }
 }

@@ -1,28 +1,8 @@
-//! What the caller of a run says to it, and hears from it.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! What the caller of a run hears from it.
 
 use narrows_packet::{Counters, EntityId};
+use narrows_scenario::BadChange;
 use narrows_units::{Duration, Instant};
-
-/// The caller's two ends of a run.
-#[derive(Clone, Copy, Default)]
-pub struct Control<'a> {
-    /// Set it from another thread to end the run early.
-    pub cancel: Option<&'a AtomicBool>,
-    /// Called now and then with the virtual time that was reached.
-    pub progress: Option<&'a (dyn Fn(Instant) + Sync)>,
-}
-
-impl Control<'_> {
-    /// Reports progress; whether to go on.
-    pub(crate) fn tick(&self, now: Instant) -> bool {
-        if let Some(progress) = self.progress {
-            progress(now);
-        }
-        !self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
-    }
-}
 
 /// What a run counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,15 +83,8 @@ pub enum SimError {
     },
     /// A change names an element that is not there, or has words that it does
     /// not understand.
-    #[error("change of {target} at {at}: {reason}")]
-    Change {
-        /// The element.
-        target: String,
-        /// When.
-        at: Instant,
-        /// What is wrong.
-        reason: String,
-    },
+    #[error(transparent)]
+    Change(#[from] BadChange),
     /// An entity asked to be called again and again at one instant.
     #[error("{entity} makes no progress at {at}")]
     Stuck {

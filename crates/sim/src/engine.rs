@@ -1,20 +1,19 @@
 //! The event loop and what flows through it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use narrows_packet::{
-    Change, Element, EntityId, EventSink, HostHook, Outlet, Packet, PacketPool, Port,
-};
+use narrows_packet::{EventSink, HostHook, Packet};
+use narrows_path::paths::{Link, Next, Paths, Planned};
 use narrows_path::routes::Routes;
+use narrows_path::wakes::Slot;
+use narrows_scenario::{Handle, NameTable};
 use narrows_units::{Duration, Instant};
 
-use crate::control::{Control, ElementReport, FlowReport, Outcome, SimError};
+use crate::control::{ElementReport, FlowReport, Outcome, SimError};
 use crate::flow::{Flow, Socket};
-use crate::host::{Link, Next, Node};
-use crate::names::NameTable;
+use crate::host::Node;
 use crate::probe::ProbeState;
-use crate::wakes::{Slot, Wakes};
 
 /// Wakes between two looks at the caller's cancel flag.
 const LOOK_EVERY: u64 = 1 << 14;
@@ -23,26 +22,12 @@ const LOOK_EVERY: u64 = 1 << 14;
 /// largest window that can be (a million segments) stays below.
 const MOST_AT_ONCE: u64 = 1 << 24;
 
-/// An element in its place.
-pub(crate) struct Stage {
-    pub element: Box<dyn Element>,
-    pub entity: EntityId,
-    pub next: Next,
-}
-
-/// A timed change, checked.
-pub(crate) struct Planned {
-    pub at: Instant,
-    pub stages: Vec<u32>,
-    pub words: String,
-}
-
 /// A run that is built and can be started once.
 pub struct Simulation {
     pub(crate) names: NameTable,
     pub(crate) end: Instant,
     pub(crate) sample_interval: Duration,
-    pub(crate) stages: Vec<Stage>,
+    pub(crate) paths: Paths,
     pub(crate) links: Vec<Link>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) routes: Routes,
@@ -51,12 +36,6 @@ pub struct Simulation {
     pub(crate) flows: Vec<Flow>,
     pub(crate) probes: Vec<ProbeState>,
     pub(crate) changes: Vec<Planned>,
-    pub(crate) wakes: Wakes,
-    pub(crate) pool: PacketPool,
-    /// What the element just called has let out.
-    pub(crate) sent: Vec<(Port, Box<Packet>)>,
-    /// Packets on their way within this instant, first come first served.
-    pub(crate) work: VecDeque<(Next, Box<Packet>)>,
     pub(crate) now: Instant,
     pub(crate) events: u64,
     pub(crate) packet_hops: u64,
@@ -81,7 +60,7 @@ impl Simulation {
             names: NameTable::default(),
             end: Instant::ZERO,
             sample_interval: Duration::ZERO,
-            stages: Vec::new(),
+            paths: Paths::default(),
             links: Vec::new(),
             nodes: Vec::new(),
             routes: narrows_path::routes::shortest(&[], &[], &[]),
@@ -90,10 +69,6 @@ impl Simulation {
             flows: Vec::new(),
             probes: Vec::new(),
             changes: Vec::new(),
-            wakes: Wakes::default(),
-            pool: PacketPool::new(),
-            sent: Vec::new(),
-            work: VecDeque::new(),
             now: Instant::ZERO,
             events: 0,
             packet_hops: 0,
@@ -124,48 +99,31 @@ impl Simulation {
         // Changes first: at equal times they come before packets.
         for i in 0..self.changes.len() {
             let at = self.changes[i].at;
-            self.wakes.set(self.change_slot(i), Some(at));
+            self.paths.wakes.set(self.change_slot(i), Some(at));
         }
         for i in 0..self.flows.len() {
             let at = self.flows[i].start;
-            self.wakes.set(self.flow_slot(i), Some(at));
+            self.paths.wakes.set(self.flow_slot(i), Some(at));
         }
         for i in 0..self.probes.len() {
             let at = self.probes[i].next_wake();
-            self.wakes.set(self.probe_slot(i), at);
+            self.paths.wakes.set(self.probe_slot(i), at);
         }
-        for i in 0..self.stages.len() {
-            let at = self.stages[i].element.next_wake();
-            self.wakes.set(i as Slot, at);
-        }
+        self.paths.first_wakes();
         let first = Instant::ZERO + self.sample_interval;
-        self.wakes.set(self.sampler_slot(), Some(first));
+        self.paths.wakes.set(self.sampler_slot(), Some(first));
     }
 
     /// Runs to the end of the plan, or until the caller cancels.
     ///
     /// # Errors
     /// When the run cannot go on: see [`SimError`].
-    pub fn run(self, sink: &mut dyn EventSink, control: &Control<'_>) -> Result<Outcome, SimError> {
+    pub fn run(self, sink: &mut dyn EventSink, control: &Handle<'_>) -> Result<Outcome, SimError> {
         Engine { sim: self, sink }.run(control)
     }
 
-    /// What element `i` has just let out: mostly one packet while no other is
-    /// on its way, which need not queue up.
-    #[inline]
-    fn take_sent(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
-        let next = self.stages[i].next;
-        if self.sent.len() > 1 || !self.work.is_empty() {
-            for (_, packet) in self.sent.drain(..) {
-                self.work.push_back((next, packet));
-            }
-            return None;
-        }
-        self.sent.pop().map(|(_, packet)| (next, packet))
-    }
-
     pub(crate) fn socket_slot(&self, i: usize) -> Slot {
-        (self.stages.len() + i) as Slot
+        (self.paths.stages.len() + i) as Slot
     }
 
     pub(crate) fn flow_slot(&self, i: usize) -> Slot {
@@ -188,7 +146,7 @@ impl Simulation {
         let mut i = slot as usize;
         for (n, owner) in [
             (
-                self.stages.len(),
+                self.paths.stages.len(),
                 SlotOwner::Stage as fn(usize) -> SlotOwner,
             ),
             (self.sockets.len(), SlotOwner::Socket),
@@ -206,7 +164,7 @@ impl Simulation {
 
     fn owner_name(&self, slot: Slot) -> String {
         let entity = match self.owner_of(slot) {
-            SlotOwner::Stage(i) => self.stages[i].entity,
+            SlotOwner::Stage(i) => self.paths.stages[i].entity,
             SlotOwner::Socket(i) => return self.flow_name(self.sockets[i].flow as usize),
             SlotOwner::Flow(i) => return self.flow_name(i),
             SlotOwner::Probe(i) => self.probes[i].entity,
@@ -234,11 +192,11 @@ pub(crate) struct Engine<'s> {
 }
 
 impl Engine<'_> {
-    fn run(mut self, control: &Control<'_>) -> Result<Outcome, SimError> {
+    fn run(mut self, control: &Handle<'_>) -> Result<Outcome, SimError> {
         let mut interrupted = !control.tick(self.sim.now);
         let mut at_once = 0;
         while !interrupted {
-            let Some((at, slot)) = self.sim.wakes.peek() else {
+            let Some((at, slot)) = self.sim.paths.wakes.peek() else {
                 break;
             };
             if at > self.sim.end {
@@ -273,9 +231,9 @@ impl Engine<'_> {
     #[inline]
     fn serve(&mut self, slot: Slot) -> Option<(Next, Box<Packet>)> {
         let i = slot as usize;
-        let stages = self.sim.stages.len();
+        let stages = self.sim.paths.stages.len();
         if i < stages {
-            return self.wake_stage(i);
+            return self.sim.paths.wake(self.sim.now, i, self.sink);
         }
         if i - stages < self.sim.sockets.len() {
             self.wake_socket(i - stages, slot);
@@ -287,11 +245,11 @@ impl Engine<'_> {
             SlotOwner::Sampler => {
                 self.sample();
                 let next = self.sim.now + self.sim.sample_interval;
-                self.sim.wakes.serve(slot, Some(next));
+                self.sim.paths.wakes.serve(slot, Some(next));
             }
             SlotOwner::Change(i) => {
                 self.change(i);
-                self.sim.wakes.serve(slot, None);
+                self.sim.paths.wakes.serve(slot, None);
             }
             SlotOwner::Stage(_) | SlotOwner::Socket(_) => {}
         }
@@ -307,10 +265,10 @@ impl Engine<'_> {
             connection.on_timeout(now);
             self.touch(i);
             let next = self.sim.sockets[i].connection.next_timeout();
-            self.sim.wakes.serve(slot, next);
+            self.sim.paths.wakes.serve(slot, next);
         } else {
             // Its deadline has moved away since it was noted.
-            self.sim.wakes.serve(slot, due);
+            self.sim.paths.wakes.serve(slot, due);
         }
     }
 
@@ -319,7 +277,7 @@ impl Engine<'_> {
     #[inline]
     fn drain(&mut self, mut current: Option<(Next, Box<Packet>)>) {
         loop {
-            let Some((next, packet)) = current.take().or_else(|| self.sim.work.pop_front()) else {
+            let Some((next, packet)) = current.take().or_else(|| self.sim.paths.take()) else {
                 return;
             };
             match next {
@@ -333,59 +291,27 @@ impl Engine<'_> {
     fn push_stage(&mut self, i: usize, packet: Box<Packet>) -> Option<(Next, Box<Packet>)> {
         let sim = &mut self.sim;
         sim.packet_hops += 1;
-        let stage = &mut sim.stages[i];
-        let mut out = Outlet {
-            pool: &mut sim.pool,
-            events: self.sink,
-            sent: &mut sim.sent,
-        };
-        stage.element.push(sim.now, 0, packet, &mut out);
-        sim.wakes.set(i as Slot, stage.element.next_wake());
-        sim.take_sent(i)
-    }
-
-    #[inline]
-    fn wake_stage(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
-        let sim = &mut self.sim;
-        let stage = &mut sim.stages[i];
-        let mut out = Outlet {
-            pool: &mut sim.pool,
-            events: self.sink,
-            sent: &mut sim.sent,
-        };
-        stage.element.wake(sim.now, &mut out);
-        sim.wakes.serve(i as Slot, stage.element.next_wake());
-        sim.take_sent(i)
+        sim.paths.push(sim.now, i, packet, self.sink)
     }
 
     fn sample(&mut self) {
-        let now = self.sim.now;
         self.sample_flows();
-        for stage in &self.sim.stages {
-            stage.element.sample(now, self.sink);
-        }
+        self.sim.paths.sample(self.sim.now, self.sink);
     }
 
     fn change(&mut self, i: usize) {
         let sim = &mut self.sim;
         let planned = &sim.changes[i];
-        let change = Change {
-            words: planned.words.clone(),
-        };
-        for stage in &planned.stages {
-            let element = &mut sim.stages[*stage as usize].element;
-            // Checked when the run was built.
-            if let Err(error) = element.change(sim.now, &change) {
-                tracing::warn!(words = planned.words, %error, "a change was refused in mid-run");
-            }
-            let next = element.next_wake();
-            sim.wakes.set(*stage, next);
+        // Checked when the run was built.
+        if let Err(error) = sim.paths.change(sim.now, planned) {
+            tracing::warn!(words = planned.words, %error, "a change was refused in mid-run");
         }
     }
 
     fn outcome(self, interrupted: bool) -> Outcome {
         let sim = self.sim;
         let elements: Vec<_> = sim
+            .paths
             .stages
             .iter()
             .map(|s| ElementReport {
@@ -396,11 +322,11 @@ impl Engine<'_> {
         let dropped: u64 = elements.iter().map(|e| e.counters.dropped).sum();
         Outcome {
             events: sim.events,
-            packets: sim.pool.made(),
+            packets: sim.paths.pool.made(),
             packet_hops: sim.packet_hops,
             delivered: sim.delivered,
             dropped: dropped + sim.own_drops,
-            in_flight: sim.pool.outstanding(),
+            in_flight: sim.paths.pool.outstanding(),
             virtual_time: sim.now.since(Instant::ZERO),
             interrupted,
             elements,

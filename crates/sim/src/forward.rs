@@ -31,7 +31,7 @@ impl Engine<'_> {
             return;
         }
         let next = link.first(hop);
-        self.sim.work.push_back((next, packet));
+        self.sim.paths.send(next, packet);
     }
 
     /// A packet reaches a host or router.
@@ -126,13 +126,13 @@ impl Engine<'_> {
             cause,
         };
         self.sink.record(self.sim.now, event);
-        self.sim.pool.give(packet);
+        self.sim.paths.pool.give(packet);
     }
 
     /// Takes a packet out of the run: it has arrived.
     #[inline]
     pub(crate) fn consume(&mut self, packet: Box<Packet>) {
         self.sim.delivered += 1;
-        self.sim.pool.give(packet);
+        self.sim.paths.pool.give(packet);
     }
 }

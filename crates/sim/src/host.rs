@@ -1,19 +1,9 @@
 //! Hosts, routers and links as the engine keeps them.
 
 use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
-use narrows_path::routes::Hop;
 use narrows_units::Instant;
 
 use crate::demux::Ports;
-
-/// Where a packet goes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Into this element.
-    Stage(u32),
-    /// To this host or router.
-    Node(u32),
-}
 
 /// Who listens at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,22 +64,5 @@ impl Node {
         self.hooks
             .iter_mut()
             .all(|hook| hook.ingress(now, role, packet, facts) == HookVerdict::Pass)
-    }
-}
-
-/// A link's two directions.
-#[derive(Clone, Copy, Debug)]
-pub struct Link {
-    pub entity: EntityId,
-    pub mtu: u32,
-    /// Where a packet goes that enters up.
-    pub up: Next,
-    /// Where a packet goes that enters down.
-    pub down: Next,
-}
-
-impl Link {
-    pub fn first(&self, hop: Hop) -> Next {
-        if hop.up { self.up } else { self.down }
     }
 }

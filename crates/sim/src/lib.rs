@@ -17,14 +17,12 @@ mod engine;
 mod flow;
 mod forward;
 mod host;
-mod names;
 mod probe;
 mod serve;
-mod wakes;
 
-pub use control::{Control, ElementReport, FlowReport, Outcome, SimError};
+pub use control::{ElementReport, FlowReport, Outcome, SimError};
 pub use engine::Simulation;
-pub use names::NameTable;
+pub use narrows_scenario::{Handle as Control, NameTable};
 
 use narrows_packet::EventSink;
 use narrows_scenario::Plan;

@@ -55,7 +55,7 @@ impl Engine<'_> {
     fn refuse(&mut self, node: usize, addressing: &Addressing, packet: Box<Packet>) {
         let now = self.sim.now;
         let reset = if addressing.protocol == ip::TCP {
-            narrows_tcp::reset_for(now, &mut self.sim.pool, &packet)
+            narrows_tcp::reset_for(now, &mut self.sim.paths.pool, &packet)
         } else {
             None
         };
@@ -91,7 +91,7 @@ impl Engine<'_> {
         }
         let next = self.sim.sockets[s].connection.next_timeout();
         let slot = self.sim.socket_slot(s);
-        self.sim.wakes.at_latest(slot, next);
+        self.sim.paths.wakes.at_latest(slot, next);
     }
 
     /// Sends all that the socket has to send now.
@@ -101,7 +101,7 @@ impl Engine<'_> {
         loop {
             let sim = &mut self.sim;
             let socket = &mut sim.sockets[s];
-            let Some(mut packet) = socket.connection.poll_transmit(now, &mut sim.pool) else {
+            let Some(mut packet) = socket.connection.poll_transmit(now, &mut sim.paths.pool) else {
                 return;
             };
             let (node, hop, role) = (socket.node as usize, socket.hop, socket.role);
@@ -231,7 +231,7 @@ impl Engine<'_> {
             (a, b) => a.or(b),
         };
         let slot = self.sim.flow_slot(f);
-        self.sim.wakes.serve(slot, next);
+        self.sim.paths.wakes.serve(slot, next);
     }
 
     /// The Fast Open cookie that the host of socket `opener` has of the other
@@ -270,7 +270,7 @@ impl Engine<'_> {
             else {
                 return;
             };
-            let packet = envelope.seal(now, &mut sim.pool, Some(id), &[], bytes);
+            let packet = envelope.seal(now, &mut sim.paths.pool, Some(id), &[], bytes);
             let envelope = *envelope;
             flow.generator.sent(u64::from(bytes));
             self.send_sealed(&envelope, Role::Initiator, packet);
@@ -314,13 +314,13 @@ impl Engine<'_> {
             let length = state.payload_len;
             let packet = state
                 .question
-                .seal(now, &mut sim.pool, None, &bytes, length);
+                .seal(now, &mut sim.paths.pool, None, &bytes, length);
             let envelope = state.question;
             self.send_sealed(&envelope, Role::Initiator, packet);
         }
         let next = self.sim.probes[p].next_wake();
         let slot = self.sim.probe_slot(p);
-        self.sim.wakes.serve(slot, next);
+        self.sim.paths.wakes.serve(slot, next);
     }
 
     fn take_question(&mut self, p: usize, addressing: &Addressing, packet: Box<Packet>) {
@@ -338,7 +338,9 @@ impl Engine<'_> {
         };
         let bytes = answer.to_bytes();
         let length = state.payload_len;
-        let packet = state.answer.seal(now, &mut sim.pool, None, &bytes, length);
+        let packet = state
+            .answer
+            .seal(now, &mut sim.paths.pool, None, &bytes, length);
         let envelope = state.answer;
         self.send_sealed(&envelope, Role::Responder, packet);
     }
@@ -357,7 +359,7 @@ impl Engine<'_> {
         }
         let next = self.sim.probes[p].next_wake();
         let slot = self.sim.probe_slot(p);
-        self.sim.wakes.set(slot, next);
+        self.sim.paths.wakes.set(slot, next);
     }
 
     /// Looks at every sender that is at work.

@@ -97,6 +97,7 @@ impl Wakes {
         }
     }
 
+    #[inline]
     fn replace(&mut self, slot: Slot, mut old: u128, at: Option<Instant>) {
         let mut new = match at {
             Some(at) => {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use narrows_packet::EntityId;
-use narrows_scenario::Plan;
+
+use crate::plan::Plan;
 
 /// The full names of a run's entities: `host/…`, `link/…`, elements
 /// (`link/…/up/…`, `tap/…`), `flow/…`, `probe/…`, in this order.

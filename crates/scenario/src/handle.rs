@@ -1,0 +1,29 @@
+//! What the caller of a run says to it, and hears from it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use narrows_units::Instant;
+
+/// The caller's two ends of a run, by whichever engine.
+#[derive(Clone, Copy, Default)]
+pub struct Handle<'a> {
+    /// Set it from another thread to end the run early.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called now and then with the time of the run that was reached.
+    pub progress: Option<&'a (dyn Fn(Instant) + Sync)>,
+}
+
+impl Handle<'_> {
+    /// Reports progress; whether to go on.
+    pub fn tick(&self, now: Instant) -> bool {
+        if let Some(progress) = self.progress {
+            progress(now);
+        }
+        !self.cancelled()
+    }
+
+    /// Whether the caller wants the run to end.
+    pub fn cancelled(&self) -> bool {
+        self.cancel.is_some_and(|c| c.load(Ordering::Relaxed))
+    }
+}
