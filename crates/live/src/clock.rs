@@ -30,6 +30,12 @@ impl Clock {
         self.at(monotonic_ns())
     }
 
+    /// Sleeps until the epoch.
+    pub fn sleep_until_epoch(&self) {
+        let left = self.epoch_ns.saturating_sub(monotonic_ns());
+        std::thread::sleep(std::time::Duration::from_nanos(left));
+    }
+
     /// The time of the run at a reading of `CLOCK_MONOTONIC` in nanoseconds.
     pub fn at(&self, monotonic_ns: u64) -> Instant {
         Instant::from_nanos(monotonic_ns.saturating_sub(self.epoch_ns))

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod datapath;
 mod outcome;
 mod report;
 

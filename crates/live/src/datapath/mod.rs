@@ -1,0 +1,195 @@
+//! The elements of a plan's links, driven in real time over TUN devices.
+//!
+//! One thread, the caller's, does all of it: it reads packets from devices,
+//! hands them to the same elements that the simulator runs, wakes elements when
+//! they asked for it, and writes what leaves a link to the device at its end.
+//! A write runs the receiving kernel stack within the call, up to the socket.
+//!
+//! # Path time
+//!
+//! Elements are not called with what the clock shows but with **path time**:
+//!
+//! - a wake is served with the time for which it was asked, in order, however
+//!   late the thread comes to it;
+//! - a packet enters with the clock's reading from just before it was read,
+//!   after all wakes due by then.
+//!
+//! So path time follows the clock, lags behind it while the machine keeps the
+//! thread from running, and catches up by serving what was due. A link of
+//! limited rate thereby loses nothing of its capacity to lateness: the next
+//! packet's bits go out from when the last one's ended, not from when somebody
+//! noticed. Events carry path time: the sojourn that they tell is the queue's
+//! own, without the machine's noise. The noise is told apart from it, as the
+//! [lateness](crate::Lateness) with which packets were written. What is lost is
+//! what nobody saw: a packet that came while the thread was kept away enters
+//! when it is read, so that a queue that ran empty meanwhile stays empty.
+//!
+//! # Waiting
+//!
+//! Timers wake a thread some tens of microseconds late. The thread therefore
+//! sleeps only until shortly before the next wake, with all devices watched,
+//! and then looks at clock and devices in turn until the wake is due.
+
+mod devices;
+mod drive;
+mod lateness;
+mod pace;
+mod whose;
+
+use std::os::fd::BorrowedFd;
+
+use narrows_packet::EntityId;
+use narrows_path::paths::{Link, Next, Paths, Planned};
+use narrows_path::wakes::Slot;
+use narrows_scenario::{BadChange, HostIndex, NameTable, Plan, assemble};
+use narrows_units::{Duration, Instant};
+
+use devices::Device;
+pub use drive::Driven;
+use whose::FlowTable;
+
+/// Why a path cannot be driven, or cannot be driven any longer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// There is not one pair of devices for each link.
+    #[error("{links} links need as many pairs of devices; {pairs} were given")]
+    Devices {
+        /// Links of the plan.
+        links: usize,
+        /// Pairs given.
+        pairs: usize,
+    },
+    /// A change names an element that is not there, or has words that it does
+    /// not understand.
+    #[error(transparent)]
+    Change(#[from] BadChange),
+    /// A device failed.
+    #[error("the device of {host} on link {link} cannot be {what}: {error}")]
+    Device {
+        /// Whose device it is.
+        host: String,
+        /// On which link.
+        link: String,
+        /// `read`, `written` or `watched`.
+        what: &'static str,
+        /// What the kernel says.
+        error: nix::Error,
+    },
+    /// An element asked to be called again and again at one instant.
+    #[error("{element} makes no progress at {at}")]
+    Stuck {
+        /// Which.
+        element: String,
+        /// When.
+        at: Instant,
+    },
+}
+
+/// A host or router.
+#[derive(Clone, Copy)]
+struct Node {
+    entity: EntityId,
+    router: bool,
+    ipv4: [u8; 4],
+    ipv6: [u8; 16],
+}
+
+/// The paths of a plan between open devices.
+pub struct Datapath<'d> {
+    names: NameTable,
+    links: Vec<Link>,
+    changes: Vec<Planned>,
+    nodes: Vec<Node>,
+    flows: FlowTable,
+    /// That of link `l`'s first end is number `2l`, that of its second `2l + 1`.
+    devices: Vec<Device<'d>>,
+    /// A [`Next::Node`] is the number of a device here.
+    paths: Paths,
+    sample_interval: Duration,
+    end: Instant,
+}
+
+impl<'d> Datapath<'d> {
+    /// Builds the elements of `plan` between `devices`: of each link the
+    /// nonblocking TUN devices (without packet information) of its first and
+    /// second end. Randomness comes from `seed` and the elements' names.
+    ///
+    /// # Errors
+    /// When devices and links are not as many, or a timed change is wrong.
+    pub fn new(
+        plan: &Plan,
+        seed: u64,
+        devices: &[(BorrowedFd<'d>, BorrowedFd<'d>)],
+    ) -> Result<Self, PathError> {
+        if devices.len() != plan.links.len() {
+            return Err(PathError::Devices {
+                links: plan.links.len(),
+                pairs: devices.len(),
+            });
+        }
+        let names = NameTable::of(plan);
+        let mut assembled = assemble(plan, &names, seed)?;
+        let mut first = 0;
+        for (l, (link, built)) in plan.links.iter().zip(&mut assembled.links).enumerate() {
+            for (elements, enter, end) in [
+                (&link.up, &mut built.up, 2 * l + 1),
+                (&link.down, &mut built.down, 2 * l),
+            ] {
+                let end = Next::Node(end as u32);
+                match elements.len() {
+                    0 => *enter = end,
+                    n => assembled.stages[first + n - 1].next = end,
+                }
+                first += elements.len();
+            }
+        }
+        let nodes = plan.hosts.iter().map(|h| Node {
+            entity: names.id(&format!("host/{}", h.name)).unwrap_or_default(),
+            router: h.router,
+            ipv4: h.ipv4.octets(),
+            ipv6: h.ipv6.octets(),
+        });
+        let ends = plan.links.iter().zip(devices).flat_map(|(link, pair)| {
+            let (HostIndex(a), HostIndex(b)) = link.ends;
+            [Device::new(pair.0, a), Device::new(pair.1, b)]
+        });
+        let mut paths = Paths::new(assembled.stages, 1 + assembled.changes.len());
+        // Changes first: at equal times they come before packets.
+        let sampler = paths.stages.len();
+        for (i, change) in assembled.changes.iter().enumerate() {
+            paths.wakes.set((sampler + 1 + i) as Slot, Some(change.at));
+        }
+        paths.first_wakes();
+        // A sampler that never advances would keep the path from all else.
+        let sample_interval = plan.sample_interval.max(Duration::from_micros(10));
+        let first = Instant::ZERO + sample_interval;
+        paths.wakes.set(sampler as Slot, Some(first));
+        Ok(Self {
+            nodes: nodes.collect(),
+            devices: ends.collect(),
+            flows: FlowTable::of(plan),
+            links: assembled.links,
+            changes: assembled.changes,
+            paths,
+            sample_interval,
+            end: Instant::ZERO + plan.duration,
+            names,
+        })
+    }
+
+    fn device_error(&self, device: usize, what: &'static str, error: nix::Error) -> PathError {
+        let host = self.nodes[self.devices[device].node].entity;
+        let link = self.links[device / 2].entity;
+        let short = |entity| {
+            let name = self.names.name(entity);
+            name.split_once('/').map_or(name, |(_, n)| n).to_owned()
+        };
+        PathError::Device {
+            host: short(host),
+            link: short(link),
+            what,
+            error,
+        }
+    }
+}

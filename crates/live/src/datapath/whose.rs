@@ -1,0 +1,79 @@
+//! Whose a packet is.
+
+use std::net::SocketAddr;
+
+use narrows_packet::FlowId;
+use narrows_scenario::Plan;
+use narrows_scenario::endpoints::{ANSWERER_PORTS, MAX_FLOWS, OPENER_PORTS};
+use narrows_wire::FlowKey;
+
+use super::Node;
+
+/// Finds the flow of a packet by its addresses and ports. Each flow's ports
+/// are its own, so that one look into a table is enough.
+pub(super) struct FlowTable(Vec<(SocketAddr, SocketAddr)>);
+
+impl FlowTable {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let ends = (0..plan.flows.len().min(MAX_FLOWS)).map(|i| {
+            let ends = plan.flow_ends(i);
+            (ends.opener.1, ends.answerer.1)
+        });
+        Self(ends.collect())
+    }
+
+    /// The flow that the packet `bytes` belongs to, in either direction.
+    pub(super) fn flow(&self, bytes: &[u8]) -> Option<FlowId> {
+        let key = FlowKey::of(bytes)?;
+        let source = SocketAddr::new(key.source, key.source_port);
+        let destination = SocketAddr::new(key.destination, key.destination_port);
+        self.between(source, destination)
+            .or_else(|| self.between(destination, source))
+    }
+
+    fn between(&self, opener: SocketAddr, answerer: SocketAddr) -> Option<FlowId> {
+        let i = opener.port().checked_sub(OPENER_PORTS)?;
+        (answerer.port().checked_sub(ANSWERER_PORTS) == Some(i)
+            && self.0.get(usize::from(i)) == Some(&(opener, answerer)))
+        .then_some(FlowId(u32::from(i)))
+    }
+}
+
+impl Node {
+    /// Whether a packet that leaves this node's stack began there.
+    pub(super) fn sends(&self, bytes: &[u8]) -> bool {
+        !self.router || self.is(bytes, 12, 8)
+    }
+
+    /// Whether a packet that reaches this node's stack ends there.
+    pub(super) fn receives(&self, bytes: &[u8]) -> bool {
+        !self.router || self.is(bytes, 16, 24)
+    }
+
+    /// Whether the address at `v4` or `v6`, by the packet's version, is this
+    /// node's.
+    fn is(&self, bytes: &[u8], v4: usize, v6: usize) -> bool {
+        match bytes.first().map(|b| b >> 4) {
+            Some(4) => bytes.get(v4..v4 + 4) == Some(&self.ipv4),
+            Some(6) => bytes.get(v6..v6 + 16) == Some(&self.ipv6),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the packet is talk between neighbours (router solicitations,
+/// multicast reports, neighbour discovery), which no link of a plan carries:
+/// IPv6 with a link-local address or a multicast group of link scope (RFC 4291
+/// §2.5.6, §2.7), or IPv4 to 224.0.0.0/24 (RFC 5771 §4).
+pub(super) fn is_neighbours_talk(bytes: &[u8]) -> bool {
+    match bytes {
+        [first, ..] if first >> 4 == 6 && bytes.len() >= 40 => {
+            let link_local = |a: &[u8]| a[0] == 0xfe && a[1] & 0xc0 == 0x80;
+            link_local(&bytes[8..24])
+                || link_local(&bytes[24..40])
+                || (bytes[24] == 0xff && bytes[25] & 0x0f <= 2)
+        }
+        [first, ..] if first >> 4 == 4 && bytes.len() >= 20 => bytes[16..19] == [224, 0, 0],
+        _ => false,
+    }
+}
