@@ -15,6 +15,14 @@ pub trait Engine: Sync {
     /// `plan` will report.
     fn names(&self, plan: &Plan) -> Vec<String>;
 
+    /// Whether the engine can run `plan` at all; asked before anything is made.
+    ///
+    /// # Errors
+    /// A sentence that says what it cannot run, and what to do.
+    fn accepts(&self, _plan: &Plan) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Runs `plan` with `seed` and hands its events to `sink`.
     ///
     /// # Errors

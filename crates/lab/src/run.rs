@@ -52,6 +52,7 @@ pub fn run_scenario(
     options: &RunOptions,
     watch: &Watch<'_>,
 ) -> Result<RunResult, LabError> {
+    engine.accepts(plan).map_err(LabError::Refused)?;
     let seed = options.seed.unwrap_or(plan.seed);
     let folder = Folder::create(&options.output, &plan.name)?;
     run_into(engine, plan, seed, options, folder, watch)

@@ -18,6 +18,10 @@ impl Engine for SimEngine {
         narrows_sim::names(plan).as_slice().to_vec()
     }
 
+    fn accepts(&self, plan: &Plan) -> Result<(), String> {
+        narrows_sim::accepts(plan).map_err(|error| error.to_string())
+    }
+
     fn run(
         &self,
         plan: &Plan,

@@ -185,3 +185,51 @@ fn the_second_connection_with_fast_open_sends_data_in_its_syn() {
     }
     assert_eq!(syns, [0, 1000]);
 }
+
+#[test]
+fn what_needs_a_kernel_is_refused_before_anything_is_written() {
+    let command =
+        "[[command]]\nname = \"ping\"\nhost = \"client\"\nrun = [\"ping\", \"{server}\"]\n";
+    for (text, sentence) in [
+        (
+            SCENARIO.replace("cc   = \"cubic\"", "cc   = \"kernel:bbr\""),
+            "flow/second: `kernel:bbr` runs in a kernel only; give the flow one of Narrows' own \
+             controls, kernel:reno or kernel:cubic, or run it with --engine live",
+        ),
+        (
+            format!("{SCENARIO}\n{command}"),
+            "command/ping: the simulator runs no programs; take [[command]] out, or run it with \
+             --engine live",
+        ),
+    ] {
+        let plan = Draft::read("live.toml", text.as_bytes()).and_then(|d| d.check());
+        let dir = tempfile::tempdir().unwrap();
+        let options = RunOptions {
+            output: Output::Folder(dir.path().join("out")),
+            ..RunOptions::default()
+        };
+        let error = unwatched(|w| run_scenario(&SimEngine, &plan.unwrap(), &options, w));
+        let error = error.unwrap_err();
+        assert!(error.is_refusal());
+        assert_eq!(error.to_string(), sentence);
+        assert!(!dir.path().join("out").exists());
+    }
+}
+
+#[test]
+fn a_kernels_cubic_is_simulated_as_our_own() {
+    let goodputs = |cc: &str| {
+        let text = SCENARIO.replace("cc   = \"cubic\"", &format!("cc   = \"{cc}\""));
+        let plan = Draft::read("cubic.toml", text.as_bytes()).and_then(|d| d.check());
+        let plan = plan.unwrap();
+        let result = unwatched(|w| run_scenario(&SimEngine, &plan, &RunOptions::default(), w));
+        let summary = result.unwrap().summary;
+        assert_eq!(summary.flows[1].cc, cc);
+        summary
+            .flows
+            .iter()
+            .map(|f| f.bytes_total)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(goodputs("kernel:cubic"), goodputs("cubic"));
+}

@@ -181,3 +181,20 @@ fn the_line_of_the_verdict_gives_every_reason() {
     );
     assert_eq!(Verdict::default().line(), "trust: yes");
 }
+
+#[test]
+fn the_simulator_says_for_which_kernels_algorithms_it_ran_its_own() {
+    let text = SCENARIO.replace("cc   = \"cubic\"", "cc   = \"kernel:cubic\"");
+    let (_, mut summary) = sound();
+    summary.engine = "sim".to_owned();
+    let verdict = judge(&plan_of(&text), &summary, false);
+    assert!(verdict.trusted());
+    let notes: Vec<_> = verdict
+        .findings
+        .iter()
+        .map(|f| (&*f.check, &*f.entity))
+        .collect();
+    assert_eq!(notes, [("stand-in", "flow/second")]);
+    summary.engine = "live".to_owned();
+    assert!(judge(&plan_of(&text), &summary, false).findings.is_empty());
+}

@@ -7,6 +7,8 @@ mod assemble;
 mod campaign;
 pub mod catalog;
 mod check;
+mod command;
+mod control;
 mod draft;
 mod draw;
 pub mod endpoints;
@@ -34,8 +36,9 @@ pub use load::{Kind, Loaded, load};
 pub use names::NameTable;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
 pub use plan::{
-    CapturePlan, CapturePoint, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex, LinkPlan,
-    NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window, codepoint_word, ecn_mode_word,
+    CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex,
+    LinkPlan, NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window, codepoint_word,
+    ecn_mode_word,
 };
 pub use refusal::Refusal;
 pub use schema::schema;

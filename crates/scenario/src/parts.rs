@@ -1,6 +1,6 @@
 //! The types of lower floors that a plan is made of.
 
-pub use narrows_cc::Spec as Control;
+pub use crate::control::Control;
 pub use narrows_path::{Dscp, EcnWord, ElementSpec};
 pub use narrows_tcp::{EcnMode, Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
 pub use narrows_traffic::Spec as Traffic;

@@ -41,6 +41,8 @@ pub struct Plan {
     pub probes: Vec<ProbePlan>,
     /// Observation points, in the order in which the file first names them.
     pub taps: Vec<TapPlan>,
+    /// Programs that run in hosts; the live engine alone has such.
+    pub commands: Vec<CommandPlan>,
     /// Packet captures.
     pub captures: Vec<CapturePlan>,
     /// Changes of elements in mid-run, in order of time.
@@ -203,6 +205,27 @@ pub struct ProbePlan {
     #[serde(serialize_with = "words")]
     pub start: Instant,
     /// When asking ends, if before the end of the run.
+    #[serde(serialize_with = "maybe_words")]
+    pub stop: Option<Instant>,
+}
+
+/// A program that runs in a host while the run goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommandPlan {
+    /// Its name; its output is kept under it.
+    pub name: String,
+    /// Where it runs.
+    pub host: HostIndex,
+    /// The program and its arguments as they are written: `{server}` stands
+    /// for the IPv4 address of the host `server`, `{server/ipv6}` for the
+    /// other one, `{{` and `}}` for a brace.
+    /// [`arguments`](Self::arguments) fills them in.
+    pub run: Vec<String>,
+    /// When it is started.
+    #[serde(serialize_with = "words")]
+    pub start: Instant,
+    /// When it is ended, if it has not ended by itself; otherwise at the end
+    /// of the run.
     #[serde(serialize_with = "maybe_words")]
     pub stop: Option<Instant>,
 }

@@ -65,6 +65,9 @@ pub(crate) struct Scenario {
     /// Latency probes.
     #[serde(default)]
     probe: Vec<Probe>,
+    /// Programs that run in hosts, by the live engine alone.
+    #[serde(default)]
+    command: Vec<Command>,
     /// Packet captures.
     #[serde(default)]
     capture: Vec<Capture>,
@@ -117,7 +120,8 @@ pub(crate) struct Flow {
     to: String,
     /// Who opens the connection; `from` by default.
     opens: Option<String>,
-    /// The congestion control in words: `cubic`, `prague variant 2020`.
+    /// The congestion control in words: `cubic`, `prague variant 2020`,
+    /// `kernel:bbr`.
     cc: Option<String>,
     /// What the handshake asks for; what `cc` needs by default.
     ecn: Option<Ecn>,
@@ -217,6 +221,24 @@ pub(crate) struct Probe {
     /// When it starts; `0s` by default.
     start: Option<String>,
     /// When it stops; at the end by default.
+    stop: Option<String>,
+}
+
+/// A program that runs in a host.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Command {
+    /// Its name, and that of the files with its output.
+    name: String,
+    /// The host that it runs in.
+    host: String,
+    /// The program and its arguments. `{server}` stands for the IPv4 address
+    /// of the host `server`, `{server/ipv6}` for its IPv6 address, `{{` and
+    /// `}}` for a brace.
+    run: Vec<String>,
+    /// When it is started; `0s` by default.
+    start: Option<String>,
+    /// When it is ended if it has not ended by itself; at the end by default.
     stop: Option<String>,
 }
 
@@ -347,6 +369,7 @@ mod tests {
         assert_eq!(keys::<Flow>(), sorted(check::FLOW));
         assert_eq!(keys::<HostModel>(), sorted(check::model::MODEL));
         assert_eq!(keys::<Probe>(), sorted(check::watch::PROBE));
+        assert_eq!(keys::<Command>(), sorted(check::COMMAND));
         assert_eq!(keys::<Capture>(), sorted(check::watch::CAPTURE));
         assert_eq!(keys::<Change>(), sorted(check::watch::CHANGE));
         assert_eq!(keys::<Campaign>(), sorted(campaign::AT_TOP));

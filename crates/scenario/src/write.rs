@@ -44,6 +44,14 @@ impl Plan {
         for probe in &self.probes {
             self.probe(&mut file, probe);
         }
+        for command in &self.commands {
+            file.table("command");
+            file.text("name", &command.name);
+            file.text("host", &self.host(command.host).name);
+            let run: Vec<String> = command.run.iter().map(|w| quoted(w)).collect();
+            file.plain("run", format!("[{}]", run.join(", ")));
+            file.span(command.start, command.stop);
+        }
         for capture in &self.captures {
             file.table("capture");
             file.text("name", &capture.name);
@@ -72,7 +80,8 @@ impl Plan {
         let mut busy = vec![false; self.hosts.len()];
         let flows = self.flows.iter().flat_map(|f| [f.from, f.to]);
         let probes = self.probes.iter().flat_map(|p| [p.from, p.to]);
-        for index in flows.chain(probes) {
+        let commands = self.commands.iter().flat_map(|c| c.hosts(self));
+        for index in flows.chain(probes).chain(commands) {
             busy[index.0] = true;
         }
         for (number, host) in self.hosts.iter().enumerate() {

@@ -48,7 +48,7 @@ fn chain() -> impl Strategy<Value = String> {
 
 prop_compose! {
     fn flow()(
-        cc in prop::sample::select(vec!["cubic", "reno", "prague", "cubic hystart++", "prague variant 2020"]),
+        cc in prop::sample::select(vec!["cubic", "reno", "prague", "cubic hystart++", "prague variant 2020", "kernel:cubic", "kernel:bbr"]),
         ecn in prop::sample::select(vec!["", "ecn = true\n", "ecn = false\n", "ecn = \"accecn\"\n", "ecn = \"classic\"\n"]),
         dscp in 0u8..64,
         start_us in 0u64..1_000_000,
@@ -84,6 +84,7 @@ prop_compose! {
         middle in any::<bool>(),
         flows in prop::collection::vec(flow(), 1..5),
         address in any::<bool>(),
+        command in prop::sample::select(vec!["", "run = [\"iperf3\", \"-c\", \"{server}\"]", "run = \"true\"\nstart = \"1s\"", "run = [\"a b\", \"{{x}}\", \"http://[{client/ipv6}]:80/\\\"\"]\nstop = \"1.1s\""]),
     ) -> String {
         let name = name.replace('\\', "\\\\").replace('"', "\\\"");
         let mut text = format!("version = 1\nname = \"{name}\"\nduration = \"{duration_us}us\"\nseed = {seed}\n");
@@ -94,6 +95,9 @@ prop_compose! {
         text.push_str(&format!("[[link]]\nname = \"access\"\nends = [\"{first}\", \"server\"]\nup = {up}\ndown = {down}\n"));
         if address {
             text.push_str("[[host]]\nname = \"server\"\nipv4 = \"192.0.2.7\"\n");
+        }
+        if !command.is_empty() {
+            text.push_str(&format!("[[command]]\nname = \"c\"\nhost = \"server\"\n{command}\n"));
         }
         for (number, flow) in flows.iter().enumerate() {
             text.push_str(&format!("[[flow]]\nname = \"f{number}\"\n{flow}"));
@@ -107,6 +111,30 @@ fn plan(text: &str) -> Plan {
         Ok(plan) => plan,
         Err(refusal) => panic!("{}\n{text}", refusal.to_line()),
     }
+}
+
+#[test]
+fn a_command_is_given_the_addresses_of_the_hosts_that_it_names() {
+    let text = "version = 1\nname = \"x\"\nduration = \"1s\"\n\
+        [[link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n\
+        [[command]]\nname = \"c\"\nhost = \"client\"\n\
+        run = [\"curl\", \"http://[{server/ipv6}]:8080/\", \"{client}-{server/ipv4}\", \"%{{time}}\"]\n";
+    let plan = plan(text);
+    let given = plan.commands[0].arguments(&plan);
+    let wanted = [
+        "curl",
+        "http://[fd00::2]:8080/",
+        "10.0.0.1-10.0.0.2",
+        "%{time}",
+    ];
+    assert_eq!(given, wanted);
+    let line = plan.commands[0].line(&plan);
+    assert_eq!(
+        line,
+        "curl 'http://[fd00::2]:8080/' 10.0.0.1-10.0.0.2 '%{time}'"
+    );
+    // Nothing else speaks of the server, which is a host for all that.
+    assert!(plan.hosts.iter().all(|host| !host.router));
 }
 
 proptest! {

@@ -110,6 +110,11 @@ fn broken(part: &str, by: &str) -> String {
     GOOD.replacen(part, by, 1)
 }
 
+/// The good scenario with a command whose other keys are `keys`.
+fn with_command(keys: &str) -> String {
+    format!("{GOOD}\n[[command]]\nname = \"mine\"\nhost = \"client\"\n{keys}\n")
+}
+
 fn broken_campaign(part: &str, by: &str) -> String {
     assert!(CAMPAIGN.contains(part), "{part}");
     CAMPAIGN.replacen(part, by, 1)
@@ -171,6 +176,9 @@ refused! {
     unknown_queue_word: check(&broken("queue dualpi2", "queue dualpi2 tagret 15ms"));
     unknown_element: check(&broken("netem delay", "delay"));
     unknown_control: check(&broken("\"cubic\"\necn", "\"cubik\"\necn"));
+    a_control_of_other_kernels: check(&broken("\"cubic\"\necn", "\"bbr\"\necn"));
+    a_name_that_no_kernel_has: check(&broken("\"cubic\"\necn", "\"kernel:CUBIC\"\necn"));
+    a_kernels_control_with_words: check(&broken("\"cubic\"\necn", "\"kernel:cubic hystart off\"\necn"));
     unknown_ecn: check(&broken("ecn   = true", "ecn   = \"acecn\""));
     one_end: check(&broken("[\"client\", \"server\"]", "[\"client\"]"));
     same_ends: check(&broken("[\"client\", \"server\"]", "[\"client\", \"client\"]"));
@@ -210,6 +218,13 @@ refused! {
         broken("[\"netem delay 10ms\", ", "[\"tap mid\", ")
     ));
     capture_nowhere: check(&format!("{GOOD}\n[[capture]]\nname = \"c\"\nat = \"host/clint\"\n"));
+    command_without_a_program: check(&with_command("run = []"));
+    command_in_no_host: check(&with_command("run = [\"true\"]").replace("host = \"client\"", "host = \"clint\""));
+    command_with_a_line: check(&with_command("run = [\"ping\", 3]"));
+    command_to_no_host: check(&with_command("run = [\"ping\", \"{sever}\"]"));
+    command_to_no_address: check(&with_command("run = [\"ping\", \"{server/mac}\"]"));
+    command_with_a_lone_brace: check(&with_command("run = [\"curl\", \"-w\", \"%{\"]"));
+    command_after_the_end: check(&with_command("run = [\"true\"]\nstart = \"60s\""));
     change_of_no_element: check(&format!(
         "{GOOD}\n[[change]]\nat = \"30s\"\ntarget = \"link/access/up/bottlenek\"\nto = \"rate 10Mbit\"\n"
     ));

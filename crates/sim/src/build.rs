@@ -26,6 +26,7 @@ impl Simulation {
     /// # Errors
     /// When the plan cannot be run: see [`SimError`].
     pub fn new(plan: &Plan, seed: u64) -> Result<Self, SimError> {
+        accepts(plan)?;
         for (what, count, most) in [
             ("flows", plan.flows.len(), MAX_FLOWS),
             ("probes", plan.probes.len(), MAX_PROBES),
@@ -76,6 +77,26 @@ impl Simulation {
         };
         sim.first_wakes();
         Ok(sim)
+    }
+}
+
+/// Whether there is anything in a checked plan that needs real hosts.
+///
+/// # Errors
+/// [`SimError::Kernel`] and [`SimError::Command`].
+pub fn accepts(plan: &Plan) -> Result<(), SimError> {
+    if let Some(command) = plan.commands.first() {
+        return Err(SimError::Command {
+            command: command.name.clone(),
+        });
+    }
+    let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+    match streams.into_iter().find(|f| f.cc.simulated().is_none()) {
+        None => Ok(()),
+        Some(flow) => Err(SimError::Kernel {
+            flow: flow.name.clone(),
+            control: flow.cc.to_string(),
+        }),
     }
 }
 
@@ -152,6 +173,10 @@ impl Builder<'_> {
                 ident: 0,
             })
         } else {
+            let cc = plan.cc.simulated().ok_or_else(|| SimError::Kernel {
+                flow: plan.name.clone(),
+                control: plan.cc.to_string(),
+            })?;
             let opener = sockets.len() as u32;
             for (role, host, hop, local, remote) in [
                 (Role::Initiator, plan.opens, hop, near, far),
@@ -170,7 +195,7 @@ impl Builder<'_> {
                     fast_open: plan.fast_open,
                     host: plan.host,
                     flow: Some(FlowId(i as u32)),
-                    ..Config::new(local, remote, plan.cc.clone())
+                    ..Config::new(local, remote, cc.clone())
                 };
                 let owner = Owner::Socket(sockets.len() as u32);
                 self.nodes[host.0]

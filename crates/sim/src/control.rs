@@ -57,10 +57,31 @@ pub struct FlowReport {
     pub broken: bool,
 }
 
-/// Why a plan cannot be run. A plan that was checked has none of these faults.
+/// Why a plan cannot be run. A plan that was checked, and that
+/// [`accepts`](crate::accepts) lets pass, has none of these faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
+    /// A flow has an algorithm that only a kernel has.
+    #[error(
+        "flow/{flow}: `{control}` runs in a kernel only; give the flow one of Narrows' own \
+         controls, kernel:reno or kernel:cubic, or run it with --engine live"
+    )]
+    Kernel {
+        /// The flow.
+        flow: String,
+        /// Its control, as written.
+        control: String,
+    },
+    /// Programs run in real hosts only.
+    #[error(
+        "command/{command}: the simulator runs no programs; take [[command]] out, or run it \
+         with --engine live"
+    )]
+    Command {
+        /// The first of them.
+        command: String,
+    },
     /// The ends of a flow or probe are not joined.
     #[error("{what}: no path leads from {from} to {to} and back")]
     NoPath {

@@ -20,6 +20,7 @@ mod host;
 mod probe;
 mod serve;
 
+pub use build::accepts;
 pub use control::{ElementReport, FlowReport, Outcome, SimError};
 pub use engine::Simulation;
 pub use narrows_scenario::{Handle as Control, NameTable};

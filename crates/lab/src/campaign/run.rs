@@ -86,6 +86,10 @@ pub fn run_campaign(
             "nothing to run: the campaign has no cell, or no seed was given".to_owned(),
         ));
     }
+    for cell in &campaign.cells {
+        let in_cell = |why| LabError::Refused(format!("the cell {}: {why}", cell.name));
+        engine.accepts(&cell.plan).map_err(in_cell)?;
+    }
     let folder = Folder::create(&options.output, &campaign.name)?;
     let mut record =
         results::begin_named("campaign", engine.name(), &campaign.name, &options.seeds);

@@ -32,6 +32,9 @@ pub fn judge(plan: &Plan, summary: &RunSummary, interrupted: bool) -> Verdict {
         sender_limits(&mut found, plan, facts, flow);
         window(&mut found, plan, facts, flow);
     }
+    if summary.engine == "sim" {
+        stand_ins(&mut found, plan);
+    }
     bottlenecks(&mut found, plan, summary);
     other_limits(&mut found, summary);
     found.verdict()
@@ -65,6 +68,18 @@ impl Findings {
         self.0
             .retain(|f| seen.insert((f.check.clone(), f.line.clone())));
         Verdict { findings: self.0 }
+    }
+}
+
+/// Algorithms of a kernel for which the simulator ran its own.
+fn stand_ins(found: &mut Findings, plan: &Plan) {
+    for flow in plan.flows.iter().filter(|f| !f.traffic.is_datagram()) {
+        if let (Some(kernel), Some(own)) = (flow.cc.kernel(), flow.cc.simulated()) {
+            let name = format!("flow/{}", flow.name);
+            let line =
+                format!("for kernel:{kernel} of {name} ran Narrows' {own}, the same algorithm");
+            found.note("stand-in", &name, line);
+        }
     }
 }
 

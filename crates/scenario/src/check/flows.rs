@@ -114,12 +114,16 @@ pub(super) fn ends(
     Ok((from, to))
 }
 
-fn hosts(plan: &Plan) -> String {
+pub(super) fn hosts(plan: &Plan) -> String {
     let hosts = plan.hosts.iter().filter(|h| !h.router);
     one_of(hosts.map(|h| h.name.as_str()))
 }
 
-fn host(fields: &Fields<'_>, key: &str, plan: &Plan) -> Result<Option<HostIndex>, Refusal> {
+pub(super) fn host(
+    fields: &Fields<'_>,
+    key: &str,
+    plan: &Plan,
+) -> Result<Option<HostIndex>, Refusal> {
     let Some(name) = fields.text(key)? else {
         return Ok(None);
     };

@@ -300,7 +300,9 @@ impl Labels {
             Some(label) => label.to_owned(),
             None => {
                 let kind = words.split_whitespace().next().unwrap_or("element");
-                let mut name = kind.to_owned();
+                // A flow of `kernel:cubic` is called kernel-cubic.
+                let kind = kind.replace(':', "-");
+                let mut name = kind.clone();
                 let mut number = 1;
                 while self.taken.contains(&name) {
                     number += 1;
@@ -315,7 +317,8 @@ impl Labels {
 }
 
 /// Decides which of the hosts are routers: those that were said to be, and
-/// those that nothing was said about and where no flow and no probe ends.
+/// those that nothing was said about, where no flow and no probe ends and that
+/// no command runs on or speaks of.
 pub(super) fn settle_routers(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
     let declared = declared(top)?;
     let mut busy = vec![false; plan.hosts.len()];
@@ -324,6 +327,9 @@ pub(super) fn settle_routers(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Re
     for (from, to) in flows.chain(probes) {
         busy[from.0] = true;
         busy[to.0] = true;
+    }
+    for host in plan.commands.iter().flat_map(|c| c.hosts(plan)) {
+        busy[host.0] = true;
     }
     for (host, busy) in plan.hosts.iter_mut().zip(busy) {
         if !declared.contains_key(host.name.as_str()) {

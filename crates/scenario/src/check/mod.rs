@@ -1,5 +1,6 @@
 //! From a tree of values to a checked [`Plan`].
 
+mod commands;
 mod flows;
 mod graph;
 mod links;
@@ -18,6 +19,7 @@ use crate::tree::Node;
 pub(crate) use links::{DEFAULT_MTU, Labels, implied_host};
 #[cfg(test)]
 pub(crate) use {
+    commands::COMMAND,
     flows::FLOW,
     links::{HOST, LINK},
 };
@@ -40,13 +42,14 @@ pub(crate) const TOP: &[&str] = &[
     "link",
     "flow",
     "probe",
+    "command",
     "capture",
     "change",
 ];
 
 /// Those of them that are lists of tables with names.
 pub(crate) const TABLES: &[&str] = &[
-    "host", "router", "link", "flow", "probe", "capture", "change",
+    "host", "router", "link", "flow", "probe", "command", "capture", "change",
 ];
 
 /// The longest run: 30 days. Everything in a run is counted in nanoseconds of
@@ -105,6 +108,7 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
         links: Vec::new(),
         flows: Vec::new(),
         probes: Vec::new(),
+        commands: Vec::new(),
         taps: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
@@ -112,8 +116,9 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
     links::read(&top, &mut plan)?;
     flows::read(&top, &mut plan)?;
     watch::probes(&top, &mut plan)?;
-    if plan.flows.is_empty() && plan.probes.is_empty() {
-        return Err(top.missing("flow", "at least one [[flow]] or [[probe]]"));
+    commands::read(&top, &mut plan)?;
+    if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
+        return Err(top.missing("flow", "at least one [[flow]], [[probe]] or [[command]]"));
     }
     links::settle_routers(&top, &mut plan)?;
     watch::captures(&top, &mut plan)?;

@@ -1,0 +1,216 @@
+//! Who decides how fast a flow sends: an algorithm of ours, or a kernel's own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use narrows_cc::{Needs, Spec};
+use narrows_units::{Word, WordError, Words};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What stands before the name of a kernel's algorithm.
+const KERNEL: &str = "kernel:";
+
+/// Letters of the longest name: Linux's TCP_CA_NAME_MAX is 16 with the closing
+/// zero (include/net/tcp.h).
+const LONGEST_NAME: usize = 15;
+
+/// Algorithms of the kernel that ours repeat: the simulator runs ours for them.
+const REPEATED: [&str; 2] = ["reno", "cubic"];
+
+/// A flow's congestion control: `prague variant 2020`, `kernel:bbr`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// One of Narrows' own, with its parameters.
+    Own(Spec),
+    /// The kernel's algorithm of this name, with whatever parameters the
+    /// kernel gives it: 1 to 15 of `a` to `z`, `0` to `9` and `_`.
+    Kernel(String),
+}
+
+impl Control {
+    /// Reads a line of words.
+    ///
+    /// # Errors
+    /// On an unknown algorithm of ours, a name that no kernel can have, an
+    /// unknown word or a value out of range.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let first = words.peek();
+        let Some((word, name)) = first.and_then(|w| Some((w, w.text.strip_prefix(KERNEL)?))) else {
+            return Spec::parse(line)
+                .map(Self::Own)
+                .map_err(|error| offer_kernel(error, first));
+        };
+        let fits = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_');
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+            let allowed = format!(
+                "the name of a kernel's algorithm, such as kernel:cubic: \
+                 1 to {LONGEST_NAME} of a-z, 0-9 and _"
+            );
+            return Err(WordError::new(
+                word.span(),
+                format!("`{}`", word.text),
+                allowed,
+            ));
+        }
+        words.take();
+        words.finish("nothing (a kernel's algorithm has the kernel's parameters)")?;
+        Ok(Self::Kernel(name.to_owned()))
+    }
+
+    /// The algorithm's name alone: `prague`, `bbr`.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Own(spec) => spec.name(),
+            Self::Kernel(name) => name,
+        }
+    }
+
+    /// What it wants negotiated by itself.
+    pub fn needs(&self) -> Needs {
+        match self {
+            Self::Own(spec) => spec.needs(),
+            // Linux's dctcp has TCP_CONG_NEEDS_ECN; the L4S team's prague has
+            // flags for AccECN and ECT(1) as well.
+            Self::Kernel(name) => Needs {
+                ecn: matches!(name.as_str(), "dctcp" | "prague"),
+                accecn: name == "prague",
+                ect1: name == "prague",
+            },
+        }
+    }
+
+    /// The words, if it is one of ours.
+    pub fn own(&self) -> Option<&Spec> {
+        match self {
+            Self::Own(spec) => Some(spec),
+            Self::Kernel(_) => None,
+        }
+    }
+
+    /// The kernel's name for it, if it is the kernel's own.
+    pub fn kernel(&self) -> Option<&str> {
+        match self {
+            Self::Own(_) => None,
+            Self::Kernel(name) => Some(name),
+        }
+    }
+
+    /// What a simulator runs for it: ours, which for `kernel:reno` and
+    /// `kernel:cubic` is the same algorithm with Linux's defaults; nothing for
+    /// the kernel's others.
+    pub fn simulated(&self) -> Option<Spec> {
+        match self {
+            Self::Own(spec) => Some(spec.clone()),
+            Self::Kernel(name) if REPEATED.contains(&name.as_str()) => Spec::parse(name).ok(),
+            Self::Kernel(_) => None,
+        }
+    }
+}
+
+/// Says of an algorithm that we do not have that the kernel's may be asked for.
+fn offer_kernel(error: WordError, first: Option<Word<'_>>) -> WordError {
+    const OF_KERNELS: [&str; 8] = [
+        "bbr",
+        "bic",
+        "dctcp",
+        "highspeed",
+        "htcp",
+        "illinois",
+        "vegas",
+        "westwood",
+    ];
+    match first {
+        Some(word) if OF_KERNELS.contains(&word.text) => error.with_help(format!(
+            "write `kernel:{}` for the kernel's own, which the live engine runs",
+            word.text
+        )),
+        _ => error,
+    }
+}
+
+impl From<Spec> for Control {
+    fn from(spec: Spec) -> Self {
+        Self::Own(spec)
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(spec) => spec.fmt(f),
+            Self::Kernel(name) => write!(f, "{KERNEL}{name}"),
+        }
+    }
+}
+
+impl FromStr for Control {
+    type Err = WordError;
+
+    fn from_str(words: &str) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+}
+
+impl Serialize for Control {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Control {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        Self::parse(&words).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_algorithm_is_its_name_and_comes_back_as_written() {
+        for name in ["cubic", "bbr", "a", "dctcp", "x_2", "abcdefghijklmno"] {
+            let words = format!("kernel:{name}");
+            let control = Control::parse(&format!(" {words} ")).unwrap();
+            assert_eq!(control.kernel(), Some(name));
+            assert_eq!(control.own(), None);
+            assert_eq!(control.to_string(), words);
+        }
+        let ours = Control::parse("prague variant 2020").unwrap();
+        assert_eq!((ours.kernel(), ours.name()), (None, "prague"));
+    }
+
+    #[test]
+    fn what_no_kernel_can_register_is_refused_with_its_place() {
+        for (words, at) in [
+            ("kernel:", 0..7),
+            ("kernel:Cubic", 0..12),
+            ("kernel:abcdefghijklmnop", 0..23),
+            ("kernel:a-b", 0..10),
+            (" kernel:cubic hystart off", 14..21),
+            ("kernel", 0..6),
+        ] {
+            let error = Control::parse(words).unwrap_err();
+            assert_eq!(error.span, at, "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_simulator_has_our_algorithm_for_what_ours_repeat_and_for_no_other() {
+        for name in REPEATED {
+            let kernel = Control::parse(&format!("kernel:{name}")).unwrap();
+            assert_eq!(kernel.simulated(), Some(Spec::parse(name).unwrap()));
+        }
+        assert_eq!(Control::parse("kernel:bbr").unwrap().simulated(), None);
+        assert_eq!(Control::parse("kernel:prague").unwrap().simulated(), None);
+    }
+
+    #[test]
+    fn an_algorithm_that_only_kernels_have_is_offered_as_the_kernels() {
+        let error = Control::parse("bbr").unwrap_err();
+        assert!(error.help.unwrap().contains("`kernel:bbr`"));
+        assert_eq!(Control::parse("cubik").unwrap_err().help, None);
+    }
+}
