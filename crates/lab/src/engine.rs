@@ -1,5 +1,6 @@
 //! What the laboratory asks of an engine.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_packet::EventSink;
@@ -43,6 +44,8 @@ pub struct RunControl<'a> {
     pub cancel: &'a AtomicBool,
     /// Called now and then with the network time that was reached.
     pub reached: &'a (dyn Fn(Instant) + Sync),
+    /// The results folder, if one is kept: what programs write goes there.
+    pub keep: Option<&'a Path>,
 }
 
 /// How a run ended.

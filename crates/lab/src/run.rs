@@ -65,8 +65,8 @@ pub(crate) struct Reduction {
     pub(crate) verdict: verdict::Verdict,
 }
 
-/// Runs and reduces; writes the plan's captures below the folder `captures`,
-/// and keeps nothing else.
+/// Runs and reduces; writes the plan's captures and what programs wrote into
+/// the folder `keep`, and nothing else.
 pub(crate) fn reduce_run(
     engine: &dyn Engine,
     plan: &Plan,
@@ -74,7 +74,7 @@ pub(crate) fn reduce_run(
     interval: Duration,
     watch: &Watch<'_>,
     report_time: bool,
-    captures: Option<&std::path::Path>,
+    keep: Option<&std::path::Path>,
 ) -> Result<Reduction, LabError> {
     let setup = Setup {
         names: engine.names(plan),
@@ -92,8 +92,9 @@ pub(crate) fn reduce_run(
     let control = RunControl {
         cancel: watch.cancel,
         reached: &reached,
+        keep,
     };
-    let ended = match captures.filter(|_| !plan.captures.is_empty()) {
+    let ended = match keep.filter(|_| !plan.captures.is_empty()) {
         None => engine.run(plan, seed, &mut reducer, &control),
         Some(dir) => {
             let mut captures = Captures::create(plan, &engine.names(plan), dir)?;

@@ -32,6 +32,7 @@ impl Engine for SimEngine {
         let control = narrows_sim::Control {
             cancel: Some(control.cancel),
             progress: Some(control.reached),
+            keep: control.keep,
         };
         let outcome =
             narrows_sim::run(plan, seed, sink, &control).map_err(|error| error.to_string())?;

@@ -15,5 +15,5 @@ mod report;
 
 pub use clock::Clock;
 pub use narrows_scenario::{Handle as Control, NameTable};
-pub use outcome::{FlowFacts, Lateness, Outcome, Rig};
+pub use outcome::{CommandFacts, FlowFacts, Lateness, Outcome, Rig};
 pub use report::{Report, Reporter, Reports, reports};

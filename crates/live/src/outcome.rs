@@ -34,6 +34,8 @@ pub struct Rig {
     pub notes: Vec<String>,
     /// What the kernel made of each flow, in the plan's order.
     pub flows: Vec<FlowFacts>,
+    /// How the programs of `[[command]]` ended, in the plan's order.
+    pub commands: Vec<CommandFacts>,
 }
 
 /// How late packets were handed to the receiving stack: the time at which a
@@ -72,4 +74,18 @@ pub struct FlowFacts {
     pub gso_max_segs: u32,
     /// What went otherwise than it should, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// How a program that ran in a host ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandFacts {
+    /// Its name in the plan.
+    pub name: String,
+    /// The command as a person would type it.
+    pub line: String,
+    /// Its exit status, if it ended by itself and not by a signal.
+    pub status: Option<i32>,
+    /// How it ended in words: `exited with 1`, `ended by signal 9`,
+    /// `stopped with the run`, `could not be started: No such file or directory`.
+    pub ended: String,
 }

@@ -1,5 +1,6 @@
 //! What the caller of a run says to it, and hears from it.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_units::Instant;
@@ -11,6 +12,9 @@ pub struct Handle<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Called now and then with the time of the run that was reached.
     pub progress: Option<&'a (dyn Fn(Instant) + Sync)>,
+    /// The folder in which files of the run are kept, if any are: what a
+    /// program writes goes to `commands/<name>.out` and `.err` in it.
+    pub keep: Option<&'a Path>,
 }
 
 impl Handle<'_> {

@@ -181,7 +181,7 @@ fn a_cancelled_run_says_so_and_still_adds_up() {
     let cancel = std::sync::atomic::AtomicBool::new(true);
     let control = Control {
         cancel: Some(&cancel),
-        progress: None,
+        ..Control::default()
     };
     let mut record = Record::default();
     let outcome = narrows_sim::run(&plan(NOISY), 1, &mut record, &control).unwrap();
