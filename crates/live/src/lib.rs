@@ -6,14 +6,22 @@
 //! Flows are real sockets driven by the same traffic generators. What paths,
 //! sockets and congestion controls report comes as the simulator's events.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod clock;
 pub mod datapath;
+#[cfg(target_os = "linux")]
+mod error;
 mod outcome;
 mod report;
+#[cfg(target_os = "linux")]
+pub mod world;
 
 pub use clock::Clock;
+#[cfg(target_os = "linux")]
+pub use error::LiveError;
 pub use narrows_scenario::{Handle as Control, NameTable};
 pub use outcome::{CommandFacts, FlowFacts, Lateness, Outcome, Rig};
 pub use report::{Report, Reporter, Reports, reports};
+#[cfg(target_os = "linux")]
+pub use world::{Namespace, RunId, Tun, World, become_root_of_own_user_namespace};

@@ -1,0 +1,91 @@
+//! Why a live run could not start or go on.
+
+use std::io;
+
+/// One line each: what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// Neither root nor root of a user namespace.
+    #[error(
+        "{what} needs root: run it with sudo, or allow unprivileged user namespaces \
+         (`narrows doctor` says how)"
+    )]
+    NoPermission {
+        /// What was refused.
+        what: String,
+    },
+    /// A user namespace of one's own was refused.
+    #[error("this machine lets no user make a user namespace ({reason}): run it with sudo")]
+    NoUserNamespace {
+        /// The kernel's reason, and the switch behind it.
+        reason: String,
+    },
+    /// No TUN device can be opened.
+    #[error("no TUN device can be made: {reason}")]
+    NoTun {
+        /// Why, and the command that changes it.
+        reason: String,
+    },
+    /// The kernel lacks something that came later.
+    #[error("Linux {release} is too old for the live engine, which needs {needed} or newer")]
+    KernelTooOld {
+        /// What runs.
+        release: String,
+        /// What is needed.
+        needed: String,
+    },
+    /// IPv6 is asked for where there is none.
+    #[error("{what} uses IPv6, {reason}")]
+    NoIpv6 {
+        /// A flow or probe.
+        what: String,
+        /// Why there is none.
+        reason: String,
+    },
+    /// A host bears an address that no network device can have.
+    #[error("host/{host} cannot have the address {address} on Linux: it is {kind}")]
+    UnusableAddress {
+        /// The host.
+        host: String,
+        /// Its address.
+        address: std::net::IpAddr,
+        /// What kind of address that is.
+        kind: &'static str,
+    },
+    /// An address is in use on this machine.
+    #[error("{address} is already an address of this machine (on {device}): choose another")]
+    AddressClash {
+        /// The address.
+        address: std::net::IpAddr,
+        /// Who has it.
+        device: String,
+    },
+    /// A program is not there.
+    #[error("there is no command `{command}` on this machine (looked in {searched})")]
+    NoSuchCommand {
+        /// Its name.
+        command: String,
+        /// Where it was looked for.
+        searched: String,
+    },
+    /// The kernel refused a step.
+    #[error("{what}: {source}")]
+    Refused {
+        /// The step, as a sentence's beginning: `link/access: its device cannot be made`.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+impl LiveError {
+    /// What the kernel's answer means to whoever asked for `what`.
+    pub(crate) fn refused(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        let (what, source) = (what.into(), source.into());
+        if source.kind() == io::ErrorKind::PermissionDenied {
+            Self::NoPermission { what }
+        } else {
+            Self::Refused { what, source }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The hosts and links of a run on this machine: network namespaces, TUN
+//! devices, addresses and routes.
+//!
+//! Everything belongs to the process by an open file and has no name outside
+//! of it, so it goes away with the process, however that ends.
+
+mod interfaces;
+mod namespace;
+mod netlink;
+mod run_id;
+pub mod sysctl;
+#[allow(unsafe_code)]
+mod system_calls;
+mod tun;
+mod user_namespace;
+
+use std::net::IpAddr;
+
+use narrows_path::routes::{Hop, Routes};
+use narrows_scenario::{HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
+
+use crate::LiveError;
+
+pub use interfaces::{Device, LOOPBACK, Route, Veth};
+pub use namespace::Namespace;
+pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
+pub use tun::{DEVICE_QUEUE, Tun};
+pub use user_namespace::{become_root_of_own_user_namespace, has_rights};
+
+/// The smallest MTU over which Linux speaks IPv6, in bytes (RFC 8200,
+/// section 5).
+const IPV6_MIN_MTU: u32 = 1280;
+
+/// The hosts and links of a plan, built. Dropping it takes all of it down.
+#[derive(Debug)]
+pub struct World {
+    // The links go first, and then their namespaces.
+    links: Vec<(Tun, Tun)>,
+    hosts: Vec<Namespace>,
+    run: RunId,
+}
+
+impl World {
+    /// Builds what `plan` names under the run's id: a namespace for each host
+    /// and router, a TUN device for each end of each link, addresses, and the
+    /// routes that the simulator takes.
+    ///
+    /// # Errors
+    /// Where the machine or the kernel refuses a step; what was built before
+    /// is gone then.
+    pub fn build(plan: &Plan, run: &RunId) -> Result<Self, LiveError> {
+        let ipv6 = sysctl::has_ipv6();
+        let routes = plan.routes();
+        check(plan, &routes, ipv6)?;
+        let ports = sysctl::reserved_ports(plan);
+        let mut world = Self {
+            links: Vec::new(),
+            hosts: Vec::new(),
+            run: run.clone(),
+        };
+        for host in &plan.hosts {
+            let namespace = Namespace::new(run, &format!("host/{}", host.name))?;
+            namespace.set_sysctls(&switches(ipv6, &ports))?;
+            world.hosts.push(namespace);
+        }
+        for (i, link) in plan.links.iter().enumerate() {
+            let end = |host: HostIndex, letter: char| {
+                let name = run.device(format_args!("{i}{letter}"));
+                Tun::new(&world.hosts[host.0], &name, link.mtu)
+            };
+            world
+                .links
+                .push((end(link.ends.0, 'a')?, end(link.ends.1, 'b')?));
+        }
+        // After the devices, which are born with multicast: in that moment a
+        // forwarding host would make them members of a group, and tell.
+        for (host, namespace) in plan.hosts.iter().zip(&world.hosts) {
+            if host.router {
+                namespace.set_sysctls(sysctl::OF_A_ROUTER)?;
+                if ipv6 {
+                    namespace.set_sysctls(sysctl::OF_AN_IPV6_ROUTER)?;
+                }
+            }
+        }
+        for (i, host) in plan.hosts.iter().enumerate() {
+            world.address(plan, HostIndex(i), host, ipv6)?;
+            world.route(plan, &routes, i, ipv6)?;
+        }
+        Ok(world)
+    }
+
+    /// The namespace of a host.
+    ///
+    /// # Panics
+    /// If the index is of another plan.
+    pub fn namespace(&self, host: HostIndex) -> &Namespace {
+        &self.hosts[host.0]
+    }
+
+    /// The devices at the first and the second end of a link.
+    ///
+    /// # Panics
+    /// If the index is of another plan.
+    pub fn tun(&self, link: LinkIndex) -> (&Tun, &Tun) {
+        let (a, b) = &self.links[link.0];
+        (a, b)
+    }
+
+    /// The run that it belongs to.
+    pub fn run_id(&self) -> &RunId {
+        &self.run
+    }
+
+    /// A host's addresses stand on each of its devices, as they do where links
+    /// have no numbers of their own: packets bear them whichever way they
+    /// leave.
+    fn address(
+        &self,
+        plan: &Plan,
+        index: HostIndex,
+        host: &HostPlan,
+        ipv6: bool,
+    ) -> Result<(), LiveError> {
+        let namespace = self.namespace(index);
+        for (link, (a, b)) in plan.links.iter().zip(&self.links) {
+            for (end, tun) in [(link.ends.0, a), (link.ends.1, b)] {
+                if end != index {
+                    continue;
+                }
+                namespace.add_address(tun.index(), host.ipv4.into(), 32)?;
+                if ipv6 && link.mtu >= IPV6_MIN_MTU {
+                    namespace.add_address(tun.index(), host.ipv6.into(), 128)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A route from host `at` to every other one.
+    fn route(&self, plan: &Plan, routes: &Routes, at: usize, ipv6: bool) -> Result<(), LiveError> {
+        let (namespace, here) = (&self.hosts[at], &plan.hosts[at]);
+        for (to, there) in plan.hosts.iter().enumerate() {
+            // Equal hosts are not on the way to each other.
+            let Ok(path) = routes.path(at, to) else {
+                continue;
+            };
+            let Some(hop) = path.first() else {
+                continue;
+            };
+            let link = &self.links[hop.link];
+            let device = if hop.up {
+                link.0.index()
+            } else {
+                link.1.index()
+            };
+            let smallest = smallest_mtu(plan, routes, at, to);
+            let own = plan.links[hop.link].mtu;
+            let add = |to: IpAddr, source: IpAddr| {
+                namespace.add_route(&Route {
+                    to,
+                    prefix_len: if to.is_ipv4() { 32 } else { 128 },
+                    device,
+                    via: None,
+                    source: Some(source),
+                    mtu: (smallest < own).then_some(smallest),
+                })
+            };
+            add(there.ipv4.into(), here.ipv4.into())?;
+            if ipv6 && smallest >= IPV6_MIN_MTU {
+                add(there.ipv6.into(), here.ipv6.into())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The smallest MTU on the way there and back, which both ends know as in the
+/// simulator: nobody has to find it out by losing packets.
+fn smallest_mtu(plan: &Plan, routes: &Routes, a: usize, b: usize) -> u32 {
+    let there = routes.path(a, b).unwrap_or_default();
+    let back = routes.path(b, a).unwrap_or_default();
+    let mtu = |hop: &Hop| plan.links[hop.link].mtu;
+    let all = there.iter().chain(&back).map(mtu);
+    all.min().unwrap_or(IPV6_MIN_MTU)
+}
+
+fn switches(ipv6: bool, ports: &str) -> Vec<(&'static str, &str)> {
+    let mut all = sysctl::OF_EVERY_HOST.to_vec();
+    all.push(("net/ipv4/ip_local_reserved_ports", ports));
+    if ipv6 {
+        all.extend(sysctl::OF_EVERY_IPV6_HOST);
+    }
+    all
+}
+
+/// Refuses what the simulator can run and Linux cannot.
+fn check(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
+    for host in &plan.hosts {
+        let four = host.ipv4;
+        let six = host.ipv6;
+        let kinds = [
+            (IpAddr::V4(four), four.is_loopback(), "a loopback address"),
+            (
+                IpAddr::V4(four),
+                four.is_broadcast(),
+                "the broadcast address",
+            ),
+            // 0.0.0.0/8, "this network" (RFC 1122, section 3.2.1.3).
+            (IpAddr::V4(four), four.octets()[0] == 0, "of no network"),
+            (
+                IpAddr::V4(four),
+                four.octets()[0] >= 240,
+                "reserved (240.0.0.0/4)",
+            ),
+            (IpAddr::V6(six), six.is_loopback(), "the loopback address"),
+            (
+                IpAddr::V6(six),
+                six.is_unicast_link_local(),
+                "of one link only (fe80::/10)",
+            ),
+            (
+                IpAddr::V6(six),
+                six.to_ipv4_mapped().is_some(),
+                "an IPv4 address in IPv6's clothes",
+            ),
+        ];
+        if let Some((address, _, kind)) = kinds.into_iter().find(|(_, is, _)| *is) {
+            return Err(LiveError::UnusableAddress {
+                host: host.name.clone(),
+                address,
+                kind,
+            });
+        }
+    }
+    for flow in plan.flows.iter().filter(|f| f.ip == IpVersion::V6) {
+        let refuse = |reason: String| LiveError::NoIpv6 {
+            what: format!("flow/{}", flow.name),
+            reason,
+        };
+        let mtu = smallest_mtu(plan, routes, flow.from.0, flow.to.0);
+        if !ipv6 {
+            return Err(refuse(
+                "and this kernel has none (CONFIG_IPV6, or ipv6.disable=1 on its command line)"
+                    .to_owned(),
+            ));
+        }
+        if mtu < IPV6_MIN_MTU {
+            return Err(refuse(format!(
+                "which Linux does not speak below {IPV6_MIN_MTU} bytes: a link on its path has mtu = {mtu}"
+            )));
+        }
+    }
+    Ok(())
+}

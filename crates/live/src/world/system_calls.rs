@@ -1,0 +1,57 @@
+//! The calls for which no crate has a safe form.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use nix::libc;
+use nix::sched::{CloneFlags, setns};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::getppid;
+
+nix::ioctl_write_ptr_bad!(
+    tunsetiff,
+    nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
+    libc::ifreq
+);
+
+/// Gives a file that was opened from `/dev/net/tun` its device (`TUNSETIFF`):
+/// IP packets without any header before them. `name` has at most 15 bytes.
+pub(super) fn attach_tun(file: &OwnedFd, name: &str) -> io::Result<()> {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short,
+        },
+    };
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the descriptor is open, and the request is a whole `ifreq` that
+    // outlives the call; the kernel reads no pointer in it.
+    unsafe { tunsetiff(file.as_raw_fd(), &raw const request) }?;
+    Ok(())
+}
+
+/// Makes the program start in the network namespace behind `namespace`, and be
+/// killed when the thread that starts it ends.
+pub(super) fn start_in<N: AsFd + Send + Sync + 'static>(command: &mut Command, namespace: N) {
+    let parent = nix::unistd::getpid();
+    let enter = move || {
+        setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
+        set_pdeathsig(Signal::SIGKILL)?;
+        // Who died before that sends no signal any more.
+        if getppid() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes three system calls and
+    // builds errors from their numbers; it takes no lock and no memory.
+    unsafe { command.pre_exec(enter) };
+}
