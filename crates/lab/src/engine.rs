@@ -7,6 +7,8 @@ use narrows_packet::EventSink;
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
+use crate::rig::Rig;
+
 /// Runs plans and reports their events.
 pub trait Engine: Sync {
     /// `sim` or `live`.
@@ -49,7 +51,7 @@ pub struct RunControl<'a> {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ended {
     /// Events that the engine processed.
     pub events: u64,
@@ -59,6 +61,8 @@ pub struct Ended {
     pub virtual_time: Duration,
     /// Whether it was cancelled.
     pub interrupted: bool,
+    /// What is known of the machine, where it had a part in the run.
+    pub rig: Option<Rig>,
 }
 
 /// How far a run or campaign is.

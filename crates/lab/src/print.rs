@@ -56,6 +56,9 @@ pub fn run_table(result: &RunResult) -> String {
         text.push_str(&format!("{} dropped {}\n", dropper.name, causes.join(", ")));
     }
     text.push('\n');
+    if let Some(rig) = &result.record.rig {
+        text.push_str(&rig.lines());
+    }
     for finding in &result.record.verdict.findings {
         if finding.weight == crate::verdict::Weight::Note {
             text.push_str(&format!("note: {}\n", finding.line));

@@ -110,7 +110,11 @@ pub(crate) fn reduce_run(
     let ended = ended.map_err(LabError::Engine)?;
     let end = narrows_units::Instant::ZERO + ended.virtual_time;
     let reduced = reducer.finish(plan, engine.name(), seed, end);
-    let verdict = verdict::judge(plan, &reduced.summary, ended.interrupted);
+    let (summary, interrupted) = (&reduced.summary, ended.interrupted);
+    let verdict = match &ended.rig {
+        Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),
+        None => verdict::judge(plan, summary, interrupted),
+    };
     Ok(Reduction {
         ended,
         reduced,
@@ -141,6 +145,7 @@ pub(crate) fn run_into(
     record.events = outcome.ended.events;
     record.packets = outcome.ended.packets;
     record.verdict = outcome.verdict;
+    record.rig = outcome.ended.rig;
     record.complete = !outcome.ended.interrupted;
     let mut result = RunResult {
         dir: None,

@@ -41,6 +41,7 @@ impl Engine for SimEngine {
             packets: outcome.packets,
             virtual_time: outcome.virtual_time,
             interrupted: outcome.interrupted,
+            rig: None,
         })
     }
 }

@@ -2,8 +2,9 @@
 
 mod support;
 
+use narrows_lab::rig::{Lateness, Rig, RigCommand, RigFlow};
 use narrows_lab::summary::{DropCounts, DropperSummary, RunSummary};
-use narrows_lab::verdict::{Verdict, judge};
+use narrows_lab::verdict::{Verdict, judge, judge_live};
 use narrows_lab::{RunOptions, run_scenario};
 use narrows_scenario::{Draft, Plan};
 use support::{ModelEngine, SCENARIO, equal_shares, plan, unwatched};
@@ -197,4 +198,122 @@ fn the_simulator_says_for_which_kernels_algorithms_it_ran_its_own() {
     assert_eq!(notes, [("stand-in", "flow/second")]);
     summary.engine = "live".to_owned();
     assert!(judge(&plan_of(&text), &summary, false).findings.is_empty());
+}
+
+/// The rig of a live run with which nothing is wrong.
+fn sound_rig() -> Rig {
+    let flow = |name: &str, control: &str| RigFlow {
+        name: name.to_owned(),
+        congestion_control: control.to_owned(),
+        ecn: true,
+        accecn: true,
+        received_ce: Some(1_000),
+        delivered_ce: Some(998),
+        gso_max_segs: 8,
+        notes: Vec::new(),
+    };
+    Rig {
+        kernel: "6.18.44".to_owned(),
+        lateness: Lateness {
+            count: 100_000,
+            p50_us: 0.4,
+            p99_us: 12.0,
+            p999_us: 900.0,
+            max_us: 4_000.0,
+        },
+        stolen_pct: Some(0.4),
+        flows: vec![
+            flow("flow/first", "nwprague"),
+            flow("flow/second", "nwcubic"),
+        ],
+        ..Rig::default()
+    }
+}
+
+/// The verdict on a sound live run whose rig is `spoilt`.
+fn judged(spoil: impl FnOnce(&mut Plan, &mut Rig)) -> Verdict {
+    let (mut plan, summary) = sound();
+    let mut rig = sound_rig();
+    spoil(&mut plan, &mut rig);
+    judge_live(&plan, &summary, &rig, false)
+}
+
+#[test]
+fn a_sound_rig_is_trusted_and_says_nothing() {
+    assert_eq!(judged(|_, _| {}).findings, Vec::new());
+}
+
+#[test]
+fn a_rig_that_did_not_keep_up_is_found() {
+    let reasons = |spoil: fn(&mut Rig)| -> Vec<String> {
+        let verdict = judged(|_, rig| spoil(rig));
+        verdict.reasons().map(|f| f.check.clone()).collect()
+    };
+    assert_eq!(reasons(|r| r.lateness.p99_us = 130.0), ["late-release"]);
+    // The base round trip of the flows is 20.5 ms.
+    assert_eq!(
+        reasons(|r| r.lateness.p999_us = 6_000.0),
+        ["processor-taken-away"]
+    );
+    assert_eq!(reasons(|r| r.stolen_pct = Some(9.0)), ["stolen-time"]);
+    assert_eq!(reasons(|r| r.ring_drops = 1), ["ring-drops"]);
+    assert_eq!(reasons(|r| r.refused = 1), ["refused-packets"]);
+    // One long hole is worth a word, and no more.
+    let once = judged(|_, rig| rig.lateness.max_us = 30_000.0);
+    assert!(once.trusted());
+    assert_eq!(once.findings[0].check, "processor-taken-away");
+    assert!(judged(|_, rig| rig.stolen_pct = None).trusted());
+}
+
+#[test]
+fn a_control_that_was_not_asked_for_is_found() {
+    let check = |asked: &'static str, got: &'static str| {
+        let verdict = judged(|plan, rig| {
+            let text = SCENARIO.replace("cc   = \"cubic\"", &format!("cc   = \"{asked}\""));
+            *plan = plan_of(&text);
+            rig.flows[1].congestion_control = got.to_owned();
+        });
+        let finding = verdict.findings.first().map(|f| f.check.clone());
+        (verdict.trusted(), finding.unwrap_or_default())
+    };
+    assert_eq!(check("kernel:bbr", "bbr"), (true, String::new()));
+    assert_eq!(
+        check("kernel:bbr", "cubic"),
+        (false, "other-control".to_owned())
+    );
+    assert_eq!(check("cubic", "nw_cubic_x2"), (true, String::new()));
+    assert_eq!(check("cubic", "cubic"), (true, "kernels-own".to_owned()));
+    assert_eq!(check("cubic", "reno"), (false, "other-control".to_owned()));
+}
+
+#[test]
+fn marks_that_did_not_come_back_are_found() {
+    let marks = |received, delivered| {
+        let verdict = judged(|_, rig| {
+            rig.flows[0].received_ce = Some(received);
+            rig.flows[0].delivered_ce = delivered;
+        });
+        verdict.trusted()
+    };
+    assert!(marks(1_000, Some(985)) && marks(8, Some(0)) && marks(5_000, None));
+    assert!(!marks(1_000, Some(900)));
+}
+
+#[test]
+fn a_program_that_could_not_run_is_found_and_one_that_failed_is_told() {
+    let command = |status, ended: &str| {
+        let ended = ended.to_owned();
+        judged(|_, rig| {
+            rig.commands.push(RigCommand {
+                name: "command/iperf".to_owned(),
+                line: "iperf3 -c 10.0.0.2".to_owned(),
+                status,
+                ended,
+            });
+        })
+    };
+    assert!(command(Some(0), "exited with 0").findings.is_empty());
+    let failed = command(Some(1), "exited with 1");
+    assert!(failed.trusted() && failed.findings.len() == 1);
+    assert!(!command(None, "could not be started: No such file or directory").trusted());
 }

@@ -26,6 +26,8 @@ pub struct Rig {
     pub lateness: Lateness,
     /// Records that the congestion controls' ring buffers had no room for.
     pub ring_drops: u64,
+    /// Packets that the path had carried and the receiving device refused.
+    pub refused: u64,
     /// Seconds from the call to the epoch of the run.
     pub set_up_s: f64,
     /// Seconds from the end of the run until nothing of it was left.

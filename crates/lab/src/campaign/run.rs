@@ -321,6 +321,7 @@ impl<'a> Hall<'a> {
                 record.events = run.ended.events;
                 record.packets = run.ended.packets;
                 record.verdict = run.verdict.clone();
+                record.rig = run.ended.rig;
                 record.complete = true;
                 let mut result = RunResult {
                     dir: None,

@@ -11,6 +11,7 @@ mod command;
 mod heatmap;
 mod interactive;
 mod page;
+mod rig;
 mod run;
 #[cfg(test)]
 pub(crate) mod samples;

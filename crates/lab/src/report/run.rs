@@ -10,7 +10,7 @@ use crate::summary::{Distribution, FlowSummary, QueueSummary};
 
 use super::command;
 use super::page::{self, Library, count, fact, fixed, number};
-use super::topology;
+use super::{rig, topology};
 
 /// What a page says beside the run itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,11 +77,18 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
         @if !summary.flows.is_empty() { (flows(run)) }
         @if !summary.queues.is_empty() { (queues(&summary.queues)) }
         (others(run))
+        @if let Some(rig) = &run.record.rig { (rig::section(rig)) }
         h2 { "What the figures mean" }
         (definitions())
         h2 { "How to repeat this run" }
         (page::command(&command(run, about)))
-        p.note { "The same scenario, seed and version give the same data files, byte for byte: compare the digest above." }
+        p.note {
+            @if summary.engine == "live" {
+                "A live run is made of real time and real kernels: no two have the same digest. How far repetitions differ, " code { "narrows compare" } " tells."
+            } @else {
+                "The same scenario, seed and version give the same data files, byte for byte: compare the digest above."
+            }
+        }
         @if !run.record.scenario.is_null() {
             details {
                 summary { "The scenario with every default filled in" }

@@ -201,3 +201,40 @@ fn a_campaign_leads_to_each_of_its_cells_and_shares_one_script() {
     let (_, back) = about.within.unwrap();
     assert!(at.join(back).exists());
 }
+
+#[test]
+fn a_live_run_tells_of_its_rig_and_a_simulated_one_of_its_digest() {
+    let mut run = samples::run();
+    let simulated = run_html(&run, &shared());
+    assert!(!simulated.contains("The rig") && simulated.contains("byte for byte"));
+    run.summary.engine = "live".to_owned();
+    run.record.rig = Some(crate::rig::Rig {
+        kernel: "6.18.44".to_owned(),
+        lateness: crate::rig::Lateness {
+            count: 12_345,
+            p99_us: 23.4,
+            ..Default::default()
+        },
+        flows: vec![crate::rig::RigFlow {
+            name: "flow/prague".to_owned(),
+            congestion_control: "nw_prague".to_owned(),
+            accecn: true,
+            received_ce: Some(77),
+            delivered_ce: Some(77),
+            notes: vec!["the socket was slow".to_owned()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    let live = run_html(&run, &shared());
+    for told in [
+        "The rig",
+        "23.4 µs",
+        "nw_prague",
+        "AccECN, 77 marks received and 77 fed back",
+        "flow/prague: the socket was slow",
+    ] {
+        assert!(live.contains(told), "{told}");
+    }
+    assert!(!live.contains("byte for byte"));
+}

@@ -12,6 +12,9 @@ use crate::flent;
 use crate::metric;
 use crate::run::Output;
 
+/// Where what programs wrote is kept.
+const COMMANDS: &str = "commands";
+
 /// A results folder that is being filled.
 #[derive(Debug)]
 pub struct Folder {
@@ -144,14 +147,14 @@ impl Folder {
                 names.push(flent::FILE.to_owned());
             }
         }
-        let captures = self.dir.join(CAPTURES);
-        if captures.is_dir() {
-            for entry in fs::read_dir(&captures).map_err(LabError::io("read", &captures))? {
-                let entry = entry.map_err(LabError::io("read", &captures))?;
-                names.push(format!(
-                    "{CAPTURES}/{}",
-                    entry.file_name().to_string_lossy()
-                ));
+        for below in [CAPTURES, COMMANDS] {
+            let dir = self.dir.join(below);
+            if !dir.is_dir() {
+                continue;
+            }
+            for entry in fs::read_dir(&dir).map_err(LabError::io("read", &dir))? {
+                let entry = entry.map_err(LabError::io("read", &dir))?;
+                names.push(format!("{below}/{}", entry.file_name().to_string_lossy()));
             }
         }
         self.digest_files(names)

@@ -11,6 +11,7 @@ use narrows_scenario::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignResult;
+use crate::rig::Rig;
 use crate::series::Series;
 use crate::summary::RunSummary;
 use crate::verdict::Verdict;
@@ -59,6 +60,9 @@ pub struct RunRecord {
     pub digest: String,
     /// The data files with their own digests.
     pub files: Vec<FileRecord>,
+    /// What is known of the machine, of a live run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rig: Option<Rig>,
     /// Whether the run can be trusted.
     pub verdict: Verdict,
     /// Whether it got to its end; `false` also while it runs.

@@ -1,9 +1,10 @@
-//! The checks of a simulated run.
+//! The checks of any run.
 
 use narrows_scenario::{EcnMode, FlowPlan, NamedElement, Plan};
 
 use super::{Finding, Verdict, Weight};
 use crate::facts::{RateSteps, path_of};
+use crate::rig::Rig;
 use crate::summary::{FlowSummary, QueueSummary, RunSummary};
 
 /// A bottleneck that is used less than this *and* never makes a packet wait
@@ -20,10 +21,22 @@ const WINDOW_ROUNDS: f64 = 20.0;
 
 /// Judges a run of `plan` that came to `summary`.
 pub fn judge(plan: &Plan, summary: &RunSummary, interrupted: bool) -> Verdict {
+    all(plan, summary, None, interrupted)
+}
+
+/// The same of a live run that ran on `rig`.
+pub fn judge_live(plan: &Plan, summary: &RunSummary, rig: &Rig, interrupted: bool) -> Verdict {
+    all(plan, summary, Some(rig), interrupted)
+}
+
+fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) -> Verdict {
     let mut found = Findings(Vec::new());
     if interrupted {
         found.distrust("interrupted", "run", "it was interrupted".to_owned());
         return found.verdict();
+    }
+    if let Some(rig) = rig {
+        super::rig::judge(&mut found, plan, summary, rig);
     }
     for (facts, flow) in plan.flows.iter().zip(&summary.flows) {
         life(&mut found, plan, facts, flow);
@@ -40,10 +53,11 @@ pub fn judge(plan: &Plan, summary: &RunSummary, interrupted: bool) -> Verdict {
     found.verdict()
 }
 
-struct Findings(Vec<Finding>);
+/// What is found while a run is judged.
+pub(super) struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn distrust(&mut self, check: &str, entity: &str, line: String) {
+    pub(super) fn distrust(&mut self, check: &str, entity: &str, line: String) {
         self.0.push(Finding {
             weight: Weight::Distrust,
             check: check.to_owned(),
@@ -52,7 +66,7 @@ impl Findings {
         });
     }
 
-    fn note(&mut self, check: &str, entity: &str, line: String) {
+    pub(super) fn note(&mut self, check: &str, entity: &str, line: String) {
         self.0.push(Finding {
             weight: Weight::Note,
             check: check.to_owned(),

@@ -1,10 +1,11 @@
 //! Whether a run can be trusted, and why not.
 
 mod checks;
+mod rig;
 
 use serde::{Deserialize, Serialize};
 
-pub use checks::judge;
+pub use checks::{judge, judge_live};
 
 /// What was found about the rig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

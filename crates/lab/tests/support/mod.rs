@@ -98,6 +98,7 @@ impl Engine for ModelEngine {
                     packets: 0,
                     virtual_time: now.since(Instant::ZERO),
                     interrupted: true,
+                    rig: None,
                 });
             }
             (control.reached)(now);
@@ -169,6 +170,7 @@ impl Engine for ModelEngine {
             packets: acked.iter().sum::<u64>() / MSS,
             virtual_time: plan.duration,
             interrupted: false,
+            rig: None,
         })
     }
 }

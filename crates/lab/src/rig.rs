@@ -1,0 +1,153 @@
+//! The machine's part in a live run: what it was, how it kept up, and what its
+//! kernel made of each flow. `rig` of `run.json`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::number;
+
+/// The rig of a live run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rig {
+    /// The kernel's release, as `uname -r` prints it.
+    pub kernel: String,
+    /// How late packets left the path.
+    pub lateness: Lateness,
+    /// Records of congestion controls for which there was no room.
+    pub ring_drops: u64,
+    /// Packets that the path had carried and the receiving device refused.
+    pub refused: u64,
+    /// Share of the processors' time that the machine's own host took away
+    /// during the run, in percent; `None` where the kernel does not say.
+    pub stolen_pct: Option<f64>,
+    /// Seconds from the start of building until the run began.
+    pub set_up_s: f64,
+    /// Seconds from the end of the run until nothing of it was left.
+    pub tear_down_s: f64,
+    /// What went otherwise than it should, a sentence each.
+    pub notes: Vec<String>,
+    /// What the kernel made of each flow, in the scenario's order.
+    pub flows: Vec<RigFlow>,
+    /// How programs ended, in the scenario's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<RigCommand>,
+}
+
+/// How late packets left the path: the time at which a packet was written to
+/// the receiving stack less the time at which its last element let it go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// Packets that an element had held back.
+    pub count: u64,
+    /// Median, in microseconds.
+    pub p50_us: f64,
+    /// 99 of 100 were at most so late, in microseconds.
+    pub p99_us: f64,
+    /// 999 of 1000 were at most so late, in microseconds.
+    pub p999_us: f64,
+    /// The latest, in microseconds.
+    pub max_us: f64,
+}
+
+/// What the kernel made of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RigFlow {
+    /// Full name, `flow/prague`.
+    pub name: String,
+    /// The congestion control that the sending socket had in the end, as the
+    /// kernel names it.
+    pub congestion_control: String,
+    /// Whether classic ECN was negotiated.
+    pub ecn: bool,
+    /// Whether AccECN was negotiated.
+    pub accecn: bool,
+    /// Segments with a CE mark that the receiver counted, where the kernel
+    /// says.
+    pub received_ce: Option<u64>,
+    /// Segments that the sender learned were marked, where the kernel says.
+    pub delivered_ce: Option<u64>,
+    /// Segments that the kernel put into one buffer at most.
+    pub gso_max_segs: u32,
+    /// What went otherwise than it should, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// How a program that ran in a host ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RigCommand {
+    /// Full name, `command/iperf`.
+    pub name: String,
+    /// The command as a person would type it.
+    pub line: String,
+    /// Its exit status, if it ended by itself and not by a signal.
+    pub status: Option<i32>,
+    /// How it ended in words: `exited with 1`, `stopped with the run`.
+    pub ended: String,
+}
+
+impl RigFlow {
+    /// What was negotiated, and what came of it, in words.
+    pub fn negotiated(&self) -> String {
+        let form = match (self.accecn, self.ecn) {
+            (true, _) => "AccECN",
+            (false, true) => "classic ECN",
+            (false, false) => "no ECN",
+        };
+        match (self.received_ce, self.delivered_ce) {
+            (Some(received), Some(delivered)) => {
+                format!("{form}, {received} marks received and {delivered} fed back")
+            }
+            (Some(received), None) => format!("{form}, {received} marks received"),
+            (None, Some(delivered)) => format!("{form}, {delivered} marks fed back"),
+            (None, None) => form.to_owned(),
+        }
+    }
+}
+
+impl Lateness {
+    /// In words: `p50 0.31 µs, p99 12.5 µs, p99.9 410 µs, max 3215 µs`.
+    pub fn words(&self) -> String {
+        let us = |value: f64| format!("{} µs", number(Some(value)));
+        format!(
+            "p50 {}, p99 {}, p99.9 {}, max {}",
+            us(self.p50_us),
+            us(self.p99_us),
+            us(self.p999_us),
+            us(self.max_us)
+        )
+    }
+}
+
+impl Rig {
+    /// For the terminal, a line for each thing.
+    pub fn lines(&self) -> String {
+        let mut text = format!("rig: Linux {}, packets left the path late by ", self.kernel);
+        match self.lateness.count {
+            0 => text.push_str("nothing, for none was held back\n"),
+            _ => text.push_str(&format!("{}\n", self.lateness.words())),
+        }
+        for flow in &self.flows {
+            let control = match flow.congestion_control.as_str() {
+                "" => String::new(),
+                control => format!("{control}, "),
+            };
+            text.push_str(&format!(
+                "  {}: {control}{}\n",
+                flow.name,
+                flow.negotiated()
+            ));
+        }
+        for command in &self.commands {
+            text.push_str(&format!("  {}: {}\n", command.name, command.ended));
+        }
+        text
+    }
+
+    /// All notes, those on a flow with its name.
+    pub fn all_notes(&self) -> Vec<String> {
+        let of_flows = self.flows.iter().flat_map(|flow| {
+            let name = &flow.name;
+            flow.notes.iter().map(move |note| format!("{name}: {note}"))
+        });
+        self.notes.iter().cloned().chain(of_flows).collect()
+    }
+}
