@@ -1,3 +1,139 @@
 //! Loads Narrows' congestion controls and host hooks into the Linux kernel.
+//!
+//! [`Control::load`] registers the C of `narrows-cc` as a congestion control of
+//! the running kernel (BPF `struct_ops`), under a name that sockets choose with
+//! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
+//! gives packets of its sockets the L4S codepoint. [`Record`]s tell what each
+//! hook was told and decided; [`trace`] keeps them in a file and
+//! [`replay`](trace::Trace::replay) runs them through the native build.
+//!
+//! # Kernels
+//!
+//! The objects hold names of fields, not places, so one build serves all
+//! kernels with BTF; what differs between them is found out when loading.
+//!
+//! | Kernel | What differs | What is done |
+//! |---|---|---|
+//! | before 5.13 | no atomics that answer, few writable fields | refused by the kernel's verifier |
+//! | before 6.0 | no `bpf_setsockopt` in `init` | loading fails, with the verifier's word for it |
+//! | before 6.4 | no links for `struct_ops`: a registration outlives its process | registered by map, taken back on drop |
+//! | before 6.6 | no tcx | clsact |
+//! | before 6.10 | `cong_control(sk, rs)`; later `(sk, ack, flag, rs)` | a program for each |
+//! | before 6.18 | no Accurate ECN, no `received_ce` | DCTCP-style feedback, see [`EcnFlags`] |
+//! | with a hook `cwnd_event_tx_start` | that event has a hook of its own | both are filled in |
+//!
+//! # State
+//!
+//! An algorithm's state is in the socket's `icsk_ca_priv`: 104 bytes, at hand
+//! without a look-up, zeroed by the kernel before `init`. Socket storage holds
+//! what is not the algorithm's: the number of the socket in a trace, the wish
+//! for ECT(1), DCTCP's echo. Hooks that the stack calls before `init` are
+//! passed over.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod error;
+mod record;
+pub mod trace;
+
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod control;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod ect1;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod libbpf;
+#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
+mod absent;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod survey;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+#[allow(unsafe_code)]
+mod tcx;
+
+#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
+pub use absent::{Control, Ect1, Loaded, survey};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use control::{Control, Loaded};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use ect1::Ect1;
+pub use error::BpfError;
+pub use record::{Hook, RawSocket, Record};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use survey::survey;
+
+/// What a control asks of the handshake (flags of `struct
+/// tcp_congestion_ops`), and what feedback it works with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EcnFlags {
+    /// Nothing: the socket's own settings decide, feedback is as negotiated.
+    #[default]
+    None,
+    /// `TCP_CONG_NEEDS_ECN`: the handshake asks for classic ECN. A control
+    /// that needs marks gets DCTCP-style feedback: at the receiver, which must
+    /// run the same control, ECE follows the mark of every packet (RFC 8257
+    /// §3.2).
+    Classic,
+    /// `TCP_CONG_NEEDS_ACCECN` too: Accurate ECN (RFC 9768), from Linux 6.18.
+    /// A kernel that does not know the flag gets [`EcnFlags::Classic`], and
+    /// [`Loaded::ecn`] says so.
+    AccEcn,
+}
+
+/// What a control tells through its ring buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Trace {
+    /// Nothing.
+    #[default]
+    Off,
+    /// A sample of each socket's state at most every millisecond and at each
+    /// change of the state machine.
+    State,
+    /// Every call of every hook.
+    Full,
+}
+
+/// What this machine can load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The kernel describes its types (`/sys/kernel/btf/vmlinux`).
+    pub btf: bool,
+    /// A congestion control of ours was loaded and registered.
+    pub struct_ops: bool,
+    /// The flag for Accurate ECN was accepted.
+    pub accecn: bool,
+    /// Programs attach by tcx, otherwise by clsact.
+    pub tcx: bool,
+    /// One sentence for each thing that is not there.
+    pub lacks: Vec<String>,
+}
+
+/// Most characters of a registered name (`TCP_CA_NAME_MAX` less its end).
+pub const NAME_MAX: usize = 15;
+
+#[cfg_attr(
+    not(all(target_os = "linux", feature = "load", bpf_objects)),
+    allow(dead_code)
+)]
+fn check_name(name: &str) -> Result<(), BpfError> {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(letters) {
+        Ok(())
+    } else {
+        Err(BpfError::Name(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_the_kernel_would_cut_is_refused() {
+        for good in ["p", "nw7k2q-prague", "123456789012345"] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "1234567890123456", "a b", "ä"] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -85,7 +85,8 @@ static inline u32 nw_cubic_now_ms(const struct nw_facts *f)
 
 /*
  * floor of the cube root, bit by bit from the top: x^3 <= a holds throughout.
- * 22 rounds of two products; once per reduction.
+ * 22 rounds of two products; once per reduction. Without branches, as a BPF
+ * verifier would follow all 2^22 ways through them.
  */
 static inline u32 nw_cubic_root(u64 a)
 {
@@ -95,9 +96,9 @@ static inline u32 nw_cubic_root(u64 a)
 	/* 2642245^3 is the greatest cube below 2^64 */
 	for (bit = 21; bit >= 0; bit--) {
 		u64 y = x | 1ULL << bit;
+		u64 too_much = nw_is_less(2642245, y) | nw_is_less(a, y * y * y);
 
-		if (y <= 2642245 && y * y * y <= a)
-			x = y;
+		x |= (too_much ^ 1) << bit;
 	}
 	return (u32)x;
 }

@@ -265,6 +265,12 @@ static inline u64 nw_div(u64 a, u32 b)
 	return a >> 32 ? a / b : (u32)a / b;
 }
 
+/* 1 if a < b, else 0: the borrow of a - b, without a branch. */
+static inline u64 nw_is_less(u64 a, u64 b)
+{
+	return ((~a & b) | ((~a | b) & (a - b))) >> 63;
+}
+
 /* Position of the highest set bit, 0 for 0 and 1. BPF has no such instruction
  * and clang 14 no expansion of the builtin.
  */

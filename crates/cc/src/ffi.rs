@@ -85,6 +85,14 @@ impl Params {
         }
     }
 
+    /// The parameter block as the kernel's memory is to hold it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: `block` points to `size` bytes of a plain structure of
+        // integers without padding (its fields' sizes add up to its size), and
+        // they live as long as `self`.
+        unsafe { core::slice::from_raw_parts(self.block().cast(), self.size()) }
+    }
+
     fn size(&self) -> usize {
         match self {
             Self::Cubic(p) => size_of_val(p),

@@ -92,6 +92,12 @@ impl Spec {
         }
     }
 
+    /// `struct nw_NAME_params` of the algorithm's header, byte for byte in this
+    /// machine's order: what a kernel that runs the same C needs of a spec.
+    pub fn parameter_block(&self) -> &[u8] {
+        self.params.bytes()
+    }
+
     pub(crate) fn params(&self) -> &Params {
         &self.params
     }
@@ -232,6 +238,23 @@ mod tests {
             let error = Spec::parse(words).unwrap_err();
             assert!(!error.allowed.contains("mutant"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_parameter_block_is_what_the_c_side_reads() {
+        let word = |block: &[u8], i: usize| {
+            let bytes = block[4 * i..][..4].try_into().unwrap();
+            u32::from_ne_bytes(bytes)
+        };
+        let cubic = Spec::parse("cubic beta 700 initial_ssthresh 9").unwrap();
+        let block = cubic.parameter_block();
+        assert_eq!(block.len(), 48);
+        assert_eq!((word(block, 3), word(block, 9)), (700, 9));
+        let prague = Spec::parse("prague rtt_target 20ms mutant rounds").unwrap();
+        let block = prague.parameter_block();
+        assert_eq!(block.len(), 28);
+        assert_eq!([0, 3, 6].map(|i| word(block, i)), [20, 20_000, 1]);
+        assert_eq!(Spec::parse("reno").unwrap().parameter_block(), [0; 4]);
     }
 
     #[test]

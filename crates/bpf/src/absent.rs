@@ -1,0 +1,81 @@
+//! The same names where nothing can be loaded: each answers with the reason.
+
+use std::convert::Infallible;
+
+use narrows_cc::Spec;
+
+use crate::error::{BpfError, NOT_BUILT};
+use crate::{EcnFlags, Record, Survey, Trace};
+
+/// Loads congestion controls; here it says why it cannot.
+#[derive(Debug)]
+pub struct Control(());
+
+impl Control {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn load(_: &Spec, _: &str, _: EcnFlags, _: Trace) -> Result<Loaded, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+}
+
+/// A loaded congestion control; there is none in this build.
+#[derive(Debug)]
+pub struct Loaded(Infallible);
+
+impl Loaded {
+    /// The registered name.
+    pub fn name(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// What the kernel accepted.
+    pub fn ecn(&self) -> EcnFlags {
+        match self.0 {}
+    }
+
+    /// Reads what came through the ring buffer.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn poll(&mut self, _: impl FnMut(Record)) -> Result<usize, BpfError> {
+        match self.0 {}
+    }
+
+    /// Records lost because the ring buffer was full.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn dropped(&self) -> Result<u64, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Gives packets ECT(1); here it says why it cannot.
+#[derive(Debug)]
+pub struct Ect1(Infallible);
+
+impl Ect1 {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn attach(_: u32) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    /// Whether it is attached by tcx.
+    pub fn is_tcx(&self) -> bool {
+        match self.0 {}
+    }
+}
+
+/// What this machine can load: nothing, with the reason.
+pub fn survey() -> Survey {
+    Survey {
+        lacks: vec![NOT_BUILT.to_owned()],
+        ..Survey::default()
+    }
+}

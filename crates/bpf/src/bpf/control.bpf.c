@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0
+/*
+ * One congestion control as a struct_ops object: NW_ALGORITHM names it, and
+ * NW_HEADER the file that holds it. Each hook reads the facts, calls the hook
+ * of the same name and does what it decided.
+ */
+#include "socket.h"
+#include "facts.h"
+#include NW_HEADER
+
+#define NW_RATE		(NW_CALL(NW_ALGORITHM, MODE) == NW_MODE_RATE)
+
+char nw_license[] NW_SECTION("license") = "GPL";
+
+/* Written by the loader before the kernel sees it. */
+struct nw_config {
+	u32 trace;		/* enum nw_trace */
+	u32 ecn_bits;		/* enum nw_ecn_bit: one of them is needed; 0 = none */
+	u32 dctcp_feedback;	/* the receiver echoes every change of CE */
+	u32 ect1;
+	NW_PARAMS(NW_ALGORITHM) params __attribute__((aligned(8)));
+};
+const volatile struct nw_config nw_config NW_SECTION(".rodata.nw") = {};
+
+struct nw_counters {
+	u64 dropped;		/* records that found the ring buffer full */
+	u32 sockets;
+	u32 unused;
+};
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_counters);
+} nw_counters NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_RINGBUF);
+	NW_UINT(max_entries, 1 << 20);	/* the loader sets it */
+} nw_records NW_SECTION(".maps");
+
+NW_INLINE struct nw_counters *nw_counter(void)
+{
+	u32 zero = 0;
+
+	return nw_map_lookup(&nw_counters, &zero);
+}
+
+/* The compiler must not take the zeroes above for the parameters. */
+NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(void)
+{
+	const struct nw_config *c = (const struct nw_config *)&nw_config;
+
+	asm volatile("" : "+r"(c));
+	return &c->params;
+}
+
+NW_INLINE NW_STATE(NW_ALGORITHM) *nw_state(struct tcp_sock *tp)
+{
+	return (void *)&tp->inet_conn.icsk_ca_priv;
+}
+
+NW_INLINE struct nw_socket *nw_socket(struct tcp_sock *tp)
+{
+	return nw_storage(&nw_sockets, tp, 0, 0);
+}
+
+/* Hooks that the stack calls for a connection that does not exist yet. */
+NW_INLINE int nw_is_early(struct tcp_sock *tp)
+{
+	return !nw_bits(&tp->inet_conn, icsk_ca_initialized);
+}
+
+NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sample,
+		       u32 hook, u32 argument, u32 answer,
+		       const struct nw_facts *f, const struct nw_decision *d)
+{
+	struct nw_record *r = nw_ring_reserve(&nw_records, sizeof(*r), 0);
+
+	if (!r) {
+		struct nw_counters *c = nw_counter();
+
+		if (c)
+			__sync_fetch_and_add(&c->dropped, 1);
+		return;
+	}
+	r->sample = sample;
+	r->hook = hook;
+	r->socket = s->id;
+	r->argument = argument;
+	r->answer = answer;
+	r->unused = 0;
+	nw_read_raw(&r->raw, tp);
+	r->raw.alpha = NW_CALL(NW_ALGORITHM, alpha)(nw_state(tp), nw_params());
+	r->facts = *f;
+	r->decision = *d;
+	nw_ring_submit(r, 0);
+}
+
+/* After a hook: what it was told and answered, or now and then how things are. */
+NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
+			const struct nw_facts *f, const struct nw_decision *d)
+{
+	struct nw_socket *s;
+
+	if (nw_config.trace == NW_TRACE_OFF)
+		return;
+	s = nw_socket(tp);
+	if (!s)
+		return;
+	if (nw_config.trace == NW_TRACE_FULL) {
+		nw_tell(tp, s, 0, hook, argument, answer, f, d);
+	} else if (hook == NW_HOOK_SET_STATE || hook == NW_HOOK_INIT ||
+		   f->now_ns - s->sampled_ns >= NW_SAMPLE_NS) {
+		s->sampled_ns = f->now_ns;
+		nw_tell(tp, s, 1, hook, argument, answer, f, d);
+	}
+}
+
+NW_INLINE void nw_apply(struct tcp_sock *tp, const struct nw_decision *d)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+
+	if (d->set & NW_SET_CWND)
+		tp->snd_cwnd = nw_max(d->cwnd, 1);
+	if (d->set & NW_SET_CWND_CNT)
+		tp->snd_cwnd_cnt = d->cwnd_cnt;
+	if (d->set & NW_SET_SSTHRESH)
+		tp->snd_ssthresh = d->ssthresh;
+	if (d->set & NW_SET_PACING_RATE)
+		sk->sk_pacing_rate = nw_min64(d->pacing_rate,
+					      sk->sk_max_pacing_rate);
+	/* A socket that the fq discipline paces stays so. */
+	if (d->set & NW_SET_PACING_STATUS)
+		sk->sk_pacing_status = d->pacing_status;
+}
+
+#define NW_HOOK(name)							\
+NW_SECTION("struct_ops/" #name) u32 nw_hook_##name(u64 *ctx)
+
+#define NW_BEGIN()							\
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];		\
+	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);			\
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params();			\
+	struct nw_decision d = {};					\
+	struct nw_facts f = {};						\
+									\
+	(void)ca; (void)p
+
+/* Without the ECN that the algorithm needs it gives way to Reno. */
+NW_INLINE int nw_gives_way(struct tcp_sock *tp)
+{
+	char reno[] = "reno";
+
+	if (!nw_config.ecn_bits || (tp->ecn_flags & nw_config.ecn_bits))
+		return 0;
+	return !nw_setsockopt(tp, NW_SOL_TCP, NW_TCP_CONGESTION, reno,
+			      sizeof(reno));
+}
+
+NW_HOOK(init)
+{
+	NW_BEGIN();
+	struct nw_counters *c;
+	struct nw_socket *s;
+
+	if (nw_gives_way(tp))
+		return 0;
+	if (nw_config.trace || nw_config.ect1 || nw_config.dctcp_feedback) {
+		s = nw_storage(&nw_sockets, tp, 0, NW_STORAGE_CREATE);
+		c = nw_counter();
+		if (s && c) {
+			s->id = __sync_fetch_and_add(&c->sockets, 1) + 1;
+			s->ect1 = nw_config.ect1;
+			s->ce_state = 0;
+			s->prior_rcv_nxt = tp->rcv_nxt;
+			s->sampled_ns = 0;
+		}
+	}
+	nw_read_facts(&f, tp);
+	NW_CALL(NW_ALGORITHM, init)(ca, p, &f, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_INIT, 0, 0, &f, &d);
+	return 0;
+}
+
+NW_HOOK(release)
+{
+	NW_BEGIN();
+	struct nw_socket *s;
+
+	nw_read_facts(&f, tp);
+	nw_trace(tp, NW_HOOK_RELEASE, 0, 0, &f, &d);
+	NW_CALL(NW_ALGORITHM, release)(ca);
+	s = nw_socket(tp);
+	if (s)
+		s->ect1 = 0;
+	return 0;
+}
+
+NW_HOOK(ssthresh)
+{
+	NW_BEGIN();
+	u32 answer;
+
+	nw_read_facts(&f, tp);
+	answer = NW_CALL(NW_ALGORITHM, ssthresh)(ca, p, &f);
+	nw_trace(tp, NW_HOOK_SSTHRESH, 0, answer, &f, &d);
+	return answer;
+}
+
+NW_HOOK(undo_cwnd)
+{
+	NW_BEGIN();
+	u32 answer;
+
+	nw_read_facts(&f, tp);
+	answer = NW_CALL(NW_ALGORITHM, undo_cwnd)(ca, p, &f);
+	nw_trace(tp, NW_HOOK_UNDO_CWND, 0, answer, &f, &d);
+	return nw_max(answer, 1);
+}
+
+NW_HOOK(set_state)
+{
+	NW_BEGIN();
+	u8 state = (u8)ctx[1];
+
+	if (nw_is_early(tp))
+		return 0;
+	nw_read_facts(&f, tp);
+	NW_CALL(NW_ALGORITHM, set_state)(ca, p, &f, state, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_SET_STATE, state, 0, &f, &d);
+	return 0;
+}
+
+/*
+ * The receiver's half where there is no AccECN: as DCTCP (RFC 8257 section
+ * 3.2), ECE follows the CE mark of every packet, and a change of it sends the
+ * ACK that is being delayed with the former value first.
+ */
+NW_INLINE void nw_echo_ce(struct tcp_sock *tp, u32 ce)
+{
+	struct nw_socket *s = nw_socket(tp);
+
+	if (!s)
+		return;
+	if (s->ce_state != ce) {
+		if (tp->inet_conn.icsk_ack.pending & NW_ACK_TIMER) {
+			if (s->ce_state)
+				tp->ecn_flags |= NW_ECN_DEMAND_CWR;
+			else
+				tp->ecn_flags &= ~NW_ECN_DEMAND_CWR;
+			nw_send_ack(tp, s->prior_rcv_nxt);
+		}
+		tp->inet_conn.icsk_ack.pending |= NW_ACK_NOW;
+	}
+	s->prior_rcv_nxt = tp->rcv_nxt;
+	s->ce_state = ce;
+	if (ce)
+		tp->ecn_flags |= NW_ECN_DEMAND_CWR;
+	else
+		tp->ecn_flags &= ~NW_ECN_DEMAND_CWR;
+}
+
+NW_INLINE void nw_on_event(struct tcp_sock *tp, u32 event)
+{
+	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params();
+	struct nw_decision d = {};
+	struct nw_facts f = {};
+
+	if (nw_is_early(tp))
+		return;
+	nw_read_facts(&f, tp);
+	if (event == NW_EV_TX_START)
+		nw_read_last_sent(&f, tp);
+	NW_CALL(NW_ALGORITHM, cwnd_event)(ca, p, &f, event, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_CWND_EVENT, event, 0, &f, &d);
+	if (nw_config.dctcp_feedback &&
+	    (event == NW_EV_ECN_IS_CE || event == NW_EV_ECN_NO_CE))
+		nw_echo_ce(tp, event == NW_EV_ECN_IS_CE);
+}
+
+NW_HOOK(cwnd_event)
+{
+	nw_on_event((struct tcp_sock *)ctx[0], (u32)ctx[1]);
+	return 0;
+}
+
+/* Kernels that tell this one event by a hook of its own. */
+NW_HOOK(cwnd_event_tx_start)
+{
+	nw_on_event((struct tcp_sock *)ctx[0], NW_EV_TX_START);
+	return 0;
+}
+
+NW_HOOK(in_ack_event)
+{
+	NW_BEGIN();
+
+	if (nw_is_early(tp))
+		return 0;
+	nw_read_facts(&f, tp);
+	f.ts_echo = tp->rx_opt.rcv_tsecr;
+	if ((u32)ctx[1] & NW_CA_ACK_ECE)
+		f.flags |= NW_F_ACK_ECE;
+	NW_CALL(NW_ALGORITHM, in_ack_event)(ca, p, &f, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_IN_ACK_EVENT, (u32)ctx[1], 0, &f, &d);
+	return 0;
+}
+
+NW_HOOK(pkts_acked)
+{
+	NW_BEGIN();
+	const struct ack_sample *sample = (const struct ack_sample *)ctx[1];
+
+	if (nw_is_early(tp))
+		return 0;
+	nw_read_facts(&f, tp);
+	f.ts_echo = tp->rx_opt.rcv_tsecr;
+	f.acked_sacked = sample->pkts_acked;
+	f.rtt_us = sample->rtt_us > 0 ? sample->rtt_us : 0;
+	NW_CALL(NW_ALGORITHM, pkts_acked)(ca, p, &f, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_PKTS_ACKED, 0, 0, &f, &d);
+	return 0;
+}
+
+#ifdef NW_WINDOW_MODE
+NW_HOOK(cong_avoid)
+{
+	NW_BEGIN();
+	u32 acked = (u32)ctx[2];
+
+	nw_read_facts(&f, tp);
+	f.ts_echo = tp->rx_opt.rcv_tsecr;
+	f.acked_sacked = acked;
+	NW_CALL(NW_ALGORITHM, cong_avoid)(ca, p, &f, acked, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_CONG_AVOID, acked, 0, &f, &d);
+	return 0;
+}
+#else
+NW_INLINE void nw_control(struct tcp_sock *tp, u32 flag,
+			  const struct rate_sample *rs)
+{
+	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params();
+	struct nw_decision d = {};
+	struct nw_facts f = {};
+
+	nw_read_facts(&f, tp);
+	nw_read_rate_sample(&f, rs);
+	f.ts_echo = tp->rx_opt.rcv_tsecr;
+	if (flag & NW_FLAG_ECE)
+		f.flags |= NW_F_ACK_ECE;
+	NW_CALL(NW_ALGORITHM, cong_control)(ca, p, &f, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_CONG_CONTROL, flag, 0, &f, &d);
+}
+
+/* cong_control(sk, ack, flag, rs): from v6.10 on */
+NW_HOOK(cong_control)
+{
+	nw_control((struct tcp_sock *)ctx[0], (u32)ctx[2],
+		   (const struct rate_sample *)ctx[3]);
+	return 0;
+}
+
+/* cong_control(sk, rs): before */
+NW_HOOK(cong_control_rs)
+{
+	nw_control((struct tcp_sock *)ctx[0], 0,
+		   (const struct rate_sample *)ctx[1]);
+	return 0;
+}
+#endif
+
+/*
+ * The loader finds each member by its name and type of BTF, and fills in name
+ * and flags, which therefore stand first. Pointers are of one plain type: how
+ * many arguments a kernel passes is the programs' affair.
+ */
+struct tcp_congestion_ops {
+	char name[16];
+	u32 flags;
+	u32 (*init)(u64 *ctx);
+	u32 (*release)(u64 *ctx);
+	u32 (*ssthresh)(u64 *ctx);
+	u32 (*undo_cwnd)(u64 *ctx);
+	u32 (*set_state)(u64 *ctx);
+	u32 (*cwnd_event)(u64 *ctx);
+	u32 (*in_ack_event)(u64 *ctx);
+	u32 (*pkts_acked)(u64 *ctx);
+	u32 (*cong_avoid)(u64 *ctx);
+	u32 (*cong_control)(u64 *ctx);
+	u32 (*cwnd_event_tx_start)(u64 *ctx);
+};
+_Static_assert(__builtin_offsetof(struct tcp_congestion_ops, flags) == 16, "flags");
+_Static_assert(__builtin_offsetof(struct tcp_congestion_ops,
+				  cwnd_event_tx_start) == 104, "tx_start");
+
+#define NW_COMMON_OPS							\
+	.name = "narrows",						\
+	.init = nw_hook_init,						\
+	.release = nw_hook_release,					\
+	.ssthresh = nw_hook_ssthresh,					\
+	.undo_cwnd = nw_hook_undo_cwnd,					\
+	.set_state = nw_hook_set_state,					\
+	.cwnd_event = nw_hook_cwnd_event,				\
+	.in_ack_event = nw_hook_in_ack_event,				\
+	.pkts_acked = nw_hook_pkts_acked,				\
+	.cwnd_event_tx_start = nw_hook_cwnd_event_tx_start
+
+/* The loader creates one of these maps. */
+struct tcp_congestion_ops nw_ops NW_SECTION(".struct_ops.link") = {
+	NW_COMMON_OPS,
+#ifdef NW_WINDOW_MODE
+	.cong_avoid = nw_hook_cong_avoid,
+#else
+	.cong_control = nw_hook_cong_control,
+#endif
+};
+
+#ifndef NW_WINDOW_MODE
+struct tcp_congestion_ops nw_ops_rs NW_SECTION(".struct_ops.link") = {
+	NW_COMMON_OPS,
+	.cong_control = nw_hook_cong_control_rs,
+};
+#endif

@@ -1,0 +1,313 @@
+//! A congestion control in the kernel.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, Object, OpenObject, ReferencesType, RingBuffer, RingBufferBuilder,
+};
+use narrows_cc::{Controller, Mode, Spec};
+
+use crate::error::BpfError;
+use crate::libbpf::{self, refused};
+use crate::record::Record;
+use crate::{EcnFlags, Trace, check_name};
+
+/// `TCP_CONG_NON_RESTRICTED`: sockets without privileges may choose it, and a
+/// namespace may make it the default (include/net/tcp.h).
+const NON_RESTRICTED: u32 = 1;
+/// `TCP_CONG_NEEDS_ECN`.
+const NEEDS_ECN: u32 = 2;
+/// `TCP_CONG_NEEDS_ACCECN`, Linux 6.18.
+const NEEDS_ACCECN: u32 = 4;
+
+/// `ecn_flags` of a connection with classic or Accurate ECN.
+const ANY_ECN_MODE: u32 = 1 | 16;
+const ACCECN_MODE: u32 = 16;
+
+/// Bytes of the ring buffer: about 15 ms of every hook at 1 Gbit/s and more
+/// than a minute of one socket's samples.
+const RING_FULL: u32 = 64 << 20;
+const RING_STATE: u32 = 4 << 20;
+/// The least that a kernel takes: a page.
+const RING_OFF: u32 = 4096;
+
+/// Offsets in our `struct tcp_congestion_ops` (bpf/control.bpf.c).
+const OPS_FLAGS: usize = 16;
+const OPS_TX_START: usize = 104;
+
+fn object_of(spec: &Spec) -> &'static [u8] {
+    match spec.name() {
+        "cubic" => include_bytes!(concat!(env!("OUT_DIR"), "/cubic.bpf.o")),
+        "prague" => include_bytes!(concat!(env!("OUT_DIR"), "/prague.bpf.o")),
+        _ => include_bytes!(concat!(env!("OUT_DIR"), "/reno.bpf.o")),
+    }
+}
+
+/// How this kernel's `struct tcp_congestion_ops` looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    /// `cong_control` is told the ACK and its flags (Linux 6.10).
+    control_with_flag: bool,
+    /// The first transmission has a hook of its own.
+    tx_start: bool,
+    /// Registrations are links (Linux 6.4).
+    links: bool,
+}
+
+fn shape() -> Result<Shape, BpfError> {
+    let no_btf = || BpfError::Kernel {
+        what: "this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)"
+            .to_owned(),
+        hint: "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed for Narrows' own congestion controls; the kernel's own ones work without",
+    };
+    let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
+    let ops: Struct<'_> = btf
+        .type_by_name("tcp_congestion_ops")
+        .ok_or_else(no_btf)?;
+    let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
+    let arguments = member("cong_control")
+        .and_then(|m| btf.type_by_id::<Ptr<'_>>(m.ty))
+        .and_then(|p| btf.type_by_id::<FuncProto<'_>>(p.referenced_type().type_id()))
+        .map(|f| f.iter().len());
+    let links = btf
+        .type_by_name::<Struct<'_>>("bpf_struct_ops_link")
+        .is_some();
+    Ok(Shape {
+        control_with_flag: arguments == Some(4),
+        tx_start: member("cwnd_event_tx_start").is_some(),
+        links,
+    })
+}
+
+/// Loads congestion controls.
+#[derive(Debug)]
+pub struct Control(());
+
+impl Control {
+    /// Loads `spec` and registers it as `name`, at most
+    /// [`NAME_MAX`](crate::NAME_MAX) characters that no other control has.
+    ///
+    /// A control that needs ECN gives way to the kernel's Reno on a connection
+    /// whose handshake ended without it.
+    ///
+    /// # Errors
+    /// If the name does not do or is taken, the kernel has no BTF, lacks what
+    /// the program uses, or the caller is not root.
+    pub fn load(
+        spec: &Spec,
+        name: &str,
+        ecn: EcnFlags,
+        trace: Trace,
+    ) -> Result<Loaded, BpfError> {
+        check_name(name)?;
+        let shape = shape()?;
+        let first = Self::try_load(spec, name, ecn, trace, shape);
+        if ecn == EcnFlags::AccEcn && first.is_err() {
+            // A kernel before 6.18 refuses the flag.
+            if let Ok(loaded) = Self::try_load(spec, name, EcnFlags::Classic, trace, shape) {
+                return Ok(loaded);
+            }
+        }
+        first
+    }
+
+    fn try_load(
+        spec: &Spec,
+        name: &str,
+        ecn: EcnFlags,
+        trace: Trace,
+        shape: Shape,
+    ) -> Result<Loaded, BpfError> {
+        let mut object = libbpf::open(object_of(spec))?;
+        let window = Controller::new(spec).mode() == Mode::Window;
+        let ops = if window || shape.control_with_flag {
+            "nw_ops"
+        } else {
+            "nw_ops_rs"
+        };
+        prepare(&mut object, spec, name, ecn, trace, shape, ops)
+            .map_err(|e| refused("set up a congestion control", &e))?;
+        let what = format!("load the congestion control `{spec}` into the kernel");
+        let mut object = libbpf::load(object, &what)?;
+        let mut link = None;
+        for mut map in object.maps_mut() {
+            if map.name() == ops {
+                let what = format!("register the congestion control `{name}`");
+                link = Some(map.attach_struct_ops().map_err(|e| refused(what, &e))?);
+            }
+        }
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let ring = match trace {
+            Trace::Off => None,
+            Trace::State | Trace::Full => Some(ring(&object, Arc::clone(&arrived))?),
+        };
+        Ok(Loaded {
+            link,
+            ring,
+            arrived,
+            object,
+            name: name.to_owned(),
+            ecn,
+        })
+    }
+}
+
+/// Writes parameters, name and flags into the object, and leaves out what this
+/// kernel does not know.
+fn prepare(
+    object: &mut OpenObject,
+    spec: &Spec,
+    name: &str,
+    ecn: EcnFlags,
+    trace: Trace,
+    shape: Shape,
+    ops: &str,
+) -> libbpf_rs::Result<()> {
+    let needs = spec.needs();
+    let flags = NON_RESTRICTED
+        | match ecn {
+            EcnFlags::None => 0,
+            EcnFlags::Classic => NEEDS_ECN,
+            EcnFlags::AccEcn => NEEDS_ECN | NEEDS_ACCECN,
+        };
+    let bits = match (needs.ecn, ecn) {
+        (false, _) => 0,
+        (true, EcnFlags::AccEcn) => ACCECN_MODE,
+        (true, _) => ANY_ECN_MODE,
+    };
+    let dctcp = needs.accecn && ecn == EcnFlags::Classic;
+    let mut config = Vec::new();
+    for word in [trace as u32, bits, u32::from(dctcp), u32::from(needs.ect1)] {
+        config.extend_from_slice(&word.to_ne_bytes());
+    }
+    config.extend_from_slice(spec.parameter_block());
+    for mut map in object.maps_mut() {
+        let is = map.name().to_string_lossy().into_owned();
+        match is.as_str() {
+            ".rodata.nw" => {
+                if let Some(value) = map.initial_value_mut() {
+                    value[..config.len()].copy_from_slice(&config);
+                }
+            }
+            "nw_records" => map.set_max_entries(match trace {
+                Trace::Off => RING_OFF,
+                Trace::State => RING_STATE,
+                Trace::Full => RING_FULL,
+            })?,
+            "nw_ops" | "nw_ops_rs" if is != ops => map.set_autocreate(false)?,
+            "nw_ops" | "nw_ops_rs" => {
+                if let Some(value) = map.initial_value_mut() {
+                    value[..OPS_FLAGS].fill(0);
+                    value[..name.len()].copy_from_slice(name.as_bytes());
+                    value[OPS_FLAGS..][..4].copy_from_slice(&flags.to_ne_bytes());
+                    if !shape.tx_start {
+                        value[OPS_TX_START..][..size_of::<usize>()].fill(0);
+                    }
+                }
+                if !shape.links {
+                    map.set_map_flags(0)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn ring(
+    object: &Object,
+    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
+) -> Result<RingBuffer<'static>, BpfError> {
+    let what = "read the ring buffer of a congestion control";
+    let maps: Vec<_> = object.maps().filter(|m| m.name() == "nw_records").collect();
+    let mut builder = RingBufferBuilder::new();
+    for map in &maps {
+        let arrived = Arc::clone(&arrived);
+        builder
+            .add(map, move |bytes| {
+                let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
+                arrived.push(bytes.to_vec());
+                0
+            })
+            .map_err(|e| refused(what, &e))?;
+    }
+    builder.build().map_err(|e| refused(what, &e))
+}
+
+/// A registered congestion control. Dropping it takes the registration back;
+/// sockets that use it keep it until they close.
+pub struct Loaded {
+    // Declared in the order in which they are to go.
+    link: Option<Link>,
+    ring: Option<RingBuffer<'static>>,
+    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
+    object: Object,
+    name: String,
+    ecn: EcnFlags,
+}
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded")
+            .field("name", &self.name)
+            .field("ecn", &self.ecn)
+            .field("registered", &self.link.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Loaded {
+    /// The name for `setsockopt(TCP_CONGESTION)`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the kernel accepted: [`EcnFlags::Classic`] where Accurate ECN was
+    /// asked of a kernel without it.
+    pub fn ecn(&self) -> EcnFlags {
+        self.ecn
+    }
+
+    /// Hands over what came through the ring buffer since the last call, in
+    /// order, and answers how many records that were. Does not wait.
+    ///
+    /// # Errors
+    /// If the ring buffer cannot be read or holds what is no record.
+    pub fn poll(&mut self, mut each: impl FnMut(Record)) -> Result<usize, BpfError> {
+        let Some(ring) = &self.ring else {
+            return Ok(0);
+        };
+        let read = ring.consume();
+        let bytes = {
+            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *arrived)
+        };
+        for record in &bytes {
+            each(Record::from_bytes(record)?);
+        }
+        read.map_err(|e| refused("read the ring buffer of a congestion control", &e))?;
+        Ok(bytes.len())
+    }
+
+    /// How many records were lost because the ring buffer was full.
+    ///
+    /// # Errors
+    /// If the counter cannot be read.
+    pub fn dropped(&self) -> Result<u64, BpfError> {
+        let what = "read the counters of a congestion control";
+        let counters = self.object.maps().find(|m| m.name() == "nw_counters");
+        let value = counters
+            .map(|m| m.lookup(&0u32.to_ne_bytes(), MapFlags::ANY))
+            .transpose()
+            .map_err(|e| refused(what, &e))?
+            .flatten();
+        let bytes = value.and_then(|v| v.first_chunk::<8>().copied());
+        bytes.map(u64::from_ne_bytes).ok_or(BpfError::Refused {
+            what: what.to_owned(),
+            why: "the map has no such entry".to_owned(),
+        })
+    }
+}

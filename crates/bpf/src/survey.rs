@@ -1,0 +1,47 @@
+//! What this machine can load, found out by loading.
+
+use std::path::Path;
+
+use narrows_cc::Spec;
+
+use crate::ect1::Ect1;
+use crate::{Control, EcnFlags, Survey, Trace};
+
+/// Tries what the live engine needs: loads and unloads a congestion control
+/// and, on the loopback device of the current namespace, the host hook.
+pub fn survey() -> Survey {
+    let mut found = Survey {
+        btf: Path::new("/sys/kernel/btf/vmlinux").exists(),
+        ..Survey::default()
+    };
+    // Unlike any run's name, and unlike another survey's.
+    let name = format!("nws{:x}", std::process::id());
+    let prague = Spec::parse("prague");
+    match prague.map(|spec| Control::load(&spec, &name, EcnFlags::AccEcn, Trace::Off)) {
+        Ok(Ok(loaded)) => {
+            found.struct_ops = true;
+            found.accecn = loaded.ecn() == EcnFlags::AccEcn;
+            if !found.accecn {
+                found.lacks.push(
+                    "this kernel has no Accurate ECN for a congestion control (Linux 6.18 has): DCTCP-style feedback is used"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(Err(e)) => found.lacks.push(e.to_string()),
+        Err(e) => found.lacks.push(e.to_string()),
+    }
+    // Loopback is device 1 of every namespace.
+    match Ect1::attach(1) {
+        Ok(hook) => {
+            found.tcx = hook.is_tcx();
+            if !found.tcx {
+                found
+                    .lacks
+                    .push("this kernel has no tcx (Linux 6.6 has): clsact is used".to_owned());
+            }
+        }
+        Err(e) => found.lacks.push(e.to_string()),
+    }
+    found
+}

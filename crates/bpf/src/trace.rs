@@ -1,0 +1,325 @@
+//! Files of hook calls, and their replay through the native build.
+//!
+//! A trace file is a gzip stream of
+//!
+//! | Bytes | Meaning |
+//! |---|---|
+//! | 8 | `NWTRACE` and the format's number, 1 |
+//! | 2 + n | length (little-endian) and text: the algorithm in `narrows-cc`'s words |
+//! | 2 + n | the same: the release of the kernel that ran it |
+//! | per record: 1 | the hook's number, and 128 if it is a sample |
+//! | 1 to 9 | LEB128: bit i is set if word i + 2 differs from the hook's last record |
+//! | 1 to 5 each | LEB128 of the zigzag difference to that record's word, for each bit set |
+//! | 1 | 255: the end |
+//! | 1 to 10 | LEB128: number of records |
+//!
+//! Words are those of `struct nw_record` in bpf/record.h, 64-bit fields low word
+//! first. Most words of most records repeat, so a call takes about 15 bytes
+//! before compression.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use narrows_cc::{CaState, Controller, CwndEvent, Decision, Flags, Spec};
+
+use crate::error::BpfError;
+use crate::record::{Hook, RECORD_WORDS, Record};
+
+const MAGIC: [u8; 8] = *b"NWTRACE\x01";
+const END: u8 = 255;
+const SAMPLE: u8 = 128;
+/// Words that the first byte of a record already tells: kind and hook.
+const TOLD: usize = 2;
+
+/// What a control was told and decided, call by call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The algorithm and its parameters.
+    pub spec: Spec,
+    /// Release of the kernel that ran it.
+    pub kernel: String,
+    /// In the order in which the hooks were called.
+    pub records: Vec<Record>,
+}
+
+/// What a replay ran through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Connections.
+    pub sockets: usize,
+    /// Calls of each hook.
+    pub calls: BTreeMap<Hook, u64>,
+}
+
+/// The first call in which the kernel and the native build differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Index of the record.
+    pub index: usize,
+    /// The hook that was called.
+    pub hook: Hook,
+    /// On which connection.
+    pub socket: u32,
+    /// What differs, with both values.
+    pub what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            index,
+            hook,
+            socket,
+            what,
+        } = self;
+        let hook = hook.name();
+        write!(f, "record {index}, {hook} of socket {socket}: {what}")
+    }
+}
+
+impl Trace {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn write(&self, out: impl Write) -> Result<(), BpfError> {
+        let mut bytes = Vec::from(MAGIC);
+        for text in [self.spec.to_string(), self.kernel.clone()] {
+            let len = u16::try_from(text.len())
+                .map_err(|_| BpfError::Trace("a text in its head is too long".to_owned()))?;
+            bytes.extend_from_slice(&len.to_le_bytes());
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        let mut last = BTreeMap::new();
+        for record in &self.records {
+            let words = record.to_words();
+            let first = record.hook as u8 | if record.sample { SAMPLE } else { 0 };
+            let last = last.entry(first).or_insert([0; RECORD_WORDS]);
+            bytes.push(first);
+            let pairs = || words.iter().zip(last.iter()).skip(TOLD);
+            let mask = pairs()
+                .enumerate()
+                .fold(0, |mask, (i, (a, b))| mask | u64::from(a != b) << i);
+            put(&mut bytes, mask);
+            for (word, before) in pairs().filter(|(a, b)| a != b) {
+                let by = word.wrapping_sub(*before) as i32;
+                put(&mut bytes, u64::from((by << 1 ^ by >> 31) as u32));
+            }
+            *last = words;
+        }
+        bytes.push(END);
+        put(&mut bytes, self.records.len() as u64);
+        let mut gzip = GzEncoder::new(out, Compression::best());
+        gzip.write_all(&bytes)?;
+        gzip.finish()?.flush()?;
+        Ok(())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it is not a trace, is cut short, or names an unknown algorithm.
+    pub fn read(input: impl Read) -> Result<Self, BpfError> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(input).read_to_end(&mut bytes)?;
+        let mut rest = bytes
+            .strip_prefix(&MAGIC)
+            .ok_or_else(|| damaged("it does not begin as one"))?;
+        let words = text(&mut rest)?;
+        let spec = Spec::parse(&words)
+            .map_err(|e| BpfError::Trace(format!("its algorithm `{words}`: {e}")))?;
+        let kernel = text(&mut rest)?;
+        let mut records = Vec::new();
+        let mut last = BTreeMap::new();
+        loop {
+            let first = byte(&mut rest)?;
+            if first == END {
+                break;
+            }
+            let last = last.entry(first).or_insert([0; RECORD_WORDS]);
+            last[0] = u32::from(first & SAMPLE != 0);
+            last[1] = u32::from(first & !SAMPLE);
+            let mask = take(&mut rest)?;
+            for (i, word) in last.iter_mut().skip(TOLD).enumerate() {
+                if mask >> i & 1 != 0 {
+                    let zigzag = take(&mut rest)? as u32;
+                    let by = zigzag >> 1 ^ (zigzag & 1).wrapping_neg();
+                    *word = word.wrapping_add(by);
+                }
+            }
+            let record = Record::from_words(last).ok_or_else(|| damaged("an unknown hook"))?;
+            records.push(record);
+        }
+        if take(&mut rest)? != records.len() as u64 || !rest.is_empty() {
+            return Err(damaged("its end does not fit its beginning"));
+        }
+        Ok(Self {
+            spec,
+            kernel,
+            records,
+        })
+    }
+
+    /// Tells every recorded fact to the native build of the algorithm and
+    /// compares what it decides with what the kernel's decided.
+    ///
+    /// # Errors
+    /// The first difference. Calls before a connection's `init` count as one.
+    pub fn replay(&self) -> Result<Replayed, Difference> {
+        let mut controllers: BTreeMap<u32, Controller> = BTreeMap::new();
+        let mut done = Replayed::default();
+        for (index, record) in self.records.iter().enumerate() {
+            if record.sample {
+                continue;
+            }
+            let differs = |what| Difference {
+                index,
+                hook: record.hook,
+                socket: record.socket,
+                what,
+            };
+            if let Some(what) = record.contradiction() {
+                return Err(differs(what));
+            }
+            if record.hook == Hook::Init {
+                controllers.insert(record.socket, Controller::new(&self.spec));
+                done.sockets += 1;
+            }
+            let controller = controllers
+                .get_mut(&record.socket)
+                .ok_or_else(|| differs("called before init".to_owned()))?;
+            let (decision, answer) = call(controller, record).map_err(differs)?;
+            if answer != record.answer {
+                let kernel = record.answer;
+                return Err(differs(format!("kernel {kernel}, native {answer}")));
+            }
+            if decision != record.decision {
+                let kernel = record.decision;
+                return Err(differs(format!("kernel {kernel:?}, native {decision:?}")));
+            }
+            if controller.alpha() != record.alpha {
+                let (kernel, native) = (record.alpha, controller.alpha());
+                return Err(differs(format!("alpha: kernel {kernel:?}, native {native:?}")));
+            }
+            *done.calls.entry(record.hook).or_default() += 1;
+        }
+        Ok(done)
+    }
+}
+
+/// One hook of the native build.
+fn call(controller: &mut Controller, record: &Record) -> Result<(Decision, u32), String> {
+    let facts = &record.facts;
+    let decision = match record.hook {
+        Hook::Init => controller.init(facts),
+        Hook::Release => {
+            controller.release();
+            Decision::default()
+        }
+        Hook::Ssthresh => return Ok((Decision::default(), controller.ssthresh(facts))),
+        Hook::UndoCwnd => return Ok((Decision::default(), controller.undo_cwnd(facts))),
+        Hook::SetState => {
+            let states = [
+                CaState::Open,
+                CaState::Disorder,
+                CaState::Cwr,
+                CaState::Recovery,
+                CaState::Loss,
+            ];
+            let state = states.get(record.argument as usize);
+            let unknown = || format!("the state {} is unknown", record.argument);
+            controller.set_state(facts, *state.ok_or_else(unknown)?)
+        }
+        Hook::CwndEvent => {
+            let events = [
+                CwndEvent::TxStart,
+                CwndEvent::CwndRestart,
+                CwndEvent::CompleteCwr,
+                CwndEvent::Loss,
+                CwndEvent::EcnNoCe,
+                CwndEvent::EcnIsCe,
+            ];
+            let event = events.get(record.argument as usize);
+            let unknown = || format!("the event {} is unknown", record.argument);
+            controller.cwnd_event(facts, *event.ok_or_else(unknown)?)
+        }
+        Hook::InAckEvent => controller.in_ack_event(facts),
+        Hook::PktsAcked => controller.pkts_acked(facts),
+        Hook::CongAvoid => controller.cong_avoid(facts, record.argument),
+        Hook::CongControl => controller.cong_control(facts),
+    };
+    Ok((decision, 0))
+}
+
+impl Record {
+    /// Which fact does not follow from the socket's fields as Linux computes
+    /// it (`tcp_packets_in_flight`, `tcp_is_cwnd_limited`,
+    /// `tcp_write_queue_empty`), if one does not.
+    pub fn contradiction(&self) -> Option<String> {
+        let (f, r) = (&self.facts, &self.raw);
+        let left = r.sacked_out.wrapping_add(r.lost_out);
+        let in_flight = f.packets_out.wrapping_sub(left).wrapping_add(r.retrans_out);
+        let slow_start = f.cwnd < f.ssthresh;
+        let limited = r.is_cwnd_limited != 0
+            || slow_start && u64::from(f.cwnd) < 2 * u64::from(r.max_packets_out);
+        let flag = |bit: u16| f.flags & bit != 0;
+        // A hook's own decision may have moved what it was told of before the
+        // socket was read: the facts' own fields decide.
+        let checks = [
+            ("in_flight", in_flight == f.in_flight),
+            (
+                "header",
+                f.header == u32::from(r.tcp_header_len) + u32::from(r.net_header_len),
+            ),
+            ("cwnd_limited", limited == flag(Flags::CWND_LIMITED)),
+            ("in_slow_start", slow_start == flag(Flags::IN_SLOW_START)),
+            ("unsent", (r.write_seq != f.snd_nxt) == flag(Flags::UNSENT)),
+            ("now_ns", f.now_ns / 1000 == r.mstamp_us),
+        ];
+        let wrong = checks.iter().find(|(_, holds)| !holds)?;
+        Some(format!("the fact {} does not follow from {r:?}", wrong.0))
+    }
+}
+
+fn damaged(what: &str) -> BpfError {
+    BpfError::Trace(what.to_owned())
+}
+
+fn byte(rest: &mut &[u8]) -> Result<u8, BpfError> {
+    let (first, more) = rest.split_first().ok_or_else(|| damaged("it is cut short"))?;
+    *rest = more;
+    Ok(*first)
+}
+
+fn text(rest: &mut &[u8]) -> Result<String, BpfError> {
+    let len = u16::from_le_bytes([byte(rest)?, byte(rest)?]);
+    let (text, more) = rest
+        .split_at_checked(usize::from(len))
+        .ok_or_else(|| damaged("it is cut short"))?;
+    *rest = more;
+    String::from_utf8(text.to_vec()).map_err(|_| damaged("its head is not text"))
+}
+
+fn put(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 128 {
+        bytes.push(value as u8 | 128);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn take(rest: &mut &[u8]) -> Result<u64, BpfError> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let byte = byte(rest)?;
+        value |= u64::from(byte & 127) << shift;
+        if byte & 128 == 0 {
+            return Ok(value);
+        }
+    }
+    Err(damaged("a number is too long"))
+}
