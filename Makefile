@@ -6,25 +6,27 @@
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
 CARGO = $(RUST) cargo
+# Nothing, or what leaves BPF out where its libraries are not there.
+FEATURES = $$(scripts/features)
 # Where `make demo` puts its results; must be empty or absent.
 OUT ?=
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## Install what is missing: a C compiler, Rust 1.85 (apt, as root or by sudo)
+setup: ## Install what is missing: a C compiler, Rust 1.85, clang and libelf (apt, as root or by sudo)
 	@scripts/setup
 
 demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
-	@$(CARGO) build --release --locked --package narrows
+	@$(CARGO) build --release --locked --package narrows $(FEATURES)
 	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
 
 test: setup ## Run all tests; each that this machine cannot run says why
-	@$(CARGO) test --workspace --locked --no-fail-fast
+	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
 
 bench: ## Narrows beside ns-3 (installed if need be), and how its cost grows
 	@scripts/setup --bench
-	@$(CARGO) build --release --locked --package narrows
+	@$(CARGO) build --release --locked --package narrows $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
 	@bench/run
 

@@ -36,7 +36,9 @@ fn main() {
         return;
     }
     let Some(clang) = clang() else {
-        println!("cargo::warning=no clang that compiles for BPF: the live engine will be built without Narrows' own congestion controls");
+        println!(
+            "cargo::warning=no clang that compiles for BPF: the live engine will be built without Narrows' own congestion controls"
+        );
         return;
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -64,9 +64,7 @@ fn shape() -> Result<Shape, BpfError> {
         hint: "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed for Narrows' own congestion controls; the kernel's own ones work without",
     };
     let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
-    let ops: Struct<'_> = btf
-        .type_by_name("tcp_congestion_ops")
-        .ok_or_else(no_btf)?;
+    let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
     let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
     let arguments = member("cong_control")
         .and_then(|m| btf.type_by_id::<Ptr<'_>>(m.ty))
@@ -96,12 +94,7 @@ impl Control {
     /// # Errors
     /// If the name does not do or is taken, the kernel has no BTF, lacks what
     /// the program uses, or the caller is not root.
-    pub fn load(
-        spec: &Spec,
-        name: &str,
-        ecn: EcnFlags,
-        trace: Trace,
-    ) -> Result<Loaded, BpfError> {
+    pub fn load(spec: &Spec, name: &str, ecn: EcnFlags, trace: Trace) -> Result<Loaded, BpfError> {
         check_name(name)?;
         let shape = shape()?;
         let first = Self::try_load(spec, name, ecn, trace, shape);

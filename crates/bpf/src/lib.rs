@@ -36,14 +36,14 @@ mod error;
 mod record;
 pub mod trace;
 
+#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
+mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod control;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ect1;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod libbpf;
-#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]

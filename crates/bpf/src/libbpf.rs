@@ -83,7 +83,8 @@ pub(crate) fn load(mut object: OpenObject, what: &str) -> Result<Object, BpfErro
     if let Some(shared) = sockets.as_ref() {
         for mut map in object.maps_mut() {
             if map.name() == "nw_sockets" {
-                map.reuse_fd(shared.as_fd()).map_err(|e| refused(what, &e))?;
+                map.reuse_fd(shared.as_fd())
+                    .map_err(|e| refused(what, &e))?;
             }
         }
     }

@@ -12,9 +12,8 @@ pub(crate) fn attach_egress(program: &ProgramMut<'_>, ifindex: i32) -> Option<Li
     let program = program.as_libbpf_object();
     // SAFETY: the program is loaded and outlives the call; no options are
     // given, which libbpf allows (a null pointer means its defaults).
-    let link = unsafe {
-        libbpf_sys::bpf_program__attach_tcx(program.as_ptr(), ifindex, std::ptr::null())
-    };
+    let link =
+        unsafe { libbpf_sys::bpf_program__attach_tcx(program.as_ptr(), ifindex, std::ptr::null()) };
     // SAFETY: libbpf answers a link that the caller owns, or null.
     NonNull::new(link).map(|link| unsafe { Link::from_ptr(link) })
 }

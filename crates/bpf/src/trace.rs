@@ -203,7 +203,9 @@ impl Trace {
             }
             if controller.alpha() != record.alpha {
                 let (kernel, native) = (record.alpha, controller.alpha());
-                return Err(differs(format!("alpha: kernel {kernel:?}, native {native:?}")));
+                return Err(differs(format!(
+                    "alpha: kernel {kernel:?}, native {native:?}"
+                )));
             }
             *done.calls.entry(record.hook).or_default() += 1;
         }
@@ -290,7 +292,9 @@ fn damaged(what: &str) -> BpfError {
 }
 
 fn byte(rest: &mut &[u8]) -> Result<u8, BpfError> {
-    let (first, more) = rest.split_first().ok_or_else(|| damaged("it is cut short"))?;
+    let (first, more) = rest
+        .split_first()
+        .ok_or_else(|| damaged("it is cut short"))?;
     *rest = more;
     Ok(*first)
 }
