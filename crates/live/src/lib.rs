@@ -12,6 +12,8 @@ mod clock;
 pub mod datapath;
 #[cfg(target_os = "linux")]
 mod error;
+#[cfg(target_os = "linux")]
+pub mod machine;
 mod outcome;
 mod report;
 #[cfg(target_os = "linux")]

@@ -15,9 +15,12 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
     RouteScope, RouteType,
 };
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use nix::libc;
 
 use super::Namespace;
+use super::netlink::Netlink;
 use crate::LiveError;
 
 /// The index of `lo`, the first device of every network namespace.
@@ -238,6 +241,33 @@ impl Namespace {
             .collect())
     }
 
+    /// Whether the kernel knows the queueing discipline `kind`, found by
+    /// putting one on a device and taking it off again.
+    pub(crate) fn knows_queue(&self, device: u32, kind: &str) -> Result<bool, LiveError> {
+        let mut message = TcMessage::default();
+        message.header.index = device as i32;
+        message.header.parent = TcHandle::ROOT;
+        let put = {
+            let mut message = message.clone();
+            message.attributes = vec![TcAttribute::Kind(kind.to_owned())];
+            RouteNetlinkMessage::NewQueueDiscipline(message)
+        };
+        match self.order(put, NLM_F_CREATE | NLM_F_REPLACE) {
+            Ok(()) => {
+                let off = RouteNetlinkMessage::DelQueueDiscipline(message);
+                self.order(off, 0)
+                    .map_err(|e| self.refused(format!("{kind} cannot be taken off"), e))?;
+                Ok(true)
+            }
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+                Err(self.refused(format!("queueing discipline {kind}"), e))
+            }
+            // It is there and wants parameters.
+            Err(_) => Ok(true),
+        }
+    }
+
     /// Puts a route into the main table, in place of one to the same
     /// destination if there is one.
     ///
@@ -269,6 +299,18 @@ impl Namespace {
             }));
         }
         Ok(routes)
+    }
+}
+
+/// Removes a device of the calling thread's namespace; whether it was there.
+pub(crate) fn remove_own_device(name: &str) -> io::Result<bool> {
+    let mut netlink = Netlink::open()?;
+    let ask = link(0, vec![LinkAttribute::IfName(name.to_owned())]);
+    let remove = RouteNetlinkMessage::DelLink(ask);
+    match netlink.order(remove, 0) {
+        Ok(()) => Ok(true),
+        Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(false),
+        Err(e) => Err(e),
     }
 }
 

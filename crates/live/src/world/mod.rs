@@ -12,7 +12,7 @@ pub mod sysctl;
 #[allow(unsafe_code)]
 mod system_calls;
 mod tun;
-mod user_namespace;
+pub(crate) mod user_namespace;
 
 use std::net::IpAddr;
 
@@ -20,10 +20,13 @@ use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::{HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 
 use crate::LiveError;
+use crate::machine::{self, State, processes};
 
+pub(crate) use interfaces::remove_own_device;
 pub use interfaces::{Device, LOOPBACK, Route, Veth};
 pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
+pub(crate) use tun::try_tun_file;
 pub use tun::{DEVICE_QUEUE, Tun};
 pub use user_namespace::{become_root_of_own_user_namespace, has_rights};
 
@@ -34,9 +37,10 @@ const IPV6_MIN_MTU: u32 = 1280;
 /// The hosts and links of a plan, built. Dropping it takes all of it down.
 #[derive(Debug)]
 pub struct World {
-    // The links go first, and then their namespaces.
+    // The links go first, then their namespaces, and the run's entry last.
     links: Vec<(Tun, Tun)>,
     hosts: Vec<Namespace>,
+    state: State,
     run: RunId,
 }
 
@@ -49,6 +53,7 @@ impl World {
     /// Where the machine or the kernel refuses a step; what was built before
     /// is gone then.
     pub fn build(plan: &Plan, run: &RunId) -> Result<Self, LiveError> {
+        machine::check_kernel()?;
         let ipv6 = sysctl::has_ipv6();
         let routes = plan.routes();
         check(plan, &routes, ipv6)?;
@@ -56,6 +61,7 @@ impl World {
         let mut world = Self {
             links: Vec::new(),
             hosts: Vec::new(),
+            state: State::open(run)?,
             run: run.clone(),
         };
         for host in &plan.hosts {
@@ -109,6 +115,12 @@ impl World {
     /// The run that it belongs to.
     pub fn run_id(&self) -> &RunId {
         &self.run
+    }
+
+    /// Where changes of the machine outside of the run's namespaces are
+    /// written down before they are made.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// A host's addresses stand on each of its devices, as they do where links
@@ -174,6 +186,37 @@ impl World {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        // Whatever the run's programs have started in their turn would keep
+        // the namespaces, and go on talking in them.
+        let inodes: Vec<_> = self.hosts.iter().map(Namespace::inode).collect();
+        for pid in processes::end_all_in(&inodes) {
+            tracing::debug!("ended process {pid}, which run {} had left", self.run);
+        }
+        close_together(std::mem::take(&mut self.links));
+    }
+}
+
+/// Most threads that close devices at once.
+const CLOSERS: usize = 16;
+
+/// Closes devices side by side. Removing one takes 20 ms and more, for most of
+/// which the kernel waits until no processor can be looking at it
+/// (`rcu_barrier` in `netdev_run_todo`); it waits for several at once.
+fn close_together(links: Vec<(Tun, Tun)>) {
+    let mut tuns: Vec<_> = links.into_iter().flat_map(|(a, b)| [a, b]).collect();
+    let share = tuns.len().div_ceil(CLOSERS).max(1);
+    std::thread::scope(|scope| {
+        while !tuns.is_empty() {
+            let mine = tuns.split_off(tuns.len().saturating_sub(share));
+            // Where no thread can be had, they are closed here.
+            let thread = std::thread::Builder::new().name("close".to_owned());
+            let _ = thread.spawn_scoped(scope, move || drop(mine));
+        }
+    });
+}
+
 /// The smallest MTU on the way there and back, which both ends know as in the
 /// simulator: nobody has to find it out by losing packets.
 fn smallest_mtu(plan: &Plan, routes: &Routes, a: usize, b: usize) -> u32 {
@@ -195,6 +238,11 @@ fn switches(ipv6: bool, ports: &str) -> Vec<(&'static str, &str)> {
 
 /// Refuses what the simulator can run and Linux cannot.
 fn check(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
+    for command in &plan.commands {
+        if let Some(program) = command.run.first() {
+            machine::find_program(program)?;
+        }
+    }
     for host in &plan.hosts {
         let four = host.ipv4;
         let six = host.ipv6;

@@ -107,7 +107,7 @@ impl AsFd for Tun {
 }
 
 /// Where TUN devices come from.
-pub(crate) const TUN_FILE: &str = "/dev/net/tun";
+const TUN_FILE: &str = "/dev/net/tun";
 
 /// What failed.
 enum Step {
@@ -115,14 +115,14 @@ enum Step {
     Attach(io::Error),
 }
 
+fn open_file() -> io::Result<OwnedFd> {
+    let mut how = OpenOptions::new();
+    how.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+    how.open(TUN_FILE).map(OwnedFd::from)
+}
+
 fn open(name: &str) -> Result<OwnedFd, Step> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(TUN_FILE)
-        .map_err(Step::Open)?;
-    let file = OwnedFd::from(file);
+    let file = open_file().map_err(Step::Open)?;
     attach_tun(&file, name).map_err(Step::Attach)?;
     Ok(file)
 }
@@ -136,8 +136,14 @@ fn refusal(place: &str, step: Step) -> LiveError {
     }
 }
 
+/// Opens the file and makes no device.
+pub(crate) fn try_tun_file() -> Result<(), LiveError> {
+    let refused = |e| refusal("this machine", Step::Open(e));
+    open_file().map(drop).map_err(refused)
+}
+
 /// Why [`TUN_FILE`] cannot be opened, and what changes that.
-pub(crate) fn why_not_opened(error: &io::Error) -> String {
+fn why_not_opened(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT) => format!(
             "there is no {TUN_FILE} (as root: mkdir -p /dev/net && mknod -m 666 {TUN_FILE} c 10 200)"

@@ -1,0 +1,16 @@
+//! This machine: what it can run, and what runs have left on it.
+
+pub(crate) mod processes;
+mod program;
+mod qdiscs;
+mod state;
+mod survey;
+mod sweep;
+mod undo;
+
+pub use program::find_program;
+pub use state::State;
+pub(crate) use survey::check_kernel;
+pub use survey::{Finding, Machine, Need, survey};
+pub use sweep::{Sweep, sweep};
+pub use undo::Undo;

@@ -1,0 +1,203 @@
+//! The ways in which a run may change a machine, each with the way back.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+/// How to undo one change. In a state file it is one line of words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// Set a switch back to what it was.
+    Sysctl {
+        /// As `net/ipv4/ip_forward`.
+        name: String,
+        /// What it was.
+        value: String,
+    },
+    /// Remove a network device.
+    Device(String),
+    /// Remove a table of nftables.
+    NftTable {
+        /// `ip`, `ip6` or `inet`.
+        family: String,
+        /// Its name.
+        table: String,
+    },
+    /// Remove a control group; it is empty once the run's processes are gone.
+    Cgroup(PathBuf),
+    /// Remove a file.
+    File(PathBuf),
+}
+
+impl Undo {
+    /// Does it; what was done, or `None` where it had been undone before.
+    ///
+    /// # Errors
+    /// In a line, when it cannot be done.
+    pub fn apply(&self) -> Result<Option<String>, String> {
+        let done = match self {
+            Self::Sysctl { name, value } => set_back(name, value),
+            Self::Device(name) => remove_device(name),
+            Self::NftTable { family, table } => delete_table(family, table),
+            Self::Cgroup(path) => gone(fs::remove_dir(path)),
+            Self::File(path) => gone(fs::remove_file(path)),
+        };
+        match done {
+            Ok(true) => Ok(Some(self.deed())),
+            Ok(false) => Ok(None),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    fn deed(&self) -> String {
+        match self {
+            Self::Sysctl { name, value } => format!("set {name} back to {value}"),
+            Self::Device(name) => format!("removed the device {name}"),
+            Self::NftTable { family, table } => {
+                format!("removed the nftables table {family} {table}")
+            }
+            Self::Cgroup(path) => format!("removed the control group {}", path.display()),
+            Self::File(path) => format!("removed {}", path.display()),
+        }
+    }
+}
+
+/// Whether it was there to be removed.
+fn gone(removed: io::Result<()>) -> io::Result<bool> {
+    match removed {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+fn set_back(name: &str, value: &str) -> io::Result<bool> {
+    let path = Path::new("/proc/sys").join(name);
+    if fs::read_to_string(&path)?.trim_end() == value {
+        return Ok(false);
+    }
+    fs::write(path, value)?;
+    Ok(true)
+}
+
+fn remove_device(name: &str) -> io::Result<bool> {
+    crate::world::remove_own_device(name)
+}
+
+fn delete_table(family: &str, table: &str) -> io::Result<bool> {
+    let nft = |what: &str| {
+        Command::new("nft")
+            .args([what, "table", family, table])
+            .stdin(Stdio::null())
+            .output()
+    };
+    match nft("list") {
+        Ok(listed) if listed.status.success() => {}
+        Ok(_) => return Ok(false),
+        // Where there is no nft, nothing has put a table there.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
+    }
+    let deleted = nft("delete")?;
+    if deleted.status.success() {
+        return Ok(true);
+    }
+    let said = String::from_utf8_lossy(&deleted.stderr);
+    let first = said.lines().next().unwrap_or("nft failed");
+    Err(io::Error::other(first.to_owned()))
+}
+
+impl fmt::Display for Undo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sysctl { name, value } => write!(f, "sysctl {name} {value}"),
+            Self::Device(name) => write!(f, "device {name}"),
+            Self::NftTable { family, table } => write!(f, "nft {family} {table}"),
+            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+            Self::File(path) => write!(f, "file {}", path.display()),
+        }
+    }
+}
+
+/// A line of a state file that says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` says nothing that can be undone")]
+pub struct NoUndo(String);
+
+impl FromStr for Undo {
+    type Err = NoUndo;
+
+    fn from_str(line: &str) -> Result<Self, NoUndo> {
+        let read = || {
+            let (kind, rest) = line.split_once(' ').filter(|(_, rest)| !rest.is_empty())?;
+            // Only what a run may name: nothing outside of /proc/sys/net.
+            let switch = |name: &str| name.starts_with("net/") && !name.contains("..");
+            Some(match kind {
+                "sysctl" => {
+                    let (name, value) = rest.split_once(' ').filter(|(n, _)| switch(n))?;
+                    Self::Sysctl {
+                        name: name.to_owned(),
+                        value: value.to_owned(),
+                    }
+                }
+                "device" => Self::Device(rest.to_owned()),
+                "nft" => {
+                    let (family, table) = rest.split_once(' ')?;
+                    Self::NftTable {
+                        family: family.to_owned(),
+                        table: table.to_owned(),
+                    }
+                }
+                "cgroup" => Self::Cgroup(rest.into()),
+                "file" => Self::File(rest.into()),
+                _ => return None,
+            })
+        };
+        read().ok_or_else(|| NoUndo(line.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_back_is_read_as_it_was_written() {
+        let all = [
+            Undo::Sysctl {
+                name: "net/ipv4/ip_local_port_range".to_owned(),
+                value: "32768\t60999".to_owned(),
+            },
+            Undo::Device("nwabcde-out".to_owned()),
+            Undo::NftTable {
+                family: "inet".to_owned(),
+                table: "narrows_nwabcde".to_owned(),
+            },
+            Undo::Cgroup("/sys/fs/cgroup/narrows nwabcde".into()),
+            Undo::File("/a b".into()),
+        ];
+        for undo in all {
+            assert_eq!(undo.to_string().parse(), Ok(undo));
+        }
+    }
+
+    #[test]
+    fn lines_cut_short_and_switches_of_others_are_not_read() {
+        for line in [
+            "",
+            "sysctl",
+            "sysctl net/ipv4/ip_forward",
+            "sysctl kernel/panic 1",
+            "sysctl net/../kernel/panic 1",
+            "device",
+            "device ",
+            "nft inet",
+            "reboot now",
+        ] {
+            assert!(line.parse::<Undo>().is_err(), "{line}");
+        }
+    }
+}
