@@ -1,4 +1,22 @@
 //! Explicit flow measurement (RFC 9506): what senders put into packets so that
 //! an observer on the path can measure round trips and loss.
+//!
+//! Each signal is one freestanding C header in `kernel/`, compiled natively
+//! into this crate and, unchanged, by `clang -target bpf` for a program at a
+//! device. A [`Spec`] names signals and their rules in words; a [`Marker`] is
+//! the hook that marks a simulated host's packets; a [`Flow`] is one
+//! connection at one host, for callers that bring their own packets.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod ffi;
+mod marker;
+mod params;
+mod spec;
+mod table;
+
+pub use ffi::{Flow, Write};
+pub use marker::{Counters, Marker};
+pub use params::{PacketFacts, Params};
+pub use spec::{Announce, DelayRule, Spec, SpinRule};

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * A flow at one host: what to do with a packet that leaves, and what to learn of
+ * one that arrives.
+ *
+ * Signals stand in every packet after the SYN and the SYN-ACK: retransmissions,
+ * pure ACKs, FIN and RST as well.
+ */
+#ifndef NW_EFM_FLOW_H
+#define NW_EFM_FLOW_H
+
+#include "delay.h"
+#include "handshake.h"
+#include "header.h"
+#include "reflection.h"
+#include "round_trip.h"
+#include "spin.h"
+#include "square.h"
+#include "unreported.h"
+
+/* What is to be written into byte 12: the bits, and above them which ones. */
+#define NW_EFM_WRITE(mask, bits)	((u32)(mask) << 8 | (bits))
+
+/* A SYN or SYN-ACK leaves. */
+static inline u32 nw_efm_opening_out(struct nw_efm_flow *f,
+				     const struct nw_efm_params *params,
+				     const struct nw_efm_packet *p)
+{
+	u32 code = p->flags & NW_TCP_ACK ? nw_efm_synack_out(f, params, p)
+					 : nw_efm_syn_out(f, params, p);
+
+	return nw_efm_unannounced(params) ? 0 :
+	       NW_EFM_WRITE(NW_EFM_BITS, (u8)(code << 1));
+}
+
+/* A packet leaves; returns NW_EFM_WRITE, 0 if the packet stays as it is. */
+static inline u32 nw_efm_egress(struct nw_efm_flow *f,
+				const struct nw_efm_params *params,
+				const struct nw_efm_packet *p)
+{
+	u8 active = f->active, bits = 0;
+	int edge;
+
+	if (p->flags & NW_TCP_SYN)
+		return nw_efm_opening_out(f, params, p);
+	if (!active)
+		return 0;
+	if (p->segments > 1) {
+		/*
+		 * Every packet that becomes of it has the same bits. A spin value
+		 * may stand in all of them; what counts packets may not.
+		 */
+		f->unmarked += p->segments;
+		if (active & NW_EFM_S && !(active & NW_EFM_VEC) &&
+		    NW_EFM_READ(&f->spin_word) & NW_EFM_SPIN_VALUE)
+			bits = f->mask[NW_EFM_AT_S];
+		return NW_EFM_WRITE(nw_efm_mask(f), bits);
+	}
+	if (active & NW_EFM_S) {
+		u8 before = f->spin_out;
+
+		bits |= nw_efm_spin_out(f, params, p);
+		edge = before != f->spin_out;
+		if (active & NW_EFM_T)
+			bits |= nw_efm_round_trip_out(f, edge);
+	}
+	if (active & NW_EFM_D)
+		bits |= nw_efm_delay_out(f, params, p);
+	if (active & NW_EFM_Q)
+		bits |= nw_efm_square_out(f, params);
+	if (active & NW_EFM_R)
+		bits |= nw_efm_reflection_out(f);
+	if (active & (NW_EFM_L | NW_EFM_E)) {
+		nw_efm_unreported_start(f, p);
+		bits |= nw_efm_unreported_out(f, p);
+	}
+	return NW_EFM_WRITE(nw_efm_mask(f), bits);
+}
+
+/* A packet arrives. */
+static inline void nw_efm_ingress(struct nw_efm_flow *f,
+				  const struct nw_efm_params *params,
+				  const struct nw_efm_packet *p)
+{
+	u8 active = f->active;
+	int newer, edge = 0;
+
+	if (p->flags & NW_TCP_SYN) {
+		if (p->flags & NW_TCP_ACK)
+			nw_efm_synack_in(f, params, p);
+		else
+			nw_efm_syn_in(f, p);
+		return;
+	}
+	if (!active)
+		return;
+	newer = nw_efm_newer(f, p);
+	if (active & NW_EFM_S)
+		edge = nw_efm_spin_in(f, params, p, newer);
+	if (active & NW_EFM_T)
+		nw_efm_round_trip_in(f, p, edge);
+	if (active & NW_EFM_D)
+		nw_efm_delay_in(f, params, p);
+	if (active & NW_EFM_R)
+		nw_efm_reflection_in(f, params, p);
+}
+
+#endif /* NW_EFM_FLOW_H */

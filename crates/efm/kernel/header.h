@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * Reading a TCP header, and changing its reserved bits.
+ */
+#ifndef NW_EFM_HEADER_H
+#define NW_EFM_HEADER_H
+
+#include "nw_efm.h"
+
+#define NW_TCP_HEADER_MIN	20	/* bytes (RFC 9293) */
+#define NW_TCP_HEADER_MAX	60
+#define NW_TCP_KIND_SACK	5	/* RFC 2018 */
+#define NW_TCP_KIND_TIMESTAMP	8	/* RFC 7323 */
+
+static inline u32 nw_efm_be32(const u8 *at)
+{
+	return (u32)at[0] << 24 | (u32)at[1] << 16 | (u32)at[2] << 8 | at[3];
+}
+
+/*
+ * Reads the header in `h`, of which NW_TCP_HEADER_MAX bytes can be read, zeros
+ * behind its end. `len` is the length of header and payload on the wire. An
+ * option that cannot be is the last that is read, as in Linux. Returns the
+ * header's length, 0 where it cannot be one.
+ */
+static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
+{
+	u32 header = (u32)(h[12] >> 4) * 4;
+	u32 at = NW_TCP_HEADER_MIN;
+	u32 i;
+
+	p->seq = nw_efm_be32(h + 4);
+	p->ack = nw_efm_be32(h + 8);
+	p->flags = h[13];
+	p->bits = h[12] & NW_EFM_BITS;
+	p->tsval = 0;
+	p->has &= NW_EFM_HAS_SOCKET;
+	if (header < NW_TCP_HEADER_MIN || header > len)
+		return 0;
+	p->seq_end = p->seq + (len - header);
+	if (p->flags & NW_TCP_SYN)
+		p->seq_end++;
+	if (p->flags & NW_TCP_FIN)
+		p->seq_end++;
+	for (i = 0; i < NW_TCP_HEADER_MAX - NW_TCP_HEADER_MIN; i++) {
+		u32 kind, size;
+
+		/* a kind in the last byte has no length and says nothing */
+		if (at + 1 >= header || at + 1 >= NW_TCP_HEADER_MAX)
+			break;
+		kind = h[at];
+		if (kind == 0)
+			break;
+		if (kind == 1) {
+			at++;
+			continue;
+		}
+		size = h[at + 1];
+		if (size < 2 || at + size > header)
+			break;
+		if (kind == NW_TCP_KIND_TIMESTAMP && size == 10 &&
+		    at + 6 <= NW_TCP_HEADER_MAX) {
+			p->tsval = nw_efm_be32(h + at + 2);
+			p->has |= NW_EFM_HAS_TS;
+		}
+		if (kind == NW_TCP_KIND_SACK && size >= 10)
+			p->has |= NW_EFM_HAS_SACK;
+		at += size;
+	}
+	return header;
+}
+
+/* The checksum after a 16-bit word changed (RFC 1624 equation 3). */
+static inline u16 nw_efm_checksum(u16 checksum, u16 old, u16 new)
+{
+	u32 sum = (u32)(u16)~checksum + (u16)~old + new;
+
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (u16)~((sum & 0xffff) + (sum >> 16));
+}
+
+/* Gives the bits of byte 12 in `mask` the values in `bits`, and mends the
+ * checksum. AE, the data offset and all flags stay.
+ */
+static inline void nw_efm_write(u8 *h, u8 mask, u8 bits)
+{
+	u16 old = (u16)(h[12] << 8 | h[13]), sum;
+
+	h[12] = (u8)((h[12] & (u8)~mask) | (bits & mask));
+	sum = nw_efm_checksum((u16)(h[16] << 8 | h[17]), old,
+			      (u16)(h[12] << 8 | h[13]));
+	h[16] = (u8)(sum >> 8);
+	h[17] = (u8)sum;
+}
+
+#endif /* NW_EFM_HEADER_H */

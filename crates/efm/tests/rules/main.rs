@@ -1,0 +1,7 @@
+//! Every rule of RFC 9506, and those of the thesis, on real headers.
+
+mod delay;
+mod ends;
+mod handshake;
+mod header;
+mod spin;
