@@ -3,9 +3,10 @@
 //! needed, and nothing here depends on how fast the machine is.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
@@ -13,11 +14,13 @@ use narrows_live::datapath::{Datapath, Driven};
 use narrows_live::{Clock, Control, Report, reports};
 use narrows_packet::{DropCause, Event, EventSink, FlowId};
 use narrows_scenario::{Draft, Plan};
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{CaptureReader, Direction, Interface, PcapngWriter, ToWrite};
 use narrows_wire::ip::{self, Ecn};
 use narrows_wire::link::LinkType;
 use narrows_wire::{IpFields, UdpFields};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
 fn plan(toml: &str) -> Plan {
     let text = format!("version = 1\nname = \"test\"\n{toml}");
@@ -99,10 +102,11 @@ impl Record {
     }
 }
 
-/// A link's two ends: the path's side, and the side of the stack.
+/// A link's two ends: the path's side, and the side of the stack. The latter
+/// waits until there is something to read, or room to write.
 struct Ends {
-    path: [UnixDatagram; 2],
-    stack: [UnixDatagram; 2],
+    path: [File; 2],
+    stack: [File; 2],
 }
 
 impl Ends {
@@ -115,11 +119,12 @@ impl Ends {
     }
 }
 
-fn pair() -> (UnixDatagram, UnixDatagram) {
-    let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
-    ours.set_nonblocking(true).expect("a socket obeys");
-    theirs.set_nonblocking(true).expect("a socket obeys");
-    (ours, theirs)
+fn pair() -> (File, File) {
+    let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+    let (ours, theirs) =
+        socketpair(AddressFamily::Unix, kind, None, flags).expect("a pair of sockets");
+    fcntl(&ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a socket obeys");
+    (ours.into(), theirs.into())
 }
 
 /// Opens when the path first tells of progress: it throws away what came
@@ -140,46 +145,40 @@ impl Gate {
 }
 
 /// Drives `plan` over one link; when it runs `offer` is written at the first
-/// end. What came out at the second end is read in a thread of its own, as a
-/// socket holds few datagrams.
-fn drive(plan: &Plan, offer: Vec<Vec<u8>>, record: &mut Record) -> (Driven, Vec<Vec<u8>>) {
-    let ends = Ends::new();
-    let (first, second) = (ends.path[0].as_fd(), ends.path[1].as_fd());
-    let mut path = Datapath::new(plan, 1, &[(first, second)]).expect("the plan is good");
-    let clock = Clock::starting_in(narrows_units::Duration::from_millis(20));
+/// end. What comes out at the second end is read by a thread of its own, as a
+/// socket does not hold much.
+fn drive(plan: &Plan, offer: Vec<Vec<u8>>, record: &mut dyn EventSink) -> (Driven, Vec<Vec<u8>>) {
+    let Ends { path, stack } = Ends::new();
+    let [mut near, mut far] = stack;
+    let clock = Clock::starting_in(Duration::from_millis(5));
     let (_reporter, reports) = reports();
     let open = Gate::default();
-    let done = AtomicBool::new(false);
-    let [near, far] = &ends.stack;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             open.wait();
-            near.set_nonblocking(false).expect("a socket obeys");
             for packet in offer {
-                near.send(&packet).expect("the path reads");
+                near.write_all(&packet).expect("the path reads");
             }
         });
-        let reader = scope.spawn(|| {
+        let reader = scope.spawn(move || {
             let mut got = Vec::new();
             let mut buffer = vec![0; 65_536];
-            loop {
-                let last = done.load(Ordering::SeqCst);
-                while let Ok(n) = far.recv(&mut buffer) {
-                    got.push(buffer[..n].to_vec());
-                }
-                if last {
-                    return got;
-                }
-                std::thread::sleep(std::time::Duration::from_micros(100));
+            while let Ok(n @ 1..) = far.read(&mut buffer) {
+                got.push(buffer[..n].to_vec());
             }
+            got
         });
+        let fds = [(path[0].as_fd(), path[1].as_fd())];
+        let mut built = Datapath::new(plan, 1, &fds).expect("the plan is good");
         let progress = |_| open.open();
         let control = Control {
             progress: Some(&progress),
             ..Control::default()
         };
-        let driven = path.drive(&clock, &reports, record, &control);
-        done.store(true, Ordering::SeqCst);
+        let driven = built.drive(&clock, &reports, record, &control);
+        drop(built);
+        // Ends the reader.
+        drop(path);
         let got = reader.join().expect("the reader ends");
         (driven.expect("the path runs"), got)
     })
@@ -209,7 +208,6 @@ fn datagram(from: SocketAddr, to: SocketAddr, number: u32, payload: usize, ecn: 
         destination_port: to.port(),
     }
     .write(&mut bytes, from.ip(), to.ip(), &data, 0);
-    bytes.extend_from_slice(&data);
     bytes
 }
 
@@ -324,38 +322,12 @@ fn a_late_thread_costs_a_link_none_of_its_capacity() {
         }
     }
     let plan = link("\"rate 20Mbit overhead 14 queue pfifo limit 200\"", "");
-    let ends = Ends::new();
-    let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
-    let mut path = Datapath::new(&plan, 1, &fds).expect("the plan is good");
-    let clock = Clock::starting_in(narrows_units::Duration::from_millis(1));
-    let (_reporter, reports) = reports();
-    let open = Gate::default();
-    let (near, far) = (&ends.stack[0], &ends.stack[1]);
-    near.set_nonblocking(false).expect("a socket obeys");
-    far.set_nonblocking(false).expect("a socket obeys");
+    let offer = (0..100)
+        .map(|i| packet(&plan, i, 1472, Ecn::NotEct))
+        .collect();
     let mut sink = Sluggish::default();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            open.wait();
-            for i in 0..100 {
-                near.send(&packet(&plan, i, 1472, Ecn::NotEct))
-                    .expect("the path reads");
-            }
-        });
-        scope.spawn(|| {
-            let mut buffer = [0; 2048];
-            for _ in 0..100 {
-                far.recv(&mut buffer).expect("the path writes");
-            }
-        });
-        let progress = |_| open.open();
-        let control = Control {
-            progress: Some(&progress),
-            ..Control::default()
-        };
-        path.drive(&clock, &reports, &mut sink, &control)
-            .expect("the path runs");
-    });
+    let (driven, got) = drive(&plan, offer, &mut sink);
+    assert_eq!((driven.delivered, got.len()), (100, 100));
     let left: Vec<_> = sink
         .0
         .seen
@@ -474,7 +446,7 @@ fn a_caller_who_cancels_is_heard() {
     let plan = plan(
         "duration = \"1h\"\n\
          [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\nup = [\"netem delay 30min\"]\n\
-         [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\n",
+         [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n",
     );
     let cancel = AtomicBool::new(false);
     let (heard, hear) = channel();
@@ -491,6 +463,7 @@ fn a_caller_who_cancels_is_heard() {
             let control = Control {
                 cancel: Some(&cancel),
                 progress: Some(&progress),
+                ..Control::default()
             };
             let mut record = Record::default();
             let (_reporter, reports) = reports();
