@@ -76,6 +76,13 @@ pub enum Progress<'a> {
         /// Planned.
         of: Duration,
     },
+    /// A comparison finished a live repetition.
+    Compared {
+        /// Repetitions done, over all cells.
+        runs: usize,
+        /// Repetitions planned.
+        of: usize,
+    },
     /// A campaign finished a cell.
     Cells {
         /// The cell, with its figures.

@@ -9,6 +9,7 @@
 
 pub mod campaign;
 mod capture;
+pub mod compare;
 pub mod diff;
 mod engine;
 mod error;
@@ -31,6 +32,7 @@ mod text;
 pub mod verdict;
 
 pub use campaign::{CampaignOptions, CampaignResult, run_campaign};
+pub use compare::{CompareOptions, Comparison, compare};
 pub use diff::{Diff, diff};
 pub use engine::{Ended, Engine, Progress, RunControl, Watch};
 pub use error::LabError;

@@ -20,6 +20,7 @@ macro_rules! files {
 /// Every file below `catalog/`, in order of name; a test keeps it so.
 const FILES: &[(&str, &str)] = files![
     "bufferbloat.toml",
+    "compare/s1.toml",
     "fq-codel.toml",
     "l4s-tests/s1-50mbit.csv",
     "l4s-tests/s1.toml",

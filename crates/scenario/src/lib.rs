@@ -28,7 +28,9 @@ mod tree;
 mod write;
 
 pub use assemble::{Assembled, BadChange, assemble};
-pub use campaign::{Axis, Band, Campaign, Cell, Formula, Judgement, Metric, Shelf, Sum, Tolerance};
+pub use campaign::{
+    Axis, Band, Between, Campaign, Cell, Formula, Judgement, Metric, Shelf, Sum, Tolerance,
+};
 pub use draft::Draft;
 pub use glob::Glob;
 pub use handle::Handle;

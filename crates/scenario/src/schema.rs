@@ -330,11 +330,15 @@ pub(crate) struct Published {
 pub(crate) struct Tolerance {
     /// What the group is called.
     name: Option<String>,
+    /// `published` (the default): the published figure and the measured one;
+    /// `engines`: the simulator's and the live engine's, which `narrows
+    /// compare` judges.
+    between: Option<String>,
     /// The pattern of its cells.
     cells: String,
     /// The metric that is judged.
     metric: String,
-    /// `5 points`, `factor 1.6`, `odds factor 1.6`; of several, all must hold.
+    /// `5 points`, `25 percent or 1 points`, `factor 1.6`, `odds factor 1.6`; of several, all must hold.
     within: OneOrMore,
     /// How many cells must be inside: `21 of 24`; all by default.
     at_least: Option<String>,

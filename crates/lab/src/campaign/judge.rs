@@ -1,6 +1,6 @@
 //! Seeds to medians, cells to checks.
 
-use narrows_scenario::{Campaign, Cell, Tolerance};
+use narrows_scenario::{Between, Campaign, Cell, Tolerance};
 
 use super::model::{CellResult, CheckResult, MetricResult};
 
@@ -17,10 +17,8 @@ pub(super) fn metric_row(
     let measured = median(&known);
     // The first tolerance that judges the cell is the cell's own band; later
     // ones on the same cells are further conditions on the group.
-    let tolerance = campaign
-        .tolerances
-        .iter()
-        .find(|t| t.metric == metric && t.cells.matches(&cell.name));
+    let tolerance =
+        of_published(campaign).find(|t| t.metric == metric && t.cells.matches(&cell.name));
     MetricResult {
         metric: campaign.metrics[metric].name.clone(),
         published,
@@ -42,7 +40,7 @@ pub(super) fn metric_row(
 
 /// The middle of sorted values; the mean of the two middle ones of an even
 /// number.
-fn median(sorted: &[f64]) -> Option<f64> {
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     match n {
         0 => None,
@@ -54,12 +52,16 @@ fn median(sorted: &[f64]) -> Option<f64> {
 /// Judges all tolerances over the cells that were run; one that none of them
 /// concerns is left out.
 pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResult> {
-    campaign
-        .tolerances
-        .iter()
+    of_published(campaign)
         .map(|t| check(campaign, t, cells))
         .filter(|c| c.judged > 0)
         .collect()
+}
+
+/// The tolerances that are about published figures.
+fn of_published(campaign: &Campaign) -> impl Iterator<Item = &Tolerance> {
+    let all = campaign.tolerances.iter();
+    all.filter(|t| t.between == Between::Published)
 }
 
 fn check(campaign: &Campaign, tolerance: &Tolerance, cells: &[CellResult]) -> CheckResult {
@@ -67,6 +69,16 @@ fn check(campaign: &Campaign, tolerance: &Tolerance, cells: &[CellResult]) -> Ch
         let row = cell.metrics.get(tolerance.metric)?;
         Some((cell.name.as_str(), row.published, row.measured))
     });
+    judged(campaign, tolerance, rows)
+}
+
+/// What `tolerance` says of cells: (name, the figure to reach, the figure that
+/// was reached).
+pub(crate) fn judged<'a>(
+    campaign: &Campaign,
+    tolerance: &Tolerance,
+    rows: impl IntoIterator<Item = (&'a str, Option<f64>, Option<f64>)>,
+) -> CheckResult {
     let judgement = tolerance.judge(rows);
     let metric = &campaign.metrics[tolerance.metric].name;
     let bands = tolerance.bands_in_words();

@@ -16,9 +16,13 @@ pub enum Band {
     /// `odds factor 1.6`: the same for the odds x/(100−x) of two shares in
     /// percent. It judges where points cannot: beside a share of 3 %.
     Odds(f64),
+    /// `25 percent or 1 points`: the difference is at most this part of the
+    /// other figure, or at most that much in the metric's own unit. The points
+    /// judge figures near zero, of which no percentage says anything.
+    Percent(f64, f64),
 }
 
-const BANDS: &str = "`N points`, `factor N` or `odds factor N`";
+const BANDS: &str = "`N points`, `N percent or N points`, `factor N` or `odds factor N`";
 
 impl Band {
     /// Reads the words.
@@ -46,16 +50,17 @@ impl Band {
                 .take()
                 .map_or_else(|| words.ended("`factor`"), |w| wrong(w, "`factor`")));
         } else {
-            let points = words.value::<f64>()?;
-            if points < 0.0 {
-                return Err(wrong(first, "a difference of 0 or more"));
+            let number = difference(&mut words, first)?;
+            if words.take_if("percent") {
+                must(&mut words, "or")?;
+                let at = words.peek().unwrap_or(first);
+                let points = difference(&mut words, at)?;
+                must(&mut words, "points")?;
+                Self::Percent(number, points)
+            } else {
+                must(&mut words, "points")?;
+                Self::Points(number)
             }
-            if !words.take_if("points") {
-                return Err(words
-                    .take()
-                    .map_or_else(|| words.ended("`points`"), |w| wrong(w, "`points`")));
-            }
-            Self::Points(points)
         };
         words.finish("the end of the line")?;
         Ok(band)
@@ -66,9 +71,32 @@ impl Band {
         match *self {
             Self::Points(points) => (measured - published).abs() <= points + SLACK,
             Self::Factor(factor) => within_factor(published, measured, factor),
+            Self::Percent(percent, points) => {
+                let difference = (measured - published).abs();
+                difference <= (percent / 100.0 * published.abs()).max(points) + SLACK
+            }
             Self::Odds(factor) => within_factor(odds(published), odds(measured), factor),
         }
     }
+}
+
+fn difference(words: &mut Words<'_>, at: narrows_units::Word<'_>) -> Result<f64, WordError> {
+    match words.value::<f64>()? {
+        difference if difference >= 0.0 => Ok(difference),
+        _ => Err(wrong(at, "a difference of 0 or more")),
+    }
+}
+
+/// Takes `word`, which has to come next.
+fn must(words: &mut Words<'_>, word: &str) -> Result<(), WordError> {
+    if words.take_if(word) {
+        return Ok(());
+    }
+    let allowed = format!("`{word}`");
+    Err(match words.take() {
+        Some(other) => wrong(other, &allowed),
+        None => words.ended(allowed),
+    })
 }
 
 fn wrong(word: narrows_units::Word<'_>, allowed: &str) -> WordError {
@@ -91,10 +119,22 @@ impl fmt::Display for Band {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Points(points) => write!(f, "±{points}"),
+            Self::Percent(percent, points) => write!(f, "±{percent} % or ±{points}"),
             Self::Factor(factor) => write!(f, "{factor}×"),
             Self::Odds(factor) => write!(f, "odds {factor}×"),
         }
     }
+}
+
+/// Which two figures a tolerance holds together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Between {
+    /// The published one and the measured one.
+    #[default]
+    Published,
+    /// The simulator's and the live engine's, which `narrows compare` holds
+    /// against each other.
+    Engines,
 }
 
 /// What a group of cells must reach.
@@ -103,6 +143,8 @@ pub struct Tolerance {
     /// What it is called in tables; the pattern of its cells if it has no
     /// name.
     pub name: String,
+    /// Which figures it is about.
+    pub between: Between,
     /// The cells that it judges.
     pub cells: Glob,
     /// The metric, by its index in the campaign.
@@ -208,6 +250,7 @@ mod tests {
     fn tolerance(bands: &[&str], least: &str) -> Tolerance {
         Tolerance {
             name: String::new(),
+            between: Between::Published,
             cells: Glob::parse("*").expect("a pattern"),
             metric: 0,
             bands: bands
@@ -236,6 +279,14 @@ mod tests {
         assert!(Band::Points(5.0).holds(published, 0.1));
         assert!(!Band::Odds(1.6).holds(published, 0.1));
         assert!(Band::Odds(1.6).holds(published, 4.5));
+    }
+
+    #[test]
+    fn percent_are_of_the_first_figure_and_points_judge_near_zero() {
+        let band = Band::parse("25 percent or 1 points").expect("a band");
+        assert!(band.holds(20.0, 25.0) && !band.holds(20.0, 25.1));
+        assert!(band.holds(0.3, 1.3) && !band.holds(0.3, 1.31));
+        assert_eq!(band.to_string(), "±25 % or ±1");
     }
 
     #[test]
@@ -274,6 +325,10 @@ mod tests {
         for line in [
             "",
             "5",
+            "25 percent",
+            "25 percent or",
+            "25 percent or -1 points",
+            "25 percent and 1 points",
             "factor",
             "factor 0.5",
             "odds 2",

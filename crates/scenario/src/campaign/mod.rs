@@ -11,7 +11,7 @@ use crate::glob::Glob;
 use crate::plan::Plan;
 use crate::refusal::{Refusal, nearest};
 
-pub use band::{Band, Judgement, Tolerance};
+pub use band::{Band, Between, Judgement, Tolerance};
 pub use formula::{Formula, Metric, Sum};
 #[cfg(test)]
 pub(crate) use read::{AT_TOP, PUBLISHED, TOLERANCE};
@@ -81,6 +81,27 @@ impl Campaign {
         sets: &[String],
     ) -> Result<Self, Refusal> {
         read::campaign(name, bytes, shelf, sets)
+    }
+
+    /// A campaign whose only cell is `plan`, and that measures nothing of its
+    /// own.
+    pub fn of_one(plan: Plan) -> Self {
+        Self {
+            name: plan.name.clone(),
+            title: plan.title.clone(),
+            about: plan.about.clone(),
+            source: plan.source.clone(),
+            seeds: vec![plan.seed],
+            axes: Vec::new(),
+            metrics: Vec::new(),
+            tolerances: Vec::new(),
+            cells: vec![Cell {
+                name: plan.name.clone(),
+                at: Vec::new(),
+                plan,
+                published: Vec::new(),
+            }],
+        }
     }
 
     /// Keeps the cells that one of `patterns` fits, as `--only` does; all of

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_units::WordError;
 
-use super::band::{Band, Tolerance, at_least};
+use super::band::{Band, Between, Tolerance, at_least};
 use super::formula::{Formula, Metric};
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
@@ -39,7 +39,9 @@ pub(crate) const AT_TOP: &[&str] = &[
 /// What `[published]` may have.
 pub(crate) const PUBLISHED: &[&str] = &["file", "row", "metric"];
 /// What a `[[tolerance]]` may have.
-pub(crate) const TOLERANCE: &[&str] = &["name", "cells", "metric", "within", "at_least", "source"];
+pub(crate) const TOLERANCE: &[&str] = &[
+    "name", "between", "cells", "metric", "within", "at_least", "source",
+];
 
 /// Reads a campaign.
 pub(super) fn campaign(
@@ -337,10 +339,20 @@ fn tolerances(
         let glob =
             Glob::parse(pattern).map_err(|e| fields.refuse("cells", e.allowed().to_owned()))?;
         let metric = metric(&fields, metrics)?;
+        let between = match fields.text("between")? {
+            None | Some("published") => Between::Published,
+            Some("engines") => Between::Engines,
+            Some(_) => return Err(fields.refuse("between", "`published` or `engines`")),
+        };
         let group = cells.iter().filter(|c| glob.matches(&c.name));
-        let group = group.filter(|c| c.published[metric].is_some()).count();
+        let engines = between == Between::Engines;
+        let group = group.filter(|c| engines || c.published[metric].is_some());
+        let group = group.count();
         if group == 0 {
-            let allowed = "a pattern that fits a cell with a published figure";
+            let allowed = match between {
+                Between::Engines => "a pattern that fits a cell",
+                Between::Published => "a pattern that fits a cell with a published figure",
+            };
             return Err(fields.refuse("cells", allowed));
         }
         let at_least = fields
@@ -352,6 +364,7 @@ fn tolerances(
         }
         tolerances.push(Tolerance {
             name: fields.text("name")?.unwrap_or(pattern).to_owned(),
+            between,
             cells: glob,
             metric,
             bands: bands(&fields)?,

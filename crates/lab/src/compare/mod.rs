@@ -1,0 +1,17 @@
+//! Both engines on the same scenario: where they agree, and where they differ.
+//!
+//! Each cell runs with N seeds in the simulator and N times live. A figure is
+//! the median of its runs, and its spread is their range: how far the engine
+//! differs from itself. Two engines that differ by less than that have not been
+//! told apart.
+
+mod model;
+mod run;
+mod table;
+
+pub use model::{CellComparison, Comparison, Figure, Live, Row};
+pub use run::{CompareOptions, compare};
+pub use table::{csv, table};
+
+/// The file in the results folder that holds a [`Comparison`].
+pub const FILE: &str = "compare.json";

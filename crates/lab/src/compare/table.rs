@@ -1,0 +1,148 @@
+//! A comparison for the terminal and as CSV.
+
+use std::fmt::Write;
+
+use super::model::{CellComparison, Comparison, Figure, Row};
+use crate::text::{Align, TextTable, number};
+
+/// The tables: cell by cell what the file asks for, or all where it asks for
+/// nothing, then the checks and what is to be doubted.
+pub fn table(comparison: &Comparison) -> String {
+    let mut text = format!(
+        "{}: {} seeds in the simulator, {} repetitions live\n",
+        comparison.name, comparison.repetitions, comparison.repetitions
+    );
+    for cell in &comparison.cells {
+        if comparison.planned > 1 {
+            writeln!(text, "\n{}", cell.name).ok();
+        } else {
+            text.push('\n');
+        }
+        if let Some(why) = &cell.error {
+            writeln!(text, "could not be run live: {why}").ok();
+            continue;
+        }
+        text.push_str(&rows(cell).render());
+    }
+    text.push('\n');
+    for cell in &comparison.cells {
+        for live in cell.live.iter().filter(|l| !l.trusted()) {
+            let what = if live.used {
+                "counts all the same"
+            } else {
+                "made again"
+            };
+            writeln!(text, "{}: {} ({what})", live.folder, live.trust).ok();
+        }
+    }
+    for check in &comparison.checks {
+        writeln!(text, "{}", check.line).ok();
+        if !check.outside.is_empty() {
+            writeln!(text, "  outside: {}", check.outside.join(", ")).ok();
+        }
+    }
+    if !comparison.complete {
+        let (done, of) = (comparison.cells.len(), comparison.planned);
+        writeln!(text, "incomplete: {done} of {of} cells were compared").ok();
+    }
+    let all = comparison.cells.iter().flat_map(|c| &c.rows);
+    let (same, judged) = all
+        .filter_map(|row| row.same)
+        .fold((0, 0), |(same, n), s| (same + usize::from(s), n + 1));
+    if judged > 0 {
+        writeln!(
+            text,
+            "{same} of {judged} figures are the same within the spread"
+        )
+        .ok();
+    }
+    text
+}
+
+fn rows(cell: &CellComparison) -> TextTable {
+    let mut table = TextTable::new(&[
+        ("metric", Align::Left),
+        ("sim", Align::Right),
+        ("min..max", Align::Left),
+        ("live", Align::Right),
+        ("min..max", Align::Left),
+        ("difference", Align::Right),
+        ("tolerance", Align::Left),
+        ("verdict", Align::Left),
+    ]);
+    let shown = match cell.asked {
+        0 => cell.rows.len(),
+        asked => asked,
+    };
+    for row in &cell.rows[..shown.min(cell.rows.len())] {
+        table.row(vec![
+            row.metric.clone(),
+            number(row.sim.median),
+            range(&row.sim),
+            number(row.live.median),
+            range(&row.live),
+            row.difference.map_or("-".to_owned(), |d| {
+                let sign = if d > 0.0 { "+" } else { "" };
+                format!("{sign}{}", number(Some(d)))
+            }),
+            tolerance(row),
+            row.verdict().to_owned(),
+        ]);
+    }
+    table
+}
+
+fn range(figure: &Figure) -> String {
+    match (figure.min, figure.max) {
+        (Some(_), Some(_)) => format!("{}..{}", number(figure.min), number(figure.max)),
+        _ => "-".to_owned(),
+    }
+}
+
+fn tolerance(row: &Row) -> String {
+    let words = row.tolerance.clone().unwrap_or_default();
+    match row.within {
+        None => words,
+        Some(true) => format!("{words}: inside"),
+        Some(false) => format!("{words}: OUTSIDE"),
+    }
+}
+
+/// `compare.csv`: a line for each metric of each cell.
+pub fn csv(comparison: &Comparison) -> String {
+    let mut text = String::from(
+        "cell,metric,sim,sim_min,sim_max,sim_runs,live,live_min,live_max,live_runs,difference,\
+         tolerance,within,verdict\n",
+    );
+    let value = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
+    for cell in &comparison.cells {
+        for row in &cell.rows {
+            let of = |f: &Figure| {
+                let [median, min, max] = [f.median, f.min, f.max].map(value);
+                format!("{median},{min},{max},{}", f.runs)
+            };
+            writeln!(
+                text,
+                "{},{},{},{},{},{},{},{}",
+                quoted(&cell.name),
+                quoted(&row.metric),
+                of(&row.sim),
+                of(&row.live),
+                value(row.difference),
+                row.tolerance.clone().unwrap_or_default(),
+                row.within.map(|w| w.to_string()).unwrap_or_default(),
+                row.verdict(),
+            )
+            .ok();
+        }
+    }
+    text
+}
+
+/// A cell's name may hold a comma.
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
