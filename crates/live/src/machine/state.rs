@@ -186,13 +186,20 @@ impl State {
         Directory::lock(&self.directory, false)
     }
 
-    /// Writes down how to undo what is about to be done.
+    /// Writes down how to undo what is about to be done. Of a switch that
+    /// another run has changed before, the value from before that run is
+    /// written down: the last of them sets it back.
     ///
     /// # Errors
     /// When it cannot be written; then it must not be done.
     pub fn record(&self, undo: &Undo) -> Result<(), LiveError> {
         let write = || {
             let directory = self.lock()?;
+            let namespace = own_namespace()?;
+            let mut users = switch_users(&directory, namespace, undo);
+            let undo = users
+                .next()
+                .map_or_else(|| undo.clone(), |(_, first)| first);
             let path = directory.of(&self.run);
             let mut file = OpenOptions::new().append(true).open(path)?;
             writeln!(file, "{undo}")
@@ -279,7 +286,8 @@ fn undo_all(directory: &Directory, run: &RunId, record: &Record) -> Vec<Result<S
     }
     let mut said = Vec::new();
     for undo in record.undo.iter().rev() {
-        if hand_over(directory, run, record.namespace, undo) {
+        // Set back by the last run that changed it.
+        if switch_users(directory, record.namespace, undo).any(|(other, _)| other != *run) {
             continue;
         }
         let outcome = undo.apply().map_err(|e| format!("run {run}: {undo}: {e}"));
@@ -288,30 +296,31 @@ fn undo_all(directory: &Directory, run: &RunId, record: &Record) -> Vec<Result<S
     said
 }
 
-/// A switch that another living run needs as well stays as it is; that run is
-/// told the value from before both.
-fn hand_over(directory: &Directory, run: &RunId, namespace: u64, undo: &Undo) -> bool {
-    let Undo::Sysctl { name, .. } = undo else {
-        return false;
+/// The runs, living or dead, that have changed the switch which `undo` sets
+/// back, with what they wrote down; none if it sets back no switch.
+fn switch_users(
+    directory: &Directory,
+    namespace: u64,
+    undo: &Undo,
+) -> impl Iterator<Item = (RunId, Undo)> {
+    let name = match undo {
+        Undo::Sysctl { name, .. } => Some(name.clone()),
+        _ => None,
     };
-    for other in directory.runs() {
-        let path = directory.of(&other);
-        if other == *run || !is_alive(&path) {
-            continue;
-        }
-        let Ok(mut record) = Record::read(&path) else {
-            continue;
-        };
-        let same = |u: &&mut Undo| matches!(u, Undo::Sysctl { name: n, .. } if n == name);
-        if record.namespace != namespace {
-            continue;
-        }
-        if let Some(entry) = record.undo.iter_mut().find(same) {
-            *entry = undo.clone();
-            return record.write(&path).is_ok();
-        }
-    }
-    false
+    let runs = if name.is_some() {
+        directory.runs()
+    } else {
+        Vec::new()
+    };
+    let records = runs.into_iter().filter_map(move |run| {
+        let record = Record::read(&directory.of(&run)).ok()?;
+        (record.namespace == namespace).then_some((run, record.undo))
+    });
+    records.filter_map(move |(run, undo)| {
+        let mut undo = undo.into_iter();
+        let same = |u: &Undo| matches!(u, Undo::Sysctl { name: n, .. } if Some(n) == name.as_ref());
+        Some((run, undo.find(same)?))
+    })
 }
 
 /// Whether the run whose file this is holds its lock. Asked under the

@@ -14,7 +14,7 @@ pub enum Undo {
     Sysctl {
         /// As `net/ipv4/ip_forward`.
         name: String,
-        /// What it was.
+        /// What it was before any run changed it.
         value: String,
     },
     /// Remove a network device.
