@@ -166,10 +166,10 @@ fn prepare(
             EcnFlags::Classic => NEEDS_ECN,
             EcnFlags::AccEcn => NEEDS_ECN | NEEDS_ACCECN,
         };
-    let bits = match (needs.ecn, ecn) {
-        (false, _) => 0,
-        (true, EcnFlags::AccEcn) => ACCECN_MODE,
-        (true, _) => ANY_ECN_MODE,
+    let bits = match (needs.accecn, ecn) {
+        _ if !needs.ecn => 0,
+        (true, EcnFlags::None | EcnFlags::AccEcn) => ACCECN_MODE,
+        _ => ANY_ECN_MODE,
     };
     let dctcp = needs.accecn && ecn == EcnFlags::Classic;
     let mut config = Vec::new();

@@ -1,9 +1,12 @@
 //! The L4S codepoint for packets of our sockets.
 
 use std::fmt;
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
 
 use libbpf_rs::{Link, Object, TC_EGRESS, TcHook, TcHookBuilder};
+use nix::sched::{CloneFlags, setns};
 
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
@@ -13,8 +16,14 @@ use crate::tcx;
 /// control wants it. Dropping it detaches it.
 pub struct Ect1 {
     tcx: Option<Link>,
-    clsact: Option<TcHook>,
-    _object: Object,
+    clsact: Option<Clsact>,
+    object: Object,
+}
+
+/// Where a filter was put, and is to be taken from again.
+struct Clsact {
+    namespace: File,
+    ifindex: i32,
 }
 
 impl fmt::Debug for Ect1 {
@@ -57,20 +66,20 @@ impl Ect1 {
                 tcx = tcx::attach_egress(&program, index);
             }
             if tcx.is_none() {
-                let mut hook = TcHookBuilder::new(program.as_fd())
-                    .ifindex(index)
-                    .replace(true)
-                    .handle(1)
-                    .priority(1)
-                    .hook(TC_EGRESS);
+                let namespace = File::open("/proc/thread-self/ns/net").map_err(BpfError::Io)?;
+                let mut hook = hook(program.as_fd(), index);
                 hook.create().map_err(|e| refused(&*what, &e))?;
-                clsact = Some(hook.attach().map_err(|e| refused(&*what, &e))?);
+                hook.attach().map_err(|e| refused(&*what, &e))?;
+                clsact = Some(Clsact {
+                    namespace,
+                    ifindex: index,
+                });
             }
         }
         Ok(Self {
             tcx,
             clsact,
-            _object: object,
+            object,
         })
     }
 
@@ -80,13 +89,38 @@ impl Ect1 {
     }
 }
 
+/// The place of the program among a device's filters.
+fn hook(program: BorrowedFd<'_>, ifindex: i32) -> TcHook {
+    TcHookBuilder::new(program)
+        .ifindex(ifindex)
+        .replace(true)
+        .handle(1)
+        .priority(1)
+        .hook(TC_EGRESS)
+}
+
 impl Drop for Ect1 {
     fn drop(&mut self) {
-        if let Some(hook) = &mut self.clsact {
-            // Another namespace's or a vanished device has no filter to remove.
-            if let Err(e) = hook.detach() {
-                tracing::debug!("clsact: {e}");
+        let Some(place) = &self.clsact else {
+            return;
+        };
+        let object = &self.object;
+        // A device's index means something in its own namespace only.
+        let detach = || {
+            if setns(&place.namespace, CloneFlags::CLONE_NEWNET).is_err() {
+                return;
             }
-        }
+            for program in object.progs_mut() {
+                // A vanished device has no filter to remove.
+                if let Err(e) = hook(program.as_fd(), place.ifindex).detach() {
+                    tracing::debug!("clsact: {e}");
+                }
+            }
+        };
+        thread::scope(|scope| {
+            if scope.spawn(detach).join().is_err() {
+                tracing::debug!("clsact: the thread that detaches died");
+            }
+        });
     }
 }

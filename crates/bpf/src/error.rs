@@ -34,8 +34,8 @@ pub enum BpfError {
     /// A trace file is not one, or is damaged.
     #[error("this is not a readable trace: {0}")]
     Trace(String),
-    /// Reading or writing a trace.
-    #[error("could not read or write a trace: {0}")]
+    /// Reading or writing a file.
+    #[error("could not read or write a file: {0}")]
     Io(#[from] std::io::Error),
 }
 

@@ -65,7 +65,8 @@ pub use survey::survey;
 /// tcp_congestion_ops`), and what feedback it works with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EcnFlags {
-    /// Nothing: the socket's own settings decide, feedback is as negotiated.
+    /// Nothing: the namespace's settings decide (`net.ipv4.tcp_ecn`). A control
+    /// that needs Accurate ECN runs only where they brought it about.
     #[default]
     None,
     /// `TCP_CONG_NEEDS_ECN`: the handshake asks for classic ECN. A control

@@ -148,13 +148,18 @@ NW_SECTION("struct_ops/" #name) u32 nw_hook_##name(u64 *ctx)
 									\
 	(void)ca; (void)p
 
-/* Without the ECN that the algorithm needs it gives way to Reno. */
+/*
+ * Without the ECN that the algorithm needs it gives way to Reno, and what
+ * classic ECN was negotiated goes unused: its packets would claim to be L4S
+ * without the feedback for it.
+ */
 NW_INLINE int nw_gives_way(struct tcp_sock *tp)
 {
 	char reno[] = "reno";
 
 	if (!nw_config.ecn_bits || (tp->ecn_flags & nw_config.ecn_bits))
 		return 0;
+	tp->ecn_flags &= ~NW_ECN_RFC3168;
 	return !nw_setsockopt(tp, NW_SOL_TCP, NW_TCP_CONGESTION, reno,
 			      sizeof(reno));
 }

@@ -1,0 +1,145 @@
+//! Traces of real kernels, kept: what the kernel decided, the native build
+//! decides as well, call by call. Needs no privileges.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use narrows_bpf::trace::Trace;
+use narrows_bpf::{BpfError, Hook};
+use narrows_cc::Spec;
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .expect("the traces are there")
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "gz"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn read(path: &Path) -> Trace {
+    let file = fs::File::open(path).expect("a trace can be opened");
+    Trace::read(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[test]
+fn kernel_and_native_build_decide_alike_in_every_kept_trace() {
+    let mut seen = BTreeSet::new();
+    let mut states = BTreeSet::new();
+    let mut algorithms = BTreeSet::new();
+    for path in files() {
+        let trace = read(&path);
+        let replayed = trace
+            .replay()
+            .unwrap_or_else(|d| panic!("{}: {d}", path.display()));
+        assert_eq!(replayed.sockets, 2, "{}", path.display());
+        assert!(replayed.calls[&Hook::PktsAcked] > 500, "{}", path.display());
+        seen.extend(replayed.calls.keys().copied());
+        let entered = trace.records.iter().filter(|r| r.hook == Hook::SetState);
+        states.extend(entered.map(|r| r.argument));
+        algorithms.insert(trace.spec.name().to_owned());
+        println!(
+            "{}: {} calls, Linux {}",
+            trace.spec,
+            trace.records.len(),
+            trace.kernel
+        );
+    }
+    assert_eq!(Vec::from_iter(algorithms), ["cubic", "prague", "reno"]);
+    assert_eq!(Vec::from_iter(seen), Hook::ALL, "every hook");
+    assert!(
+        states.is_superset(&BTreeSet::from([0, 1, 2, 3, 4])),
+        "{states:?}"
+    );
+}
+
+#[test]
+fn one_altered_decision_fact_or_answer_is_found() {
+    for path in files() {
+        let trace = read(&path);
+        let name = path.display();
+        let find = |hook: Hook, skip: usize| {
+            let mut all = trace.records.iter().enumerate();
+            let found = all.by_ref().filter(|(_, r)| r.hook == hook && !r.sample);
+            found.map(|(i, _)| i).nth(skip)
+        };
+        let deciding = find(Hook::CongAvoid, 200).or_else(|| find(Hook::CongControl, 200));
+        let i = deciding.expect("the window was decided");
+        let mut decision = trace.clone();
+        decision.records[i].decision.cwnd += 1;
+        assert_eq!(
+            decision.replay().expect_err("a wrong window").index,
+            i,
+            "{name}"
+        );
+
+        let mut fact = trace.clone();
+        fact.records[i].facts.in_flight ^= 1;
+        assert_eq!(fact.replay().expect_err("a wrong fact").index, i, "{name}");
+
+        let i = find(Hook::Ssthresh, 0).expect("a reduction");
+        let mut answer = trace.clone();
+        answer.records[i].answer += 1;
+        assert_eq!(
+            answer.replay().expect_err("a wrong threshold").index,
+            i,
+            "{name}"
+        );
+
+        let i = find(Hook::Init, 0).expect("a beginning");
+        let mut headless = trace.clone();
+        headless.records.remove(i);
+        assert!(headless.replay().is_err(), "{name}");
+    }
+}
+
+/// The facts of one algorithm are no proof for another.
+#[test]
+fn other_parameters_do_not_decide_alike() {
+    for path in files() {
+        let trace = read(&path);
+        let other = match trace.spec.to_string().as_str() {
+            "cubic" => "cubic beta 700",
+            "cubic hystart++" => "cubic hystart off",
+            "reno" => "cubic",
+            "prague" => "prague variant 2022",
+            "prague variant 2022" => "prague",
+            "prague variant 2024" => "prague variant 2024 mutant rounds",
+            spec => panic!("{spec} has no rival here"),
+        };
+        let other = Trace {
+            spec: Spec::parse(other).expect("words"),
+            ..trace
+        };
+        assert!(
+            other.replay().is_err(),
+            "{} as {}",
+            path.display(),
+            other.spec
+        );
+    }
+}
+
+#[test]
+fn a_trace_is_read_as_it_was_written_and_refused_when_damaged() {
+    let path = &files()[0];
+    let trace = read(path);
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).expect("written");
+    assert_eq!(Trace::read(&*bytes).expect("read"), trace);
+    assert!(matches!(
+        Trace::read(&bytes[..bytes.len() / 2]),
+        Err(BpfError::Io(_))
+    ));
+    assert!(Trace::read(&b"no trace"[..]).is_err());
+    let shorter = Trace {
+        records: trace.records[..10].to_vec(),
+        ..trace
+    };
+    let mut bytes = Vec::new();
+    shorter.write(&mut bytes).expect("written");
+    assert_eq!(Trace::read(&*bytes).expect("read").records.len(), 10);
+}
