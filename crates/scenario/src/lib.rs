@@ -36,11 +36,11 @@ pub use glob::Glob;
 pub use handle::Handle;
 pub use load::{Kind, Loaded, load};
 pub use names::NameTable;
-pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
+pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex,
-    LinkPlan, NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window, codepoint_word,
-    ecn_mode_word,
+    LinkPlan, MarkPlan, NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window,
+    codepoint_word, ecn_mode_word,
 };
 pub use refusal::Refusal;
 pub use schema::schema;

@@ -23,6 +23,7 @@ const FLOW_KEYS: &[&str] = &[
     "opens",
     "ip",
     "fast_open",
+    "mark",
 ];
 
 /// One link, `access`, between `client` and `server`, and flows over it.

@@ -3,11 +3,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use narrows_packet::FlowId;
 use narrows_units::{Duration, Instant};
 use narrows_wire::Ecn;
 use serde::{Serialize, Serializer};
 
-use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
+use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 
 /// One run, checked: names are unique, every flow has a path, every value is
 /// in range.
@@ -41,6 +42,9 @@ pub struct Plan {
     pub probes: Vec<ProbePlan>,
     /// Observation points, in the order in which the file first names them.
     pub taps: Vec<TapPlan>,
+    /// Flows whose packets carry measurement signals.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkPlan>,
     /// Programs that run in hosts; the live engine alone has such.
     pub commands: Vec<CommandPlan>,
     /// Packet captures.
@@ -230,6 +234,22 @@ pub struct CommandPlan {
     pub stop: Option<Instant>,
 }
 
+/// Signals in the packets of flows, at the hosts that put them there. No host
+/// has two for one flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MarkPlan {
+    /// Its name; that of the flow where the flow itself says it.
+    pub name: String,
+    /// The signals and their rules.
+    #[serde(serialize_with = "words")]
+    pub signals: Marking,
+    /// Whose packets carry them, in order: flows over TCP.
+    #[serde(serialize_with = "flow_numbers")]
+    pub flows: Vec<FlowId>,
+    /// Which ends of these flows put them there, in order.
+    pub hosts: Vec<HostIndex>,
+}
+
 /// One observation point: an element `tap <name>` in one or both directions
 /// of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -318,6 +338,10 @@ fn ecn_words<S: Serializer>(mode: &EcnMode, to: S) -> Result<S::Ok, S::Error> {
 
 fn codepoint_words<S: Serializer>(ecn: &Ecn, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(codepoint_word(*ecn))
+}
+
+fn flow_numbers<S: Serializer>(flows: &[FlowId], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(flows.iter().map(|flow| flow.0))
 }
 
 /// How a file spells an ECN mode.

@@ -62,6 +62,9 @@ pub(crate) struct Scenario {
     /// Flows.
     #[serde(default)]
     flow: Vec<Flow>,
+    /// Measurement signals in the packets of flows.
+    #[serde(default)]
+    mark: Vec<Mark>,
     /// Latency probes.
     #[serde(default)]
     probe: Vec<Probe>,
@@ -140,8 +143,25 @@ pub(crate) struct Flow {
     ip: Option<u8>,
     /// Whether data goes with the SYN.
     fast_open: Option<bool>,
+    /// Measurement signals in its packets, in words: `d+q`, `s spin naive`.
+    mark: Option<String>,
     /// How the two hosts treat this flow's segments.
     host_model: Option<HostModel>,
+}
+
+/// Measurement signals in the TCP headers of flows.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    /// Its name.
+    name: String,
+    /// The signals and their rules in words: `d+q`, `s spin naive`, `d delay
+    /// thesis tmax 225ms`.
+    signals: String,
+    /// The flows; all over TCP by default.
+    flows: Option<OneOrMore>,
+    /// The hosts that put them there; both ends of the flows by default.
+    hosts: Option<OneOrMore>,
 }
 
 /// ECN in the handshake.
@@ -371,6 +391,7 @@ mod tests {
         assert_eq!(keys::<Host>(), sorted(check::HOST));
         assert_eq!(keys::<Link>(), sorted(check::LINK));
         assert_eq!(keys::<Flow>(), sorted(check::FLOW));
+        assert_eq!(keys::<Mark>(), sorted(check::MARK));
         assert_eq!(keys::<HostModel>(), sorted(check::model::MODEL));
         assert_eq!(keys::<Probe>(), sorted(check::watch::PROBE));
         assert_eq!(keys::<Command>(), sorted(check::COMMAND));

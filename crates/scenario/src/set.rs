@@ -55,7 +55,7 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
 }
 
 /// Keys whose values are lists, which a line of text gives in TOML's manner.
-const LISTS: &[&str] = &["ends", "up", "down", "run"];
+const LISTS: &[&str] = &["ends", "up", "down", "flows", "hosts", "run"];
 
 fn as_list(name: &str, value: Node) -> Node {
     let last = name.rsplit('/').next().unwrap_or(name);

@@ -7,7 +7,7 @@ use narrows_units::{Bytes, Duration, Instant};
 use crate::check::{DEFAULT_SAMPLE, implied_host, model, watch};
 use crate::parts::{ElementSpec, Traffic};
 use crate::plan::{
-    CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, NamedElement, Plan, ProbePlan,
+    CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, MarkPlan, NamedElement, Plan, ProbePlan,
     codepoint_word, ecn_mode_word,
 };
 
@@ -40,6 +40,9 @@ impl Plan {
         }
         for flow in &self.flows {
             self.flow(&mut file, flow);
+        }
+        for mark in &self.marks {
+            self.mark(&mut file, mark);
         }
         for probe in &self.probes {
             self.probe(&mut file, probe);
@@ -148,6 +151,16 @@ impl Plan {
         }
     }
 
+    fn mark(&self, file: &mut File, mark: &MarkPlan) {
+        file.table("mark");
+        file.text("name", &mark.name);
+        file.words("signals", mark.signals);
+        let flows = mark.flows.iter().map(|f| &self.flows[f.0 as usize].name);
+        file.plain("flows", list(flows));
+        let hosts = mark.hosts.iter().map(|h| &self.host(*h).name);
+        file.plain("hosts", list(hosts));
+    }
+
     fn probe(&self, file: &mut File, probe: &ProbePlan) {
         file.table("probe");
         file.text("name", &probe.name);
@@ -207,6 +220,12 @@ impl File {
             self.plain(direction, format!("[{}]", words.join(", ")));
         }
     }
+}
+
+/// A TOML list of strings.
+fn list<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    let names: Vec<String> = names.map(|name| quoted(name)).collect();
+    format!("[{}]", names.join(", "))
 }
 
 /// A TOML string.

@@ -54,6 +54,7 @@ prop_compose! {
         start_us in 0u64..1_000_000,
         stop in any::<bool>(),
         traffic in prop::sample::select(vec!["", "bytes = 1234567\n", "traffic = \"bulk\"\n", "traffic = \"cbr rate 1Mbit\"\n"]),
+        mark in prop::sample::select(vec!["", "mark = \"d+q\"\n", "mark = \"s spin naive\"\n", "mark = \"d delay thesis tmax 225ms announce negotiate\"\n"]),
         six in any::<bool>(),
         backwards in any::<bool>(),
         server_opens in any::<bool>(),
@@ -61,6 +62,9 @@ prop_compose! {
     ) -> String {
         let (from, to) = if backwards { ("server", "client") } else { ("client", "server") };
         let mut text = format!("from = \"{from}\"\nto = \"{to}\"\ncc = \"{cc}\"\n{ecn}dscp = {dscp}\nstart = \"{start_us}us\"\n{traffic}{model}");
+        if !traffic.contains("cbr") {
+            text.push_str(mark);
+        }
         if stop {
             text.push_str("stop = \"1.5s\"\n");
         }
@@ -176,7 +180,7 @@ proptest! {
             "name", "duration", "measure", "seed", "sample_interval", "version", "link/access/up",
             "link/access/ends", "link/access/mtu", "flow/f0/cc", "flow/f0/ecn", "flow/f0/dscp",
             "flow/f0/start", "flow/f0/bytes", "flow/f0/traffic", "flow/f0/ip", "host/server/ipv4",
-            "flow/f0/host_model/gro",
+            "flow/f0/host_model/gro", "flow/f0/mark",
         ]),
         value in "\\PC{0,40}",
         text in scenario(),

@@ -110,6 +110,11 @@ fn broken(part: &str, by: &str) -> String {
     GOOD.replacen(part, by, 1)
 }
 
+/// The good scenario with a mark whose other keys are `keys`.
+fn with_mark(keys: &str) -> String {
+    format!("{GOOD}\n[[mark]]\nname = \"mine\"\n{keys}\n")
+}
+
 /// The good scenario with a command whose other keys are `keys`.
 fn with_command(keys: &str) -> String {
     format!("{GOOD}\n[[command]]\nname = \"mine\"\nhost = \"client\"\n{keys}\n")
@@ -225,6 +230,16 @@ refused! {
     command_to_no_address: check(&with_command("run = [\"ping\", \"{server/mac}\"]"));
     command_with_a_lone_brace: check(&with_command("run = [\"curl\", \"-w\", \"%{\"]"));
     command_after_the_end: check(&with_command("run = [\"true\"]\nstart = \"60s\""));
+    mark_without_signals: check(&with_mark("flows = [\"cubic\"]"));
+    mark_of_unknown_signals: check(&with_mark("signals = \"d+x\""));
+    mark_of_too_many_signals: check(&with_mark("signals = \"s+d+q+l\""));
+    mark_with_a_key_of_no_signal: check(&with_mark("signals = \"s tmax 1s\""));
+    mark_with_a_wrong_value: check(&with_mark("signals = \"d delay thesis tmax 225\""));
+    mark_of_no_flow: check(&with_mark("signals = \"d\"\nflows = [\"cubik\"]"));
+    mark_at_no_host: check(&with_mark("signals = \"d\"\nhosts = [\"sever\"]"));
+    mark_twice: check(&format!("{}\n[[mark]]\nname = \"other\"\nsignals = \"s\"\nhosts = \"server\"\n", with_mark("signals = \"d\"")));
+    mark_of_datagrams: check(&broken("cc    = \"cubic\"\necn   = true", "traffic = \"cbr rate 1Mbit\"\nmark = \"d\""));
+    mark_in_a_line: check_words(&["rate 1Mbit"], &["cubic mark d+z start 1s"]);
     change_of_no_element: check(&format!(
         "{GOOD}\n[[change]]\nat = \"30s\"\ntarget = \"link/access/up/bottlenek\"\nto = \"rate 10Mbit\"\n"
     ));

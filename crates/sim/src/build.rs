@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use narrows_efm::Marker;
 use narrows_packet::{FlowId, Role};
 use narrows_path::paths::Paths;
 use narrows_path::routes::{Hop, Routes};
@@ -44,6 +45,7 @@ impl Simulation {
             routes: plan.routes(),
             nodes: nodes(plan, &names),
         };
+        build.marks();
         let (mut sockets, mut flows) = (Vec::new(), Vec::new());
         for (i, flow) in plan.flows.iter().enumerate() {
             flows.push(build.flow(i, flow, &mut sockets)?);
@@ -120,6 +122,16 @@ fn nodes(plan: &Plan, names: &NameTable) -> Vec<Node> {
 }
 
 impl Builder<'_> {
+    /// Puts the markers of each host in the place of its hooks.
+    fn marks(&mut self) {
+        for mark in &self.plan.marks {
+            for HostIndex(host) in &mark.hosts {
+                let marker = Marker::new(&mark.signals).only(mark.flows.clone());
+                self.nodes[*host].hooks.push(Box::new(marker));
+            }
+        }
+    }
+
     /// The first hops from `a` to `b` and back, and the smallest MTU between
     /// them.
     fn path(&self, what: &str, a: HostIndex, b: HostIndex) -> Result<(Hop, Hop, u32), SimError> {

@@ -27,6 +27,7 @@ pub(crate) const FLOW: &[&str] = &[
     "traffic",
     "ip",
     "fast_open",
+    "mark",
     "host_model",
 ];
 

@@ -4,6 +4,7 @@ mod commands;
 mod flows;
 mod graph;
 mod links;
+mod marks;
 pub(crate) mod model;
 pub(crate) mod watch;
 
@@ -22,6 +23,7 @@ pub(crate) use {
     commands::COMMAND,
     flows::FLOW,
     links::{HOST, LINK},
+    marks::MARK,
 };
 
 /// What a scenario file may have at the top.
@@ -41,6 +43,7 @@ pub(crate) const TOP: &[&str] = &[
     "router",
     "link",
     "flow",
+    "mark",
     "probe",
     "command",
     "capture",
@@ -49,7 +52,7 @@ pub(crate) const TOP: &[&str] = &[
 
 /// Those of them that are lists of tables with names.
 pub(crate) const TABLES: &[&str] = &[
-    "host", "router", "link", "flow", "probe", "command", "capture", "change",
+    "host", "router", "link", "flow", "mark", "probe", "command", "capture", "change",
 ];
 
 /// The longest run: 30 days. Everything in a run is counted in nanoseconds of
@@ -108,6 +111,7 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
         links: Vec::new(),
         flows: Vec::new(),
         probes: Vec::new(),
+        marks: Vec::new(),
         commands: Vec::new(),
         taps: Vec::new(),
         captures: Vec::new(),
@@ -115,6 +119,7 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
     };
     links::read(&top, &mut plan)?;
     flows::read(&top, &mut plan)?;
+    marks::read(&top, &mut plan)?;
     watch::probes(&top, &mut plan)?;
     commands::read(&top, &mut plan)?;
     if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
