@@ -13,9 +13,13 @@ pub mod datapath;
 #[cfg(target_os = "linux")]
 mod error;
 #[cfg(target_os = "linux")]
+pub mod flows;
+#[cfg(target_os = "linux")]
 pub mod machine;
 mod outcome;
 mod report;
+#[cfg(target_os = "linux")]
+pub mod sample;
 #[cfg(target_os = "linux")]
 pub mod world;
 

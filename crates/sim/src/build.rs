@@ -10,7 +10,8 @@ use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::endpoints::{Ends, MAX_FLOWS, MAX_PROBES};
 use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, ProbePlan, assemble};
 use narrows_tcp::{Config, Connection};
-use narrows_traffic::{Generator, probe::PAYLOAD_LEN};
+use narrows_traffic::Generator;
+use narrows_traffic::probe::{Asker, PAYLOAD_LEN};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{ip, udp};
 
@@ -270,13 +271,13 @@ impl Builder<'_> {
         };
         let headers = 20 + udp::HEADER_LEN as u32;
         let end = Instant::ZERO + self.plan.duration;
-        Ok(ProbeState::new(
-            self.names.id(&name).unwrap_or_default(),
-            plan.interval.max(Duration::from_nanos(1)),
-            (plan.start, plan.stop.unwrap_or(end).min(end)),
-            plan.size.saturating_sub(headers).max(PAYLOAD_LEN as u32),
-            envelope(plan.from, hop, near, far),
-            envelope(plan.to, hop_back, far, near),
-        ))
+        let stop = plan.stop.unwrap_or(end).min(end);
+        Ok(ProbeState {
+            entity: self.names.id(&name).unwrap_or_default(),
+            asker: Asker::new(plan.interval, plan.start, stop),
+            payload_len: plan.size.saturating_sub(headers).max(PAYLOAD_LEN as u32),
+            question: envelope(plan.from, hop, near, far),
+            answer: envelope(plan.to, hop_back, far, near),
+        })
     }
 }

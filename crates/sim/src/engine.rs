@@ -106,7 +106,7 @@ impl Simulation {
             self.paths.wakes.set(self.flow_slot(i), Some(at));
         }
         for i in 0..self.probes.len() {
-            let at = self.probes[i].next_wake();
+            let at = self.probes[i].asker.next_wake();
             self.paths.wakes.set(self.probe_slot(i), at);
         }
         self.paths.first_wakes();

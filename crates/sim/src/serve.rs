@@ -304,10 +304,10 @@ impl Engine<'_> {
     pub(crate) fn wake_probe(&mut self, p: usize) {
         let now = self.sim.now;
         let probe = self.sim.probes[p].entity;
-        for _ in 0..self.sim.probes[p].lost(now) {
+        for _ in 0..self.sim.probes[p].asker.lost(now) {
             self.sink.record(now, Event::ProbeLost { probe });
         }
-        while let Some(question) = self.sim.probes[p].ask(now) {
+        while let Some(question) = self.sim.probes[p].asker.ask(now) {
             let sim = &mut self.sim;
             let state = &mut sim.probes[p];
             let bytes = question.to_bytes();
@@ -318,7 +318,7 @@ impl Engine<'_> {
             let envelope = state.question;
             self.send_sealed(&envelope, Role::Initiator, packet);
         }
-        let next = self.sim.probes[p].next_wake();
+        let next = self.sim.probes[p].asker.next_wake();
         let slot = self.sim.probe_slot(p);
         self.sim.paths.wakes.serve(slot, next);
     }
@@ -354,10 +354,10 @@ impl Engine<'_> {
         let now = self.sim.now;
         let state = &mut self.sim.probes[p];
         let probe = state.entity;
-        if let Some(rtt) = state.answered(now, answer) {
+        if let Some(rtt) = state.asker.answered(now, answer) {
             self.sink.record(now, Event::ProbeRtt { probe, rtt });
         }
-        let next = self.sim.probes[p].next_wake();
+        let next = self.sim.probes[p].asker.next_wake();
         let slot = self.sim.probe_slot(p);
         self.sim.paths.wakes.set(slot, next);
     }

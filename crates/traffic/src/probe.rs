@@ -1,6 +1,9 @@
-//! The payload of a latency probe: what irtt and ping put into theirs.
+//! Latency probes: the payload, what irtt and ping put into theirs, and the
+//! end that asks.
 
-use narrows_units::Instant;
+use std::collections::VecDeque;
+
+use narrows_units::{Duration, Instant};
 
 /// Length in bytes of what a probe carries; the rest of its payload is zeros.
 pub const PAYLOAD_LEN: usize = 24;
@@ -46,6 +49,100 @@ impl Probe {
     }
 }
 
+/// How long a question waits for its answer before it counts as lost. Longer
+/// than any queue that is not a fault: a thousand full frames at 1 Mbit/s
+/// take 12 s each way, and count as lost.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The end that asks: a question each interval, and what became of each.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    interval: Duration,
+    start: Instant,
+    stop: Instant,
+    sent: u64,
+    /// Questions not yet given up, oldest first: when they were sent, and
+    /// whether they were answered. The first has number `first`.
+    waiting: VecDeque<(Instant, bool)>,
+    first: u64,
+}
+
+impl Asker {
+    /// One that asks every `interval` (at least a nanosecond) from `start`
+    /// until before `stop`.
+    pub fn new(interval: Duration, start: Instant, stop: Instant) -> Self {
+        Self {
+            interval: interval.max(Duration::from_nanos(1)),
+            start,
+            stop,
+            sent: 0,
+            waiting: VecDeque::new(),
+            first: 0,
+        }
+    }
+
+    /// When the next question is due.
+    fn due(&self) -> Option<Instant> {
+        let at = self.start + self.interval * self.sent;
+        (at < self.stop).then_some(at)
+    }
+
+    /// When it wants to be called.
+    pub fn next_wake(&self) -> Option<Instant> {
+        let lost = self.waiting.front().map(|(at, _)| *at + PATIENCE);
+        match (self.due(), lost) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The question to send now, if one is due.
+    pub fn ask(&mut self, now: Instant) -> Option<Probe> {
+        self.due().filter(|at| *at <= now)?;
+        let probe = Probe {
+            reply: false,
+            sequence: self.sent,
+            sent: now,
+        };
+        self.sent += 1;
+        self.waiting.push_back((now, false));
+        Some(probe)
+    }
+
+    /// Takes an answer; the round trip, if the question was still waiting.
+    pub fn answered(&mut self, now: Instant, probe: Probe) -> Option<Duration> {
+        let at = usize::try_from(probe.sequence.checked_sub(self.first)?).ok()?;
+        let (_, answered) = self.waiting.get_mut(at)?;
+        if std::mem::replace(answered, true) {
+            return None;
+        }
+        while let Some((_, true)) = self.waiting.front() {
+            self.forget();
+        }
+        Some(now.since(probe.sent))
+    }
+
+    /// How many questions are now given up as lost.
+    pub fn lost(&mut self, now: Instant) -> u64 {
+        let mut lost = 0;
+        while let Some((at, answered)) = self.waiting.front() {
+            if !*answered {
+                if *at + PATIENCE > now {
+                    break;
+                }
+                lost += 1;
+            }
+            self.forget();
+        }
+        lost
+    }
+
+    fn forget(&mut self) {
+        self.waiting.pop_front();
+        self.first += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +158,27 @@ mod tests {
         assert_eq!(Probe::parse(&bytes), Some(probe));
         assert_eq!(Probe::parse(&bytes[..23]), None);
         assert_eq!(Probe::parse(&[0; 24]), None);
+    }
+
+    #[test]
+    fn questions_are_answered_once_or_lost_once() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut asker = Asker::new(Duration::from_millis(10), at(0), at(30));
+        assert!(asker.ask(Instant::ZERO).is_some());
+        assert_eq!(asker.ask(at(9)), None);
+        let second = asker.ask(at(10)).unwrap();
+        let third = asker.ask(at(20)).unwrap();
+        assert_eq!(asker.ask(at(40)), None, "asking has stopped");
+        assert_eq!(
+            asker.answered(at(25), third),
+            Some(Duration::from_millis(5))
+        );
+        assert_eq!(asker.answered(at(26), third), None, "a duplicate");
+        assert_eq!(asker.lost(at(9_999)), 0);
+        assert_eq!(asker.lost(at(10_000)), 1);
+        assert_eq!(asker.next_wake(), Some(at(10_010)));
+        assert_eq!(asker.lost(at(20_000)), 1);
+        assert_eq!(asker.answered(at(20_001), second), None, "too late");
+        assert_eq!(asker.next_wake(), None);
     }
 }

@@ -1,0 +1,364 @@
+//! Programs that run in hosts beside the plan's flows.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+use narrows_scenario::{CommandPlan, Plan};
+use narrows_units::{Duration, Instant};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+
+use super::HostOf;
+use super::error::FlowError;
+use super::stop::{Stop, Wait};
+use crate::{Clock, CommandFacts};
+
+/// How often processes are looked after while some run.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long a process that was asked to end may take before it is killed.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Commands that wait for their start or run.
+#[derive(Debug)]
+pub struct Commands {
+    stop: Stop,
+    thread: Option<JoinHandle<Vec<CommandFacts>>>,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// It has not been started yet.
+    Waits,
+    /// It runs.
+    Runs,
+    /// It ended by itself with this status.
+    Exited(i32),
+    /// It died of this signal, which was not ours.
+    Signalled(i32),
+    /// It was ended at its stop time or at the end of the run.
+    Stopped,
+    /// The system did not start it.
+    Refused(String),
+}
+
+/// One command and its process.
+struct Running {
+    start: Instant,
+    stop: Option<Instant>,
+    process: Command,
+    child: Option<Child>,
+    /// When it was asked to end.
+    asked: Option<Instant>,
+    end: End,
+    name: String,
+    line: String,
+}
+
+impl Commands {
+    /// Refuses a plan that has a program which does not exist or may not be
+    /// executed, before anything of a run is made.
+    ///
+    /// # Errors
+    /// One line for the first command that is wrong.
+    pub fn check(plan: &Plan) -> Result<(), FlowError> {
+        for command in &plan.commands {
+            find(&program(command, plan)).map_err(|reason| FlowError::Command {
+                name: command.name.clone(),
+                reason,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Starts a thread that runs the plan's commands in time. What they write
+    /// goes to `commands/NAME.out` and `commands/NAME.err` in `keep`, and
+    /// nowhere without it. A command is asked to end (SIGTERM, to all
+    /// processes of its group) at its stop time, and killed half a second
+    /// later.
+    ///
+    /// # Errors
+    /// As [`Commands::check`]; if an output file cannot be made.
+    pub fn start(
+        plan: &Plan,
+        host: &HostOf<'_>,
+        clock: Clock,
+        keep: Option<&Path>,
+    ) -> Result<Self, FlowError> {
+        let mut running = Vec::new();
+        let mut namespaces = BTreeSet::new();
+        for command in &plan.commands {
+            let name = command.name.clone();
+            namespaces.insert(host(command.host).inode());
+            running.push(
+                Running::prepare(command, plan, host, keep)
+                    .map_err(|reason| FlowError::Command { name, reason })?,
+            );
+        }
+        let system = |reason: io::Error| FlowError::Command {
+            name: "*".to_owned(),
+            reason: format!("there is nobody to look after commands: {reason}"),
+        };
+        let stop = Stop::new().map_err(system)?;
+        let mut thread = None;
+        if !running.is_empty() {
+            let told = stop.clone();
+            // Processes die with the thread that started them, so one thread
+            // starts all and stays.
+            let body = move || supervise(running, &namespaces, &told, &clock);
+            let builder = std::thread::Builder::new().name("commands".to_owned());
+            thread = Some(builder.spawn(body).map_err(system)?);
+        }
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends what still runs, with all processes of its group and all others
+    /// that it left in its host, and says what became of each command, in the
+    /// plan's order.
+    pub fn stop(mut self) -> Vec<CommandFacts> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<CommandFacts> {
+        self.stop.tell();
+        // A panic there was printed there, and took its processes along.
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The word that names the program.
+fn program(command: &CommandPlan, plan: &Plan) -> String {
+    // The check of the scenario refuses a command without words.
+    command
+        .arguments(plan)
+        .into_iter()
+        .next()
+        .unwrap_or_default()
+}
+
+/// The program as a shell finds it: by its path if it has a slash, else along
+/// PATH.
+fn find(program: &str) -> Result<PathBuf, String> {
+    if program.contains('/') {
+        return match executable(Path::new(program)) {
+            Ok(true) => Ok(program.into()),
+            Ok(false) => Err(format!("`{program}` is no executable file")),
+            Err(e) => Err(format!("`{program}` cannot be run: {e}")),
+        };
+    }
+    let search = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    std::env::split_paths(&search)
+        .map(|directory| directory.join(program))
+        .find(|path| matches!(executable(path), Ok(true)))
+        .ok_or_else(|| {
+            format!(
+                "there is no program `{program}` in any directory of PATH ({}); install it, or \
+                 give its path",
+                search.to_string_lossy()
+            )
+        })
+}
+
+fn executable(path: &Path) -> io::Result<bool> {
+    let file = path.metadata()?;
+    Ok(file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+impl Running {
+    fn prepare(
+        command: &CommandPlan,
+        plan: &Plan,
+        host: &HostOf<'_>,
+        keep: Option<&Path>,
+    ) -> Result<Self, String> {
+        let words = command.arguments(plan);
+        let program = find(&words[0])?;
+        let mut process = host(command.host).command(&program);
+        process
+            .arg0(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(output(command, keep, "out")?)
+            .stderr(output(command, keep, "err")?)
+            .process_group(0);
+        Ok(Self {
+            start: command.start,
+            stop: command.stop,
+            process,
+            child: None,
+            asked: None,
+            end: End::Waits,
+            name: command.name.clone(),
+            line: command.line(plan),
+        })
+    }
+
+    /// Starts it if its time has come, asks it to end if that has come.
+    fn attend(&mut self, now: Instant) {
+        if self.end == End::Waits && self.start <= now {
+            match self.process.spawn() {
+                Ok(child) => (self.child, self.end) = (Some(child), End::Runs),
+                Err(e) => self.end = End::Refused(e.to_string()),
+            }
+            return;
+        }
+        self.notice();
+        if self.end != End::Runs {
+            return;
+        }
+        if self.asked.is_none() && self.stop.is_some_and(|at| at <= now) {
+            self.signal(Signal::SIGTERM);
+            self.asked = Some(now);
+        } else if self.asked.is_some_and(|at| at + GRACE <= now) {
+            self.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// Sees whether its first process has ended, and leaves it as a zombie:
+    /// so its number stays that of its group, and no other process can get a
+    /// signal that is meant for what it left behind.
+    fn notice(&mut self) {
+        let Some(child) = self.child.as_ref().filter(|_| self.end == End::Runs) else {
+            return;
+        };
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        self.end = match waitid(Id::Pid(pid(child)), flags) {
+            Ok(WaitStatus::Exited(_, status)) => End::Exited(status),
+            Ok(WaitStatus::Signaled(..)) if self.asked.is_some() => End::Stopped,
+            Ok(WaitStatus::Signaled(_, signal, _)) => End::Signalled(signal as i32),
+            Ok(_) | Err(Errno::EINTR) => return,
+            Err(e) => End::Refused(e.to_string()),
+        };
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            // Nobody left in the group is as good as reached.
+            let _ = killpg(pid(child), signal);
+        }
+    }
+
+    fn facts(self) -> CommandFacts {
+        let (status, ended) = match self.end {
+            End::Exited(status) => (Some(status), format!("exited with {status}")),
+            End::Signalled(signal) => (None, format!("ended by signal {signal}")),
+            End::Stopped | End::Runs => match self.stop.and(self.asked) {
+                Some(_) => (None, "stopped at its time".to_owned()),
+                None => (None, "stopped with the run".to_owned()),
+            },
+            End::Waits => (None, "not started before the run ended".to_owned()),
+            End::Refused(reason) => (None, format!("could not be started: {reason}")),
+        };
+        CommandFacts {
+            name: self.name,
+            line: self.line,
+            status,
+            ended,
+        }
+    }
+}
+
+/// Where what the command writes goes.
+fn output(command: &CommandPlan, keep: Option<&Path>, end: &str) -> Result<Stdio, String> {
+    let Some(keep) = keep else {
+        return Ok(Stdio::null());
+    };
+    let path = keep
+        .join("commands")
+        .join(format!("{}.{end}", command.name));
+    let file = fs::create_dir_all(keep.join("commands")).and_then(|()| File::create(&path));
+    file.map(Stdio::from)
+        .map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+fn pid(child: &Child) -> Pid {
+    // Process numbers are below 2²² (linux/threads.h, PID_MAX_LIMIT).
+    Pid::from_raw(child.id() as i32)
+}
+
+/// Runs the commands until they are to stop, and then ends all.
+fn supervise(
+    mut running: Vec<Running>,
+    namespaces: &BTreeSet<u64>,
+    stop: &Stop,
+    clock: &Clock,
+) -> Vec<CommandFacts> {
+    loop {
+        let now = clock.now();
+        for command in &mut running {
+            command.attend(now);
+        }
+        let waits = running.iter().filter(|c| c.end == End::Waits);
+        let looks = running.iter().any(|c| c.end == End::Runs);
+        let due = waits.map(|c| c.start).chain(looks.then_some(now + LOOK));
+        // With nothing to do there is still the end to wait for.
+        let due = due.min().unwrap_or(now + Duration::from_secs(3_600));
+        if stop.wait_until(clock, due) == Wait::Stopped {
+            break;
+        }
+    }
+    end_all(&mut running, clock);
+    end_strays(namespaces);
+    running.into_iter().map(Running::facts).collect()
+}
+
+/// Asks every group to end, waits a little, kills what is left, and reaps.
+fn end_all(running: &mut [Running], clock: &Clock) {
+    let asked = clock.now();
+    for command in running.iter_mut() {
+        command.notice();
+        command.signal(Signal::SIGTERM);
+        if command.end == End::Runs && command.asked.is_none() {
+            (command.asked, command.stop) = (Some(asked), None);
+        }
+    }
+    while running.iter().any(|c| c.end == End::Runs) && clock.now() < asked + GRACE {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        running.iter_mut().for_each(Running::notice);
+    }
+    for command in running {
+        command.signal(Signal::SIGKILL);
+        let status = command.child.take().and_then(|mut c| c.wait().ok());
+        if command.end == End::Runs {
+            command.end = match status.and_then(|s| s.code().filter(|_| s.signal().is_none())) {
+                Some(code) => End::Exited(code),
+                None => End::Stopped,
+            };
+        }
+    }
+}
+
+/// Kills processes that left their command's group (as daemons do) and still
+/// are in one of the run's `namespaces`, which are nobody else's.
+fn end_strays(namespaces: &BTreeSet<u64>) {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return;
+    };
+    let own = std::process::id();
+    for process in processes.flatten() {
+        let number = process.file_name().to_string_lossy().parse::<u32>();
+        let Ok(number) = number.map_err(drop) else {
+            continue;
+        };
+        let there = fs::metadata(process.path().join("ns/net"));
+        if number != own && there.is_ok_and(|n| namespaces.contains(&n.ino())) {
+            let _ = kill(Pid::from_raw(number as i32), Signal::SIGKILL);
+        }
+    }
+}

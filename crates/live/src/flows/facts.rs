@@ -1,0 +1,45 @@
+//! What one end of a flow can say about it.
+
+use crate::FlowFacts;
+use crate::sample::{EcnLayout, TcpInfo};
+
+/// What the kernel made of one end, as its socket said last.
+#[derive(Clone, Debug, Default)]
+pub struct EndFacts {
+    /// Index of the flow in the plan.
+    pub flow: usize,
+    /// Whether this end sends the data.
+    pub sends: bool,
+    /// As `getsockopt(TCP_CONGESTION)` says.
+    pub congestion_control: String,
+    /// The last look at the socket.
+    pub info: Option<TcpInfo>,
+    /// Segments in the largest burst that the host's devices take at once;
+    /// 0 if unknown.
+    pub gso_max_segs: u32,
+    /// What went otherwise than the plan says, in sentences.
+    pub notes: Vec<String>,
+}
+
+impl EndFacts {
+    /// Adds what this end says to what is known of the flow.
+    pub fn add_to(self, facts: &mut FlowFacts, layout: EcnLayout) {
+        if let Some(info) = &self.info {
+            if self.sends {
+                facts.delivered_ce = info.delivered_ce.map(u64::from);
+            } else {
+                facts.received_ce = info.received_ce.map(u64::from);
+            }
+            // Whichever end has seen the other's option knows which kind of
+            // ECN it is.
+            facts.accecn |= info.accecn(layout);
+            facts.ecn |= info.ecn();
+            facts.ecn &= !facts.accecn;
+        }
+        if self.sends {
+            facts.congestion_control = self.congestion_control;
+            facts.gso_max_segs = self.gso_max_segs;
+        }
+        facts.notes.extend(self.notes);
+    }
+}

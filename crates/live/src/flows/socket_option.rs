@@ -1,0 +1,73 @@
+//! Socket options that have no safe wrapper.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use nix::libc;
+
+use crate::sample::TcpInfo;
+
+/// `getsockopt(TCP_INFO)`: what the kernel says about a socket, even one that
+/// is closed and no longer listed. `None` if it says nothing readable.
+pub fn tcp_info(socket: &impl AsFd) -> Option<TcpInfo> {
+    let mut bytes = [0_u8; TcpInfo::LEN];
+    let mut len = bytes.len() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed; the kernel writes
+    // at most `len` bytes, which is what `bytes` has, and then sets `len`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    let len = usize::try_from(len).ok()?.min(bytes.len());
+    (result == 0)
+        .then(|| TcpInfo::parse(&bytes[..len]))
+        .flatten()
+}
+
+/// `SO_MAX_PACING_RATE` with a limit that never binds: TCP then paces by its
+/// own timers whatever its congestion control asks for (`sk_pacing_status`,
+/// Linux 4.13).
+///
+/// # Errors
+/// What the kernel says.
+pub fn pace_always(socket: &impl AsFd) -> io::Result<()> {
+    // All ones would mean "no pacing asked for".
+    set(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        u64::MAX - 1,
+    )
+}
+
+/// `SO_RCVLOWAT`: wake the reader when so many bytes are there.
+///
+/// # Errors
+/// What the kernel says.
+pub fn wake_at_bytes(socket: &impl AsFd, bytes: i32) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+fn set<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
+    // SAFETY: the descriptor is open while it is borrowed; the kernel reads
+    // `size_of::<T>()` bytes of `value`, an integer that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

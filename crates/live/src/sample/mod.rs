@@ -1,0 +1,135 @@
+//! Looks at TCP sockets while a run goes on.
+//!
+//! A sampler lists the TCP sockets of a host's namespace through netlink, in
+//! one request for all of them. For the plan's own flows it reports the
+//! events that a simulated sender would ([`Watch`](watch::Watch) says what is
+//! seen and what is not); the sockets of other programs are kept as series.
+
+mod diag;
+mod tcp_info;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+
+use narrows_packet::{FlowId, FlowSample};
+use narrows_scenario::HostIndex;
+use narrows_units::{Duration, Instant};
+
+use crate::flows::{Stop, Wait};
+use crate::{Clock, Reporter};
+
+pub use diag::{Diag, DiagSocket};
+pub use tcp_info::{EcnLayout, TcpInfo};
+use watch::Watch;
+
+/// A look costs about 20 µs and 10 µs for each socket; more often than this,
+/// it would disturb what it looks at.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Both addresses of a socket: its own first.
+pub type Ends = (SocketAddr, SocketAddr);
+
+/// What a sampler watches in one host.
+#[derive(Debug)]
+pub struct Sampler {
+    /// The host whose namespace the thread is in.
+    pub host: HostIndex,
+    /// Time between looks.
+    pub interval: Duration,
+    /// The run's clock.
+    pub clock: Clock,
+    /// Who is told of the plan's flows.
+    pub reporter: Reporter,
+    /// Sockets that send the plan's flows.
+    pub senders: BTreeMap<Ends, FlowId>,
+    /// Sockets that get the plan's flows: not looked at.
+    pub receivers: Vec<Ends>,
+}
+
+/// A TCP socket that is not the plan's: a command's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherSocket {
+    /// The host that it is in.
+    pub host: HostIndex,
+    /// Its own address.
+    pub local: SocketAddr,
+    /// Its peer's.
+    pub remote: SocketAddr,
+    /// Its congestion control, by the kernel's name.
+    pub congestion_control: String,
+    /// Whether ECN was negotiated.
+    pub ecn: bool,
+    /// Whether it was AccECN.
+    pub accecn: bool,
+    /// What was seen, and when.
+    pub samples: Vec<(Instant, FlowSample)>,
+}
+
+impl Sampler {
+    /// Looks at the host's sockets until it is stopped; to be called on a
+    /// thread in the host's namespace. Gives back what it saw of sockets that
+    /// are not the plan's.
+    ///
+    /// # Errors
+    /// If the kernel cannot list sockets.
+    pub fn run(self, stop: &Stop) -> io::Result<Vec<OtherSocket>> {
+        let mut diag = Diag::open()?;
+        let layout = EcnLayout::of_this_kernel();
+        let interval = self.interval.max(SHORTEST_INTERVAL);
+        let mut watches = BTreeMap::new();
+        let mut others = BTreeMap::new();
+        let mut due = Instant::ZERO + interval;
+        while stop.wait_until(&self.clock, due) == Wait::Due {
+            let sockets = diag.tcp_sockets()?;
+            let now = self.clock.now();
+            for socket in sockets {
+                let ends = (socket.local, socket.remote);
+                if let Some(flow) = self.senders.get(&ends) {
+                    watches
+                        .entry(*flow)
+                        .or_insert_with(|| Watch::new(*flow))
+                        .look(now, &socket.info, &mut |r| self.reporter.report(now, r));
+                } else if !self.receivers.contains(&ends) {
+                    let other = others
+                        .entry(ends)
+                        .or_insert_with(|| OtherSocket::new(self.host, &socket));
+                    other.look(now, &socket, layout);
+                }
+            }
+            // A look that was late does not make the next ones late, and is
+            // not made up for.
+            while due <= now {
+                due += interval;
+            }
+        }
+        let mut others: Vec<OtherSocket> = others.into_values().collect();
+        others.sort_by_key(|o| (o.samples.first().map(|s| s.0), o.local, o.remote));
+        Ok(others)
+    }
+}
+
+impl OtherSocket {
+    fn new(host: HostIndex, socket: &DiagSocket) -> Self {
+        Self {
+            host,
+            local: socket.local,
+            remote: socket.remote,
+            congestion_control: String::new(),
+            ecn: false,
+            accecn: false,
+            samples: Vec::new(),
+        }
+    }
+
+    fn look(&mut self, at: Instant, socket: &DiagSocket, layout: EcnLayout) {
+        if self.congestion_control != socket.congestion_control {
+            self.congestion_control
+                .clone_from(&socket.congestion_control);
+        }
+        self.ecn = socket.info.ecn();
+        self.accecn = socket.info.accecn(layout);
+        self.samples.push((at, socket.info.sample()));
+    }
+}

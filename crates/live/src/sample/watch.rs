@@ -1,0 +1,232 @@
+//! From two looks at a sender to what happened between them.
+
+use narrows_packet::{FlowId, RecoveryEvent};
+use narrows_units::{Duration, Instant};
+
+use super::tcp_info::TcpInfo;
+use crate::Report;
+
+/// `TCP_CA_CWR`, `TCP_CA_Recovery`, `TCP_CA_Loss` (linux/tcp.h).
+const CWR: u8 = 2;
+const RECOVERY: u8 = 3;
+const LOSS: u8 = 4;
+/// `TCP_ESTABLISHED`.
+const ESTABLISHED: u8 = 1;
+
+/// Remembers the last look at a flow's sender.
+///
+/// What lies between two looks is seen only as far as counters tell:
+///
+/// - `RttSample` is the smoothed round trip at the look, because the kernel
+///   does not keep single ones: its percentiles are those of the smoothed
+///   value, narrower than of the samples that a simulated sender reports.
+/// - `Retransmitted` comes once for each segment that was sent again
+///   (`tcpi_total_retrans`), all at the time of the look, with
+///   `tcpi_bytes_retrans` shared out among them.
+/// - `Recovery` is a congestion state that a look found new: fast retransmit
+///   (Recovery) and CWR after an ECN signal (CWR). An episode that began and
+///   ended between two looks, and one that followed another at once, is not
+///   seen. Timeouts are counted by the kernel itself from Linux 6.7 on
+///   (`tcpi_total_rto`), and none is missed; before, they are the state Loss.
+///   Tail-loss probes, undone reductions and the end of slow start by the
+///   algorithm's choice do not show in `tcp_info`.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    flow: FlowId,
+    last: TcpInfo,
+    since: Option<Instant>,
+}
+
+impl Watch {
+    /// Before the first look.
+    pub fn new(flow: FlowId) -> Self {
+        Self {
+            flow,
+            last: TcpInfo::default(),
+            since: None,
+        }
+    }
+
+    /// Takes a look at `at`, and reports what it shows.
+    pub fn look(&mut self, at: Instant, info: &TcpInfo, report: &mut dyn FnMut(Report)) {
+        let flow = self.flow;
+        let last = std::mem::replace(&mut self.last, *info);
+        let since = *self.since.get_or_insert(if info.state >= ESTABLISHED {
+            at
+        } else {
+            return;
+        });
+        if info.rtt > 0 {
+            let rtt = Duration::from_micros(u64::from(info.rtt));
+            report(Report::RttSample { flow, rtt });
+        }
+        resent(&last, info, |bytes| {
+            report(Report::Retransmitted { flow, bytes });
+        });
+        recovery(&last, info, |event| {
+            report(Report::Recovery { flow, event })
+        });
+        report(Report::Sampled {
+            flow,
+            sample: info.sample(),
+        });
+        if let Some(limited) = limited(flow, at.since(since), info)
+            .filter(|_| limits(&last) != limits(info) || info.busy_time != last.busy_time)
+        {
+            report(limited);
+        }
+    }
+}
+
+/// Calls `each` with the bytes of every segment that was sent again.
+fn resent(last: &TcpInfo, info: &TcpInfo, mut each: impl FnMut(u32)) {
+    let segments = info.total_retrans.saturating_sub(last.total_retrans);
+    if segments == 0 {
+        return;
+    }
+    let bytes = match (info.bytes_retrans, last.bytes_retrans) {
+        (Some(now), before) => now.saturating_sub(before.unwrap_or(0)),
+        // Before Linux 4.19: full segments.
+        (None, _) => u64::from(segments) * u64::from(info.snd_mss),
+    };
+    let (each_bytes, more) = (bytes / u64::from(segments), bytes % u64::from(segments));
+    for n in 0..segments {
+        let bytes = each_bytes + u64::from(u64::from(n) < more);
+        each(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+}
+
+fn recovery(last: &TcpInfo, info: &TcpInfo, mut each: impl FnMut(RecoveryEvent)) {
+    let entered = |state| info.ca_state == state && last.ca_state != state;
+    if entered(CWR) {
+        each(RecoveryEvent::CongestionExperienced);
+    }
+    if entered(RECOVERY) {
+        each(RecoveryEvent::FastRetransmit);
+    }
+    let timeouts = match info.total_rto {
+        Some(now) => now.saturating_sub(last.total_rto.unwrap_or(0)),
+        None => u16::from(entered(LOSS)),
+    };
+    for _ in 0..timeouts {
+        each(RecoveryEvent::RetransmissionTimeout);
+    }
+}
+
+fn limits(info: &TcpInfo) -> (Option<u64>, Option<u64>) {
+    (info.rwnd_limited, info.sndbuf_limited)
+}
+
+/// How long a sender was held back by something else than congestion; the
+/// time in which it had nothing to send is that in which it was not busy.
+/// `None` before Linux 4.10, which does not count it.
+fn limited(flow: FlowId, age: Duration, info: &TcpInfo) -> Option<Report> {
+    let (receive_window, send_buffer) = limits(info);
+    Some(Report::Limited {
+        flow,
+        receive_window: Duration::from_micros(receive_window?),
+        send_buffer: Duration::from_micros(send_buffer?),
+        application: Duration::from_nanos(
+            age.as_nanos()
+                .saturating_sub(info.busy_time?.saturating_mul(1_000)),
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use RecoveryEvent::*;
+
+    const FLOW: FlowId = FlowId(4);
+
+    fn looks(infos: &[TcpInfo]) -> Vec<Vec<Report>> {
+        let mut watch = Watch::new(FLOW);
+        let look = |(i, info): (usize, &TcpInfo)| {
+            let mut seen = Vec::new();
+            let at = Instant::ZERO + Duration::from_millis(50) * i as u64;
+            watch.look(at, info, &mut |report| seen.push(report));
+            seen
+        };
+        infos.iter().enumerate().map(look).collect()
+    }
+
+    fn established() -> TcpInfo {
+        TcpInfo {
+            state: 1,
+            rtt: 20_000,
+            snd_mss: 1448,
+            bytes_retrans: Some(0),
+            total_rto: Some(0),
+            busy_time: Some(0),
+            rwnd_limited: Some(0),
+            sndbuf_limited: Some(0),
+            ..TcpInfo::default()
+        }
+    }
+
+    fn recoveries(reports: &[Report]) -> Vec<RecoveryEvent> {
+        let event = |r: &Report| match r {
+            Report::Recovery { event, .. } => Some(*event),
+            _ => None,
+        };
+        reports.iter().filter_map(event).collect()
+    }
+
+    #[test]
+    fn each_segment_sent_again_is_reported_and_the_bytes_add_up() {
+        let mut later = established();
+        (later.total_retrans, later.bytes_retrans) = (3, Some(2900));
+        let seen = looks(&[established(), later, later]);
+        let resent = |reports: &[Report]| -> Vec<u32> {
+            let bytes = |r: &Report| match r {
+                Report::Retransmitted { bytes, .. } => Some(*bytes),
+                _ => None,
+            };
+            reports.iter().filter_map(bytes).collect()
+        };
+        assert!(resent(&seen[0]).is_empty());
+        assert_eq!(resent(&seen[1]), [967, 967, 966]);
+        assert!(resent(&seen[2]).is_empty());
+    }
+
+    #[test]
+    fn each_congestion_state_is_its_own_event() {
+        let in_state = |ca_state, total_rto| TcpInfo {
+            ca_state,
+            total_rto,
+            ..established()
+        };
+        let seen = looks(&[
+            in_state(0, Some(0)),
+            in_state(2, Some(0)),
+            in_state(2, Some(0)),
+            in_state(3, Some(0)),
+            in_state(4, Some(2)),
+            in_state(0, Some(3)),
+        ]);
+        assert_eq!(recoveries(&seen[1]), [CongestionExperienced]);
+        assert!(recoveries(&seen[2]).is_empty());
+        assert_eq!(recoveries(&seen[3]), [FastRetransmit]);
+        assert_eq!(recoveries(&seen[4]), [RetransmissionTimeout; 2]);
+        assert_eq!(recoveries(&seen[5]), [RetransmissionTimeout]);
+        // A kernel that does not count them shows the state.
+        let seen = looks(&[in_state(0, None), in_state(4, None), in_state(4, None)]);
+        assert_eq!(recoveries(&seen[1]), [RetransmissionTimeout]);
+        assert!(recoveries(&seen[2]).is_empty());
+    }
+
+    #[test]
+    fn time_that_is_not_busy_had_nothing_to_send() {
+        let mut later = established();
+        (later.busy_time, later.rwnd_limited) = (Some(30_000), Some(10_000));
+        let seen = looks(&[established(), later]);
+        let expected = Report::Limited {
+            flow: FLOW,
+            receive_window: Duration::from_millis(10),
+            send_buffer: Duration::ZERO,
+            application: Duration::from_millis(20),
+        };
+        assert!(seen[1].contains(&expected), "{:?}", seen[1]);
+    }
+}
