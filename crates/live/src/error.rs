@@ -68,6 +68,9 @@ pub enum LiveError {
         /// Where it was looked for.
         searched: String,
     },
+    /// Flows, probes or commands that cannot be had.
+    #[error(transparent)]
+    Flow(#[from] crate::flows::FlowError),
     /// The kernel refused a step.
     #[error("{what}: {source}")]
     Refused {

@@ -53,6 +53,15 @@ pub fn wake_at_bytes(socket: &impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
+/// `TCP_FASTOPEN`: a listener takes data with the SYN (RFC 7413), from at
+/// most `waiting` connections that are not yet confirmed.
+///
+/// # Errors
+/// What the kernel says.
+pub fn accept_fast_open(socket: &impl AsFd, waiting: i32) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, waiting)
+}
+
 fn set<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
     // SAFETY: the descriptor is open while it is borrowed; the kernel reads
     // `size_of::<T>()` bytes of `value`, an integer that outlives the call.

@@ -14,7 +14,7 @@ use narrows_units::Duration;
 const SHORTEST: usize = 104;
 
 /// `TCP_INFINITE_SSTHRESH`: the threshold was never set.
-const UNSET_SSTHRESH: u32 = 0x7fff_ffff;
+pub(super) const UNSET_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// `TCPI_OPT_ECN`: ECN of either kind was negotiated.
 const OPTION_ECN: u8 = 8;

@@ -3,7 +3,7 @@
 use narrows_packet::{FlowId, RecoveryEvent};
 use narrows_units::{Duration, Instant};
 
-use super::tcp_info::TcpInfo;
+use super::tcp_info::{TcpInfo, UNSET_SSTHRESH};
 use crate::Report;
 
 /// `TCP_CA_CWR`, `TCP_CA_Recovery`, `TCP_CA_Loss` (linux/tcp.h).
@@ -23,13 +23,14 @@ const ESTABLISHED: u8 = 1;
 /// - `Retransmitted` comes once for each segment that was sent again
 ///   (`tcpi_total_retrans`), all at the time of the look, with
 ///   `tcpi_bytes_retrans` shared out among them.
-/// - `Recovery` is a congestion state that a look found new: fast retransmit
-///   (Recovery) and CWR after an ECN signal (CWR). An episode that began and
-///   ended between two looks, and one that followed another at once, is not
-///   seen. Timeouts are counted by the kernel itself from Linux 6.7 on
-///   (`tcpi_total_rto`), and none is missed; before, they are the state Loss.
-///   Tail-loss probes, undone reductions and the end of slow start by the
-///   algorithm's choice do not show in `tcp_info`.
+/// - `Recovery` is a congestion state that a look found new, or a new
+///   slow-start threshold that an episode between two looks left behind: with
+///   segments sent again it was a fast retransmit, with marks a reduction
+///   after an ECN signal, and the first threshold without either the end of
+///   slow start by the algorithm's choice. Of several episodes between two
+///   looks one is seen. Timeouts are counted by the kernel itself from Linux
+///   6.7 on (`tcpi_total_rto`), and none is missed; before, they are the state
+///   Loss. Tail-loss probes and undone reductions do not show in `tcp_info`.
 #[derive(Clone, Debug)]
 pub struct Watch {
     flow: FlowId,
@@ -42,7 +43,10 @@ impl Watch {
     pub fn new(flow: FlowId) -> Self {
         Self {
             flow,
-            last: TcpInfo::default(),
+            last: TcpInfo {
+                snd_ssthresh: UNSET_SSTHRESH,
+                ..TcpInfo::default()
+            },
             since: None,
         }
     }
@@ -98,16 +102,23 @@ fn resent(last: &TcpInfo, info: &TcpInfo, mut each: impl FnMut(u32)) {
 
 fn recovery(last: &TcpInfo, info: &TcpInfo, mut each: impl FnMut(RecoveryEvent)) {
     let entered = |state| info.ca_state == state && last.ca_state != state;
-    if entered(CWR) {
-        each(RecoveryEvent::CongestionExperienced);
-    }
-    if entered(RECOVERY) {
-        each(RecoveryEvent::FastRetransmit);
-    }
     let timeouts = match info.total_rto {
         Some(now) => now.saturating_sub(last.total_rto.unwrap_or(0)),
         None => u16::from(entered(LOSS)),
     };
+    let new_threshold = info.snd_ssthresh != last.snd_ssthresh && timeouts == 0;
+    let resent = info.total_retrans != last.total_retrans;
+    let marked = info.delivered_ce != last.delivered_ce;
+    if entered(RECOVERY) || new_threshold && resent {
+        each(RecoveryEvent::FastRetransmit);
+    }
+    if entered(CWR) || new_threshold && marked && !resent {
+        each(RecoveryEvent::CongestionExperienced);
+    }
+    let unset = last.snd_ssthresh >= UNSET_SSTHRESH;
+    if new_threshold && unset && !resent && !marked && !entered(CWR) && !entered(RECOVERY) {
+        each(RecoveryEvent::SlowStartExit);
+    }
     for _ in 0..timeouts {
         each(RecoveryEvent::RetransmissionTimeout);
     }
@@ -156,6 +167,8 @@ mod tests {
             state: 1,
             rtt: 20_000,
             snd_mss: 1448,
+            snd_ssthresh: UNSET_SSTHRESH,
+            delivered_ce: Some(0),
             bytes_retrans: Some(0),
             total_rto: Some(0),
             busy_time: Some(0),
@@ -214,6 +227,29 @@ mod tests {
         let seen = looks(&[in_state(0, None), in_state(4, None), in_state(4, None)]);
         assert_eq!(recoveries(&seen[1]), [RetransmissionTimeout]);
         assert!(recoveries(&seen[2]).is_empty());
+    }
+
+    #[test]
+    fn an_episode_between_two_looks_shows_by_its_threshold() {
+        let after = |snd_ssthresh, total_retrans, delivered_ce| TcpInfo {
+            snd_ssthresh,
+            total_retrans,
+            delivered_ce: Some(delivered_ce),
+            ..established()
+        };
+        for (first, second, expected) in [
+            (after(UNSET_SSTHRESH, 0, 0), after(80, 2, 0), FastRetransmit),
+            (after(80, 0, 0), after(70, 0, 3), CongestionExperienced),
+            (after(80, 0, 1), after(70, 1, 3), FastRetransmit),
+            (after(UNSET_SSTHRESH, 0, 0), after(80, 0, 0), SlowStartExit),
+        ] {
+            let seen = looks(&[first, second, second]);
+            assert_eq!(recoveries(&seen[1]), [expected]);
+            assert!(recoveries(&seen[2]).is_empty());
+        }
+        // Segments sent again in an episode that goes on are none of a new one.
+        let seen = looks(&[after(80, 2, 0), after(80, 5, 0)]);
+        assert!(recoveries(&seen[1]).is_empty());
     }
 
     #[test]

@@ -1,0 +1,61 @@
+//! What of the plan's host model a kernel can be told.
+
+use narrows_scenario::{HostIndex, HostModel, Plan};
+use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
+
+/// Whether TCP paces the flow whatever its congestion control asks for.
+pub fn paces_always(model: &HostModel) -> bool {
+    model.pacing == PacingUse::Always
+}
+
+/// What the model asks for that a kernel decides by itself, a sentence each.
+/// What is as the model is by default is not mentioned.
+pub fn notes(model: &HostModel) -> Vec<String> {
+    let default = HostModel::default();
+    let mut notes = Vec::new();
+    if model.pacing == PacingUse::Never {
+        notes.push("its congestion control decides whether it is paced".to_owned());
+    }
+    if matches!(model.segmentation, Segmentation::Tso { .. }) {
+        notes.push("the kernel decides about the size of its bursts".to_owned());
+    }
+    if model.gro.is_some() {
+        notes.push(
+            "received segments are not coalesced: its devices take one packet at a time".to_owned(),
+        );
+    }
+    if model.tick != default.tick {
+        notes.push("the kernel's own tick rounds its timers".to_owned());
+    }
+    if model.small_queues != SmallQueues::Off {
+        notes.push("the kernel's own small queues hold it back".to_owned());
+    }
+    notes
+}
+
+/// Switches of a host's namespace (sysctl) that its flows ask for. They hold
+/// for all of its flows, so they are turned if all agree.
+pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str)> {
+    let streams = || plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+    let all = |mut flows: Box<dyn Iterator<Item = bool> + '_>| {
+        flows.next().is_some_and(|first| first && flows.all(|f| f))
+    };
+    let mut settings = Vec::new();
+    let sends_limited = streams()
+        .filter(|f| f.from == host)
+        .map(|f| matches!(f.host.send_buffer, SendBuffer::Auto { max } if max == LINUX_WMEM));
+    if all(Box::new(sends_limited)) {
+        settings.push(("net/ipv4/tcp_wmem", "4096 16384 4194304"));
+    }
+    let plain_sacks = streams()
+        .filter(|f| f.to == host)
+        .map(|f| !f.host.compress_sacks);
+    if all(Box::new(plain_sacks)) {
+        settings.push(("net/ipv4/tcp_comp_sack_nr", "0"));
+    }
+    settings
+}
+
+/// `tcp_wmem[2]`, 4 MiB: Linux's default, and the one size that the model's
+/// words give.
+const LINUX_WMEM: u64 = 4 << 20;

@@ -1,0 +1,282 @@
+//! A run of a plan's flows over a wire that can be read and cut.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use narrows_live::flows::{Commands, FlowError, Flows};
+use narrows_live::{
+    Clock, CommandFacts, FlowFacts, LiveError, Report, Reporter, Reports, RunId, World, reports,
+};
+use narrows_packet::FlowId;
+use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+/// What a packet on the wire was.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Source and destination.
+    pub ports: (u16, u16),
+    /// Traffic class: DSCP and ECN field.
+    pub class: u8,
+    /// Bytes above TCP or UDP.
+    pub payload: usize,
+    pub syn: bool,
+    pub ack: bool,
+    /// AE, CWR and ECE of TCP's header.
+    pub ecn_flags: u8,
+}
+
+impl Seen {
+    /// Reads an IPv4 or IPv6 packet without IP options or extension headers.
+    fn parse(packet: &[u8]) -> Option<Self> {
+        let (protocol, class, above) = match packet.first()? >> 4 {
+            4 => (packet[9], packet[1], 20),
+            6 => (packet[6], packet[0] << 4 | packet[1] >> 4, 40),
+            _ => return None,
+        };
+        let segment = packet.get(above..)?;
+        let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+        let (header, flags, ae) = match protocol {
+            6 => (
+                (segment[12] >> 4) as usize * 4,
+                segment[13],
+                segment[12] & 1,
+            ),
+            17 => (8, 0, 0),
+            _ => return None,
+        };
+        Some(Self {
+            ports: (port(0), port(2)),
+            class,
+            payload: segment.len() - header,
+            syn: flags & 2 != 0,
+            ack: flags & 16 != 0,
+            ecn_flags: ae << 2 | flags >> 6,
+        })
+    }
+}
+
+/// The packets of a TCP connection, both ways.
+pub fn tcp_between(seen: &[Seen], a: u16, b: u16) -> Vec<Seen> {
+    let ours = |p: &&Seen| p.ports == (a, b) || p.ports == (b, a);
+    seen.iter().filter(ours).copied().collect()
+}
+
+/// The checked plan of a scenario file.
+pub fn plan(text: &str) -> Plan {
+    match Draft::read("test.toml", text.as_bytes()).and_then(|d| d.check()) {
+        Ok(plan) => plan,
+        Err(refusal) => panic!("{refusal}"),
+    }
+}
+
+/// Flows and commands at work over a wire.
+pub struct Run {
+    flows: Flows,
+    commands: Commands,
+    wire: Wire,
+    reports: Reports,
+    reporter: Option<Reporter>,
+    seen: Vec<Report>,
+    inodes: Vec<u64>,
+}
+
+struct Wire {
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn world(test: &str, plan: &Plan) -> Option<World> {
+    match World::build(plan, &RunId::random()) {
+        Ok(world) => Some(world),
+        Err(e @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+            eprintln!("skipped: {test}: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+impl Run {
+    /// Over a wire that loses nothing. `None` where this machine has none.
+    pub fn start(test: &str, text: &str) -> Option<Self> {
+        Self::losing(test, text, |_| false)
+    }
+
+    /// Over a wire that loses what `lose` says.
+    pub fn losing(
+        test: &str,
+        text: &str,
+        lose: impl Fn(&Seen) -> bool + Send + 'static,
+    ) -> Option<Self> {
+        Self::with(test, text, lose, None)
+    }
+
+    /// With a folder for what commands write.
+    pub fn keeping(test: &str, text: &str, keep: &Path) -> Option<Self> {
+        Self::with(test, text, |_| false, Some(keep))
+    }
+
+    fn with(
+        test: &str,
+        text: &str,
+        lose: impl Fn(&Seen) -> bool + Send + 'static,
+        keep: Option<&Path>,
+    ) -> Option<Self> {
+        let plan = plan(text);
+        let world = world(test, &plan)?;
+        let (reporter, reports) = reports();
+        let clock = Clock::starting_in(narrows_units::Duration::from_millis(20));
+        let host = |h: HostIndex| world.namespace(h).clone();
+        let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
+        let flows = Flows::start(&plan, &host, &control, clock, &reporter);
+        let flows = flows.unwrap_or_else(|e| panic!("{e}"));
+        let commands = Commands::start(&plan, &host, clock, keep);
+        let commands = commands.unwrap_or_else(|e| panic!("{e}"));
+        let inodes = (0..plan.hosts.len()).map(|h| host(HostIndex(h)).inode());
+        Some(Self {
+            flows,
+            commands,
+            inodes: inodes.collect(),
+            wire: Wire::start(world, lose),
+            reports,
+            reporter: Some(reporter),
+            seen: Vec::new(),
+        })
+    }
+
+    /// Why the flows of a plan are refused, and the threads that are left in
+    /// their hosts.
+    pub fn refused(test: &str, text: &str) -> Option<(FlowError, Vec<String>)> {
+        let plan = plan(text);
+        let world = world(test, &plan)?;
+        let (reporter, _reports) = reports();
+        let host = |h: HostIndex| world.namespace(h).clone();
+        let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
+        let clock = Clock::starting_now();
+        let error = Flows::start(&plan, &host, &control, clock, &reporter).unwrap_err();
+        let inodes: Vec<_> = (0..plan.hosts.len())
+            .map(|h| host(HostIndex(h)).inode())
+            .collect();
+        Some((error, threads_in(&inodes)))
+    }
+
+    /// Waits until the reports so far are as `enough` says.
+    pub fn until(&mut self, enough: impl Fn(&[Report]) -> bool) {
+        let patience = Instant::now();
+        loop {
+            while let Some((_, report)) = self.reports.next() {
+                self.seen.push(report);
+            }
+            if enough(&self.seen) {
+                return;
+            }
+            let last = &self.seen[self.seen.len().saturating_sub(5)..];
+            assert!(patience.elapsed().as_secs() < 30, "it never was: {last:?}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// The packets on the wire so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.wire.seen.lock().unwrap().clone()
+    }
+
+    /// The inodes of the hosts' namespaces.
+    pub fn namespaces(&self) -> Vec<u64> {
+        self.inodes.clone()
+    }
+
+    /// Ends it; what became of the flows, and all reports.
+    pub fn stop(mut self) -> (Vec<FlowFacts>, Vec<Report>) {
+        let facts = self.flows.stop();
+        drop(self.reporter.take());
+        while let Some((_, report)) = self.reports.next() {
+            self.seen.push(report);
+        }
+        (facts, self.seen)
+    }
+
+    /// Ends the commands; what became of them.
+    pub fn stop_commands(self) -> Vec<CommandFacts> {
+        self.commands.stop()
+    }
+}
+
+impl Wire {
+    fn start(world: World, lose: impl Fn(&Seen) -> bool + Send + 'static) -> Self {
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let (told, record) = (Arc::clone(&stop), Arc::clone(&seen));
+        let body = move || {
+            while !told.load(Ordering::Relaxed) {
+                carry(&world, &lose, &record);
+            }
+        };
+        Self {
+            stop,
+            seen,
+            thread: Some(std::thread::spawn(body)),
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn carry(world: &World, lose: &impl Fn(&Seen) -> bool, record: &Mutex<Vec<Seen>>) {
+    let (a, b) = world.tun(LinkIndex(0));
+    let mut waits = [a, b].map(|t| PollFd::new(t.as_fd(), PollFlags::POLLIN));
+    poll(&mut waits, PollTimeout::from(20_u8)).expect("devices can be waited for");
+    let mut packet = vec![0; 65_536];
+    for (from, to) in [(a, b), (b, a)] {
+        // A burst each, so that neither direction waits for the other.
+        for _ in 0..16 {
+            let Ok(length) = nix::unistd::read(from, &mut packet) else {
+                break;
+            };
+            let seen = Seen::parse(&packet[..length]);
+            record.lock().unwrap().extend(seen);
+            if !seen.is_some_and(|s| lose(&s)) {
+                let _ = nix::unistd::write(to, &packet[..length]);
+            }
+        }
+    }
+}
+
+/// The names of this process's threads that are in these namespaces, in
+/// order.
+pub fn threads_in(inodes: &[u64]) -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").expect("/proc is mounted");
+    let inside = |t: &fs::DirEntry| {
+        fs::metadata(t.path().join("ns/net")).is_ok_and(|n| inodes.contains(&n.ino()))
+    };
+    let name = |t: fs::DirEntry| fs::read_to_string(t.path().join("comm")).ok();
+    let inside = tasks.flatten().filter(inside).filter_map(name);
+    let mut names: Vec<_> = inside.map(|n| n.trim_end().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// How many other processes are in these namespaces.
+pub fn processes_in(inodes: &[u64]) -> usize {
+    let own = std::process::id().to_string();
+    let all = fs::read_dir("/proc").expect("/proc is mounted");
+    all.flatten()
+        .filter(|p| p.file_name().to_string_lossy() != own)
+        .filter_map(|p| fs::metadata(p.path().join("ns/net")).ok())
+        .filter(|n| inodes.contains(&n.ino()))
+        .count()
+}
