@@ -10,7 +10,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use narrows_live::machine::{State, Undo, find_program, survey};
-use narrows_live::world::Veth;
+use narrows_live::world::sysctl::{
+    OF_A_ROUTER, OF_AN_IPV6_ROUTER, OF_EVERY_HOST, OF_EVERY_IPV6_HOST,
+};
+use narrows_live::world::{Veth, has_rights};
 use narrows_live::{LiveError, Namespace, RunId, World};
 use narrows_scenario::{HostIndex, LinkIndex};
 use world_rig::{Relay, THROUGH_A_ROUTER, plan, skipped, world};
@@ -228,6 +231,9 @@ fn a_pair_of_devices_joins_two_namespaces_until_it_is_dropped() {
         .unwrap();
     let twice = a.add_address(veth.near_index, addresses[0].ip(), 30);
     assert!(matches!(twice, Err(LiveError::Refused { .. })), "{twice:?}");
+    let clash = a.refuse_clash(&addresses.map(|a| a.ip())).unwrap_err();
+    assert!(clash.to_string().contains(&near), "{clash}");
+    a.refuse_clash(&[addresses[1].ip()]).unwrap();
     let listener = b.run(|| TcpListener::bind(addresses[1])).unwrap().unwrap();
     let stream = a.run(|| TcpStream::connect(addresses[1])).unwrap().unwrap();
     let (_, peer) = listener.accept().unwrap();
@@ -270,6 +276,25 @@ fn a_survey_names_everything_with_the_command_that_adds_it() {
     }
     let kernel = &machine.findings[0];
     assert_eq!((kernel.name, kernel.outcome.is_ok()), ("kernel", true));
-    let built = World::build(&plan(THROUGH_A_ROUTER), &RunId::random());
-    assert_eq!(built.is_ok(), machine.runs_live(), "{built:?}");
+    if has_rights() {
+        let built = World::build(&plan(THROUGH_A_ROUTER), &RunId::random());
+        assert_eq!(built.is_ok(), machine.runs_live(), "{built:?}");
+    }
+}
+
+#[test]
+fn the_guide_names_every_switch_that_a_host_is_set_to() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/live.md");
+    let guide = fs::read_to_string(guide).unwrap();
+    let all = [
+        OF_EVERY_HOST,
+        OF_EVERY_IPV6_HOST,
+        OF_A_ROUTER,
+        OF_AN_IPV6_ROUTER,
+    ]
+    .concat();
+    for (name, value) in all {
+        let cell = format!("`{} = {value}`", name.replace('/', "."));
+        assert!(guide.contains(&cell), "docs/live.md lacks {cell}");
+    }
 }

@@ -26,6 +26,8 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 pub enum Need {
     /// Without it nothing runs live.
     Live,
+    /// Without it live runs are late, or lack a part.
+    Full,
     /// Congestion controls and marking of Narrows' own in the kernel.
     Bpf,
     /// `narrows shell` with a way to the outside.
@@ -101,11 +103,11 @@ pub fn survey() -> Machine {
         find("TUN devices", Need::Live, "links", tun(&trial)),
         find(
             "processors",
-            Need::Live,
+            Need::Full,
             "the path in real time",
             processors(),
         ),
-        find("IPv6", Need::Live, "flows with ip = 6", ipv6()),
+        find("IPv6", Need::Full, "flows with ip = 6", ipv6()),
         find("root", Need::Bpf, "loading BPF programs", root()),
         find("BTF", Need::Bpf, "fitting BPF to the kernel", btf()),
         find(
@@ -155,13 +157,16 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((next()?, next()?))
 }
 
-/// Refuses a kernel on which nothing would run. One that does not say what it
-/// is gets the chance.
+/// Refuses a kernel on which nothing would run.
 pub(crate) fn check_kernel() -> Result<(), LiveError> {
-    let release = release();
-    match version(&release) {
+    check_release(&release())
+}
+
+/// A release that does not begin with a version gets the chance.
+fn check_release(release: &str) -> Result<(), LiveError> {
+    match version(release) {
         Some(version) if version < OLDEST => Err(LiveError::KernelTooOld {
-            release,
+            release: release.to_owned(),
             needed: format!("{}.{}", OLDEST.0, OLDEST.1),
         }),
         _ => Ok(()),
@@ -169,7 +174,7 @@ pub(crate) fn check_kernel() -> Result<(), LiveError> {
 }
 
 fn kernel(release: &str) -> Result<String, String> {
-    check_kernel().map_err(|e| e.to_string())?;
+    check_release(release).map_err(|e| e.to_string())?;
     Ok(format!("Linux {release}"))
 }
 
@@ -191,7 +196,11 @@ fn tun(trial: &Result<Namespace, LiveError>) -> Result<String, String> {
         Ok(namespace) => Tun::new(namespace, "tun0", 1500).map(drop),
         Err(_) => crate::world::try_tun_file(),
     };
-    made.map(|()| "yes".to_owned()).map_err(|e| e.to_string())
+    made.map(|()| "they can be made".to_owned())
+        .map_err(|e| match e {
+            LiveError::NoTun { reason } => reason,
+            other => other.to_string(),
+        })
 }
 
 fn processors() -> Result<String, String> {
@@ -313,5 +322,16 @@ mod tests {
         assert_eq!(version("5.4-rc1"), Some((5, 4)));
         assert_eq!(version("4.19.0+"), Some((4, 19)));
         assert_eq!(version("next"), None);
+    }
+
+    #[test]
+    fn an_old_kernel_is_refused_in_a_line() {
+        let line = check_release("4.19.0-27-amd64").unwrap_err().to_string();
+        assert!(
+            line.contains("4.19.0-27-amd64") && line.contains("5.4"),
+            "{line}"
+        );
+        assert!(check_release("5.4.0").is_ok());
+        assert!(check_release("6.18.44").is_ok());
     }
 }

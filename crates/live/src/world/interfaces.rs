@@ -241,6 +241,25 @@ impl Namespace {
             .collect())
     }
 
+    /// Refuses addresses that a device of this namespace has already: whoever
+    /// is reached under them from here would be somebody else.
+    ///
+    /// # Errors
+    /// [`LiveError::AddressClash`] for the first such address; when the kernel
+    /// does not answer.
+    pub fn refuse_clash(&self, addresses: &[IpAddr]) -> Result<(), LiveError> {
+        let taken = self.addresses()?;
+        let Some((index, address)) = taken.iter().find(|(_, a)| addresses.contains(a)) else {
+            return Ok(());
+        };
+        let devices = self.devices()?.into_iter();
+        let device = devices.filter(|d| d.index == *index).map(|d| d.name).next();
+        Err(LiveError::AddressClash {
+            address: *address,
+            device: device.unwrap_or_default(),
+        })
+    }
+
     /// Whether the kernel knows the queueing discipline `kind`, found by
     /// putting one on a device and taking it off again.
     pub(crate) fn knows_queue(&self, device: u32, kind: &str) -> Result<bool, LiveError> {
