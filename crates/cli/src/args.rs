@@ -31,6 +31,8 @@ pub enum Command {
     Run(Run),
     /// Run a campaign's cells and set published beside measured
     Campaign(Campaign),
+    /// Run the same in the simulator and live, and say where the two differ
+    Compare(Compare),
     /// Compare two results
     Diff(Diff),
     /// Write the HTML page of results again
@@ -40,7 +42,7 @@ pub enum Command {
     /// Print the JSON Schema of scenario and campaign files
     Schema,
     /// Say what this machine can run, and what is missing
-    Doctor,
+    Doctor(Doctor),
 }
 
 /// How results are printed.
@@ -123,10 +125,10 @@ pub struct Campaign {
     /// Run only cells whose names fit: '50Mbit/*/pfifo/*'; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub only: Vec<String>,
-    /// Run each cell with seeds 1 to N; figures are medians
+    /// Run each cell with seeds 1 to N, live N times; figures are medians
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
-    /// Cells at a time [default: as many as there are processors]
+    /// Cells at a time [default: as many as there are processors; live always one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub jobs: Option<u32>,
     /// Fail with status 4 if a group of cells is out of its tolerance
@@ -136,6 +138,39 @@ pub struct Campaign {
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineName,
     /// Set a value in every cell by name
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub sets: Vec<String>,
+    /// The results folder, which must be empty or new [default: results/<time>-<name>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How to print the results
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Remove what live runs that were killed have left behind
+    #[arg(long)]
+    pub clean: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Compare {
+    /// A scenario's or a campaign's file, or its name in the catalogue
+    #[arg(value_name = "FILE|NAME")]
+    pub name: String,
+    /// Compare only cells whose names fit: '20-20/*'; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub only: Vec<String>,
+    /// Seeds in the simulator, and repetitions live
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub seeds: u64,
+    /// Fail with status 4 if the engines differ by more than the file allows, or, where it says
+    /// nothing, by more than the spread
+    #[arg(long)]
+    pub check: bool,
+    /// Set a value by name, in every cell
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,
     /// The results folder, which must be empty or new [default: results/<time>-<name>]

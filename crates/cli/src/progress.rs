@@ -54,6 +54,11 @@ impl Bar {
                 self.bar
                     .set_message(format!("{done}/{of} cells, {} left", HumanDuration(left)));
             }
+            Progress::Compared { runs, of } => {
+                self.bar.set_length(of as u64);
+                self.bar.set_position(runs as u64);
+                self.bar.set_message(format!("{runs}/{of} live runs"));
+            }
             _ => {}
         }
     }

@@ -311,6 +311,9 @@ fn the_schema_is_one_json_document_and_doctor_always_has_the_simulator() {
     let doctor = narrows(at.path(), &["doctor"]);
     assert_eq!(status(&doctor), 0);
     assert!(stdout(&doctor).contains("yes  simulator"));
+    assert!(stdout(&doctor).contains("live engine"));
+    let clean = narrows(at.path(), &["doctor", "--clean"]);
+    assert_eq!(status(&clean), 0);
 }
 
 #[cfg(unix)]

@@ -18,6 +18,12 @@ pub trait Engine: Sync {
     /// `plan` will report.
     fn names(&self, plan: &Plan) -> Vec<String>;
 
+    /// Whether it measures the machine that it runs on, so that only one run
+    /// may go on at a time.
+    fn alone(&self) -> bool {
+        false
+    }
+
     /// Whether the engine can run `plan` at all; asked before anything is made.
     ///
     /// # Errors

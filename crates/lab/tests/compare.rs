@@ -70,7 +70,9 @@ fn compared(live: &Rigged, campaign: &Campaign, output: Output) -> Comparison {
         output,
         ..CompareOptions::default()
     };
-    unwatched(|watch| compare(&sim, live, campaign, &options, watch)).unwrap()
+    unwatched(|watch| compare(&sim, live, campaign, &options, watch))
+        .unwrap()
+        .0
 }
 
 /// The first flow gets what is left.
@@ -180,7 +182,9 @@ fn the_catalogues_comparison_asks_for_shares_and_queues_in_twelve_cells() {
             cell.plan.measure.from = narrows_units::Instant::from_nanos(1_000_000_000);
             cell.plan.measure.to = narrows_units::Instant::from_nanos(2_000_000_000);
         }
-        unwatched(|watch| compare(&sim, &live, &campaign, &options, watch)).unwrap()
+        unwatched(|watch| compare(&sim, &live, &campaign, &options, watch))
+            .unwrap()
+            .0
     };
     let same = run(equal_shares);
     assert_eq!(same.checks.len(), 3);

@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use narrows_lab::campaign::table;
-use narrows_lab::{CampaignOptions, SimEngine, Watch, print as lab_print, run_campaign};
+use narrows_lab::{CampaignOptions, Engine, Watch, print as lab_print, run_campaign};
 use narrows_scenario::{Glob, Kind, Loaded, Refusal, catalog, load};
 use serde_json::Value;
 
 use crate::args::{Campaign as Args, Format};
+use crate::live;
 use crate::output::{print, print_json, width};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Failure, Outcome, Status};
 
 pub fn campaign(args: &Args) -> Outcome {
-    super::require_engine(args.engine)?;
+    let engine = live::engine(args.engine)?;
     // All of them are checked before the first one runs.
     let mut campaigns = Vec::new();
     for loaded in find(&args.name)? {
@@ -30,7 +31,7 @@ pub fn campaign(args: &Args) -> Outcome {
             true => dir.join(&campaign.name),
             false => dir.clone(),
         });
-        let ended = one(args, &campaign, out, &mut documents)?;
+        let ended = one(args, &*engine, &campaign, out, &mut documents)?;
         status = status.and(ended);
         if status == Status::Interrupted {
             break;
@@ -83,6 +84,7 @@ fn command(args: &Args, campaign: &narrows_scenario::Campaign) -> Vec<String> {
     };
     let mut words = ["narrows", "campaign", name].map(str::to_owned).to_vec();
     super::repeated(&mut words, "--only", &args.only);
+    words.extend(super::engine_words(args.engine));
     super::repeated(&mut words, "--seeds", &args.seeds.map(|n| n.to_string()));
     super::repeated(&mut words, "--set", &args.sets);
     words.extend(args.check.then(|| "--check".to_owned()));
@@ -91,6 +93,7 @@ fn command(args: &Args, campaign: &narrows_scenario::Campaign) -> Vec<String> {
 
 fn one(
     args: &Args,
+    engine: &dyn Engine,
     campaign: &narrows_scenario::Campaign,
     out: Option<PathBuf>,
     documents: &mut Vec<Value>,
@@ -111,7 +114,7 @@ fn one(
             cancel: cancel_flag(),
             progress: &|progress| bar.hear(progress),
         };
-        run_campaign(&SimEngine, campaign, &options, &watch)?
+        run_campaign(engine, campaign, &options, &watch)?
     };
     match args.format {
         Format::Text => print(&table(&folder.result, width())),

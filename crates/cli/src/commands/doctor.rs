@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::args::Doctor;
 use crate::output::print;
 use crate::status::{Outcome, Status};
 
@@ -16,7 +17,10 @@ struct Line {
     add: Option<&'static str>,
 }
 
-pub fn doctor() -> Outcome {
+pub fn doctor(args: &Doctor) -> Outcome {
+    if args.clean {
+        return clean();
+    }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let built_in = |what: &str| Some(format!("built in, {what}"));
     let lines = [
@@ -30,12 +34,6 @@ pub fn doctor() -> Outcome {
             name: "report",
             what_for: "report.html, narrows plot",
             found: built_in("no network needed"),
-            add: None,
-        },
-        Line {
-            name: "live engine",
-            what_for: "--engine live",
-            found: None,
             add: None,
         },
         Line {
@@ -58,7 +56,61 @@ pub fn doctor() -> Outcome {
         },
     ];
     let text: String = lines.iter().map(Line::print).collect();
-    print(&text);
+    print(&format!("{text}\n{}", live_engine()));
+    Ok(Status::Done)
+}
+
+/// What the live engine finds here, a line each; what is missing says how to
+/// add it.
+#[cfg(target_os = "linux")]
+fn live_engine() -> String {
+    let machine = narrows_live::machine::survey();
+    let able = if machine.runs_live() { "yes" } else { "no " };
+    let mut text = format!(
+        "{able}  live engine    --engine live, narrows compare (Linux {})\n",
+        machine.release
+    );
+    for finding in &machine.findings {
+        let (mark, found) = match &finding.outcome {
+            Ok(found) => ("yes", found),
+            Err(lack) => ("no ", lack),
+        };
+        text.push_str(&format!(
+            "  {mark}  {:<22} {:<28} {found}\n",
+            finding.name, finding.purpose
+        ));
+    }
+    text
+}
+
+#[cfg(not(target_os = "linux"))]
+fn live_engine() -> String {
+    "no   live engine    it measures Linux's stacks\n".to_owned()
+}
+
+/// Removes what dead runs have left.
+#[cfg(target_os = "linux")]
+fn clean() -> Outcome {
+    let swept = narrows_live::machine::sweep();
+    for line in &swept.removed {
+        print(line);
+    }
+    if swept.removed.is_empty() && swept.failed.is_empty() {
+        print("nothing was left behind");
+    }
+    for line in &swept.failed {
+        eprintln!("narrows: {line}");
+    }
+    Ok(if swept.failed.is_empty() {
+        Status::Done
+    } else {
+        Status::Failed
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clean() -> Outcome {
+    print("nothing was left behind");
     Ok(Status::Done)
 }
 

@@ -2,6 +2,7 @@
 
 mod campaign;
 mod catalogue;
+mod compare;
 mod doctor;
 mod results;
 mod run;
@@ -9,7 +10,6 @@ mod run;
 use std::path::{Path, PathBuf};
 
 use narrows_lab::{LabError, Output, report};
-use narrows_scenario::Refusal;
 
 use crate::args::{Command, EngineName};
 use crate::output::print_json;
@@ -22,6 +22,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Show(args) => catalogue::show(&args),
         Command::Run(args) => run::run(&args),
         Command::Campaign(args) => campaign::campaign(&args),
+        Command::Compare(args) => compare::compare(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),
         Command::Plot(args) => results::plot(&args),
@@ -29,7 +30,7 @@ pub fn run(command: Command) -> Outcome {
             print_json(&narrows_scenario::schema());
             Ok(Status::Done)
         }
-        Command::Doctor => doctor::doctor(),
+        Command::Doctor(args) => doctor::doctor(&args),
     }
 }
 
@@ -52,6 +53,14 @@ fn repeated<'a>(
     }
 }
 
+/// What asks for an engine that is not the one by default.
+fn engine_words(engine: EngineName) -> Vec<String> {
+    match engine {
+        EngineName::Sim => Vec::new(),
+        EngineName::Live => ["--engine", "live"].map(str::to_owned).to_vec(),
+    }
+}
+
 /// Writes the page of a results folder, if the laboratory has not done so, and
 /// says where things are.
 fn finish(dir: &Path) -> Result<(), LabError> {
@@ -61,13 +70,4 @@ fn finish(dir: &Path) -> Result<(), LabError> {
     }
     eprintln!("results in {}, page {}", dir.display(), page.display());
     Ok(())
-}
-
-/// Refuses an engine that this build does not have.
-fn require_engine(engine: EngineName) -> Result<(), Refusal> {
-    match engine {
-        EngineName::Sim => Ok(()),
-        EngineName::Live => Err(Refusal::new("--engine", "`live`", "`sim`")
-            .with_help("this version has no live engine yet")),
-    }
 }

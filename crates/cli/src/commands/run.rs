@@ -4,16 +4,17 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use narrows_lab::{RunOptions, SimEngine, Watch, print as lab_print, run_scenario};
+use narrows_lab::{RunOptions, Watch, print as lab_print, run_scenario};
 use narrows_scenario::{Draft, Plan, Refusal, load};
 
 use crate::args::{Format, Run};
+use crate::live;
 use crate::output::{print, print_json};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
 pub fn run(args: &Run) -> Outcome {
-    super::require_engine(args.engine)?;
+    let engine = live::engine(args.engine)?;
     let mut draft = match &args.name {
         Some(name) => load(name)?.draft()?,
         None => Draft::from_words(&args.links, &args.flows)?,
@@ -39,7 +40,7 @@ pub fn run(args: &Run) -> Outcome {
             cancel: cancel_flag(),
             progress: &|progress| bar.hear(progress),
         };
-        run_scenario(&SimEngine, &plan, &options, &watch)?
+        run_scenario(&*engine, &plan, &options, &watch)?
     };
     match args.format {
         Format::Text => print(&lab_print::run_table(&result)),
@@ -68,6 +69,7 @@ fn command(args: &Run) -> Vec<String> {
     ] {
         super::repeated(&mut words, option, values);
     }
+    words.extend(super::engine_words(args.engine));
     super::repeated(&mut words, "--seed", &args.seed.map(|n| n.to_string()));
     words
 }

@@ -27,7 +27,8 @@ pub struct CampaignOptions {
     /// Seeds of each cell, the campaign's own if empty; figures are medians
     /// over them.
     pub seeds: Vec<u64>,
-    /// Cells at a time; 0 for as many as there are processors.
+    /// Cells at a time; 0 for as many as there are processors. An engine that
+    /// measures its machine runs one at a time, whatever this says.
     pub jobs: usize,
     /// Where results go.
     pub output: Output,
@@ -207,6 +208,7 @@ impl<'a> Hall<'a> {
     fn work(&self) -> Result<(), LabError> {
         let items = self.campaign.cells.len() * self.options.seeds.len();
         let jobs = match self.options.jobs {
+            _ if self.engine.alone() => 1,
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             n => n,
         };

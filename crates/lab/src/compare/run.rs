@@ -1,6 +1,6 @@
 //! Running a comparison.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,7 +56,8 @@ struct Made {
 /// not trust for reasons that the simulator does not know of is made again; if
 /// no attempt is trusted the last one counts, and the comparison says so. Every
 /// run has a folder of its own, `cells/<cell>/sim-1`, `cells/<cell>/live-1`,
-/// made again `live-1b`. Being cancelled is no error.
+/// made again `live-1b`, in the folder that comes back beside the comparison.
+/// Being cancelled is no error.
 ///
 /// # Errors
 /// When an engine refuses a cell, a run fails in the simulator, or results
@@ -67,7 +68,7 @@ pub fn compare(
     campaign: &Campaign,
     options: &CompareOptions,
     watch: &Watch<'_>,
-) -> Result<Comparison, LabError> {
+) -> Result<(Comparison, Option<PathBuf>), LabError> {
     for cell in &campaign.cells {
         for engine in [sim, live] {
             let in_cell = |why| LabError::Refused(format!("the cell {}: {why}", cell.name));
@@ -118,7 +119,7 @@ pub fn compare(
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
-    Ok(comparison)
+    Ok((comparison, folder.map(|f| f.dir().to_path_buf())))
 }
 
 struct Hall<'a> {
