@@ -92,7 +92,7 @@ fn exact_bytes_arrive_whoever_opens_and_over_both_versions_of_ip() {
 fn a_flow_stops_at_its_time_and_all_that_was_written_arrives() {
     let text = with(
         "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
-         cc = \"kernel:reno\"\nstart = \"50ms\"\nstop = \"300ms\"\n",
+         cc = \"kernel:reno\"\nstart = \"50ms\"\nstop = \"1s\"\n",
     );
     let Some(mut run) = Run::start("a_flow_stops", &text) else {
         return;
@@ -188,7 +188,9 @@ fn ecn_is_negotiated_as_the_plan_asks_and_dscp_is_on_every_packet() {
         let data = packets.iter().filter(|p| p.payload > 0);
         let ect = if asked { 0b10 } else { 0 };
         assert!(data.clone().count() > 1);
-        assert!(data.clone().all(|p| p.class & 3 == ect), "{i}");
+        // What is sent again is not ECT (RFC 3168 §6.1.5), so the first tells.
+        assert_eq!(data.clone().next().unwrap().class & 3, ect, "{i}");
+        assert!(asked || data.clone().all(|p| p.class & 3 == 0), "{i}");
     }
 }
 

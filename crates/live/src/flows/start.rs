@@ -317,20 +317,21 @@ fn work(
         if work.streams.is_empty() && !runs_programs {
             continue;
         }
-        let ends = |sends: bool| {
-            let chosen = work
-                .streams
-                .iter()
-                .filter(move |(end, _)| end.generator.is_some() == sends);
-            chosen.map(|(end, i)| ((end.local, end.remote), FlowId(*i as u32)))
-        };
+        let ends = |(end, _): &(EndPlan, usize)| (end.local, end.remote);
+        let (senders, receivers): (Vec<_>, Vec<_>) = work
+            .streams
+            .iter()
+            .partition(|(end, _)| end.generator.is_some());
         work.sampler = Some(Sampler {
             host,
             interval: plan.sample_interval,
             clock,
             reporter: reporter.clone(),
-            senders: ends(true).collect(),
-            receivers: ends(false).map(|(ends, _)| ends).collect(),
+            senders: senders
+                .into_iter()
+                .map(|s| (ends(s), Arc::clone(&s.0.shared.watch)))
+                .collect(),
+            receivers: receivers.into_iter().map(ends).collect(),
         });
     }
     hosts
@@ -339,7 +340,7 @@ fn work(
 fn stream_flow(plan: &Plan, i: usize, control: String, hosts: &mut BTreeMap<HostIndex, Work>) {
     let flow = &plan.flows[i];
     let ends = plan.flow_ends(i);
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(Shared::new(FlowId(i as u32)));
     for (opens, (host, local), (_, remote)) in [
         (true, ends.opener, ends.answerer),
         (false, ends.answerer, ends.opener),

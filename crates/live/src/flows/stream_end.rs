@@ -2,8 +2,8 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_packet::FlowId;
 use narrows_traffic::{Generator, Want};
@@ -19,7 +19,7 @@ use super::error::FlowError;
 use super::facts::EndFacts;
 use super::socket_option::tcp_info;
 use super::sockets::{BACKLOG, Owner, StreamOptions, control_of};
-use crate::sample::EcnLayout;
+use crate::sample::{EcnLayout, Watch};
 use crate::{Report, Reporter};
 
 /// What an application writes or reads at once, in bytes: few calls, and no
@@ -35,7 +35,7 @@ const SYN_SENT: u8 = 2;
 const CLOSE: u8 = 7;
 
 /// What both ends of a flow know of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Shared {
     /// Bytes that the sender's application wrote before it closed.
     written: AtomicU64,
@@ -43,6 +43,20 @@ pub struct Shared {
     delivered: AtomicU64,
     /// Whether its end was reported.
     finished: AtomicBool,
+    /// What was seen of the sender so far.
+    pub watch: Arc<Mutex<Watch>>,
+}
+
+impl Shared {
+    /// Before the start of `flow`.
+    pub fn new(flow: FlowId) -> Self {
+        Self {
+            written: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            finished: AtomicBool::new(false),
+            watch: Arc::new(Mutex::new(Watch::new(flow))),
+        }
+    }
 }
 
 /// What an end is to do.
@@ -113,6 +127,7 @@ pub struct StreamEnd {
     pub phase: Phase,
     started: bool,
     established: bool,
+    looked: bool,
     unreported: u64,
     facts: EndFacts,
 }
@@ -186,6 +201,7 @@ impl StreamEnd {
             phase: Phase::Waiting,
             started: false,
             established: false,
+            looked: false,
             unreported: 0,
             facts,
         })
@@ -434,7 +450,7 @@ impl StreamEnd {
         match recv(self.socket.as_raw_fd(), scene.buffer, flags) {
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Ok(0) => {
-                self.look();
+                self.look(scene);
                 self.phase = Phase::Over;
             }
             Ok(_) => {}
@@ -449,9 +465,18 @@ impl StreamEnd {
     }
 
     /// The last look at the socket.
-    fn look(&mut self) {
-        if self.established {
+    fn look(&mut self, scene: &Scene<'_>) {
+        if self.established && !self.looked {
+            self.looked = true;
             self.facts.info = tcp_info(&self.socket).or(self.facts.info);
+            if let Some(info) = self.facts.info.as_ref().filter(|_| self.facts.sends) {
+                let watch = self.plan.shared.watch.lock();
+                watch
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .look(scene.now, info, &mut |r| {
+                        scene.reporter.report(scene.now, r)
+                    });
+            }
             let control = control_of(&self.socket);
             if !control.is_empty() {
                 self.facts.congestion_control = control;
@@ -460,7 +485,7 @@ impl StreamEnd {
     }
 
     fn over(&mut self, scene: &Scene<'_>, complete: bool) {
-        self.look();
+        self.look(scene);
         self.phase = Phase::Over;
         if self.plan.shared.finished.swap(true, Ordering::AcqRel) {
             return;
@@ -482,7 +507,7 @@ impl StreamEnd {
             self.take(scene);
             self.report_delivered(scene);
         }
-        self.look();
+        self.look(scene);
         // Of two ends, the receiver knows what was delivered.
         if self.phase != Phase::Over && self.started && !self.sends() {
             self.over(scene, false);

@@ -2,7 +2,7 @@
 //!
 //! A sampler lists the TCP sockets of a host's namespace through netlink, in
 //! one request for all of them. For the plan's own flows it reports the
-//! events that a simulated sender would ([`Watch`](watch::Watch) says what is
+//! events that a simulated sender would ([`Watch`] says what is
 //! seen and what is not); the sockets of other programs are kept as series.
 
 mod diag;
@@ -12,8 +12,9 @@ mod watch;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use narrows_packet::{FlowId, FlowSample};
+use narrows_packet::FlowSample;
 use narrows_scenario::HostIndex;
 use narrows_units::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use crate::{Clock, Reporter};
 
 pub use diag::{Diag, DiagSocket};
 pub use tcp_info::{EcnLayout, TcpInfo};
-use watch::Watch;
+pub use watch::Watch;
 
 /// A look costs about 20 µs and 10 µs for each socket; more often than this,
 /// it would disturb what it looks at.
@@ -42,8 +43,9 @@ pub struct Sampler {
     pub clock: Clock,
     /// Who is told of the plan's flows.
     pub reporter: Reporter,
-    /// Sockets that send the plan's flows.
-    pub senders: BTreeMap<Ends, FlowId>,
+    /// Sockets that send the plan's flows; the flow itself takes the last
+    /// look, so that nothing of its end is missed.
+    pub senders: BTreeMap<Ends, Arc<Mutex<Watch>>>,
     /// Sockets that get the plan's flows: not looked at.
     pub receivers: Vec<Ends>,
 }
@@ -78,7 +80,6 @@ impl Sampler {
         let mut diag = Diag::open()?;
         let layout = EcnLayout::of_this_kernel();
         let interval = self.interval.max(SHORTEST_INTERVAL);
-        let mut watches = BTreeMap::new();
         let mut others = BTreeMap::new();
         let mut due = Instant::ZERO + interval;
         while stop.wait_until(&self.clock, due) == Wait::Due {
@@ -86,11 +87,12 @@ impl Sampler {
             let now = self.clock.now();
             for socket in sockets {
                 let ends = (socket.local, socket.remote);
-                if let Some(flow) = self.senders.get(&ends) {
-                    watches
-                        .entry(*flow)
-                        .or_insert_with(|| Watch::new(*flow))
-                        .look(now, &socket.info, &mut |r| self.reporter.report(now, r));
+                if let Some(watch) = self.senders.get(&ends) {
+                    watch.lock().unwrap_or_else(PoisonError::into_inner).look(
+                        now,
+                        &socket.info,
+                        &mut |r| self.reporter.report(now, r),
+                    );
                 } else if !self.receivers.contains(&ends) {
                     let other = others
                         .entry(ends)
