@@ -202,7 +202,7 @@ struct nw_efm_flow {
 	u8 r_in_value;		/* Q value of the arriving block (in) */
 	u8 r_value;		/* R value being sent (out) */
 	u8 t_token;		/* generation token, at most one */
-	u8 t_locked;		/* arriving marks are not counted (out) */
+	u8 t_locked;		/* arriving marks are not counted (in; out at the end) */
 	u8 t_clean;		/* enum nw_efm_t_clean (in; out when a pause begins) */
 	u8 delay_misses;	/* samples generated since one came back (out) */
 	u8 mask[NW_EFM_PLACES];	/* bits of byte 12 of each active signal */

@@ -7,7 +7,8 @@
  * without marks has come back, sends back what came of the train, waits likewise,
  * and starts over. It marks only against a token, of which it has at most one and
  * gets one with each packet that arrives, so that the train fits the slower
- * direction. The responder sends back what comes.
+ * direction. The responder sends back what comes. A pause takes two round trips,
+ * as the period in which it begins still brings marks, so the whole takes eight.
  *
  * Periods of the initiator begin with the first packet of a new spin value, so a
  * pause that ends with an arriving edge is followed by a whole period: the edge
@@ -57,6 +58,14 @@ static inline void nw_efm_round_trip_in(struct nw_efm_flow *f,
 		return;
 	}
 	f->t_token = 1;
+	/*
+	 * The edge that comes back ends the first period, and the first mark of
+	 * the next train may stand in the same packet.
+	 */
+	if (edge && f->t_phase == NW_EFM_T_GENERATE_1)
+		f->t_locked = 0;
+	if (edge && f->t_phase == NW_EFM_T_REFLECT_1)
+		f->t_locked = 1;
 	if (marked && !f->t_locked)
 		f->t_arrived++;
 	if (f->t_phase != NW_EFM_T_PAUSE && f->t_phase != NW_EFM_T_PAUSE_2)
@@ -88,7 +97,6 @@ static inline void nw_efm_round_trip_period(struct nw_efm_flow *f)
 		f->t_phase = NW_EFM_T_GENERATE_1;
 		break;
 	case NW_EFM_T_GENERATE_1:
-		f->t_locked = 0;
 		f->t_phase = NW_EFM_T_GENERATE_2;
 		break;
 	case NW_EFM_T_GENERATE_2:
@@ -98,7 +106,6 @@ static inline void nw_efm_round_trip_period(struct nw_efm_flow *f)
 		f->t_phase = NW_EFM_T_REFLECT_1;
 		break;
 	case NW_EFM_T_REFLECT_1:
-		f->t_locked = 1;
 		f->t_phase = NW_EFM_T_REFLECT_2;
 		break;
 	}

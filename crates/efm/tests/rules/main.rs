@@ -4,4 +4,8 @@ mod delay;
 mod ends;
 mod handshake;
 mod header;
+mod reflection;
+mod round_trip;
 mod spin;
+mod square;
+mod unreported;
