@@ -16,6 +16,7 @@ mod fields;
 mod glob;
 mod handle;
 mod load;
+mod lone_link;
 mod names;
 mod oneline;
 mod parts;
@@ -35,8 +36,11 @@ pub use draft::Draft;
 pub use glob::Glob;
 pub use handle::Handle;
 pub use load::{Kind, Loaded, load};
+pub use lone_link::lone_link;
 pub use names::NameTable;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
+pub use oneline::Side;
+pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex,
     LinkPlan, MarkPlan, NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window,

@@ -43,12 +43,7 @@ pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal
     }
     let here = Spot::whole("--link", "");
     let text = |text: &str| Node::text(text, &here);
-    let mut link = Table::default();
-    link.put("name", text("access"));
-    link.put("ends", list(vec![text("client"), text("server")], &here));
-    let (up, down) = directions(links);
-    link.put("up", list(up, &here));
-    link.put("down", list(down, &here));
+    let link = access(("client", "server"), directions(links));
 
     let mut names = Labels::default();
     let mut tables = Vec::new();
@@ -69,11 +64,84 @@ pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal
     );
     top.put("name", text(&called.join("-")));
     top.put("duration", text(DURATION));
-    top.put("link", list(vec![table(link, &here)], &here));
+    top.put("link", list(vec![link], &here));
     top.put("flow", list(tables, &here));
     Ok(Draft {
         root: table(top, &here),
     })
+}
+
+/// One link, `access`, between the hosts of these names, and nothing over it.
+/// Each element comes in words with the option that it was given by, in order
+/// of travel; see [`Side`].
+pub(crate) fn lone_link(name: &str, ends: (&str, &str), elements: &[(Side, String)]) -> Node {
+    let here = Spot::whole("--link", "");
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for (side, words) in elements {
+        let node = || {
+            let spot = Spot::whole(side.option(), words);
+            Node {
+                value: Value::Raw(words.clone()),
+                spot: spot.at(0..words.len()),
+            }
+        };
+        match side {
+            Side::Both => {
+                up.push(node());
+                down.push(node());
+            }
+            Side::Up => up.push(node()),
+            Side::Down => down.push(node()),
+        }
+    }
+    let directions = (with_bottleneck(up), with_bottleneck(down));
+    let mut top = Table::default();
+    let version = Value::Whole(1);
+    top.put(
+        "version",
+        Node {
+            value: version,
+            spot: here.clone(),
+        },
+    );
+    top.put("name", Node::text(name, &here));
+    top.put("duration", Node::text(DURATION, &here));
+    top.put("link", list(vec![access(ends, directions)], &here));
+    table(top, &here)
+}
+
+/// The link `access` with elements in both directions.
+fn access(ends: (&str, &str), (up, down): (Vec<Node>, Vec<Node>)) -> Node {
+    let here = Spot::whole("--link", "");
+    let text = |text: &str| Node::text(text, &here);
+    let mut link = Table::default();
+    link.put("name", text("access"));
+    link.put("ends", list(vec![text(ends.0), text(ends.1)], &here));
+    link.put("up", list(up, &here));
+    link.put("down", list(down, &here));
+    table(link, &here)
+}
+
+/// Which way an element of a lone link is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Both, each with a box of its own.
+    Both,
+    /// From the first end to the second.
+    Up,
+    /// From the second end to the first.
+    Down,
+}
+
+impl Side {
+    /// The option of the command line that says so.
+    pub fn option(self) -> &'static str {
+        match self {
+            Self::Both => "--link",
+            Self::Up => "--up",
+            Self::Down => "--down",
+        }
+    }
 }
 
 fn list(nodes: Vec<Node>, spot: &Spot) -> Node {

@@ -319,6 +319,34 @@ impl Namespace {
         }
         Ok(routes)
     }
+
+    /// Where routes of any table lead, the namespace's own addresses included:
+    /// address and bits of network. What leads everywhere is left out.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn destinations(&self) -> Result<Vec<(IpAddr, u8)>, LiveError> {
+        let mut all = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            let answers = self.netlink().dump(RouteNetlinkMessage::GetRoute(message));
+            let answers = answers.map_err(|e| self.refused("its routes cannot be listed", e))?;
+            for answer in &answers {
+                let RouteNetlinkMessage::NewRoute(route) = answer else {
+                    continue;
+                };
+                let bits = route.header.destination_prefix_length;
+                let to = route.attributes.iter().find_map(|a| match a {
+                    RouteAttribute::Destination(RouteAddress::Inet(a)) => Some(IpAddr::V4(*a)),
+                    RouteAttribute::Destination(RouteAddress::Inet6(a)) => Some(IpAddr::V6(*a)),
+                    _ => None,
+                });
+                all.extend(to.filter(|_| bits > 0).map(|to| (to, bits)));
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// Removes a device of the calling thread's namespace; whether it was there.

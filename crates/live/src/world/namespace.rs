@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{Gid, Uid};
 
 use super::RunId;
 use super::interfaces::LOOPBACK;
 use super::netlink::Netlink;
 use super::run_id::RUN_VARIABLE;
-use super::system_calls::start_in;
+use super::system_calls::{start_as, start_in};
 use crate::LiveError;
 
 /// A network namespace: a host's own devices, addresses, routes and sockets.
@@ -172,6 +173,19 @@ impl Namespace {
         let mut command = Command::new(program);
         command.env(RUN_VARIABLE, self.run_id().to_string());
         start_in(&mut command, Door(self.clone()));
+        command
+    }
+
+    /// The same, as another user than root.
+    pub fn command_as(
+        &self,
+        program: impl AsRef<std::ffi::OsStr>,
+        uid: Uid,
+        gid: Gid,
+        groups: Vec<Gid>,
+    ) -> Command {
+        let mut command = self.command(program);
+        start_as(&mut command, uid, gid, groups);
         command
     }
 }

@@ -9,7 +9,7 @@ use nix::libc;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use nix::unistd::getppid;
+use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
 
 nix::ioctl_write_ptr_bad!(
     tunsetiff,
@@ -54,4 +54,20 @@ pub(super) fn start_in<N: AsFd + Send + Sync + 'static>(command: &mut Command, n
     // SAFETY: between fork and exec the closure makes three system calls and
     // builds errors from their numbers; it takes no lock and no memory.
     unsafe { command.pre_exec(enter) };
+}
+
+/// Makes the program start as the user `uid` with `gid` and `groups`. To be
+/// called after [`start_in`]: only who is still root may enter.
+pub(super) fn start_as(command: &mut Command, uid: Uid, gid: Gid, groups: Vec<Gid>) {
+    let become_user = move || {
+        setgroups(&groups)?;
+        setresgid(gid, gid, gid)?;
+        setresuid(uid, uid, uid)?;
+        // A change of user takes the signal back.
+        set_pdeathsig(Signal::SIGKILL)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes four system calls, on
+    // memory that was taken before, and builds errors from their numbers.
+    unsafe { command.pre_exec(become_user) };
 }

@@ -73,6 +73,20 @@ pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
 /// # Errors
 /// The first thing that is wrong with it.
 pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
+    let plan = plan_without_traffic(root)?;
+    if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
+        let top = Fields::of(root, "", TOP)?;
+        return Err(top.missing("flow", "at least one [[flow]], [[probe]] or [[command]]"));
+    }
+    Ok(plan)
+}
+
+/// Checks a scenario in which nothing need happen: somebody else brings the
+/// traffic.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub(crate) fn plan_without_traffic(root: &Node) -> Result<Plan, Refusal> {
     let top = Fields::any(root, "")?;
     if !matches!(top.text("kind")?, None | Some("scenario")) {
         return Err(top.refuse("kind", "`scenario`"));
@@ -122,9 +136,6 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
     marks::read(&top, &mut plan)?;
     watch::probes(&top, &mut plan)?;
     commands::read(&top, &mut plan)?;
-    if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
-        return Err(top.missing("flow", "at least one [[flow]], [[probe]] or [[command]]"));
-    }
     links::settle_routers(&top, &mut plan)?;
     watch::captures(&top, &mut plan)?;
     watch::changes(&top, &mut plan)?;
