@@ -1,8 +1,12 @@
 //! The command line.
 
+mod shell;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use shell::Shell;
 
 /// A laboratory for what happens to transport protocols between two hosts.
 #[derive(Parser, Debug)]
@@ -33,6 +37,8 @@ pub enum Command {
     Campaign(Campaign),
     /// Run the same in the simulator and live, and say where the two differ
     Compare(Compare),
+    /// Run a command, or a shell, behind a path of its own
+    Shell(Shell),
     /// Compare two results
     Diff(Diff),
     /// Write the HTML page of results again

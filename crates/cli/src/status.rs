@@ -19,6 +19,8 @@ pub enum Status {
     Failed,
     /// Stopped by a signal.
     Interrupted,
+    /// As a command ended that was run for the user.
+    Command(u8),
 }
 
 impl Status {
@@ -29,6 +31,7 @@ impl Status {
             Self::NotTrustworthy => 3,
             Self::OutOfTolerance => 4,
             Self::Interrupted => 130,
+            Self::Command(code) => code,
         })
     }
 
@@ -39,7 +42,7 @@ impl Status {
             Self::NotTrustworthy => 1,
             Self::OutOfTolerance => 2,
             Self::Failed => 3,
-            Self::Interrupted => 4,
+            Self::Interrupted | Self::Command(_) => 4,
         };
         if gravity(other) > gravity(self) {
             other

@@ -21,6 +21,8 @@ mod report;
 #[cfg(target_os = "linux")]
 pub mod sample;
 #[cfg(target_os = "linux")]
+pub mod shell;
+#[cfg(target_os = "linux")]
 pub mod world;
 
 pub use clock::Clock;

@@ -38,9 +38,8 @@ pub use handle::Handle;
 pub use load::{Kind, Loaded, load};
 pub use lone_link::lone_link;
 pub use names::NameTable;
-pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 pub use oneline::Side;
-pub use parts::{Control, EcnMode, ElementSpec, HostModel, Traffic};
+pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex,
     LinkPlan, MarkPlan, NamedElement, Plan, ProbePlan, TapPlan, TimedChange, Window,

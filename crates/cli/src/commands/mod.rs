@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod results;
 mod run;
+mod shell;
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Run(args) => run::run(&args),
         Command::Campaign(args) => campaign::campaign(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Shell(args) => shell::shell(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),
         Command::Plot(args) => results::plot(&args),

@@ -74,7 +74,7 @@ impl Subnet {
         }
         let inner = !Self::mask(range.bits) & Self::mask(bits);
         let tries = (0..TRIES).map(|_| Subnet {
-            base: Ipv4Addr::from(u32::from(range.base) | (chance.next_u64() as u32 & inner)),
+            base: Ipv4Addr::from(u32::from(range.base) | (chance.draw_u64() as u32 & inner)),
             bits,
         });
         tries
@@ -123,7 +123,7 @@ pub(super) fn private_ipv6(taken: &[(IpAddr, u8)], chance: &mut Rng) -> Option<I
         })
     };
     (0..TRIES)
-        .map(|_| 0xfd << 120 | u128::from(chance.next_u64() & 0x00ff_ffff_ffff_ffff) << 64)
+        .map(|_| 0xfd << 120 | u128::from(chance.draw_u64() & 0x00ff_ffff_ffff_ffff) << 64)
         .find(|base| !meets(*base))
         .map(Ipv6Addr::from)
 }
@@ -138,21 +138,33 @@ mod tests {
         assert_eq!(subnet.host(1), Ipv4Addr::new(198, 18, 4, 1));
         assert_eq!(subnet.host(2), Ipv4Addr::new(198, 18, 4, 2));
         assert_eq!(subnet.to_string(), "198.18.4.0/30");
-        for wrong in ["", "10.0.0.0", "10.0.0.1/24", "10.0.0.0/31", "10.0.0.0/1", "::/64"] {
+        for wrong in [
+            "",
+            "10.0.0.0",
+            "10.0.0.1/24",
+            "10.0.0.0/31",
+            "10.0.0.0/1",
+            "::/64",
+        ] {
             assert!(wrong.parse::<Subnet>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn what_is_taken_is_not_chosen() {
-        let mut chance = Rng::new(1, "test");
+        let mut chance = Rng::for_name(1, "test");
         let wanted: Subnet = "10.1.0.0/28".parse().expect("a network");
         let taken = |all: &[(&str, u8)]| -> Vec<(IpAddr, u8)> {
             let parse = |a: &str| a.parse().expect("an address");
             all.iter().map(|(a, b)| (parse(a), *b)).collect()
         };
         // Three of its four are taken: by a host, by a network, by a part.
-        let three = taken(&[("10.1.0.1", 32), ("10.1.0.4", 30), ("10.1.0.8", 31), ("::", 8)]);
+        let three = taken(&[
+            ("10.1.0.1", 32),
+            ("10.1.0.4", 30),
+            ("10.1.0.8", 31),
+            ("::", 8),
+        ]);
         let free = Subnet::choose(Some(wanted), 30, &three, &mut chance).expect("one is free");
         assert_eq!(free.to_string(), "10.1.0.12/30");
         let all = taken(&[("10.0.0.0", 8)]);
@@ -161,7 +173,10 @@ mod tests {
         let any = Subnet::choose(None, 30, &[], &mut chance).expect("one is free");
         assert!(RANGE.meets(any.base.into(), 30));
         let six = private_ipv6(&taken(&[("fe00::", 7)]), &mut chance).expect("one is free");
-        assert_eq!((six.octets()[0], six.segments()[4..].to_vec()), (0xfd, vec![0; 4]));
+        assert_eq!(
+            (six.octets()[0], six.segments()[4..].to_vec()),
+            (0xfd, vec![0; 4])
+        );
         assert_eq!(private_ipv6(&taken(&[("fc00::", 7)]), &mut chance), None);
     }
 }

@@ -28,7 +28,9 @@ pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub(crate) use tun::try_tun_file;
 pub use tun::{DEVICE_QUEUE, Tun};
-pub use user_namespace::{become_root_of_own_user_namespace, has_rights};
+pub use user_namespace::{
+    become_root_of_own_user_namespace, gain_rights_in_own_user_namespace, has_rights,
+};
 
 /// The smallest MTU over which Linux speaks IPv6, in bytes (RFC 8200,
 /// section 5).

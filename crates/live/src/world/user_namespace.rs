@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use caps::{CapSet, Capability};
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
@@ -35,6 +36,38 @@ pub fn has_rights() -> bool {
 /// # Errors
 /// When the machine allows none, with the switch that allows it.
 pub fn become_root_of_own_user_namespace() -> Result<(), LiveError> {
+    enter_own(0, 0)
+}
+
+/// The same, with the user's own name kept: the process and the programs that
+/// it starts are not root there but have the rights that a network takes. To
+/// be called before any thread is started.
+///
+/// # Errors
+/// When the machine allows none, with the switch that allows it.
+pub fn gain_rights_in_own_user_namespace() -> Result<(), LiveError> {
+    enter_own(geteuid().as_raw(), getegid().as_raw())?;
+    // Programs lose what their users have unless it is ambient
+    // (capabilities(7)), for which it must be inheritable first.
+    for capability in KEPT {
+        for set in [CapSet::Inheritable, CapSet::Ambient] {
+            caps::raise(None, set, capability)
+                .map_err(|e| LiveError::refused("keeping rights", io::Error::other(e)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What programs in a network of their user's may do.
+const KEPT: [Capability; 4] = [
+    Capability::CAP_NET_ADMIN,
+    Capability::CAP_NET_RAW,
+    Capability::CAP_NET_BIND_SERVICE,
+    Capability::CAP_SYS_ADMIN,
+];
+
+/// Enters a user namespace of one's own, in which the user has these numbers.
+fn enter_own(inner_user: u32, inner_group: u32) -> Result<(), LiveError> {
     let (user, group) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|e| LiveError::NoUserNamespace {
         reason: why_no_user_namespace(e),
@@ -46,8 +79,8 @@ pub fn become_root_of_own_user_namespace() -> Result<(), LiveError> {
     // A group can be mapped only once membership cannot be given up: a user
     // who is shut out by a group must not get round that.
     map("setgroups", "deny")?;
-    map("uid_map", &format!("0 {user} 1"))?;
-    map("gid_map", &format!("0 {group} 1"))?;
+    map("uid_map", &format!("{inner_user} {user} 1"))?;
+    map("gid_map", &format!("{inner_group} {group} 1"))?;
     if has_rights() {
         Ok(())
     } else {

@@ -1,0 +1,105 @@
+//! A way out for users who may not change the machine's network: a program
+//! that reads packets from a device and makes the connections anew, as any
+//! program of the user's.
+
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::process::{Child, Command, Stdio};
+
+use super::Subnet;
+use crate::LiveError;
+use crate::world::{Namespace, Route};
+
+/// The program.
+const PROGRAM: &str = "slirp4netns";
+
+/// Its device in the namespace at the far end of the path.
+const DEVICE: &str = "tap0";
+
+/// The largest IP packet on that device, in bytes, the path's.
+const MTU: u32 = super::outside::MTU;
+
+/// Host numbers in the program's network (slirp4netns(1)): the router, which
+/// stands for this machine's loopback address too, and the
+/// one host that it knows.
+pub(super) const ROUTER: u32 = 2;
+
+pub(super) const INSIDE: u32 = 100;
+
+/// The number of the namespace between the path and the program.
+const BETWEEN: u32 = 1;
+
+/// The program at work. It ends with the pipe that is its standard input.
+#[derive(Debug)]
+pub(super) struct UserNat(Child);
+
+impl UserNat {
+    /// Starts it at `outside`, for the host number [`INSIDE`] of `subnet`.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such program.
+    pub(super) fn start(outside: &Namespace, subnet: Subnet) -> io::Result<Self> {
+        let own = std::process::id();
+        let path = format!("/proc/{own}/fd/{}", outside.descriptor().as_raw_fd());
+        let mut child = Command::new(PROGRAM)
+            .args(["--netns-type=path", "--exit-fd=0", "--ready-fd=1"])
+            .arg(format!("--mtu={MTU}"))
+            .arg(format!("--cidr={subnet}"))
+            .args([&path, DEVICE])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // It writes a byte when its device is there, or ends.
+        let mut ready = [0];
+        let told = match &mut child.stdout {
+            Some(pipe) => pipe.read(&mut ready)?,
+            None => 0,
+        };
+        let program = Self(child);
+        if told == 0 {
+            return Err(program.last_words());
+        }
+        configure(outside, subnet).map_err(|e| io::Error::other(e.to_string()))?;
+        Ok(program)
+    }
+
+    fn last_words(mut self) -> io::Error {
+        let mut said = String::new();
+        if let Some(mut pipe) = self.0.stderr.take() {
+            // Only its words are wanted; without them there is less to say.
+            let _ = pipe.read_to_string(&mut said);
+        }
+        let line = said.lines().last().unwrap_or("it ended without a word");
+        io::Error::other(format!("{PROGRAM}: {line}"))
+    }
+}
+
+impl Drop for UserNat {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// The program asks by ARP for the one host that it knows; the namespace
+/// between answers in its place, since its routes lead there.
+fn configure(outside: &Namespace, subnet: Subnet) -> Result<(), LiveError> {
+    outside.set_sysctls(&[
+        ("net/ipv4/conf/tap0/proxy_arp", "1"),
+        // Otherwise the answer waits up to 0.8 s (arp(7)).
+        ("net/ipv4/neigh/tap0/proxy_delay", "0"),
+    ])?;
+    let device = outside.device(DEVICE)?.index;
+    outside.set_mtu(device, MTU)?;
+    outside.set_up(device)?;
+    outside.add_address(device, subnet.host(BETWEEN).into(), subnet.bits())?;
+    outside.add_route(&Route {
+        to: [0; 4].into(),
+        prefix_len: 0,
+        device,
+        via: Some(subnet.host(ROUTER).into()),
+        source: None,
+        mtu: None,
+    })
+}

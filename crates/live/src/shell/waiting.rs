@@ -1,0 +1,124 @@
+//! Waiting for a command while signals and the gauge want something too.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+/// The longest time between two ticks.
+const TICK: Duration = Duration::from_millis(250);
+
+/// How long a command has to end after it was asked to, before it is asked in
+/// stronger terms: by SIGHUP, which interactive shells obey, and by SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Signals that are received by reading them, while this lives: by the calling
+/// thread and those that it starts.
+#[derive(Debug)]
+pub(super) struct Signals {
+    before: SigSet,
+    file: SignalFd,
+}
+
+impl Signals {
+    pub(super) fn hold() -> io::Result<Self> {
+        let mut mask = SigSet::empty();
+        for signal in [
+            Signal::SIGCHLD,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+        ] {
+            mask.add(signal);
+        }
+        let file = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        let before = mask.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        Ok(Self { before, file })
+    }
+
+    /// Waits until `child` ends. `tick` is called four times a second; once it
+    /// says `false` the child is ended.
+    pub(super) fn wait(
+        &self,
+        child: &mut Child,
+        tick: &mut dyn FnMut() -> bool,
+    ) -> io::Result<ExitStatus> {
+        let pid = Pid::from_raw(child.id() as i32);
+        // One that has just gone needs no signal.
+        let send = |signal| {
+            let _ = kill(pid, signal);
+        };
+        let mut next_tick = Instant::now() + TICK;
+        let mut asked: Option<(Instant, Signal)> = None;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            let now = Instant::now();
+            if now >= next_tick {
+                next_tick = now + TICK;
+                if !tick() && asked.is_none() {
+                    send(Signal::SIGTERM);
+                    asked = Some((now, Signal::SIGTERM));
+                }
+            }
+            if let Some((at, signal)) = asked
+                && now >= at + PATIENCE
+            {
+                let stronger = match signal {
+                    Signal::SIGTERM => Signal::SIGHUP,
+                    _ => Signal::SIGKILL,
+                };
+                send(stronger);
+                asked = Some((now, stronger));
+            }
+            let left = next_tick.saturating_duration_since(now);
+            let mut watched = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
+            let longest = PollTimeout::try_from(left + Duration::from_millis(1));
+            match poll(&mut watched, longest.unwrap_or(PollTimeout::ZERO)) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            while let Some(info) = self.file.read_signal()? {
+                let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
+                    continue;
+                };
+                match signal {
+                    // From the terminal the command has got it too.
+                    Signal::SIGINT | Signal::SIGQUIT if info.ssi_code == libc::SI_KERNEL => {}
+                    Signal::SIGINT | Signal::SIGQUIT => send(signal),
+                    Signal::SIGTERM | Signal::SIGHUP => {
+                        send(signal);
+                        // One that has been stopped would not see it.
+                        send(Signal::SIGCONT);
+                        asked = asked.or(Some((Instant::now(), signal)));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // What came meanwhile has been answered.
+        while let Ok(Some(_)) = self.file.read_signal() {}
+        let _ = self.before.thread_set_mask();
+    }
+}
+
+/// The status that a shell gives for a command that ended so: its own, or 128
+/// and the signal's number.
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|s| 128 + s));
+    code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
+}
