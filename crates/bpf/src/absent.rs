@@ -66,6 +66,14 @@ impl Ect1 {
         Err(BpfError::NotBuilt(NOT_BUILT))
     }
 
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn attach_clsact(_: u32) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
     /// Whether it is attached by tcx.
     pub fn is_tcx(&self) -> bool {
         match self.0 {}

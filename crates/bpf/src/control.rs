@@ -1,7 +1,7 @@
 //! A congestion control in the kernel.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
@@ -57,7 +57,17 @@ struct Shape {
     links: bool,
 }
 
+/// Looked up once: the types of a kernel are megabytes.
 fn shape() -> Result<Shape, BpfError> {
+    static SHAPE: OnceLock<Shape> = OnceLock::new();
+    if let Some(shape) = SHAPE.get() {
+        return Ok(*shape);
+    }
+    let shape = look_up_shape()?;
+    Ok(*SHAPE.get_or_init(|| shape))
+}
+
+fn look_up_shape() -> Result<Shape, BpfError> {
     let no_btf = || BpfError::Kernel {
         what: "this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)"
             .to_owned(),

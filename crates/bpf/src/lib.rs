@@ -124,6 +124,13 @@ fn check_name(name: &str) -> Result<(), BpfError> {
     }
 }
 
+/// A run's threads hand them on.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Loaded>();
+    is_send::<Ect1>();
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

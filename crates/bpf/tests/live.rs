@@ -15,9 +15,9 @@ use narrows_bpf::trace::Trace as Kept;
 use narrows_bpf::{EcnFlags, Ect1, Hook, Loaded, Record, Trace};
 use narrows_cc::Spec;
 
-use rig::path::{Look, Rig};
+use rig::path::{Look, Rig, Seen};
 use rig::transfer::{Chosen, Transfer};
-use rig::{Namespace, Path, Seen, control, skipped};
+use rig::{Namespace, Path, control, skipped};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2));
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd09, 0, 0, 0, 0, 0, 0, 2));
@@ -223,6 +223,13 @@ fn without_accurate_ecn_the_receiver_echoes_each_change_of_the_mark() {
 /// are written there: this is how tests/traces came to be.
 #[test]
 fn the_kernel_decides_as_the_native_build_does_through_all_that_can_happen() {
+    let test = "the_kernel_decides_as_the_native_build_does_through_all_that_can_happen";
+    // Says once what is not there.
+    let can = control(test, "reno", EcnFlags::None, Trace::Off).is_some()
+        && rig(test, Path::default()).is_some();
+    if !can {
+        return;
+    }
     std::thread::scope(|scope| {
         for (words, ecn) in [
             ("reno", EcnFlags::None),
@@ -244,7 +251,7 @@ fn all_that_can_happen(words: &str, ecn: EcnFlags) {
         rate: 10_000_000,
         delay: ms(10),
         queue: ms(60),
-        mark: (ecn != EcnFlags::None).then_some(ms(if words == "cubic" { 20 } else { 2 })),
+        mark: (ecn != EcnFlags::None).then_some(ms(if words == "cubic" { 5 } else { 2 })),
         lose: vec![150, 151, 152, 400],
         stalls: vec![(600, ms(400))],
         holes: vec![(1000, ms(600))],

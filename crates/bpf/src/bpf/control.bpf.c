@@ -95,7 +95,7 @@ NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sampl
 	r->raw.alpha = NW_CALL(NW_ALGORITHM, alpha)(nw_state(tp), nw_params());
 	r->facts = *f;
 	r->decision = *d;
-	nw_ring_submit(r, 0);
+	nw_ring_submit(r, NW_RING_NO_WAKEUP);
 }
 
 /* After a hook: what it was told and answered, or now and then how things are. */

@@ -26,6 +26,7 @@ enum nw_map_type {
 
 #define NW_NO_PREALLOC		1	/* BPF_F_NO_PREALLOC */
 #define NW_STORAGE_CREATE	1	/* BPF_SK_STORAGE_GET_F_CREATE */
+#define NW_RING_NO_WAKEUP	1	/* BPF_RB_NO_WAKEUP: nobody sleeps on it */
 
 /* Helpers by their numbers in include/uapi/linux/bpf.h. */
 static void *(*nw_map_lookup)(void *map, const void *key) = (void *)1;

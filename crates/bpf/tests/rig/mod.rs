@@ -19,7 +19,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use narrows_bpf::{BpfError, Control, EcnFlags, Loaded, Trace};
 use narrows_cc::Spec;
 
-pub use path::{Path, Seen};
+pub use path::Path;
 
 nix::ioctl_write_ptr_bad!(
     tunsetiff,

@@ -101,6 +101,12 @@ impl Rig {
     }
 }
 
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 struct Packet {
     due: Instant,
     bytes: Vec<u8>,
