@@ -24,8 +24,10 @@
 
 /*
  * delay_word: everything that decides about a mark, so that one compare and swap
- * takes it. Times are the low 31 bits of microseconds, 36 minutes; a flow that
- * was idle for longer may make its sample up to T_Max late.
+ * takes it. Times are the low 31 bits of microseconds. Of their differences the
+ * upper half is negative: another CPU may have read its clock later and come first.
+ * So what is 18 to 36 minutes old seems new, and a flow that was idle for as long
+ * makes its sample late.
  */
 #define NW_EFM_DELAY_PENDING	(1ULL << 63)	/* a sample waits to go back */
 #define NW_EFM_DELAY_SENT	(1ULL << 62)	/* one was sent before */
@@ -39,7 +41,9 @@ static inline u32 nw_efm_delay_now(const struct nw_efm_packet *p)
 
 static inline u32 nw_efm_delay_since(u32 now, u64 then)
 {
-	return (now - (u32)then) & NW_EFM_DELAY_TIME;
+	u32 since = (now - (u32)then) & NW_EFM_DELAY_TIME;
+
+	return since > NW_EFM_DELAY_TIME / 2 ? 0 : since;
 }
 
 static inline u32 nw_efm_t_max(const struct nw_efm_flow *f,
@@ -60,7 +64,6 @@ static inline void nw_efm_delay_learn(struct nw_efm_flow *f,
 
 	f->delay_misses = 0;
 	if (f->delay_rtt_us) {
-		/* 2 RTT + 100 ms fits: no RTT here exceeds 36 minutes */
 		u64 t_max = (u64)larger * 2 + NW_EFM_T_MAX_ADDED;
 
 		f->t_max_us = t_max < params->t_max_us ? (u32)t_max

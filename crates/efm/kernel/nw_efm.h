@@ -34,7 +34,10 @@ typedef unsigned long long u64;
  * In the simulator, which calls a flow from one thread, a plain comparison; with
  * NW_EFM_ATOMIC the compiler's, for which BPF needs -mcpu=v3 (Linux 5.12).
  */
-#ifdef NW_EFM_ATOMIC
+#ifdef NW_EFM_CAS
+/* the includer's own */
+#define NW_EFM_READ(word)	(*(word))
+#elif defined(NW_EFM_ATOMIC)
 #define NW_EFM_CAS(word, old, new)					\
 	(__sync_val_compare_and_swap(word, old, new) == (old))
 #define NW_EFM_READ(word)	(*(volatile u64 *)(word))

@@ -128,6 +128,11 @@ fn random_packets_meet_no_undefined_behaviour_and_no_bit_outside_of_the_mask() {
 }
 
 #[test]
+fn a_delay_sample_is_taken_once_whatever_comes_between_look_and_swap() {
+    check("efm-interleave", &["-std=c11"], &["check/interleave.c"]);
+}
+
+#[test]
 fn a_delay_sample_is_taken_once_by_two_cpus() {
     let flags = ["-std=gnu11", "-pthread", "-DNW_EFM_ATOMIC"];
     check("efm-race", &flags, &["check/race.c"]);
