@@ -23,6 +23,27 @@ struct Seen {
 #[derive(Default)]
 struct Tap(Vec<Seen>);
 
+/// What really happened to packets with payload.
+#[derive(Default)]
+struct Truth {
+    tap: Tap,
+    dropped: usize,
+    received_ce: usize,
+}
+
+impl EventSink for Truth {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::Dropped { packet, .. } if packet.len() > 1000 => self.dropped += 1,
+            Event::Received { packet, .. } if ip::ecn(&packet.bytes) == ip::Ecn::Ce => {
+                self.received_ce += 1;
+            }
+            _ => {}
+        }
+        self.tap.record(now, event);
+    }
+}
+
 impl EventSink for Tap {
     fn record(&mut self, now: Instant, event: Event<'_>) {
         let Event::Tapped {
@@ -180,5 +201,38 @@ fn reordering_ruins_the_naive_spin_bit_and_spares_the_others() {
     assert!(spin(&rfc) > 0.88 * 60.0, "rfc {}", spin(&rfc));
     for tap in [&naive, &rfc] {
         assert!((59.0..70.0).contains(&delay(tap)), "delay {}", delay(tap));
+    }
+}
+
+/// RFC 9506 §3.3 and §3.5: marks are as many as packets that were lost, and that
+/// arrived with CE.
+#[test]
+fn loss_and_ecn_echo_events_are_as_many_as_happened() {
+    for (signals, signal, cc, path) in [
+        ("d+q+l", Signal::Loss, "cubic", "netem loss random 0.5%"),
+        ("d+q+e", Signal::EcnEcho, "prague", "netem delay 1ms"),
+    ] {
+        let plan = plan(&format!(
+            "duration = \"20s\"\n\
+             [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n\
+             up = [\"tap mid\", \"netem delay 5ms\", \"{path}\", \"rate 20Mbit queue dualpi2\"]\n\
+             down = [\"netem delay 5ms\"]\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"{cc}\"\nmark = \"{signals}\"\n"
+        ));
+        let mut truth = Truth::default();
+        run(&plan, 1, &mut truth);
+        let marks = truth.tap.signal(signals, signal).filter(|(_, set)| *set);
+        let marks = marks.count();
+        let happened = match signal {
+            Signal::Loss => truth.dropped,
+            _ => truth.received_ce,
+        };
+        assert!(happened > 100, "{signals}: {happened}");
+        // What happens in the last round trip is not told any more.
+        let missing = happened.abs_diff(marks);
+        assert!(
+            missing * 50 <= happened + 50,
+            "{signals}: {marks} for {happened}"
+        );
     }
 }
