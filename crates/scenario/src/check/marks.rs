@@ -227,4 +227,14 @@ mod tests {
             [[mark]]\nname = \"n\"\nsignals = \"d+q announce negotiate\"\nhosts = \"b\"\n";
         assert_eq!(marks(two).len(), 2);
     }
+    #[test]
+    fn a_flow_in_a_line_may_say_its_mark() {
+        let words = |w: &str| vec![w.to_owned()];
+        let flow = words("cubic mark d+q delay thesis tmax 225ms ecn start 1s");
+        let mut draft = Draft::from_words(&words("rate 1Mbit"), &flow).expect("words");
+        let signals = |draft: &Draft| draft.check().expect("a plan").marks[0].signals.to_string();
+        assert_eq!(signals(&draft), "d+q delay thesis tmax 225ms");
+        draft.set("flow/cubic/mark=s spin naive").expect("a name");
+        assert_eq!(signals(&draft), "s spin naive");
+    }
 }
