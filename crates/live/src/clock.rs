@@ -30,10 +30,15 @@ impl Clock {
         self.at(monotonic_ns())
     }
 
+    /// How long it is until the epoch; zero from then on.
+    pub fn until_epoch(&self) -> Duration {
+        Duration::from_nanos(self.epoch_ns.saturating_sub(monotonic_ns()))
+    }
+
     /// Sleeps until the epoch.
     pub fn sleep_until_epoch(&self) {
-        let left = self.epoch_ns.saturating_sub(monotonic_ns());
-        std::thread::sleep(std::time::Duration::from_nanos(left));
+        let left = self.until_epoch();
+        std::thread::sleep(std::time::Duration::from_nanos(left.as_nanos()));
     }
 
     /// The time of the run at a reading of `CLOCK_MONOTONIC` in nanoseconds.

@@ -79,6 +79,22 @@ pub enum LiveError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A path could not be driven.
+    #[error(transparent)]
+    Path(#[from] crate::datapath::PathError),
+    /// A congestion control of ours could not be loaded into the kernel.
+    #[error(
+        "flow/{flow}: {control} as Narrows has it cannot be loaded into this kernel: {error}; \
+         `cc = \"kernel:NAME\"` takes one of the kernel's own"
+    )]
+    Control {
+        /// The flow.
+        flow: String,
+        /// The algorithm.
+        control: String,
+        /// Why.
+        error: narrows_bpf::BpfError,
+    },
 }
 
 impl LiveError {

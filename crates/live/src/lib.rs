@@ -8,8 +8,14 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(target_os = "linux")]
 mod clock;
+#[cfg(target_os = "linux")]
+mod controls;
+#[cfg(target_os = "linux")]
 pub mod datapath;
+#[cfg(target_os = "linux")]
+mod engine;
 #[cfg(target_os = "linux")]
 mod error;
 #[cfg(target_os = "linux")]
@@ -25,7 +31,10 @@ pub mod shell;
 #[cfg(target_os = "linux")]
 pub mod world;
 
+#[cfg(target_os = "linux")]
 pub use clock::Clock;
+#[cfg(target_os = "linux")]
+pub use engine::run;
 #[cfg(target_os = "linux")]
 pub use error::LiveError;
 pub use narrows_scenario::{Handle as Control, NameTable};

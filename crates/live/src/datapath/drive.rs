@@ -72,7 +72,8 @@ struct Drive<'p, 'd, 's> {
 impl Datapath<'_> {
     /// Drives the path from the epoch of `clock` to the end of the plan, or
     /// until the caller of the run cancels; hands its events, and those of
-    /// `reports`, to `sink`. Packets that came before the epoch are not let in.
+    /// `reports`, to `sink`. Packets that came before this call are not let in,
+    /// and this is to be called before the epoch.
     ///
     /// # Errors
     /// When a device fails, or an element makes no progress.
@@ -94,10 +95,22 @@ impl Datapath<'_> {
             due: None,
             counted: Driven::default(),
         };
-        clock.sleep_until_epoch();
+        // Before the epoch, as what comes then belongs to the run.
         drive.discard()?;
+        clock.sleep_until_epoch();
         drive.run(reports, handle)?;
         Ok(drive.finish())
+    }
+
+    /// Hands `sink` what `reports` still holds once all who report have ended,
+    /// as seen at the end `at`; how many that were.
+    pub fn pass_on_rest(&self, reports: &Reports, at: Instant, sink: &mut dyn EventSink) -> u64 {
+        let mut count = 0;
+        while let Some((_, report)) = reports.next() {
+            sink.record(at, report.event());
+            count += 1;
+        }
+        count
     }
 }
 

@@ -1,0 +1,126 @@
+//! A live run, from a plan to nothing left of it.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use narrows_packet::EventSink;
+use narrows_scenario::{HostIndex, LinkIndex, Plan};
+use narrows_units::Duration;
+
+use crate::controls::Controls;
+use crate::datapath::Datapath;
+use crate::flows::{Commands, Flows};
+use crate::{Clock, Control, LiveError, Outcome, Rig, RunId, World, reports};
+
+/// From the moment at which all is built to the epoch of the run: time for
+/// threads and sockets of flows to be there when it begins.
+const LEAD: Duration = Duration::from_millis(50);
+
+/// The same for each flow, probe and command.
+const LEAD_OF_EACH: Duration = Duration::from_micros(500);
+
+/// Runs `plan` on this machine and hands every event to `sink`. Randomness of
+/// paths comes from `seed`; stacks and schedulers have their own.
+///
+/// Nothing of the run is left when this returns, in whatever way.
+///
+/// # Errors
+/// One line: what this machine, the kernel or this user cannot do, or what
+/// failed in mid-run.
+pub fn run(
+    plan: &Plan,
+    seed: u64,
+    sink: &mut dyn EventSink,
+    control: &Control<'_>,
+) -> Result<Outcome, LiveError> {
+    let called = Instant::now();
+    Commands::check(plan)?;
+    let world = World::build(plan, &RunId::random())?;
+    let controls = Controls::load(plan, &world)?;
+    let devices: Vec<_> = (0..plan.links.len())
+        .map(|l| world.tun(LinkIndex(l)))
+        .map(|(first, second)| (first.as_fd(), second.as_fd()))
+        .collect();
+    let mut path = Datapath::new(plan, seed, &devices)?;
+
+    let each = plan.flows.len() + plan.probes.len() + plan.commands.len();
+    let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
+    let (reporter, reports) = reports();
+    let host = |index: HostIndex| world.namespace(index).clone();
+    let mut flows = Flows::start(plan, &host, &|flow| controls.name(flow), clock, &reporter)?;
+    let commands = Commands::start(plan, &host, clock, control.keep)?;
+    drop(reporter);
+    let mut notes = controls.notes.clone();
+    let late = clock.now();
+    if late > narrows_units::Instant::ZERO {
+        notes.push(format!(
+            "the flows were ready {} after the run had begun",
+            late.since(narrows_units::Instant::ZERO)
+        ));
+    }
+    let until_epoch = clock.until_epoch();
+    let set_up_s = called.elapsed().as_secs_f64() + until_epoch.as_secs_f64();
+
+    let driven = path.drive(&clock, &reports, sink, control);
+    let ended = Instant::now();
+    let flow_facts = flows.stop();
+    let command_facts = commands.stop();
+    let driven = driven?;
+    let passed_on = path.pass_on_rest(&reports, driven.reached, sink);
+    if driven.refused > 0 {
+        notes.push(format!(
+            "{} packets that had passed a path were refused by the stack behind it",
+            driven.refused
+        ));
+    }
+    notes.extend(full_devices(plan, &world));
+    let ring_drops = controls.ring_drops();
+    drop(path);
+    drop(flows);
+    drop(controls);
+    drop(devices);
+    drop(world);
+    Ok(Outcome {
+        events: driven.events + passed_on,
+        packets: driven.packets,
+        virtual_time: driven.reached.since(narrows_units::Instant::ZERO),
+        interrupted: driven.interrupted,
+        rig: Rig {
+            kernel: kernel_release(),
+            lateness: driven.lateness,
+            ring_drops,
+            refused: driven.refused,
+            set_up_s,
+            tear_down_s: ended.elapsed().as_secs_f64(),
+            notes,
+            flows: flow_facts,
+            commands: command_facts,
+        },
+    })
+}
+
+/// A sentence for each device whose own queue ran over.
+fn full_devices(plan: &Plan, world: &World) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (i, link) in plan.links.iter().enumerate() {
+        let (first, second) = world.tun(LinkIndex(i));
+        for (host, tun) in [(link.ends.0, first), (link.ends.1, second)] {
+            let dropped = tun.dropped().unwrap_or(0);
+            if dropped > 0 {
+                notes.push(format!(
+                    "link/{}: {dropped} packets of host/{} were lost before the path read them: \
+                     the device's queue was full",
+                    link.name,
+                    plan.host(host).name
+                ));
+            }
+        }
+    }
+    notes
+}
+
+fn kernel_release() -> String {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    release.trim().to_owned()
+}

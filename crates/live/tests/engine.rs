@@ -1,0 +1,144 @@
+//! Whole runs on this machine: what comes in comes out, events are in order,
+//! a caller is heard, and errors leave in time. Needs root, or a user
+//! namespace, and TUN.
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use narrows_live::{Control, LiveError, Outcome};
+use narrows_packet::{Event, EventSink, FlowId};
+use narrows_scenario::{Draft, Plan};
+use narrows_units::{Duration, Instant};
+
+fn plan(toml: &str) -> Plan {
+    let text = format!("version = 1\nname = \"test\"\n{toml}");
+    match Draft::read("test.toml", text.as_bytes()).and_then(|d| d.check()) {
+        Ok(plan) => plan,
+        Err(refusal) => panic!("{refusal:?}\n{text}"),
+    }
+}
+
+#[derive(Default)]
+struct Record {
+    last: Instant,
+    established: u32,
+    delivered: u64,
+    finished: u32,
+    sent: u64,
+    received: u64,
+    of_the_flow: u64,
+    dropped: u64,
+    samples: u32,
+    rtts: Vec<Duration>,
+}
+
+impl EventSink for Record {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        assert!(now >= self.last, "time goes on");
+        self.last = now;
+        match event {
+            Event::Established { .. } => self.established += 1,
+            Event::Delivered { bytes, .. } => self.delivered += bytes,
+            Event::Finished { .. } => self.finished += 1,
+            Event::Sent { packet, .. } => {
+                self.sent += 1;
+                self.of_the_flow += u64::from(packet.flow == Some(FlowId(0)));
+            }
+            Event::Received { .. } => self.received += 1,
+            Event::Dropped { .. } => self.dropped += 1,
+            Event::Sampled { .. } => self.samples += 1,
+            Event::ProbeRtt { rtt, .. } => self.rtts.push(rtt),
+            _ => {}
+        }
+    }
+}
+
+/// Runs `plan`, or says why `test` cannot be run here.
+fn run(test: &str, plan: &Plan, control: &Control<'_>) -> Option<(Outcome, Record)> {
+    let mut record = Record::default();
+    match narrows_live::run(plan, 1, &mut record, control) {
+        Ok(outcome) => Some((outcome, record)),
+        Err(error @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+            eprintln!("skipped: {test}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_transfer_arrives_whole_and_is_seen_on_its_way() {
+    for ip in [4, 6] {
+        let plan = plan(&format!(
+            "duration = \"1500ms\"\n\
+             [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\n\
+             up = [\"netem delay 5ms\", \"rate 20Mbit queue fq_codel\"]\ndown = [\"netem delay 5ms\"]\n\
+             [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\nip = {ip}\n\
+             cc = \"kernel:reno\"\ntraffic = \"bytes 500000\"\n\
+             [[probe]]\nname = \"p\"\nfrom = \"client\"\nto = \"server\"\ninterval = \"100ms\"\n"
+        ));
+        let name = "a_transfer_arrives_whole_and_is_seen_on_its_way";
+        let Some((outcome, record)) = run(name, &plan, &Control::default()) else {
+            return;
+        };
+        assert_eq!(record.established, 1);
+        assert_eq!(record.finished, 1);
+        assert!(record.delivered > 100_000, "{}", record.delivered);
+        assert!(record.of_the_flow > 100 && record.samples > 0);
+        assert!(record.sent >= record.received && record.received > 100);
+        // The path alone takes this long.
+        assert!(!record.rtts.is_empty());
+        assert!(record.rtts.iter().all(|r| *r >= Duration::from_millis(10)));
+        assert_eq!(outcome.rig.flows.len(), 1);
+        assert_eq!(outcome.rig.flows[0].congestion_control, "reno");
+        assert!(outcome.rig.lateness.count > 0);
+        assert!(!outcome.interrupted);
+        assert_eq!(outcome.virtual_time, plan.duration);
+    }
+}
+
+#[test]
+fn a_run_that_is_cancelled_ends_and_says_so() {
+    let plan = plan(
+        "duration = \"1h\"\n\
+         [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\nup = [\"rate 10Mbit\"]\n\
+         [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ncc = \"kernel:reno\"\n",
+    );
+    let cancel = AtomicBool::new(false);
+    let progress = |_: Instant| cancel.store(true, Ordering::Relaxed);
+    let control = Control {
+        cancel: Some(&cancel),
+        progress: Some(&progress),
+        ..Control::default()
+    };
+    let name = "a_run_that_is_cancelled_ends_and_says_so";
+    let Some((outcome, _)) = run(name, &plan, &control) else {
+        return;
+    };
+    assert!(outcome.interrupted);
+    assert!(outcome.virtual_time < plan.duration);
+}
+
+#[test]
+fn what_is_sent_through_a_router_is_seen_once_at_each_host() {
+    let plan = plan(
+        "duration = \"800ms\"\n\
+         [[router]]\nname = \"r\"\n\
+         [[link]]\nname = \"one\"\nends = [\"client\", \"r\"]\nup = [\"netem delay 2ms\"]\n\
+         [[link]]\nname = \"two\"\nends = [\"r\", \"server\"]\nup = [\"netem delay 2ms\"]\n\
+         [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ntraffic = \"cbr rate 1Mbit\"\n",
+    );
+    let name = "what_is_sent_through_a_router_is_seen_once_at_each_host";
+    let Some((outcome, record)) = run(name, &plan, &Control::default()) else {
+        return;
+    };
+    assert!(record.received > 20);
+    // Each passes two links, and is a packet of its own on each.
+    assert!(
+        record.sent - record.received <= 4,
+        "{} {}",
+        record.sent,
+        record.received
+    );
+    assert!(outcome.packets >= record.sent + record.received);
+}
