@@ -2,7 +2,7 @@
 //! those that are asked for. Run by `make bench`; needs root (or a user
 //! namespace) and TUN.
 //!
-//!   accuracy [ping|rate|goodput|cost]...     all of them unless said otherwise
+//!   accuracy [ping|rate|goodput]...     all of them unless said otherwise
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
