@@ -160,14 +160,13 @@ fn named<'n>(
 /// Refuses a mark for packets that another one marks.
 fn once(fields: &Fields<'_>, mark: &MarkPlan, plan: &Plan) -> Result<(), Refusal> {
     for other in &plan.marks {
-        let flow = mark.flows.iter().find(|f| other.flows.contains(f));
-        let host = mark.hosts.iter().find(|h| other.hosts.contains(h));
-        if let (Some(flow), Some(host)) = (flow, host) {
-            let flow = &plan.flows[flow.0 as usize];
-            if !ends(flow).contains(host) {
-                continue;
-            }
-            let host = &plan.host(*host).name;
+        let flows = mark.flows.iter().filter(|f| other.flows.contains(f));
+        let both = |host: &HostIndex| mark.hosts.contains(host) && other.hosts.contains(host);
+        let twice = flows
+            .map(|f| &plan.flows[f.0 as usize])
+            .find_map(|flow| Some((flow, ends(flow).into_iter().find(both)?)));
+        if let Some((flow, host)) = twice {
+            let host = &plan.host(host).name;
             let found = format!("a second mark for flow/{} at host/{host}", flow.name);
             let refusal = Refusal::at(fields.spot(), fields.path(), found, "one mark at most");
             return Err(refusal.with_help(format!("`{}` marks it already", other.name)));
@@ -236,5 +235,25 @@ mod tests {
         assert_eq!(signals(&draft), "d+q delay thesis tmax 225ms");
         draft.set("flow/cubic/mark=s spin naive").expect("a name");
         assert_eq!(signals(&draft), "s spin naive");
+    }
+    #[test]
+    fn a_second_mark_is_found_in_any_of_several_flows() {
+        // `one` and `two` end at `a` and `b`, `far` at `c` and `b`.
+        let text = format!(
+            "{BASE}[[link]]\nname = \"n\"\nends = [\"r\", \"c\"]\n\
+             [[flow]]\nname = \"far\"\nfrom = \"c\"\nto = \"b\"\ncc = \"cubic\"\n\
+             [[mark]]\nname = \"m\"\nsignals = \"d\"\nflows = [\"two\", \"far\"]\nhosts = [\"a\", \"c\"]\n"
+        );
+        let with = |flows: &str, hosts: &str| {
+            let more = format!(
+                "[[mark]]\nname = \"n\"\nsignals = \"s\"\nflows = {flows}\nhosts = {hosts}\n"
+            );
+            let draft = Draft::read("x.toml", format!("{text}{more}").as_bytes());
+            draft.expect("TOML").check().is_ok()
+        };
+        assert!(with("[\"two\", \"far\"]", "[\"b\"]"));
+        assert!(with("[\"one\"]", "[\"a\"]"));
+        assert!(!with("[\"one\", \"far\"]", "[\"a\", \"c\"]"));
+        assert!(!with("[\"two\"]", "[\"a\"]"));
     }
 }
