@@ -1,40 +1,59 @@
 //! What results need to know of a plan: rates over time, paths, the drawing.
 
-use narrows_scenario::{FlowPlan, HostIndex, NamedElement, Plan};
+use std::sync::Arc;
+
+use narrows_path::Trace;
+use narrows_scenario::{ElementSpec, FlowPlan, HostIndex, NamedElement, Plan};
 use narrows_units::{Instant, Rate, Words};
 
 use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink};
 
 /// A link's rate over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RateSteps(Vec<(Instant, Rate)>);
+pub enum RateSteps {
+    /// From each instant on, a rate.
+    Steps(Vec<(Instant, Rate)>),
+    /// What a recording allows.
+    Trace(Arc<Trace>),
+}
 
 impl RateSteps {
     /// The rates of the element `name`; `None` if it has none.
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
+        if let ElementSpec::Trace(spec) = &element.spec {
+            return Some(Self::Trace(Arc::clone(&spec.trace)));
+        }
         let mut steps = vec![(Instant::ZERO, rate_in(&element.spec.to_string())?)];
         for change in plan.changes.iter().filter(|c| c.target == name) {
             if let Some(rate) = rate_in(&change.words) {
                 steps.push((change.at, rate));
             }
         }
-        Some(Self(steps))
+        Some(Self::Steps(steps))
     }
 
     /// Bytes that fit between `from` and `to`.
     pub fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
-        let ends = self.0.iter().skip(1).map(|s| s.0).chain([Instant::MAX]);
-        self.0
+        let steps = match self {
+            Self::Steps(steps) => steps,
+            Self::Trace(trace) => return trace.bytes_between(from, to),
+        };
+        let ends = steps.iter().skip(1).map(|s| s.0).chain([Instant::MAX]);
+        steps
             .iter()
             .zip(ends)
             .map(|(&(start, rate), end)| rate.bytes_in(end.min(to).since(start.max(from))))
             .sum()
     }
 
-    /// The lowest rate.
+    /// The lowest rate; of a recording the mean, for its lowest is mostly
+    /// none.
     pub fn lowest(&self) -> Rate {
-        self.0.iter().map(|s| s.1).min().unwrap_or_default()
+        match self {
+            Self::Steps(steps) => steps.iter().map(|s| s.1).min().unwrap_or_default(),
+            Self::Trace(trace) => trace.mean_rate(),
+        }
     }
 }
 

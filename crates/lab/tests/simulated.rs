@@ -233,3 +233,29 @@ fn a_kernels_cubic_is_simulated_as_our_own() {
     };
     assert_eq!(goodputs("kernel:cubic"), goodputs("cubic"));
 }
+
+#[test]
+fn a_flow_fills_the_opportunities_of_a_trace_beside_its_scenario() {
+    let dir = tempfile::tempdir().unwrap();
+    // 12 full packets every 10 ms in three bursts: 14.4 Mbit/s.
+    let trace: String = [2, 3, 10]
+        .iter()
+        .map(|at| format!("{at}\n").repeat(4))
+        .collect();
+    fs::write(dir.path().join("up.trace"), trace).unwrap();
+    let text = SCENARIO.replace("rate 50Mbit queue", "rate trace up.trace queue");
+    let file = dir.path().join("traced.toml");
+    fs::write(&file, text).unwrap();
+    let loaded = narrows_scenario::load(file.to_str().unwrap()).unwrap();
+    let plan = loaded.draft().unwrap().check().unwrap();
+    let result = unwatched(|w| run_scenario(&SimEngine, &plan, &RunOptions::default(), w));
+    let summary = result.unwrap().summary;
+    let queue = summary.queue("link/access/up/bottleneck").unwrap();
+    assert_eq!(queue.words, "rate trace up.trace queue fq_codel");
+    let rate = 12.0 * 1504.0 * 8.0 / 10_000.0;
+    assert!((queue.rate_mbit.unwrap() - rate).abs() < 1e-6);
+    assert!((0.95..=1.0).contains(&queue.utilisation.unwrap()));
+    let goodput: f64 = summary.flows.iter().filter_map(|f| f.goodput_mbit).sum();
+    let ideal = rate * 1448.0 / 1504.0;
+    assert!((0.95..1.001).contains(&(goodput / ideal)), "{goodput}");
+}

@@ -23,6 +23,7 @@ mod spec;
 mod tap;
 #[cfg(test)]
 mod testing;
+mod trace;
 pub mod wakes;
 
 pub use by::{By, ByClass, ByKey, BySpec};
@@ -36,3 +37,4 @@ pub use remark::{Remark, RemarkSpec};
 pub use serialise::Serialiser;
 pub use spec::{ElementSpec, Site};
 pub use tap::Tap;
+pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};

@@ -16,7 +16,7 @@ use crate::spec::{Site, require_end};
 pub const DEFAULT_OVERHEAD: u32 = 14;
 
 /// The queue of a rate element that names none: what a Linux device has.
-const DEFAULT_QUEUE: &str = "pfifo limit 1000";
+pub(crate) const DEFAULT_QUEUE: &str = "pfifo limit 1000";
 
 /// The largest overhead that makes sense, in bytes.
 const MAX_OVERHEAD: u32 = 1_000;
@@ -123,7 +123,7 @@ pub(crate) fn read_rate(words: &mut Words<'_>) -> Result<Rate, WordError> {
     }
 }
 
-fn read_overhead(words: &mut Words<'_>) -> Result<u32, WordError> {
+pub(crate) fn read_overhead(words: &mut Words<'_>) -> Result<u32, WordError> {
     let word = words.peek();
     let overhead: u32 = words.value()?;
     match word {
@@ -279,13 +279,13 @@ impl Element for RateLink {
 }
 
 /// New parameters of a rate element: `rate RATE` and `queue …`, either or both.
-struct RateChange<'a> {
-    rate: Option<Rate>,
-    queue: Option<(&'a str, usize)>,
+pub(crate) struct RateChange<'a> {
+    pub(crate) rate: Option<Rate>,
+    pub(crate) queue: Option<(&'a str, usize)>,
 }
 
 impl<'a> RateChange<'a> {
-    fn parse(line: &'a str) -> Result<Self, WordError> {
+    pub(crate) fn parse(line: &'a str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         let mut change = Self {
             rate: None,
@@ -330,7 +330,7 @@ fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 /// Makes `copy` look like `packet` without allocating once its buffer has
 /// grown.
-fn copy_into(copy: &mut Packet, packet: &Packet) {
+pub(crate) fn copy_into(copy: &mut Packet, packet: &Packet) {
     copy.id = packet.id;
     copy.parent = packet.parent;
     copy.born = packet.born;

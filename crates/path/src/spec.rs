@@ -12,6 +12,7 @@ use crate::police::PoliceSpec;
 use crate::rate::RateSpec;
 use crate::remark::RemarkSpec;
 use crate::tap::Tap;
+use crate::trace::TraceSpec;
 
 /// Where a box stands; what it needs besides its own words.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,7 @@ pub struct Site<'a> {
 /// | Words | Box |
 /// |---|---|
 /// | `rate RATE [overhead BYTES] [shaper] [queue …]` | [a link of limited rate](RateSpec) |
+/// | `rate trace FILE [overhead BYTES] [queue …]` | [a link whose rate a recording gives](TraceSpec) |
 /// | `netem …` | [netem's impairments](NetemSpec) |
 /// | `remark …` | [re-marking and bleaching](RemarkSpec) |
 /// | `by dscp …`, `by ecn …` | [different boxes for different classes](BySpec) |
@@ -42,6 +44,8 @@ pub struct Site<'a> {
 pub enum ElementSpec {
     /// A link of limited rate.
     Rate(RateSpec),
+    /// A link whose rate a recording gives.
+    Trace(TraceSpec),
     /// Delay, jitter, loss, reordering, duplication, slots.
     Netem(NetemSpec),
     /// Sets DSCP or ECN.
@@ -67,6 +71,7 @@ impl ElementSpec {
             return Err(words.ended(KINDS));
         };
         Ok(match kind.text {
+            "rate" if words.take_if("trace") => Self::Trace(TraceSpec::parse(&mut words)?),
             "rate" => Self::Rate(RateSpec::parse(&mut words)?),
             "netem" => Self::Netem(NetemSpec::parse(&mut words)?),
             "remark" => Self::Remark(RemarkSpec::parse(&mut words)?),
@@ -94,7 +99,7 @@ impl ElementSpec {
     /// The word that starts it, which is also its name where it has none.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Rate(_) => "rate",
+            Self::Rate(_) | Self::Trace(_) => "rate",
             Self::Netem(_) => "netem",
             Self::Remark(_) => "remark",
             Self::By(_) => "by",
@@ -107,6 +112,7 @@ impl ElementSpec {
     pub fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
         match self {
             Self::Rate(spec) => Box::new(spec.build(site)),
+            Self::Trace(spec) => Box::new(spec.build(site)),
             Self::Netem(spec) => Box::new(spec.build(site)),
             Self::Remark(spec) => Box::new(spec.build()),
             Self::By(spec) => Box::new(spec.build(site)),
@@ -159,6 +165,7 @@ impl fmt::Display for ElementSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rate(spec) => spec.fmt(f),
+            Self::Trace(spec) => spec.fmt(f),
             Self::Netem(spec) => spec.fmt(f),
             Self::Remark(spec) => spec.fmt(f),
             Self::By(spec) => spec.fmt(f),

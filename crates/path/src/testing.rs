@@ -70,6 +70,10 @@ impl Bench {
 
     pub fn seeded(words: &str, seed: u64) -> Self {
         let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+        Self::with(&spec, seed)
+    }
+
+    pub fn with(spec: &ElementSpec, seed: u64) -> Self {
         let site = Site {
             entity: EntityId(7),
             name: "link/test/up/element",

@@ -1,5 +1,8 @@
 //! A scenario as it was written, not yet checked.
 
+use std::path::PathBuf;
+
+use crate::load::Beside;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::source::Spot;
@@ -10,6 +13,8 @@ use crate::{check, set};
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub(crate) root: Node,
+    /// Where the files lie that it names; the current one if empty.
+    pub(crate) folder: PathBuf,
 }
 
 impl Draft {
@@ -20,6 +25,7 @@ impl Draft {
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Refusal> {
         Ok(Self {
             root: tree::read(name, bytes)?,
+            folder: PathBuf::new(),
         })
     }
 
@@ -60,11 +66,12 @@ impl Draft {
         )
     }
 
-    /// Checks all of it.
+    /// Checks all of it, and reads the recordings that it names: beside its
+    /// file, or in the current folder if it has none.
     ///
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<Plan, Refusal> {
-        check::plan(&self.root)
+        check::plan(&self.root, &Beside(&self.folder))
     }
 }

@@ -115,7 +115,11 @@ impl Loaded {
                 .refuse("kind", "a scenario")
                 .with_help(help));
         }
-        Draft::read(&self.name, &self.bytes)
+        let mut draft = Draft::read(&self.name, &self.bytes)?;
+        if let Place::Folder(folder) = &self.place {
+            draft.folder.clone_from(folder);
+        }
+        Ok(draft)
     }
 
     /// The campaign in it, with `sets` applied to every cell.
@@ -155,4 +159,33 @@ impl Shelf for Loaded {
             Place::Folder(folder) => read(&folder.join(path)).ok(),
         }
     }
+
+    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
+        match &self.place {
+            Place::Catalog(entry) => entry.shelf().recording(path),
+            Place::Folder(folder) => Beside(folder).recording(path),
+        }
+    }
 }
+
+/// The files in and below a folder.
+pub(crate) struct Beside<'a>(pub(crate) &'a Path);
+
+impl Shelf for Beside<'_> {
+    fn open(&self, path: &str) -> Option<Vec<u8>> {
+        read(&self.0.join(path)).ok()
+    }
+
+    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
+        let path = self.0.join(path);
+        let length = fs::metadata(&path).map_err(|e| e.to_string())?.len();
+        if length > LONGEST_RECORDING {
+            return Err(format!("{length} bytes are more than {LONGEST_RECORDING}"));
+        }
+        fs::read(&path).map_err(|e| e.to_string())
+    }
+}
+
+/// The longest recording that is read: mahimahi's longest are below 2 MB; the
+/// bound catches slips.
+const LONGEST_RECORDING: u64 = 64 << 20;

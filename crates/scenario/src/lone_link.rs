@@ -1,6 +1,9 @@
 //! The plan of one link that others send over.
 
+use std::path::Path;
+
 use crate::check;
+use crate::load::Beside;
 use crate::oneline::{self, Side};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
@@ -24,7 +27,7 @@ pub fn lone_link(
         return Err(Refusal::new("--link", "nothing", "at least one element").with_help(help));
     }
     let root = oneline::lone_link(name, ends, elements);
-    let mut plan = check::plan_without_traffic(&root)?;
+    let mut plan = check::plan_without_traffic(&root, &Beside(Path::new("")))?;
     // Nobody's flows end there, but somebody's do.
     for host in &mut plan.hosts {
         host.router = false;

@@ -68,6 +68,7 @@ pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal
     top.put("flow", list(tables, &here));
     Ok(Draft {
         root: table(top, &here),
+        folder: std::path::PathBuf::new(),
     })
 }
 

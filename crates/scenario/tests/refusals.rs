@@ -104,6 +104,13 @@ fn check_campaign(text: &str, table: &str) -> Result<Campaign, Refusal> {
     Campaign::read("campaign.toml", text.as_bytes(), &shelf, &[])
 }
 
+/// A campaign over a scenario that finds its traces where the campaign does.
+fn check_campaign_of(base: &str) -> Result<Campaign, Refusal> {
+    let shelf = Beside { base, table: TABLE };
+    let text = CAMPAIGN.replace("rate {mbit}Mbit", "rate trace table.csv");
+    Campaign::read("campaign.toml", text.as_bytes(), &shelf, &[])
+}
+
 /// The good scenario with one part replaced.
 fn broken(part: &str, by: &str) -> String {
     assert!(GOOD.contains(part), "{part}");
@@ -218,6 +225,9 @@ refused! {
     bad_host_model: check(&broken("start = \"1s\"", "host_model = { segmentation = \"gso\" }"));
     bad_small_queues: check(&broken("start = \"1s\"", "host_model = { small_queues = \"unreported segment 2304\" }"));
     bad_send_buffer: check(&broken("start = \"1s\"", "host_model = { send_buffer = \"auto max 0\" }"));
+    trace_that_is_not_there: check(&broken("rate 50Mbit", "rate trace nowhere.trace"));
+    trace_without_a_name: check(&broken("rate 50Mbit queue dualpi2", "rate trace"));
+    trace_that_is_none: check_campaign_of(&broken("rate 50Mbit", "rate trace table.csv"));
     tap_on_two_links: check(&format!(
         "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\nup = [\"tap mid\"]\n",
         broken("[\"netem delay 10ms\", ", "[\"tap mid\", ")

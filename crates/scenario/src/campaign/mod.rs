@@ -65,6 +65,16 @@ pub struct Cell {
 pub trait Shelf {
     /// The contents of the file at `path`, as the campaign spells it.
     fn open(&self, path: &str) -> Option<Vec<u8>>;
+
+    /// The contents of a recording, which may be longer than what people
+    /// write.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
+        let missing = || "there is no such file, or it cannot be read".to_owned();
+        self.open(path).ok_or_else(missing)
+    }
 }
 
 impl Campaign {

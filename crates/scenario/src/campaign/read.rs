@@ -9,7 +9,7 @@ use super::formula::{Formula, Metric};
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
 use super::{Campaign, Cell, Shelf};
-use crate::check::LARGEST_SEED;
+use crate::check::{self, LARGEST_SEED};
 use crate::draft::Draft;
 use crate::fields::Fields;
 use crate::glob::Glob;
@@ -155,7 +155,10 @@ fn base(top: &Fields<'_>, shelf: &dyn Shelf) -> Result<Draft, Refusal> {
                     }
                 }
             }
-            Ok(Draft { root })
+            Ok(Draft {
+                root,
+                folder: std::path::PathBuf::new(),
+            })
         }
     }
 }
@@ -209,7 +212,7 @@ fn cells(
         for set in sets {
             draft.set(set)?;
         }
-        let mut plan = draft.check().map_err(|e| e.in_cell(&called))?;
+        let mut plan = check::plan(&draft.root, shelf).map_err(|e| e.in_cell(&called))?;
         plan.name.clone_from(&called);
         let figures = match &published {
             None => vec![None; metrics.len()],

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
+use narrows_path::Trace;
+
+use crate::campaign::Shelf;
 use crate::fields::{Fields, is_name};
 use crate::parts::ElementSpec;
 use crate::plan::{HostIndex, HostPlan, LinkIndex, LinkPlan, NamedElement, Plan, TapPlan};
 use crate::refusal::Refusal;
-use crate::tree::Node;
+use crate::tree::{Node, clipped};
 
 /// What a `[[link]]` may have.
 pub(crate) const LINK: &[&str] = &["name", "ends", "mtu", "up", "down"];
@@ -32,7 +36,7 @@ struct Declared<'a> {
 }
 
 /// Reads hosts, routers and links, which name further hosts.
-pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
+pub(super) fn read(top: &Fields<'_>, plan: &mut Plan, shelf: &dyn Shelf) -> Result<(), Refusal> {
     let mut declared = declared(top)?;
     let mut names = BTreeMap::new();
     let mut known = BTreeMap::new();
@@ -46,8 +50,8 @@ pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
             .whole("mtu", MTU_RANGE.0, MTU_RANGE.1)?
             .map_or(DEFAULT_MTU, |m| m as u32);
         let link = LinkIndex(plan.links.len());
-        let up = chain(&fields, "up", link, &mut plan.taps)?;
-        let down = chain(&fields, "down", link, &mut plan.taps)?;
+        let up = chain(&fields, "up", link, &mut plan.taps, shelf)?;
+        let down = chain(&fields, "down", link, &mut plan.taps, shelf)?;
         plan.links.push(LinkPlan {
             name: name.to_owned(),
             ends,
@@ -209,6 +213,7 @@ fn chain(
     direction: &str,
     link: LinkIndex,
     taps: &mut Vec<TapPlan>,
+    shelf: &dyn Shelf,
 ) -> Result<Vec<NamedElement>, Refusal> {
     let path = fields.name_of(direction);
     let count = fields.list(direction).len();
@@ -230,8 +235,21 @@ fn chain(
             Some(label) => format!("{path}/{label}"),
             None => path.clone(),
         };
-        let spec = ElementSpec::parse(words)
+        let mut spec = ElementSpec::parse(words)
             .map_err(|e| Refusal::words(&node.spot, key.as_str(), e.shifted(words_at)))?;
+        if let ElementSpec::Trace(trace) = &mut spec {
+            let refuse = |found: String| {
+                let allowed = "a trace: a whole number of milliseconds in each line, rising";
+                Refusal::at(&node.spot, key.as_str(), found, allowed)
+            };
+            let file = clipped(&trace.file);
+            let bytes = shelf.recording(&trace.file).map_err(|why| {
+                refuse(format!("the trace `{file}`, which cannot be read: {why}"))
+            })?;
+            let read = Trace::parse(&bytes)
+                .map_err(|e| refuse(format!("the trace `{file}`, line {}: {}", e.line, e.what)))?;
+            trace.trace = Arc::new(read);
+        }
         if let ElementSpec::Tap(tap) = &spec {
             if let Some(label) = label {
                 let found = format!("the name `{label}` of a tap");

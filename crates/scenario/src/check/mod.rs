@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use narrows_units::{Duration, Instant, Value};
 
+use crate::campaign::Shelf;
 use crate::fields::Fields;
 use crate::plan::{Plan, Window};
 use crate::refusal::Refusal;
@@ -68,12 +69,12 @@ pub(crate) const DEFAULT_SAMPLE: Duration = Duration::from_millis(50);
 /// The largest seed: what a TOML integer holds.
 pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
 
-/// Checks a whole scenario.
+/// Checks a whole scenario, whose recordings `shelf` has.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
-    let plan = plan_without_traffic(root)?;
+pub(crate) fn plan(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
+    let plan = plan_without_traffic(root, shelf)?;
     if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
         let top = Fields::of(root, "", TOP)?;
         return Err(top.missing("flow", "at least one [[flow]], [[probe]] or [[command]]"));
@@ -86,7 +87,7 @@ pub(crate) fn plan(root: &Node) -> Result<Plan, Refusal> {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(crate) fn plan_without_traffic(root: &Node) -> Result<Plan, Refusal> {
+pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
     let top = Fields::any(root, "")?;
     if !matches!(top.text("kind")?, None | Some("scenario")) {
         return Err(top.refuse("kind", "`scenario`"));
@@ -131,7 +132,7 @@ pub(crate) fn plan_without_traffic(root: &Node) -> Result<Plan, Refusal> {
         captures: Vec::new(),
         changes: Vec::new(),
     };
-    links::read(&top, &mut plan)?;
+    links::read(&top, &mut plan, shelf)?;
     flows::read(&top, &mut plan)?;
     marks::read(&top, &mut plan)?;
     watch::probes(&top, &mut plan)?;

@@ -1,0 +1,480 @@
+//! A link whose rate a recording gives: mahimahi's traces.
+//!
+//! A trace is a text file with a whole number of milliseconds in each line, in
+//! rising order. Each line is an opportunity to send [`OPPORTUNITY`] bytes at
+//! that time; a time may stand in several lines. After the last line the trace
+//! starts again, that many milliseconds later. What waits may share an
+//! opportunity or be spread over several; what nobody uses is lost, and a
+//! packet that arrives at an opportunity's instant is too late for it
+//! (mahimahi, src/frontend/link_queue.cc, LinkQueue::rationalize).
+
+use std::fmt;
+use std::sync::Arc;
+
+use narrows_aqm::{LinkFacts, QueueSpec};
+use narrows_packet::{
+    Change, Counters, Element, EntityId, Event, EventSink, Outlet, Packet, Port, Queue,
+};
+use narrows_units::{Instant, Rate, Rng, WordError, Words};
+
+use crate::rate::{DEFAULT_QUEUE, RateChange, copy_into, read_overhead};
+use crate::spec::Site;
+
+/// Bytes of an opportunity: an IP packet of 1500 bytes and the 4 bytes that a
+/// TUN device puts before it (mahimahi, src/frontend/link_queue.hh,
+/// PACKET_SIZE).
+pub const OPPORTUNITY: u32 = 1504;
+
+/// Bytes counted for each packet above its IP length, unless told otherwise:
+/// those 4.
+const DEFAULT_OVERHEAD: u32 = 4;
+
+/// Nanoseconds of a trace's unit.
+const NANOS: u64 = 1_000_000;
+
+/// The longest trace: 24 days. Times stay far below what 64 bits hold.
+const LONGEST_MS: u64 = 1 << 31;
+
+const KEYS: &str = "overhead BYTES, or queue QUEUE …";
+
+/// The opportunities of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Milliseconds from the start of a round, rising.
+    times: Vec<u64>,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct TraceError {
+    /// From 1.
+    pub line: usize,
+    /// What was found, and what is allowed.
+    pub what: String,
+}
+
+impl Trace {
+    /// Reads a trace file's contents.
+    ///
+    /// # Errors
+    /// The first line that is no whole number or lies before the one above it;
+    /// and a trace without lines, or one that takes no time.
+    pub fn parse(bytes: &[u8]) -> Result<Self, TraceError> {
+        let mut times: Vec<u64> = Vec::new();
+        let wrong = |line: usize, what: String| Err(TraceError { line, what });
+        let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        for (index, text) in body.split(|b| *b == b'\n').enumerate() {
+            let line = index + 1;
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            let number = std::str::from_utf8(text).ok();
+            let number = number.filter(|t| t.bytes().all(|b| b.is_ascii_digit()));
+            let time = number.and_then(|t| t.parse().ok());
+            let Some(time) = time.filter(|t: &u64| *t <= LONGEST_MS) else {
+                let shown: String = String::from_utf8_lossy(text).chars().take(20).collect();
+                let allowed = format!("a whole number of milliseconds up to {LONGEST_MS}");
+                return wrong(line, format!("found `{shown}`, but {allowed} is wanted"));
+            };
+            if let Some(last) = times.last().filter(|last| time < **last) {
+                return wrong(line, format!("found {time} after {last}, but times rise"));
+            }
+            times.push(time);
+        }
+        match times.last() {
+            Some(0) => wrong(times.len(), "found 0, but a trace takes time".to_owned()),
+            _ => Ok(Self { times }),
+        }
+    }
+
+    /// How long a round is, in nanoseconds.
+    fn round(&self) -> u64 {
+        self.times.last().map_or(0, |ms| ms * NANOS)
+    }
+
+    /// Opportunities up to and at `at`, from the start of the run.
+    fn until(&self, at: Instant) -> u64 {
+        let Some(rounds) = at.as_nanos().checked_div(self.round()) else {
+            return 0;
+        };
+        let within = at.as_nanos() - rounds * self.round();
+        let of_this = self.times.partition_point(|ms| ms * NANOS <= within);
+        rounds * self.times.len() as u64 + of_this as u64
+    }
+
+    /// Bytes that can be sent after `from` and not after `to`.
+    pub fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
+        let opportunities = self.until(to).saturating_sub(self.until(from));
+        opportunities * u64::from(OPPORTUNITY)
+    }
+
+    /// Its mean rate, as the link counts.
+    pub fn mean_rate(&self) -> Rate {
+        let bits = self.times.len() as u128 * u128::from(OPPORTUNITY) * 8 * 1_000_000_000;
+        let rate = bits.checked_div(u128::from(self.round())).unwrap_or(0);
+        Rate::from_bits(u64::try_from(rate).unwrap_or(u64::MAX))
+    }
+}
+
+/// `rate trace FILE [overhead BYTES] [queue …]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceSpec {
+    /// The file, as it is written; a scenario's check reads it.
+    pub file: String,
+    /// What it holds; nothing until it is read, and then nothing is sent.
+    pub trace: Arc<Trace>,
+    /// Bytes counted for each packet above its IP length.
+    pub overhead: u32,
+    /// The queueing discipline.
+    pub queue: QueueSpec,
+}
+
+impl TraceSpec {
+    /// Reads what follows `rate trace`.
+    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let file = words.take().ok_or_else(|| words.ended("a trace file"))?;
+        let mut spec = Self {
+            file: file.text.to_owned(),
+            trace: Arc::default(),
+            overhead: DEFAULT_OVERHEAD,
+            queue: QueueSpec::parse(DEFAULT_QUEUE)?,
+        };
+        while let Some(word) = words.take() {
+            match word.text {
+                "overhead" => spec.overhead = read_overhead(words)?,
+                "queue" => {
+                    let rest = words.rest();
+                    if rest.text.is_empty() {
+                        return Err(words.ended("a queue such as fq_codel"));
+                    }
+                    spec.queue = QueueSpec::parse(rest.text).map_err(|e| e.shifted(rest.start))?;
+                    return Ok(spec);
+                }
+                _ => {
+                    let found = format!("`{}`", word.text);
+                    return Err(WordError::new(word.span(), found, KEYS));
+                }
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The element at `site`.
+    pub(crate) fn build(&self, site: &Site<'_>) -> TraceLink {
+        let link = LinkFacts {
+            // What a queue works out of its link's rate is right on average.
+            rate: self.trace.mean_rate(),
+            overhead: self.overhead,
+            mtu: site.mtu,
+        };
+        let rng = Rng::for_name(site.seed, &format!("{}/queue", site.name));
+        TraceLink {
+            entity: site.entity,
+            overhead: self.overhead,
+            queue: self.queue.build(site.entity, link, rng),
+            trace: Arc::clone(&self.trace),
+            index: 0,
+            base: 0,
+            waiting: false,
+            in_transit: None,
+            shadow: Packet::default(),
+            counters: Counters::default(),
+        }
+    }
+}
+
+impl fmt::Display for TraceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rate trace {}", self.file)?;
+        if self.overhead != DEFAULT_OVERHEAD {
+            write!(f, " overhead {}", self.overhead)?;
+        }
+        write!(f, " queue {}", self.queue)
+    }
+}
+
+/// The running element: a queue, and a recording of when it may send.
+pub struct TraceLink {
+    entity: EntityId,
+    overhead: u32,
+    queue: Box<dyn Queue>,
+    trace: Arc<Trace>,
+    /// The next opportunity, in the round that began at `base` nanoseconds.
+    index: usize,
+    base: u64,
+    /// Whether there is anything to send.
+    waiting: bool,
+    /// The packet of which a part is out, and the bytes that are not.
+    in_transit: Option<(Box<Packet>, u32)>,
+    /// What the packet looked like that the queue has just swallowed.
+    shadow: Packet,
+    counters: Counters,
+}
+
+impl TraceLink {
+    fn next_opportunity(&self) -> Option<Instant> {
+        let ms = self.trace.times.get(self.index)?;
+        Some(Instant::from_nanos(self.base + ms * NANOS))
+    }
+
+    fn advance(&mut self) {
+        self.index += 1;
+        if self.index == self.trace.times.len() {
+            self.index = 0;
+            self.base += self.trace.round();
+        }
+    }
+
+    /// Lets the opportunities up to and at `now` go by.
+    fn skip(&mut self, now: Instant) {
+        if self.next_opportunity().is_none_or(|next| next > now) {
+            return;
+        }
+        let round = self.trace.round();
+        self.base = now.as_nanos() / round * round;
+        let within = now.as_nanos() - self.base;
+        self.index = self.trace.times.partition_point(|ms| ms * NANOS <= within);
+        if self.index == self.trace.times.len() {
+            self.index = 0;
+            self.base += round;
+        }
+    }
+
+    /// Uses one opportunity.
+    fn send(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        let mut left = OPPORTUNITY;
+        while left > 0 {
+            let (packet, bytes) = match self.in_transit.take() {
+                Some(under_way) => under_way,
+                None => match self.queue.dequeue(now, out) {
+                    Some(packet) => self.start(now, packet, out),
+                    None => break,
+                },
+            };
+            let sent = bytes.min(left);
+            left -= sent;
+            if sent < bytes {
+                self.in_transit = Some((packet, bytes - sent));
+            } else {
+                self.counters.packets_out += 1;
+                self.counters.bytes_out += u64::from(packet.len());
+                out.send(0, packet);
+            }
+        }
+        self.waiting = self.in_transit.is_some() || self.queue.backlog().packets > 0;
+    }
+
+    fn start(&self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) -> (Box<Packet>, u32) {
+        let wire_bytes = packet.len() + self.overhead;
+        out.events.record(
+            now,
+            Event::Dequeued {
+                queue: self.entity,
+                packet: &packet,
+                sojourn: now.since(packet.held_since),
+                wire_bytes,
+                band: self.queue.band_of(&packet),
+            },
+        );
+        (packet, wire_bytes)
+    }
+}
+
+impl Element for TraceLink {
+    fn push(&mut self, now: Instant, _: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += u64::from(packet.len());
+        copy_into(&mut self.shadow, &packet);
+        if self.queue.enqueue(now, packet, out) {
+            let backlog = self.queue.backlog();
+            out.events.record(
+                now,
+                Event::Enqueued {
+                    queue: self.entity,
+                    packet: &self.shadow,
+                    backlog_packets: backlog.packets,
+                    backlog_bytes: backlog.bytes,
+                },
+            );
+        }
+        if !self.waiting && self.queue.backlog().packets > 0 {
+            self.skip(now);
+            self.waiting = true;
+        }
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let opportunity = self.next_opportunity().filter(|_| self.waiting);
+        match (opportunity, self.queue.next_tick()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
+        if self.queue.next_tick().is_some_and(|t| t <= now) {
+            self.queue.tick(now);
+        }
+        while self.waiting && self.next_opportunity().is_some_and(|t| t <= now) {
+            self.advance();
+            self.send(now, out);
+        }
+    }
+
+    fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
+        let parsed = RateChange::parse(&change.words)?;
+        if parsed.rate.is_some() {
+            let found = format!("`{}`", change.words);
+            let allowed = "queue …, for the trace says the rate";
+            return Err(WordError::new(0..change.words.len(), found, allowed));
+        }
+        if let Some((words, at)) = parsed.queue {
+            self.queue.change(now, words).map_err(|e| e.shifted(at))?;
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        Counters {
+            dropped: self.queue.dropped(),
+            marked: self.queue.marked(),
+            ..self.counters
+        }
+    }
+
+    fn sample(&self, now: Instant, events: &mut dyn EventSink) {
+        let backlog = self.queue.backlog();
+        events.record(
+            now,
+            Event::QueueSampled {
+                queue: self.entity,
+                backlog_packets: backlog.packets,
+                backlog_bytes: backlog.bytes,
+                probability: self.queue.probability(),
+            },
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ElementSpec;
+    use crate::testing::{Bench, Seen, ms};
+
+    fn bench(trace: &str, words: &str) -> Bench {
+        let mut spec = ElementSpec::parse(&format!("rate trace up.trace {words}")).unwrap();
+        let ElementSpec::Trace(inner) = &mut spec else {
+            panic!("no trace: {spec}");
+        };
+        inner.trace = Arc::new(Trace::parse(trace.as_bytes()).unwrap());
+        Bench::with(&spec, 1)
+    }
+
+    fn leaving_ms(bench: &Bench) -> Vec<u64> {
+        let left = bench.left.iter();
+        left.map(|(_, at, _)| at.as_nanos() / NANOS).collect()
+    }
+
+    #[test]
+    fn full_packets_leave_one_with_each_line_and_the_trace_starts_again() {
+        let mut bench = bench("2\n5\n5\n9\n", "queue pfifo limit 100");
+        for _ in 0..7 {
+            bench.offer(ms(0), 1500, 0);
+        }
+        bench.run_until(ms(40));
+        assert_eq!(leaving_ms(&bench), [2, 5, 5, 9, 11, 14, 14]);
+        bench.check_conservation();
+    }
+
+    #[test]
+    fn small_packets_share_an_opportunity_and_large_ones_take_several() {
+        // 376 bytes each as counted: four fit 1504.
+        let mut small = bench("3\n6\n", "");
+        for _ in 0..6 {
+            small.offer(ms(0), 372, 0);
+        }
+        small.run_until(ms(40));
+        assert_eq!(leaving_ms(&small), [3, 3, 3, 3, 6, 6]);
+        // 1514 bytes: ten of them are left for the next opportunity, and the
+        // next packet has the rest of that.
+        let mut large = bench("1\n2\n3\n", "overhead 14");
+        for _ in 0..2 {
+            large.offer(ms(0), 1500, 0);
+        }
+        large.run_until(ms(40));
+        assert_eq!(leaving_ms(&large), [2, 3]);
+    }
+
+    #[test]
+    fn what_nobody_uses_is_lost_and_who_comes_at_its_instant_is_late() {
+        let mut bench = bench("1\n2\n3\n4\n10\n", "");
+        bench.offer(ms(3), 1500, 0);
+        bench.run_until(ms(4));
+        bench.offer(ms(37), 1500, 0);
+        bench.offer(ms(37), 1500, 0);
+        bench.run_until(ms(60));
+        // The fourth round begins at 30 ms and ends at 40.
+        assert_eq!(leaving_ms(&bench), [4, 40, 41]);
+        let sojourns = bench.record.0.iter().filter_map(|(_, e)| match e {
+            Seen::Dequeued { sojourn, .. } => Some(sojourn.as_millis()),
+            _ => None,
+        });
+        assert_eq!(sojourns.collect::<Vec<_>>(), [1, 3, 4]);
+    }
+
+    #[test]
+    fn its_capacity_counts_opportunities_of_every_round() {
+        let trace = Trace::parse(b"2\n5\n5\n10").unwrap();
+        let full = u64::from(OPPORTUNITY);
+        assert_eq!(trace.bytes_between(ms(0), ms(10)), 4 * full);
+        assert_eq!(trace.bytes_between(ms(2), ms(5)), 2 * full);
+        assert_eq!(trace.bytes_between(ms(5), ms(1_000_005)), 400_000 * full);
+        // 4 × 1504 × 8 bits in 10 ms.
+        assert_eq!(trace.mean_rate(), Rate::from_bits(4_812_800));
+        assert_eq!(Trace::default().mean_rate(), Rate::from_bits(0));
+        assert_eq!(Trace::default().bytes_between(ms(0), ms(10)), 0);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_line() {
+        for (text, line) in [
+            ("", 1),
+            ("1\n\n2\n", 2),
+            ("1\n2\n1\n", 3),
+            ("0\n0\n", 2),
+            ("1\n-2\n", 2),
+            ("1.5\n", 1),
+            ("1\n2 \n", 2),
+            ("99999999999999999999\n", 1),
+            ("1\n\u{fc}\n", 2),
+        ] {
+            let error = Trace::parse(text.as_bytes()).unwrap_err();
+            assert_eq!(error.line, line, "{text:?}: {error}");
+        }
+        assert!(Trace::parse(b"0\r\n7\r\n").is_ok());
+    }
+
+    #[test]
+    fn a_trace_has_no_rate_to_change_and_its_queue_has_words() {
+        let spec = ElementSpec::parse("rate trace a.trace queue pfifo").unwrap();
+        assert!(spec.check_change("queue limit 5").is_ok());
+        assert!(spec.check_change("rate 5Mbit").is_err());
+        for words in [
+            "rate trace a.trace queue fq_codel",
+            "rate trace b/c.up overhead 0 queue dualpi2",
+        ] {
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(spec.kind(), "rate");
+            assert_eq!(ElementSpec::parse(&spec.to_string()).unwrap(), spec);
+        }
+        for (words, at) in [
+            ("rate trace", ""),
+            ("rate trace a shaper", "shaper"),
+            ("rate trace a queue", ""),
+        ] {
+            let error = ElementSpec::parse(words).unwrap_err();
+            assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
+        }
+        assert!(ElementSpec::parse("by dscp 8 (rate trace a)").is_err());
+    }
+}
