@@ -1,4 +1,48 @@
 //! Passive observers: round-trip times and loss as a point on the path can
 //! know them, each estimate with its uncertainty.
+//!
+//! Bytes of packets and their times go in, samples and estimates come out;
+//! nothing here opens a file, a socket or a clock. [`Observer::observe`] takes
+//! one packet at a time and runs every estimator on it. Each [`Sample`] names
+//! the two packets that bound it, so that somebody who knows more than an
+//! observer can (a laboratory) can say how wrong it is. [`Observer::estimates`]
+//! says what the samples of a flow amount to.
+//!
+//! Memory is bounded: flows live in a table of [`Config::max_flows`], of which
+//! the one that was silent longest makes room for a new one, and is counted.
+//! What an estimator needs of a flow is made when the flow first needs it.
 
 #![forbid(unsafe_code)]
+
+mod classify;
+mod config;
+mod delay;
+mod estimate;
+mod filter;
+mod flow;
+pub mod format;
+mod handshake;
+mod heuristic;
+mod interval;
+mod ledger;
+mod marks;
+mod mean;
+mod observer;
+mod probes;
+mod sample;
+mod seq_ack;
+mod spin;
+mod square;
+mod table;
+mod timestamps;
+mod trains;
+
+pub use classify::{Classified, Packet, Unread, classify};
+pub use config::{Config, Mode, Pinned};
+pub use estimate::{Basis, Estimate, Unit};
+pub use filter::Filter;
+pub use flow::{End, Flow, FlowId, State};
+pub use interval::{Interval, student_95};
+pub use observer::{Counters, Nothing, Observer, Sink};
+pub use sample::{Measured, PacketId, Quantity, Sample, Side, Technique};
+pub use spin::SpinClass;

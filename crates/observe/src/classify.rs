@@ -1,0 +1,335 @@
+//! From bytes to what the estimators need to know of a packet.
+
+use std::net::IpAddr;
+
+use narrows_wire::{Ecn, Ip, Malformed, Tcp, TcpFlags, ip};
+
+/// The two ends of a packet's flow, without a direction: the lower address and
+/// port first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ends {
+    /// Addresses in their IPv6 form.
+    low: [u64; 2],
+    high: [u64; 2],
+    /// Ports, that of `low` in the upper half.
+    ports: u32,
+    protocol: u8,
+}
+
+/// Words of an address, IPv4 in its mapped form.
+fn words(address: IpAddr) -> [u64; 2] {
+    let octets = match address {
+        IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
+        IpAddr::V6(a) => a.octets(),
+    };
+    let whole = u128::from_be_bytes(octets);
+    [(whole >> 64) as u64, whole as u64]
+}
+
+fn address(words: [u64; 2]) -> IpAddr {
+    let whole = u128::from(words[0]) << 64 | u128::from(words[1]);
+    std::net::Ipv6Addr::from(whole).to_canonical()
+}
+
+impl Ends {
+    /// The ends of a packet, and whether its source is the lower one.
+    fn of(source: (IpAddr, u16), destination: (IpAddr, u16), protocol: u8) -> (Self, bool) {
+        let from = (words(source.0), source.1);
+        let to = (words(destination.0), destination.1);
+        let lower = from <= to;
+        let (low, high) = if lower { (from, to) } else { (to, from) };
+        let ends = Self {
+            low: low.0,
+            high: high.0,
+            ports: u32::from(low.1) << 16 | u32::from(high.1),
+            protocol,
+        };
+        (ends, lower)
+    }
+
+    /// The lower end.
+    pub fn low(&self) -> (IpAddr, u16) {
+        (address(self.low), (self.ports >> 16) as u16)
+    }
+
+    /// The higher end.
+    pub fn high(&self) -> (IpAddr, u16) {
+        (address(self.high), self.ports as u16)
+    }
+
+    /// Protocol number.
+    pub fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
+    /// A hash with folded multiplication (as foldhash and wyhash do).
+    pub fn hash(&self, seed: u64) -> u32 {
+        let fold = |a: u64, b: u64| {
+            let whole = u128::from(a) * u128::from(b);
+            whole as u64 ^ (whole >> 64) as u64
+        };
+        // Odd constants with mixed bits: fractions of pi.
+        let one = fold(self.low[0] ^ seed, self.low[1] ^ 0x243f_6a88_85a3_08d3);
+        let two = fold(self.high[0] ^ one, self.high[1] ^ 0x1319_8a2e_0370_7344);
+        let last = u64::from(self.ports) << 8 | u64::from(self.protocol);
+        let all = fold(two ^ last, seed ^ 0xa409_3822_299f_31d1);
+        (all ^ all >> 32) as u32
+    }
+}
+
+/// What the estimators need of a TCP segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: TcpFlags,
+    /// Bytes of payload by the IP header's length, whether captured or not.
+    pub payload: u32,
+    pub timestamps: Option<(u32, u32)>,
+}
+
+impl Segment {
+    /// Sequence number after the segment: SYN and FIN count one each.
+    pub fn end(&self) -> u32 {
+        let controls =
+            u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));
+        self.seq.wrapping_add(self.payload).wrapping_add(controls)
+    }
+}
+
+/// A packet that belongs to a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    pub(crate) ends: Ends,
+    /// Whether the lower end sent it.
+    pub(crate) from_low: bool,
+    pub(crate) ecn: Ecn,
+    /// Bytes of the IP packet.
+    pub(crate) length: u32,
+    /// The segment, if it is TCP.
+    pub(crate) segment: Option<Segment>,
+    /// Whether options were cut or contradict themselves.
+    pub(crate) options: OptionsRead,
+}
+
+impl Packet {
+    /// Address and port of the sender.
+    pub fn source(&self) -> (IpAddr, u16) {
+        if self.from_low {
+            self.ends.low()
+        } else {
+            self.ends.high()
+        }
+    }
+
+    /// Address and port of the receiver.
+    pub fn destination(&self) -> (IpAddr, u16) {
+        if self.from_low {
+            self.ends.high()
+        } else {
+            self.ends.low()
+        }
+    }
+
+    /// Protocol number.
+    pub fn protocol(&self) -> u8 {
+        self.ends.protocol
+    }
+}
+
+/// How much of a TCP header's options could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OptionsRead {
+    All,
+    Cut,
+    Malformed,
+}
+
+/// Why a packet shows nothing of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// A header contradicts itself.
+    Malformed,
+    /// The capture ends inside a header that is needed.
+    Truncated,
+    /// A fragment other than the first: it has no ports.
+    LaterFragment,
+    /// A protocol other than TCP and UDP.
+    OtherProtocol,
+}
+
+/// What a packet is.
+pub type Classified = Result<Packet, Unread>;
+
+/// Reads a packet that starts at its IP header.
+///
+/// # Errors
+/// Says why it belongs to no flow.
+pub fn classify(bytes: &[u8]) -> Classified {
+    let ip = Ip::parse(bytes).map_err(unread)?;
+    if ip.fragment_offset > 0 {
+        return Err(Unread::LaterFragment);
+    }
+    let above = &bytes[ip.header_len..];
+    let (ports, segment, options) = match ip.protocol {
+        ip::TCP => {
+            let space = (ip.total_len - ip.header_len) as u32;
+            let (ports, segment, options) = segment(above, space)?;
+            (ports, Some(segment), options)
+        }
+        ip::UDP => {
+            // Ports suffice; a length below 8 is not a datagram.
+            let Some(h) = above.first_chunk::<8>() else {
+                return Err(Unread::Truncated);
+            };
+            if u16::from_be_bytes([h[4], h[5]]) < 8 {
+                return Err(Unread::Malformed);
+            }
+            let ports = (
+                u16::from_be_bytes([h[0], h[1]]),
+                u16::from_be_bytes([h[2], h[3]]),
+            );
+            (ports, None, OptionsRead::All)
+        }
+        _ => return Err(Unread::OtherProtocol),
+    };
+    let (ends, from_low) = Ends::of((ip.source, ports.0), (ip.destination, ports.1), ip.protocol);
+    Ok(Packet {
+        ends,
+        from_low,
+        ecn: ip.ecn(),
+        length: ip.total_len as u32,
+        segment,
+        options,
+    })
+}
+
+fn unread(malformed: Malformed) -> Unread {
+    match malformed {
+        Malformed::Truncated(_) => Unread::Truncated,
+        _ => Unread::Malformed,
+    }
+}
+
+/// Reads a TCP header; without its options where these are cut or wrong, as a
+/// receiver does. `space` is what the IP header leaves for it.
+fn segment(bytes: &[u8], space: u32) -> Result<((u16, u16), Segment, OptionsRead), Unread> {
+    let Some(h) = bytes.first_chunk::<20>() else {
+        return Err(Unread::Truncated);
+    };
+    let header_len = u32::from(h[12] >> 4) * 4;
+    if header_len < 20 || header_len > space {
+        return Err(Unread::Malformed);
+    }
+    let number = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
+    let flags = TcpFlags(u16::from_be_bytes([h[12] & 0x0f, h[13]]));
+    let (timestamps, options) = match bytes.get(20..header_len as usize) {
+        // The layout that Linux puts on almost every segment.
+        Some([1, 1, 8, 10, a, b, c, d, e, f, g, i]) => (
+            Some((
+                u32::from_be_bytes([*a, *b, *c, *d]),
+                u32::from_be_bytes([*e, *f, *g, *i]),
+            )),
+            OptionsRead::All,
+        ),
+        Some([]) => (None, OptionsRead::All),
+        Some(_) => match Tcp::parse(bytes) {
+            Ok(tcp) => (tcp.options.timestamps, OptionsRead::All),
+            Err(_) => (None, OptionsRead::Malformed),
+        },
+        None => (None, OptionsRead::Cut),
+    };
+    let ports = (
+        u16::from_be_bytes([h[0], h[1]]),
+        u16::from_be_bytes([h[2], h[3]]),
+    );
+    let segment = Segment {
+        seq: number(4),
+        ack: number(8),
+        flags,
+        payload: space - header_len,
+        timestamps,
+    };
+    Ok((ports, segment, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_wire::{IpFields, TcpFields, TcpOptions};
+
+    fn packet(v6: bool) -> Vec<u8> {
+        let (source, destination): (IpAddr, IpAddr) = if v6 {
+            (
+                "2001:db8::2".parse().unwrap(),
+                "2001:db8::1".parse().unwrap(),
+            )
+        } else {
+            ("10.0.0.2".parse().unwrap(), "10.0.0.1".parse().unwrap())
+        };
+        let tcp = TcpFields {
+            source_port: 40_000,
+            destination_port: 443,
+            seq: 7,
+            flags: TcpFlags(TcpFlags::ACK),
+            options: TcpOptions {
+                timestamps: Some((5, 6)),
+                ..TcpOptions::default()
+            },
+            ..TcpFields::default()
+        };
+        let ip = IpFields {
+            source,
+            destination,
+            traffic_class: 3,
+            ttl: 64,
+            protocol: ip::TCP,
+            ident: 0,
+        };
+        let mut bytes = Vec::new();
+        ip.write(&mut bytes, tcp.header_len() + 100);
+        tcp.write(&mut bytes, source, destination, &[1; 100], 0);
+        bytes
+    }
+
+    #[test]
+    fn both_versions_show_ends_numbers_and_ecn() {
+        for v6 in [false, true] {
+            let packet = classify(&packet(v6)).unwrap();
+            assert_eq!(packet.source().1, 40_000);
+            assert!(!packet.from_low);
+            assert_eq!(packet.source().0.is_ipv6(), v6);
+            assert_eq!(packet.ecn, Ecn::Ce);
+            let segment = packet.segment.unwrap();
+            assert_eq!((segment.payload, segment.end()), (100, 107));
+            assert_eq!(segment.timestamps, Some((5, 6)));
+        }
+    }
+
+    #[test]
+    fn a_packet_cut_in_its_options_still_shows_its_numbers() {
+        let cut = classify(&packet(false)[..45]).unwrap();
+        assert_eq!(cut.options, OptionsRead::Cut);
+        let segment = cut.segment.unwrap();
+        assert_eq!((segment.seq, segment.payload), (7, 100));
+        assert_eq!(segment.timestamps, None);
+        assert_eq!(
+            classify(&packet(false)[..39]).unwrap_err(),
+            Unread::Truncated
+        );
+    }
+
+    #[test]
+    fn an_option_of_length_zero_does_not_hang() {
+        let mut bytes = packet(false);
+        bytes[40..44].copy_from_slice(&[8, 0, 8, 0]);
+        assert_eq!(classify(&bytes).unwrap().options, OptionsRead::Malformed);
+    }
+
+    #[test]
+    fn a_header_longer_than_its_packet_is_malformed() {
+        let mut bytes = packet(false);
+        bytes[2..4].copy_from_slice(&45u16.to_be_bytes());
+        assert_eq!(classify(&bytes).unwrap_err(), Unread::Malformed);
+    }
+}

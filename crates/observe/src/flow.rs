@@ -1,0 +1,583 @@
+//! What is kept of one flow.
+
+use std::net::IpAddr;
+
+use narrows_units::Instant;
+use narrows_wire::efm::Profile;
+use narrows_wire::{Ecn, TcpFlags, ip};
+
+use crate::classify::{Ends, Packet, Segment};
+use crate::config::Config;
+use crate::handshake::Handshake;
+use crate::ledger::{Count, Ledger};
+use crate::marks::Marks;
+use crate::mean::{Mean, RttMeans};
+use crate::probes::after;
+use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
+use crate::seq_ack::SeqAck;
+use crate::spin::SpinClass;
+use crate::timestamps::Timestamps;
+
+/// A flow's number: the order in which flows were first seen, from 0. A
+/// connection that reuses the ports of an ended one has a number of its own.
+pub type FlowId = u64;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// A SYN, and nothing from the other side.
+    Starting,
+    /// Packets of an open connection, or of a flow that is not TCP.
+    Up,
+    /// One side has sent FIN.
+    Closing,
+    /// Both have, or there was an RST.
+    Closed,
+}
+
+impl State {
+    /// The word for it in every output (spindump's).
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "Starting",
+            Self::Up => "Up",
+            Self::Closing => "Closing",
+            Self::Closed => "Closed",
+        }
+    }
+}
+
+/// Why an observer lets go of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// It was silent for too long.
+    Idle,
+    /// The table was full, and it was silent longest.
+    Evicted,
+    /// Its ports began another connection.
+    Reused,
+    /// The observer stops.
+    Finished,
+}
+
+/// Packets needed before a flow's counts are kept in batches.
+const BATCHED_FROM: u64 = 64;
+
+/// One direction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    packets: u64,
+    bytes: u64,
+    /// By ECN codepoint.
+    ecn: [u32; 4],
+    end: u32,
+    ack: u32,
+    value: u32,
+    /// Segments that were sent again or came late.
+    again: u32,
+    started: bool,
+    stamped: bool,
+    fin: bool,
+}
+
+/// What a packet is beside those before it in its direction.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    /// Sent after all of them.
+    newer: bool,
+    /// Carries data that none of them did.
+    new_data: bool,
+}
+
+impl Way {
+    /// TCP's stand-in for a packet number: a packet is newer if it ends
+    /// later, or ends as late and acknowledges more or carries a newer
+    /// timestamp. A retransmission ends before the newest and is not.
+    fn order(&mut self, segment: &Segment) -> Order {
+        let (end, ack) = (segment.end(), segment.ack);
+        let acks = segment.flags.has(TcpFlags::ACK);
+        if !self.started {
+            self.started = true;
+            (self.end, self.ack) = (end, ack);
+            self.stamp(segment);
+            return Order {
+                newer: true,
+                new_data: true,
+            };
+        }
+        let later = after(end, self.end);
+        let stamped = self.stamp(segment);
+        let newer = later || end == self.end && (acks && after(ack, self.ack) || stamped);
+        if later {
+            self.end = end;
+        }
+        if acks && after(ack, self.ack) {
+            self.ack = ack;
+        }
+        if segment.payload > 0 && !later {
+            self.again = self.again.saturating_add(1);
+        }
+        Order {
+            newer,
+            new_data: later,
+        }
+    }
+
+    /// Whether the packet's timestamp is newer than all before.
+    fn stamp(&mut self, segment: &Segment) -> bool {
+        let Some((value, _)) = segment.timestamps else {
+            return false;
+        };
+        let newer = !self.stamped || after(value, self.value);
+        if newer {
+            self.value = value;
+            self.stamped = true;
+        }
+        newer
+    }
+}
+
+/// Round trips by timestamps, and their means.
+#[derive(Debug, Default)]
+pub(crate) struct Stamped {
+    pub timestamps: Timestamps,
+    pub all: Option<Box<RttMeans>>,
+    pub single: Option<Box<[Mean; 2]>>,
+}
+
+/// Round trips by acknowledgements, and their means.
+#[derive(Debug, Default)]
+pub(crate) struct Acked {
+    pub seq_ack: SeqAck,
+    pub left: Mean,
+    pub right: Mean,
+}
+
+/// A flow: both directions between two ends.
+#[derive(Debug)]
+pub struct Flow {
+    pub(crate) ends: Ends,
+    id: FlowId,
+    pub(crate) first_at: u64,
+    pub(crate) last_at: u64,
+    ways: [Way; 2],
+    pub(crate) handshake: Handshake,
+    /// The least full round trip that is sure, for judging edges.
+    floor: u64,
+    pub(crate) stamped: Option<Box<Stamped>>,
+    pub(crate) acked: Option<Box<Acked>>,
+    pub(crate) marks: Option<Box<Marks>>,
+    ledger: Option<Box<Ledger>>,
+    syn: Option<u32>,
+    /// Codes that SYN and SYN-ACK announced.
+    codes: [Option<u8>; 2],
+    profile: Profile,
+    low_opened: bool,
+    pub(crate) role_known: bool,
+    state: State,
+}
+
+impl Flow {
+    pub(crate) fn new(packet: &Packet, id: FlowId, at: u64) -> Self {
+        let flags = packet.segment.map_or(TcpFlags(0), |s| s.flags);
+        let syn = flags.has(TcpFlags::SYN);
+        let answers = syn && flags.has(TcpFlags::ACK);
+        let (low, high) = (packet.ends.low().1, packet.ends.high().1);
+        let low_opened = match (syn, low.cmp(&high)) {
+            (true, _) => packet.from_low != answers,
+            // Without a handshake: the higher port asked, else who is seen first.
+            (false, std::cmp::Ordering::Equal) => packet.from_low,
+            (false, order) => order.is_gt(),
+        };
+        Self {
+            ends: packet.ends,
+            id,
+            first_at: at,
+            last_at: at,
+            ways: Default::default(),
+            handshake: Handshake::default(),
+            floor: u64::MAX,
+            stamped: None,
+            acked: None,
+            marks: None,
+            ledger: None,
+            syn: None,
+            codes: [None; 2],
+            profile: Profile::NONE,
+            low_opened,
+            role_known: syn,
+            state: if syn { State::Starting } else { State::Up },
+        }
+    }
+
+    /// Frees what it holds.
+    pub(crate) fn forget(&mut self) {
+        (self.stamped, self.acked, self.marks, self.ledger) = (None, None, None, None);
+    }
+
+    /// Its number.
+    pub fn id(&self) -> FlowId {
+        self.id
+    }
+
+    /// Address and port of one end. Without a handshake in sight, the
+    /// initiator is the end with the higher port.
+    pub fn end(&self, side: Side) -> (IpAddr, u16) {
+        if (side == Side::Initiator) == self.low_opened {
+            self.ends.low()
+        } else {
+            self.ends.high()
+        }
+    }
+
+    /// Whether a handshake showed who the initiator is.
+    pub fn role_known(&self) -> bool {
+        self.role_known
+    }
+
+    /// Protocol number.
+    pub fn protocol(&self) -> u8 {
+        self.ends.protocol()
+    }
+
+    /// `TCP` or `UDP`.
+    pub fn protocol_name(&self) -> &'static str {
+        if self.protocol() == ip::TCP {
+            "TCP"
+        } else {
+            "UDP"
+        }
+    }
+
+    /// Packets of one side.
+    pub fn packets(&self, side: Side) -> u64 {
+        self.ways[side.index()].packets
+    }
+
+    /// Bytes of one side's IP packets.
+    pub fn bytes(&self, side: Side) -> u64 {
+        self.ways[side.index()].bytes
+    }
+
+    /// Packets of one side with this codepoint.
+    pub fn ecn(&self, side: Side, ecn: Ecn) -> u32 {
+        self.ways[side.index()].ecn[ecn as usize]
+    }
+
+    /// Data segments of one side that did not advance: retransmissions and
+    /// what came late.
+    pub fn again(&self, side: Side) -> u32 {
+        self.ways[side.index()].again
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The signals that its packets carry, as announced or pinned.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// What its spin bit does; unknown where none was announced.
+    pub fn spin_class(&self) -> SpinClass {
+        self.marks
+            .as_ref()
+            .map_or(SpinClass::Unknown, |m| m.spin_class())
+    }
+
+    /// When its first packet passed.
+    pub fn first_at(&self) -> Instant {
+        Instant::from_nanos(self.first_at)
+    }
+
+    /// When its last packet so far passed.
+    pub fn last_at(&self) -> Instant {
+        Instant::from_nanos(self.last_at)
+    }
+
+    /// Whether `packet` begins another connection on this flow's ports.
+    pub(crate) fn is_over_by(&self, packet: &Packet) -> bool {
+        let Some(segment) = packet.segment else {
+            return false;
+        };
+        let syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        // The initiator's SYN again, or the SYN of a simultaneous open, belongs to it.
+        let same = self.syn.is_none_or(|isn| isn == segment.seq);
+        let own = self.side(packet.from_low) == Side::Initiator;
+        syn && match self.state {
+            State::Starting => own && !same,
+            State::Up => !(own && same),
+            State::Closing | State::Closed => true,
+        }
+    }
+
+    fn side(&self, from_low: bool) -> Side {
+        if from_low == self.low_opened {
+            Side::Initiator
+        } else {
+            Side::Responder
+        }
+    }
+
+    /// A packet of the flow. Adds the samples that it completes to `out`.
+    pub(crate) fn packet(
+        &mut self,
+        packet: &Packet,
+        now: Now,
+        config: &Config,
+        out: &mut Vec<Sample>,
+    ) {
+        self.last_at = self.last_at.max(now.at);
+        let side = self.side(packet.from_low);
+        let way = &mut self.ways[side.index()];
+        way.packets += 1;
+        way.bytes += u64::from(packet.length);
+        let ecn = &mut way.ecn[packet.ecn as usize];
+        *ecn = ecn.saturating_add(1);
+        let begun = out.len();
+        if let Some(segment) = &packet.segment {
+            self.segment(side, segment, packet.ecn, now, config, out);
+        } else {
+            self.count(side, packet.ecn);
+        }
+        self.take(&out[begun..]);
+    }
+
+    fn segment(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        ecn: Ecn,
+        now: Now,
+        config: &Config,
+        out: &mut Vec<Sample>,
+    ) {
+        let flags = segment.flags;
+        self.count(side, ecn);
+        if flags.has(TcpFlags::RST) {
+            self.state = State::Closed;
+            return;
+        }
+        let newest = self.ways[side.index()].end;
+        let order = self.ways[side.index()].order(segment);
+        if flags.has(TcpFlags::SYN) {
+            self.opening(side, segment, now, config, out);
+        } else {
+            if self.state == State::Starting {
+                self.state = State::Up;
+            }
+            if side == Side::Initiator && flags.has(TcpFlags::ACK) {
+                self.handshake.ack(now, out);
+            }
+        }
+        if let Some(pair) = segment.timestamps {
+            let stamped = self.stamped.get_or_insert_with(Default::default);
+            stamped.timestamps.packet(side, pair, now, out);
+        }
+        if flags.has(TcpFlags::SYN) {
+            return;
+        }
+        let marked = !self.profile.is_none();
+        if !(marked && config.mode == crate::config::Mode::Thesis) {
+            self.acknowledged(side, segment, (order, newest), now, out);
+        }
+        if marked || config.profile.is_some() {
+            self.marked(side, segment, order, now, config, out);
+        }
+        if flags.has(TcpFlags::FIN) {
+            self.ways[side.index()].fin = true;
+            self.state = if self.ways[side.other().index()].fin {
+                State::Closed
+            } else {
+                State::Closing
+            };
+        }
+    }
+
+    /// A SYN or SYN-ACK.
+    fn opening(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        now: Now,
+        config: &Config,
+        out: &mut Vec<Sample>,
+    ) {
+        let code = segment.flags.announced_code();
+        if segment.flags.has(TcpFlags::ACK) {
+            self.handshake.syn_ack(now, out);
+            self.codes[1] = Some(code);
+            if self.state == State::Starting {
+                self.state = State::Up;
+            }
+        } else {
+            self.handshake.syn(now);
+            if side == Side::Initiator {
+                self.syn = Some(segment.seq);
+                self.codes[0] = Some(code);
+            }
+        }
+        self.profile = match (config.profile, self.codes) {
+            (Some(profile), _) => profile,
+            (None, [Some(asked), Some(answered)])
+                if asked == answered || config.negotiated && asked != 0 =>
+            {
+                Profile::announced_by(answered)
+            }
+            _ => Profile::NONE,
+        };
+    }
+
+    fn acknowledged(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        (order, newest): (Order, u32),
+        now: Now,
+        out: &mut Vec<Sample>,
+    ) {
+        if segment.payload > 0 {
+            let acked = self.acked.get_or_insert_with(Default::default);
+            if order.new_data {
+                acked.seq_ack.data(side, segment.end(), now);
+            } else {
+                acked.seq_ack.again(side, newest);
+            }
+        }
+        if let (Some(acked), true) = (&mut self.acked, segment.flags.has(TcpFlags::ACK)) {
+            acked.seq_ack.ack(side, segment.ack, now, out);
+        }
+    }
+
+    fn marked(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        order: Order,
+        now: Now,
+        config: &Config,
+        out: &mut Vec<Sample>,
+    ) {
+        if let Some(profile) = config.profile {
+            self.profile = profile;
+        }
+        let floor = (self.floor != u64::MAX).then_some(self.floor);
+        let marks = self
+            .marks
+            .get_or_insert_with(|| Box::new(Marks::new(self.profile, config)));
+        let ledger = self.ledger.as_deref_mut();
+        marks.packet(side, segment, order.newer, floor, now, ledger, out);
+    }
+
+    /// Counts a packet in the ledger, which exists once the flow is worth one.
+    fn count(&mut self, side: Side, ecn: Ecn) {
+        if self.ledger.is_none() {
+            let packets = self.ways[0].packets + self.ways[1].packets;
+            let capable = |w: &Way| w.ecn[1..].iter().any(|n| *n > 0);
+            let wanted =
+                self.marks.as_ref().is_some_and(|m| m.counts()) || self.ways.iter().any(capable);
+            if packets < BATCHED_FROM || !wanted {
+                return;
+            }
+            let mut ledger = Box::<Ledger>::default();
+            self.early(&mut ledger, Some((side, ecn)));
+            if let Some(marks) = &mut self.marks {
+                marks.into_ledger();
+            }
+            self.ledger = Some(ledger);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.packet();
+            if ecn.is_capable() {
+                ledger.add(side.index(), Count::Ce, u32::from(ecn == Ecn::Ce), 1);
+            }
+        }
+    }
+
+    /// Puts what was counted before there was a ledger into one, without the
+    /// packet that is being counted.
+    fn early(&self, ledger: &mut Ledger, without: Option<(Side, Ecn)>) {
+        for side in Side::BOTH {
+            let mut ecn = self.ways[side.index()].ecn;
+            if let Some((_, codepoint)) = without.filter(|(s, _)| *s == side) {
+                ecn[codepoint as usize] -= 1;
+            }
+            let [_, ect1, ect0, ce] = ecn;
+            ledger.add(
+                side.index(),
+                Count::Ce,
+                ce,
+                ect0.saturating_add(ect1).saturating_add(ce),
+            );
+        }
+        if let Some(marks) = &self.marks {
+            marks.early(ledger);
+        }
+    }
+
+    /// Calls `with` with the counts of the flow so far.
+    pub(crate) fn with_ledger(&self, with: impl FnOnce(&Ledger)) {
+        if let Some(ledger) = &self.ledger {
+            with(ledger);
+        } else {
+            let mut ledger = Ledger::default();
+            self.early(&mut ledger, None);
+            with(&ledger);
+        }
+    }
+
+    /// Adds samples to the means of their techniques.
+    fn take(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            let Measured::Rtt(rtt) = sample.value else {
+                continue;
+            };
+            let ms = rtt.as_millis_f64();
+            let full = matches!(sample.quantity, Quantity::FullRtt(_));
+            match sample.technique {
+                Technique::Handshake => self.handshake.keep(sample.quantity, rtt),
+                Technique::SeqAck => {
+                    if let Some(acked) = &mut self.acked {
+                        match sample.quantity {
+                            Quantity::LeftRtt => acked.left.add(ms),
+                            _ => acked.right.add(ms),
+                        }
+                    }
+                }
+                Technique::TsAll => {
+                    if let Some(stamped) = &mut self.stamped {
+                        add(&mut stamped.all, sample.quantity, ms);
+                    }
+                }
+                Technique::TsSingle => {
+                    if let (Some(stamped), Quantity::FullRtt(side)) =
+                        (&mut self.stamped, sample.quantity)
+                    {
+                        let means = stamped.single.get_or_insert_with(Default::default);
+                        means[side.index()].add(ms);
+                    }
+                }
+                _ => {
+                    if let Some(marks) = &mut self.marks {
+                        add(marks.means(sample.technique), sample.quantity, ms);
+                    }
+                    continue;
+                }
+            }
+            if full {
+                self.floor = self.floor.min(rtt.as_nanos());
+            }
+        }
+    }
+}
+
+fn add(means: &mut Option<Box<RttMeans>>, quantity: Quantity, ms: f64) {
+    let means = means.get_or_insert_with(Default::default);
+    match quantity {
+        Quantity::FullRtt(side) => means.full[side.index()].add(ms),
+        Quantity::LeftRtt => means.left.add(ms),
+        _ => means.right.add(ms),
+    }
+}

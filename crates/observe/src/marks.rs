@@ -1,0 +1,332 @@
+//! The signals of RFC 9506 in one flow: hands each packet's bits to the
+//! estimators that read them.
+
+use narrows_wire::efm::{Profile, Signal};
+
+use crate::classify::Segment;
+use crate::config::{Config, Mode};
+use crate::delay::{Delay, Rule};
+use crate::ledger::{Count, Ledger};
+use crate::mean::RttMeans;
+use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique, whole_id};
+use crate::spin::{Shown, Spin, SpinClass};
+use crate::square::{Closed, Known, Square};
+use crate::trains::Trains;
+
+/// The gap below which spindump, and with it the thesis, take two delay marks
+/// for a round trip: 90 % of 250 ms.
+const NAIVE_CUT_OFF_NS: u64 = 225_000_000;
+
+/// Where each signal stands in byte 12.
+#[derive(Clone, Copy, Debug)]
+struct Masks {
+    spin: u8,
+    vec: u8,
+    delay: u8,
+    square: u8,
+    loss: u8,
+    reflection: u8,
+    train: u8,
+    ecn_echo: u8,
+}
+
+impl Masks {
+    fn of(profile: Profile) -> Self {
+        Self {
+            spin: profile.mask(Signal::Spin),
+            vec: profile.mask(Signal::Vec),
+            delay: profile.mask(Signal::Delay),
+            square: profile.mask(Signal::Square),
+            loss: profile.mask(Signal::Loss),
+            reflection: profile.mask(Signal::Reflection),
+            train: profile.mask(Signal::RoundTripLoss),
+            ecn_echo: profile.mask(Signal::EcnEcho),
+        }
+    }
+}
+
+/// Q and R of both directions.
+#[derive(Debug)]
+struct Squares {
+    square: [Square; 2],
+    reflection: [Square; 2],
+}
+
+/// Marked packets before there is a ledger.
+#[derive(Clone, Copy, Debug, Default)]
+struct Early {
+    packets: u32,
+    loss: u32,
+    ecn_echo: u32,
+}
+
+/// The signals of one flow.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    profile: Profile,
+    masks: Masks,
+    spin: Option<Box<Spin>>,
+    delay: Option<Box<Delay>>,
+    squares: Option<Box<Squares>>,
+    trains: Option<Box<[Trains; 2]>>,
+    early: [Early; 2],
+    in_ledger: bool,
+    means: [Option<Box<RttMeans>>; 6],
+}
+
+impl Marks {
+    pub fn new(profile: Profile, config: &Config) -> Self {
+        let pinned = &config.pinned;
+        let rule = match (pinned.t_max, config.mode) {
+            (Some(t_max), _) => Rule::Pinned(t_max.as_nanos()),
+            (None, Mode::Thesis) => Rule::Naive(NAIVE_CUT_OFF_NS),
+            (None, Mode::Rfc) => Rule::Learn,
+        };
+        let wave = || Square::new(pinned.block, pinned.reordering);
+        Self {
+            profile,
+            masks: Masks::of(profile),
+            spin: profile
+                .has(Signal::Spin)
+                .then(|| Box::new(Spin::new(config.mode))),
+            delay: profile
+                .has(Signal::Delay)
+                .then(|| Box::new(Delay::new(rule))),
+            squares: profile.has(Signal::Square).then(|| {
+                Box::new(Squares {
+                    square: [wave(), wave()],
+                    reflection: [wave(), wave()],
+                })
+            }),
+            trains: profile
+                .has(Signal::RoundTripLoss)
+                .then(Box::<[Trains; 2]>::default),
+            early: [Early::default(); 2],
+            in_ledger: false,
+            means: Default::default(),
+        }
+    }
+
+    /// Whether the flow's packets carry `signal`.
+    pub fn has(&self, signal: Signal) -> bool {
+        self.profile.has(signal)
+    }
+
+    /// Whether packets need counting.
+    pub fn counts(&self) -> bool {
+        let counted = [
+            Signal::Square,
+            Signal::Loss,
+            Signal::EcnEcho,
+            Signal::RoundTripLoss,
+        ];
+        counted.iter().any(|s| self.profile.has(*s))
+    }
+
+    pub fn spin_class(&self) -> SpinClass {
+        self.spin.as_ref().map_or(SpinClass::Unknown, |s| s.class())
+    }
+
+    pub fn spin(&self) -> Option<&Spin> {
+        self.spin.as_deref()
+    }
+
+    pub fn delay(&self) -> Option<&Delay> {
+        self.delay.as_deref()
+    }
+
+    /// The Q wave of one side.
+    pub fn square(&self, side: Side) -> Option<&Square> {
+        self.squares.as_ref().map(|s| &s.square[side.index()])
+    }
+
+    /// The R wave of one side.
+    pub fn reflection(&self, side: Side) -> Option<&Square> {
+        let squares = self.squares.as_ref()?;
+        let has = self.profile.has(Signal::Reflection);
+        has.then_some(&squares.reflection[side.index()])
+    }
+
+    pub fn trains(&self, side: Side) -> Option<&Trains> {
+        self.trains.as_ref().map(|t| &t[side.index()])
+    }
+
+    /// The means of a technique that reads marks.
+    pub fn means(&mut self, technique: Technique) -> &mut Option<Box<RttMeans>> {
+        &mut self.means[slot(technique)]
+    }
+
+    /// The means of a technique, if it has any.
+    pub fn means_of(&self, technique: Technique) -> Option<&RttMeans> {
+        self.means[slot(technique)].as_deref()
+    }
+
+    /// Puts the marks that were counted without a ledger into one.
+    pub fn early(&self, ledger: &mut Ledger) {
+        if self.in_ledger {
+            return;
+        }
+        for side in Side::BOTH {
+            let Early {
+                packets,
+                loss,
+                ecn_echo,
+            } = self.early[side.index()];
+            if self.masks.loss != 0 {
+                ledger.add(side.index(), Count::Loss, loss, packets);
+            }
+            if self.masks.ecn_echo != 0 {
+                ledger.add(side.index(), Count::EcnEcho, ecn_echo, packets);
+            }
+        }
+    }
+
+    /// From now on there is a ledger, and it has the early marks.
+    pub fn into_ledger(&mut self) {
+        self.in_ledger = true;
+    }
+
+    /// A packet of the flow that is no SYN.
+    #[allow(clippy::too_many_arguments)]
+    pub fn packet(
+        &mut self,
+        side: Side,
+        segment: &Segment,
+        newer: bool,
+        floor: Option<u64>,
+        now: Now,
+        mut ledger: Option<&mut Ledger>,
+        out: &mut Vec<Sample>,
+    ) {
+        let bits = segment.flags.measurement_bits();
+        let has = |mask: u8| bits & mask != 0;
+        let masks = self.masks;
+        if let Some(spin) = &mut self.spin {
+            let shown = Shown {
+                side,
+                spin: has(masks.spin),
+                vec: (masks.vec != 0).then_some((bits & masks.vec) >> 1),
+                newer,
+            };
+            spin.packet(shown, floor, now, out);
+        }
+        if let (Some(delay), true) = (&mut self.delay, has(masks.delay)) {
+            delay.mark(side, (segment.seq, segment.ack), now, out);
+        }
+        self.loss_marks(
+            side,
+            has(masks.loss),
+            has(masks.ecn_echo),
+            ledger.as_deref_mut(),
+        );
+        if let (Some(trains), spin) = (&mut self.trains, has(masks.spin)) {
+            let pair = trains[side.index()].packet(spin, has(masks.train), newer, now.id);
+            if let Some(pair) = pair {
+                if let Some(ledger) = ledger.as_deref_mut() {
+                    ledger.add(side.index(), Count::Train, pair.reflected, pair.generated);
+                }
+                out.push(Sample {
+                    at: narrows_units::Instant::from_nanos(now.at),
+                    technique: Technique::RoundTripLoss,
+                    quantity: Quantity::RoundTripLoss(side),
+                    value: Measured::Block {
+                        sent: pair.generated,
+                        received: pair.reflected,
+                    },
+                    first: whole_id(pair.first, now.id),
+                    last: whole_id(pair.last, now.id),
+                });
+            }
+        }
+        if self.squares.is_some() {
+            self.square_packet(
+                side,
+                (has(masks.square), has(masks.reflection), newer),
+                now,
+                ledger,
+                out,
+            );
+        }
+    }
+
+    fn loss_marks(&mut self, side: Side, loss: bool, echo: bool, ledger: Option<&mut Ledger>) {
+        if self.masks.loss | self.masks.ecn_echo == 0 {
+            return;
+        }
+        let Some(ledger) = ledger else {
+            let early = &mut self.early[side.index()];
+            early.packets += 1;
+            early.loss += u32::from(loss);
+            early.ecn_echo += u32::from(echo);
+            return;
+        };
+        if self.masks.loss != 0 {
+            ledger.add(side.index(), Count::Loss, u32::from(loss), 1);
+        }
+        if self.masks.ecn_echo != 0 {
+            ledger.add(side.index(), Count::EcnEcho, u32::from(echo), 1);
+        }
+    }
+
+    fn square_packet(
+        &mut self,
+        side: Side,
+        (square, reflection, newer): (bool, bool, bool),
+        now: Now,
+        mut ledger: Option<&mut Ledger>,
+        out: &mut Vec<Sample>,
+    ) {
+        let Some(squares) = &mut self.squares else {
+            return;
+        };
+        let (own, other) = (side.index(), side.other().index());
+        let mut note = |closed, technique, quantity, count| match closed {
+            Some(Closed::Block(block)) => {
+                if let Some(ledger) = ledger.as_deref_mut() {
+                    ledger.add(own, count, block.received, block.sent);
+                }
+                out.push(block.sample(now, technique, quantity));
+            }
+            Some(Closed::Restart) => {
+                if let Some(ledger) = ledger.as_deref_mut() {
+                    ledger.clear(own, count);
+                }
+            }
+            None => {}
+        };
+        let closed = squares.square[own].packet(square, newer, now.id);
+        let quantity = Quantity::UpstreamLoss(side);
+        note(closed, Technique::Square, quantity, Count::Square);
+        if self.masks.reflection == 0 {
+            return;
+        }
+        // R reflects the other side's blocks, of which the observer knows N.
+        let n = squares.square[other].n();
+        let before = squares.reflection[own].n();
+        if n != before {
+            squares.reflection[own].set_n(n);
+            if n.0 != before.0 && before.1 != Known::Pinned {
+                note(
+                    Some(Closed::Restart),
+                    Technique::Reflection,
+                    Quantity::ThreeQuarterLoss(side),
+                    Count::Reflection,
+                );
+            }
+        }
+        let closed = squares.reflection[own].packet(reflection, newer, now.id);
+        let quantity = Quantity::ThreeQuarterLoss(side);
+        note(closed, Technique::Reflection, quantity, Count::Reflection);
+    }
+}
+
+fn slot(technique: Technique) -> usize {
+    match technique {
+        Technique::Spin => 0,
+        Technique::SpinPacketNumber => 1,
+        Technique::SpinHeuristic => 2,
+        Technique::Vec => 3,
+        Technique::VecNonZero => 4,
+        _ => 5,
+    }
+}

@@ -1,0 +1,251 @@
+//! The observer: packets in, samples out.
+
+use narrows_units::Instant;
+use narrows_wire::link::{self, LinkType};
+
+use crate::classify::{OptionsRead, Packet, Unread, classify};
+use crate::config::Config;
+use crate::estimate::{self, Estimate};
+use crate::flow::{End, Flow};
+use crate::sample::{Now, PacketId, Sample};
+use crate::table::Table;
+
+/// Who is told what an observer finds. Every method does nothing unless it is
+/// written.
+pub trait Sink {
+    /// A flow was seen for the first time.
+    fn began(&mut self, _flow: &Flow, _at: Instant) {}
+    /// A packet of a flow passed.
+    fn packet(&mut self, _flow: &Flow, _packet: &Packet, _at: Instant) {}
+    /// A sample was completed.
+    fn sample(&mut self, _flow: &Flow, _sample: &Sample) {}
+    /// The observer lets go of a flow; its estimates are final.
+    fn ended(&mut self, _flow: &Flow, _why: End, _at: Instant) {}
+}
+
+/// A sink for those who only want estimates.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nothing;
+
+impl Sink for Nothing {}
+
+/// What passed an observer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets in all.
+    pub packets: u64,
+    /// Packets of flows.
+    pub observed: u64,
+    /// Frames without an IP packet.
+    pub no_ip: u64,
+    /// Headers that contradict themselves, those whose options do included.
+    pub malformed: u64,
+    /// Packets that were cut inside a header that is needed.
+    pub truncated: u64,
+    /// Packets that were cut inside their options; seen without them.
+    pub cut_options: u64,
+    /// Fragments other than the first.
+    pub later_fragments: u64,
+    /// Packets of protocols other than TCP and UDP.
+    pub other_protocols: u64,
+    /// Packets whose time lies before that of one before them.
+    pub time_went_back: u64,
+    /// Flows in all.
+    pub flows: u64,
+    /// Flows that made room for others.
+    pub evicted: u64,
+    /// Flows that were silent for too long.
+    pub expired: u64,
+}
+
+impl Counters {
+    /// Every counter with its name.
+    pub fn named(&self) -> [(&'static str, u64); 12] {
+        [
+            ("packets", self.packets),
+            ("observed", self.observed),
+            ("no_ip", self.no_ip),
+            ("malformed", self.malformed),
+            ("truncated", self.truncated),
+            ("cut_options", self.cut_options),
+            ("later_fragments", self.later_fragments),
+            ("other_protocols", self.other_protocols),
+            ("time_went_back", self.time_went_back),
+            ("flows", self.flows),
+            ("evicted", self.evicted),
+            ("expired", self.expired),
+        ]
+    }
+}
+
+/// A point on a path.
+#[derive(Debug)]
+pub struct Observer {
+    config: Config,
+    table: Table,
+    counters: Counters,
+    samples: Vec<Sample>,
+    newest: u64,
+}
+
+impl Observer {
+    /// An observer that has seen nothing yet.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            table: Table::new(),
+            counters: Counters::default(),
+            samples: Vec::with_capacity(64),
+            newest: 0,
+        }
+    }
+
+    /// What passed so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Flows in the table, from the one that was silent longest on.
+    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.table.iter()
+    }
+
+    /// A frame of a capture.
+    pub fn observe_frame(
+        &mut self,
+        link: LinkType,
+        frame: &[u8],
+        at: Instant,
+        id: PacketId,
+        sink: &mut impl Sink,
+    ) {
+        match link::ip_packet(link, frame) {
+            Some(bytes) => self.observe(bytes, at, id, sink),
+            None => {
+                self.counters.packets += 1;
+                self.counters.no_ip += 1;
+            }
+        }
+    }
+
+    /// A packet that starts at its IP header; its payload may be cut. Packets
+    /// come in the order in which they passed.
+    pub fn observe(&mut self, bytes: &[u8], at: Instant, id: PacketId, sink: &mut impl Sink) {
+        if let Some(packet) = self.classify(bytes) {
+            self.take(&packet, at, id, sink);
+        }
+    }
+
+    /// Reads a packet and counts what it is, for callers who want only some
+    /// packets observed; those go on to [`take`](Self::take).
+    pub fn classify(&mut self, bytes: &[u8]) -> Option<Packet> {
+        let counters = &mut self.counters;
+        counters.packets += 1;
+        let packet = match classify(bytes) {
+            Ok(packet) => packet,
+            Err(why) => {
+                *match why {
+                    Unread::Malformed => &mut counters.malformed,
+                    Unread::Truncated => &mut counters.truncated,
+                    Unread::LaterFragment => &mut counters.later_fragments,
+                    Unread::OtherProtocol => &mut counters.other_protocols,
+                } += 1;
+                return None;
+            }
+        };
+        match packet.options {
+            OptionsRead::All => {}
+            OptionsRead::Cut => counters.cut_options += 1,
+            OptionsRead::Malformed => counters.malformed += 1,
+        }
+        Some(packet)
+    }
+
+    /// Counts a frame in which there is no IP packet.
+    pub fn count_no_ip(&mut self) {
+        self.counters.packets += 1;
+        self.counters.no_ip += 1;
+    }
+
+    /// Observes a packet that [`classify`](Self::classify) has read.
+    pub fn take(&mut self, packet: &Packet, at: Instant, id: PacketId, sink: &mut impl Sink) {
+        self.counters.observed += 1;
+        if at.as_nanos() < self.newest {
+            self.counters.time_went_back += 1;
+        }
+        self.newest = self.newest.max(at.as_nanos());
+        let hash = packet.ends.hash(self.config.seed);
+        let mut found = self.table.find(&packet.ends, hash);
+        if let Some(old) = found {
+            if self.table.flow(old).is_over_by(packet) {
+                self.end(old, End::Reused, sink);
+                found = None;
+            }
+        }
+        let flow = match found {
+            Some(flow) => flow,
+            None => self.begin(packet, hash, at, sink),
+        };
+        let now = Now {
+            at: at.as_nanos(),
+            id,
+        };
+        self.samples.clear();
+        let flow = self.table.flow_mut(flow);
+        flow.packet(packet, now, &self.config, &mut self.samples);
+        sink.packet(flow, packet, at);
+        for sample in &self.samples {
+            sink.sample(flow, sample);
+        }
+    }
+
+    fn begin(&mut self, packet: &Packet, hash: u32, at: Instant, sink: &mut impl Sink) -> u32 {
+        let idle = self.config.idle.as_nanos();
+        // Two at a time: the table empties faster than it fills.
+        for _ in 0..2 {
+            let Some(oldest) = self.table.oldest() else {
+                break;
+            };
+            if self.newest.saturating_sub(self.table.flow(oldest).last_at) <= idle {
+                break;
+            }
+            self.counters.expired += 1;
+            self.end(oldest, End::Idle, sink);
+        }
+        if self.table.len() >= self.config.max_flows.max(1) {
+            if let Some(oldest) = self.table.oldest() {
+                self.counters.evicted += 1;
+                self.end(oldest, End::Evicted, sink);
+            }
+        }
+        let id = self.counters.flows;
+        self.counters.flows += 1;
+        let at_slot = self
+            .table
+            .insert(Flow::new(packet, id, at.as_nanos()), hash);
+        sink.began(self.table.flow(at_slot), at);
+        at_slot
+    }
+
+    fn end(&mut self, flow: u32, why: End, sink: &mut impl Sink) {
+        sink.ended(self.table.flow(flow), why, Instant::from_nanos(self.newest));
+        self.table.remove(flow);
+    }
+
+    /// Ends every flow, the one that was silent longest first.
+    pub fn finish(&mut self, sink: &mut impl Sink) {
+        while let Some(flow) = self.table.oldest() {
+            self.end(flow, End::Finished, sink);
+        }
+    }
+
+    /// What is known of a flow.
+    pub fn estimates(flow: &Flow) -> Vec<Estimate> {
+        estimate::of(flow)
+    }
+}
