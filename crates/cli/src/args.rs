@@ -45,6 +45,8 @@ pub enum Command {
     Report(Report),
     /// Draw figures for a paper
     Plot(Plot),
+    /// Measure round trips and loss from what packets show
+    Observe(Observe),
     /// Print the JSON Schema of scenario and campaign files
     Schema,
     /// Say what this machine can run, and what is missing
@@ -250,4 +252,98 @@ pub struct Plot {
     /// Where to put them [default: DIR/figures; for flent, DIR]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// How results of an observer are printed.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ObserveFormat {
+    /// Tables.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// The columns of a run's samples.csv.gz.
+    Csv,
+    /// qlog, as a JSON text sequence.
+    Qlog,
+    /// spindump's JSON records.
+    Spindump,
+}
+
+/// What of an observer's results is printed.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObserveRows {
+    /// Each sample, when it is complete.
+    Samples,
+    /// What a flow's samples amount to.
+    Estimates,
+    /// Both.
+    All,
+    /// Only what passed in all.
+    None,
+}
+
+/// How strictly an observer reads.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ObserveMode {
+    /// As RFC 9506 says, with what the flow shows.
+    #[default]
+    Rfc,
+    /// As the patched spindump of Guarna's thesis: every spin edge counts, 225 ms cut-off.
+    Thesis,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "A filter is made of tcp, udp, ip, ip6, host ADDRESS, net ADDRESS/LENGTH, \
+    port NUMBER[-NUMBER], each but the first four with src or dst before it if need be, joined \
+    by and, or, not and brackets: narrows observe -r file.pcapng tcp and not port 22"
+)]
+pub struct Observe {
+    /// A capture to read, pcap or pcapng, `-` for standard input; may be repeated
+    #[arg(short = 'r', long = "read", value_name = "FILE")]
+    pub read: Vec<PathBuf>,
+    /// Which packets to observe [default: all]
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// How to print results
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ObserveFormat,
+    /// What to print [default: estimates as text, else all]
+    #[arg(long, value_enum)]
+    pub rows: Option<ObserveRows>,
+    /// Print estimates of flows that were seen since, each time this much of the capture has passed
+    #[arg(long, value_name = "TIME")]
+    pub interval: Option<String>,
+    /// Print pseudonyms in place of addresses
+    #[arg(long)]
+    pub anonymize: bool,
+    /// Makes the same pseudonyms each time [default: other ones each time]
+    #[arg(long, value_name = "WORD", requires = "anonymize")]
+    pub anonymize_key: Option<String>,
+    /// What all flows are marked with, whatever they announce: d, s, d+q, s+vec, s+t, q+l+e …
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<String>,
+    /// Take the responder's answer for the profile, whatever the initiator asked for
+    #[arg(long)]
+    pub negotiated: bool,
+    /// How strictly to read
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: ObserveMode,
+    /// The client's T_Max of the delay bit [default: learnt]
+    #[arg(long, value_name = "TIME")]
+    pub t_max: Option<String>,
+    /// Packets in a block of the Q bit [default: learnt]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=32768))]
+    pub block: Option<u32>,
+    /// Packets of a new Q or R value that are believed [default: learnt]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16383))]
+    pub reordering: Option<u32>,
+    /// Flows at a time; with more, the one that was silent longest goes
+    #[arg(long, value_name = "N", default_value_t = 1 << 20,
+        value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    pub max_flows: u32,
+    /// A flow that was silent for longer has ended
+    #[arg(long, value_name = "TIME", default_value = "300s")]
+    pub idle: String,
 }

@@ -4,6 +4,7 @@ mod campaign;
 mod catalogue;
 mod compare;
 mod doctor;
+mod observe;
 mod results;
 mod run;
 mod shell;
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),
         Command::Plot(args) => results::plot(&args),
+        Command::Observe(args) => observe::observe(&args),
         Command::Schema => {
             print_json(&narrows_scenario::schema());
             Ok(Status::Done)

@@ -55,8 +55,8 @@ impl Form for Json {
         line(out, on, "end", data)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, counters: &Counters) -> io::Result<()> {
-        let mut data = json!({"event": "counters"});
+    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+        let mut data = json!({"event": "counters", "tap": tap});
         for (name, count) in counters.named() {
             data[name] = json!(count);
         }

@@ -58,7 +58,7 @@ trait Form {
     fn ended(&mut self, _: &mut dyn Write, _: &Context<'_>, _: End) -> io::Result<()> {
         Ok(())
     }
-    fn counters(&mut self, _: &mut dyn Write, _: &Counters) -> io::Result<()> {
+    fn counters(&mut self, _: &mut dyn Write, _tap: &str, _: &Counters) -> io::Result<()> {
         Ok(())
     }
 }
@@ -152,15 +152,29 @@ impl<W: Write> Report<W> {
         self.failed.is_some()
     }
 
-    /// Ends the report with what passed in all.
+    /// What follows was seen at another point.
+    pub fn at_tap(&mut self, tap: &str) {
+        tap.clone_into(&mut self.tap);
+    }
+
+    /// Writes what passed the observer at this point in all.
+    pub fn counters(&mut self, counters: &Counters) {
+        let tap = std::mem::take(&mut self.tap);
+        self.write(|form, out| form.counters(out, &tap, counters));
+        self.tap = tap;
+    }
+
+    /// Hands on what was written so far.
+    pub fn flush(&mut self) {
+        self.write(|_, out| out.flush());
+    }
+
+    /// Ends the report.
     ///
     /// # Errors
     /// The first failure to write, whenever it was.
-    pub fn finish(mut self, counters: &Counters) -> io::Result<W> {
-        self.write(|form, out| {
-            form.counters(out, counters)?;
-            out.flush()
-        });
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush();
         match self.failed {
             Some(error) => Err(error),
             None => Ok(self.out),

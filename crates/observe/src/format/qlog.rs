@@ -65,8 +65,8 @@ impl Form for Qlog {
         event(out, on, "flow_ended", data)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, counters: &Counters) -> io::Result<()> {
-        let mut data = json!({});
+    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+        let mut data = json!({"tap": tap});
         for (name, count) in counters.named() {
             data[name] = json!(count);
         }

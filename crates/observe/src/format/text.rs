@@ -98,7 +98,10 @@ impl Form for Text {
         writeln!(out)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, counters: &Counters) -> io::Result<()> {
+    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+        if !tap.is_empty() {
+            write!(out, "{tap}: ")?;
+        }
         let shown = counters.named();
         let mut shown = shown
             .iter()

@@ -15,6 +15,9 @@ use crate::link::{self, LinkType};
 /// 256 KiB (tcpdump's largest snap length) but for long option lists.
 const MAX_BLOCK: u32 = 16 << 20;
 
+/// How much memory a block may claim before its bytes arrive.
+const LOAD_STEP: usize = 64 << 10;
+
 /// pcap with stamps in microseconds and in nanoseconds.
 const PCAP_MICROS: u32 = 0xa1b2_c3d4;
 const PCAP_NANOS: u32 = 0xa1b2_3c4d;
@@ -41,6 +44,8 @@ pub enum CaptureError {
 pub struct Record<'a> {
     /// Index into [`CaptureReader::interfaces`].
     pub interface: usize,
+    /// The interface's name; empty if the file gives none.
+    pub interface_name: &'a str,
     /// When it was seen; `None` for pcapng's simple packets, which say nothing.
     pub at: Option<Instant>,
     /// Its length on the wire.
@@ -243,6 +248,7 @@ impl<R: Read> CaptureReader<R> {
         let ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit;
         Ok(Some(Record {
             interface: 0,
+            interface_name: &self.interfaces[0].name,
             at: Some(Instant::from_nanos(ns)),
             original_len,
             bytes: &self.block,
@@ -342,6 +348,7 @@ impl<R: Read> CaptureReader<R> {
             .ok_or(CaptureError::Invalid("packet length"))?;
         let mut record = Record {
             interface,
+            interface_name: &self.interfaces[interface].name,
             at: Some(self.clocks[interface].instant(stamp)),
             original_len: self.order.u32(&head[16..]),
             bytes,
@@ -386,6 +393,7 @@ impl<R: Read> CaptureReader<R> {
             .ok_or(CaptureError::Invalid("packet length"))?;
         Ok(Record {
             interface,
+            interface_name: &self.interfaces[interface].name,
             at: None,
             original_len,
             bytes,
@@ -410,11 +418,17 @@ impl<R: Read> CaptureReader<R> {
     /// not with what was claimed.
     fn load(&mut self, n: u32) -> Result<(), CaptureError> {
         self.block.clear();
-        let read = (&mut self.input)
-            .take(u64::from(n))
-            .read_to_end(&mut self.block)?;
-        if read < n as usize {
-            return Err(CaptureError::Truncated);
+        while self.block.len() < n as usize {
+            let start = self.block.len();
+            let step = (n as usize - start).min(LOAD_STEP);
+            self.block.resize(start + step, 0);
+            match self.input.read_exact(&mut self.block[start..]) {
+                Ok(()) => {}
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(CaptureError::Truncated);
+                }
+                Err(e) => return Err(e.into()),
+            }
         }
         Ok(())
     }
