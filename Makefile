@@ -24,13 +24,15 @@ demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
 
-bench: ## Narrows beside ns-3, how its cost grows, how exact the live path is
+bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is
 	@scripts/setup --bench
 	@$(CARGO) build --release --locked --package narrows $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
+	@$(CARGO) build --release --locked --package narrows-observe --example many_flows
 	@bench/run
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
+	@bench/observe
 
 lint: ## rustfmt, clippy, licences
 	@scripts/lint

@@ -484,7 +484,7 @@ impl Flow {
             let mut ledger = Box::<Ledger>::default();
             self.early(&mut ledger, Some((side, ecn)));
             if let Some(marks) = &mut self.marks {
-                marks.into_ledger();
+                marks.hand_over();
             }
             self.ledger = Some(ledger);
         }

@@ -182,7 +182,7 @@ impl Marks {
     }
 
     /// From now on there is a ledger, and it has the early marks.
-    pub fn into_ledger(&mut self) {
+    pub fn hand_over(&mut self) {
         self.in_ledger = true;
     }
 

@@ -163,7 +163,7 @@ mod tests {
         let width = |period: f64| {
             let mut mean = Mean::default();
             for i in 0..10_000 {
-                mean.add(50.0 + 10.0 * (f64::from(i) / period * std::f64::consts::TAU).sin());
+                mean.add(50.0 + 10.0 * (f64::from(i) / period).fract());
             }
             let interval = mean.facts().unwrap().interval.unwrap();
             interval.high - interval.low
