@@ -305,13 +305,19 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
                 &|s| three_quarter(s, own),
             );
             // The other side's R speaks of this side's packets.
-            let trials = n(other, Count::Reflection).min(n(own, Count::Square));
+            // An R block stands for the Q blocks that it averages, not for its own packets.
+            let reflections = n(other, Count::Reflection) > 0.0;
+            let trials = if reflections {
+                n(own, Count::Square)
+            } else {
+                0.0
+            };
             let how = reflected(side.other());
             add(
                 Technique::SquareReflection,
                 Quantity::EndToEndLoss(side),
                 how,
-                trials.min(n(other, Count::Square)),
+                trials,
                 &|s| rest(three_quarter(s, other)?, upstream(s, other)?),
             );
             add(
