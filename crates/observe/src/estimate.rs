@@ -295,7 +295,11 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
             }
         }
         if has(Signal::Reflection) {
-            let trials = n(own, Count::Reflection);
+            // An R block stands for the Q blocks that it averages, and for its own packets.
+            let trials = match n(own, Count::Reflection) {
+                none if none < 1.0 => 0.0,
+                some => some.max(n(other, Count::Square)),
+            };
             let quantity = Quantity::ThreeQuarterLoss(side);
             add(
                 Technique::Reflection,
@@ -305,7 +309,6 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
                 &|s| three_quarter(s, own),
             );
             // The other side's R speaks of this side's packets.
-            // An R block stands for the Q blocks that it averages, not for its own packets.
             let reflections = n(other, Count::Reflection) > 0.0;
             let trials = if reflections {
                 n(own, Count::Square)

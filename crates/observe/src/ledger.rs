@@ -3,7 +3,7 @@
 //!
 //! A rate of loss is a ratio of sums. Losses come in bursts, blocks share
 //! edges, and Q and R see the same losses twice, so no formula for independent
-//! packets gives its error. The ledger keeps the sums in 16 to 32 consecutive
+//! packets gives its error. The ledger keeps the sums in 10 to 20 consecutive
 //! batches of the flow and leaves out one at a time (delete-a-group jackknife:
 //! Shao and Tu 1995, §2.3); what the rate then moves by is its variance, all
 //! dependence within a batch included. From the variance follows the number of
@@ -13,7 +13,7 @@
 use crate::interval::{Interval, student_95, wilson};
 
 /// Batches are joined in pairs when there are this many.
-const BATCHES: usize = 32;
+const BATCHES: usize = 20;
 /// Packets of both directions in a batch at first: two square blocks of each.
 const FIRST_LENGTH: u32 = 256;
 /// Batches below which their variance says nothing.
@@ -65,18 +65,24 @@ impl Sums {
 }
 
 /// Batches of counts.
+///
+/// What each packet touches stands together, in few lines of the cache.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Ledger {
-    rows: [Row; BATCHES],
-    used: usize,
-    length: u32,
     in_last: u32,
+    length: u32,
+    used: usize,
+    /// The batch that is filling, the last of `used`.
+    current: Row,
+    rows: [Row; BATCHES],
 }
 
 impl Default for Ledger {
     fn default() -> Self {
         Self {
             rows: [Row::default(); BATCHES],
+            current: Row::default(),
             used: 1,
             length: FIRST_LENGTH,
             in_last: 0,
@@ -92,6 +98,7 @@ impl Ledger {
             return;
         }
         self.in_last = 0;
+        self.rows[self.used - 1] = std::mem::take(&mut self.current);
         if self.used < BATCHES {
             self.used += 1;
             return;
@@ -106,14 +113,14 @@ impl Ledger {
 
     /// Adds `part` of `all` to a count. `part` may exceed `all`.
     pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
-        let pair = &mut self.rows[self.used - 1][side][count as usize];
+        let pair = &mut self.current[side][count as usize];
         pair.0 = pair.0.saturating_add(part);
         pair.1 = pair.1.saturating_add(all);
     }
 
     /// Forgets a count of one side.
     pub fn clear(&mut self, side: usize, count: Count) {
-        for row in &mut self.rows[..self.used] {
+        for row in self.rows.iter_mut().chain([&mut self.current]) {
             row[side][count as usize] = (0, 0);
         }
     }
@@ -125,7 +132,8 @@ impl Ledger {
 
     fn sums_without(&self, left_out: usize) -> Sums {
         let mut sums = Sums([[(0.0, 0.0); COUNTS]; 2]);
-        for (i, row) in self.rows[..self.used].iter().enumerate() {
+        let full = &self.rows[..self.used - 1];
+        for (i, row) in full.iter().chain([&self.current]).enumerate() {
             if i == left_out {
                 continue;
             }

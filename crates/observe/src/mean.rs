@@ -23,15 +23,19 @@ pub(crate) struct Mean {
     min_ms: f32,
 }
 
+/// What each sample touches stands together, in one line of the cache.
 #[derive(Debug)]
+#[repr(C)]
 struct Batches {
-    sums: [f64; BATCHES],
-    full: usize,
+    /// Sum of squared distances from the mean.
+    squares: f64,
+    /// Sum of the batch that is filling.
+    current: f64,
     /// Samples of a full batch.
     length: u32,
     in_last: u32,
-    /// Sum of squared distances from the mean.
-    squares: f64,
+    full: usize,
+    sums: [f64; BATCHES],
 }
 
 /// What is known of a mean.
@@ -64,6 +68,7 @@ impl Mean {
         if self.n >= BATCHED_FROM {
             self.batches = Some(Box::new(Batches {
                 sums: [0.0; BATCHES],
+                current: 0.0,
                 full: 0,
                 length: 1,
                 in_last: 0,
@@ -103,20 +108,23 @@ impl Mean {
 
 impl Batches {
     fn add(&mut self, ms: f64) {
+        self.current += ms;
+        self.in_last += 1;
+        if self.in_last < self.length {
+            return;
+        }
         if self.full == BATCHES {
             for i in 0..BATCHES / 2 {
                 self.sums[i] = self.sums[2 * i] + self.sums[2 * i + 1];
             }
-            self.sums[BATCHES / 2..].fill(0.0);
             self.full = BATCHES / 2;
             self.length = self.length.saturating_mul(2);
+            // The batch that was filling is half of a longer one.
+            return;
         }
-        self.sums[self.full] += ms;
-        self.in_last += 1;
-        if self.in_last == self.length {
-            self.in_last = 0;
-            self.full += 1;
-        }
+        self.sums[self.full] = std::mem::take(&mut self.current);
+        self.in_last = 0;
+        self.full += 1;
     }
 
     /// Half the width of the interval of the mean over the full batches.
