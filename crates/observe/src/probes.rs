@@ -39,7 +39,10 @@ impl Probes {
             self.first = Some(probe);
             return true;
         }
-        let more = self.more.get_or_insert_with(Default::default);
+        // Room for one: where flows are many, each has few packets in flight.
+        let more = self
+            .more
+            .get_or_insert_with(|| Box::new(VecDeque::with_capacity(1)));
         let room = more.len() < MAX_WAITING - 1;
         if room {
             more.push_back(probe);
