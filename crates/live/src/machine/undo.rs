@@ -76,8 +76,12 @@ fn gone(removed: io::Result<()>) -> io::Result<bool> {
 
 fn set_back(name: &str, value: &str) -> io::Result<bool> {
     let path = Path::new("/proc/sys").join(name);
-    if fs::read_to_string(&path)?.trim_end() == value {
-        return Ok(false);
+    match fs::read_to_string(&path) {
+        Ok(now) if now.trim_end() != value => {}
+        Ok(_) => return Ok(false),
+        // The device that it belonged to has gone.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e),
     }
     fs::write(path, value)?;
     Ok(true)

@@ -57,14 +57,41 @@ impl Outside {
     ) -> Result<Self, ShellError> {
         let here = Namespace::current(run, "this machine")?;
         let mut chance = Rng::for_name(0, &run.to_string());
-        match Tun::new(&here, &run.device("out"), MTU) {
-            Ok(tun) => by_kernel(run, state, here, tun, wanted, &mut chance),
-            Err(LiveError::NoPermission { .. }) => {
-                by_user_space(run, state, &here, wanted, &mut chance)
-            }
-            Err(e) => Err(e.into()),
+        let mut outside = match Tun::new(&here, &run.device("out"), MTU) {
+            Ok(tun) => by_kernel(run, state, here, tun, wanted, &mut chance)?,
+            Err(LiveError::NoPermission { .. }) => by_user_space(run, &here, wanted, &mut chance)?,
+            Err(e) => return Err(e.into()),
+        };
+        if !matches!(outside.door, Door::Closed) {
+            let resolvers = std::fs::read_to_string(RESOLVERS).unwrap_or_default();
+            outside.notes.extend(no_names(&resolvers));
         }
+        Ok(outside)
     }
+}
+
+/// Where programs read whom to ask for names (resolv.conf(5)).
+const RESOLVERS: &str = "/etc/resolv.conf";
+
+/// Why names will not be resolved, if all name servers stand at loopback
+/// addresses: those of the inside are its own.
+fn no_names(resolvers: &str) -> Option<String> {
+    let servers: Vec<&str> = resolvers
+        .lines()
+        .filter_map(|line| {
+            line.trim()
+                .strip_prefix("nameserver")?
+                .split_whitespace()
+                .next()
+        })
+        .collect();
+    let loopback = |server: &&str| server.parse().is_ok_and(|a: IpAddr| a.is_loopback());
+    let first = servers.first().filter(|_| servers.iter().all(loopback))?;
+    Some(format!(
+        "names are not resolved behind the path: the name server {first} in {RESOLVERS} is a \
+         loopback address, and the inside has a loopback of its own; use addresses, or name a \
+         server that is reached through the network"
+    ))
 }
 
 /// The addresses of `here` that others may be reached at.
@@ -271,7 +298,6 @@ const USER_NETWORK: u8 = 24;
 
 fn by_user_space(
     run: &RunId,
-    _state: &State,
     here: &Namespace,
     wanted: Option<Subnet>,
     chance: &mut Rng,
@@ -320,4 +346,22 @@ fn by_user_space(
         door,
         notes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_at_loopback_addresses_are_told_of() {
+        let said = no_names("# local\nnameserver 127.0.0.53\noptions edns0\n");
+        assert!(said.is_some_and(|s| s.contains("127.0.0.53")));
+        for reachable in [
+            "",
+            "nameserver 192.0.2.53\n",
+            "nameserver ::1\nnameserver fd00::53\n",
+        ] {
+            assert_eq!(no_names(reachable), None, "{reachable}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use nix::libc;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
 
 nix::ioctl_write_ptr_bad!(
@@ -43,6 +43,8 @@ pub(super) fn attach_tun(file: &OwnedFd, name: &str) -> io::Result<()> {
 pub(super) fn start_in<N: AsFd + Send + Sync + 'static>(command: &mut Command, namespace: N) {
     let parent = nix::unistd::getpid();
     let enter = move || {
+        // Who reads signals has blocked them, and exec keeps what is blocked.
+        SigSet::empty().thread_set_mask()?;
         setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
         set_pdeathsig(Signal::SIGKILL)?;
         // Who died before that sends no signal any more.
@@ -51,7 +53,7 @@ pub(super) fn start_in<N: AsFd + Send + Sync + 'static>(command: &mut Command, n
         }
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes three system calls and
+    // SAFETY: between fork and exec the closure makes four system calls and
     // builds errors from their numbers; it takes no lock and no memory.
     unsafe { command.pre_exec(enter) };
 }
