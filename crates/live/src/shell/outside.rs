@@ -315,15 +315,14 @@ fn by_user_space(
             (Door::UserSpace { _program: program }, gateway, ALL_IPV4)
         }
         Err(e) => {
-            let reason = match e.kind() {
-                io::ErrorKind::NotFound => {
+            notes.push(match e.kind() {
+                io::ErrorKind::NotFound => closed(
                     "a user may not change this machine's network, and there is no slirp4netns \
-                     that does without"
-                        .to_owned()
-                }
-                _ => e.to_string(),
-            };
-            notes.push(closed(&reason, "sudo apt-get install slirp4netns"));
+                     that does without",
+                    "sudo apt-get install slirp4netns",
+                ),
+                _ => format!("the outside is closed: {e}"),
+            });
             let gateway = IpAddr::V4(subnet.host(1));
             outside.add_address(tun.index(), gateway, 32)?;
             (Door::Closed, gateway, (gateway, 32))

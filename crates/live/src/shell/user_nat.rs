@@ -50,14 +50,13 @@ impl UserNat {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        // It writes a byte when its device is there, or ends.
-        let mut ready = [0];
-        let told = match &mut child.stdout {
-            Some(pipe) => pipe.read(&mut ready)?,
-            None => 0,
-        };
+        // It writes `1` when its device is there, or its usage, or nothing.
+        let ready = child.stdout.as_mut().is_some_and(|pipe| {
+            let mut byte = [0];
+            pipe.read_exact(&mut byte).is_ok() && byte == *b"1"
+        });
         let program = Self(child);
-        if told == 0 {
+        if !ready {
             return Err(program.last_words());
         }
         configure(outside, subnet).map_err(|e| io::Error::other(e.to_string()))?;
