@@ -3,7 +3,8 @@
 //! program of the user's.
 
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use super::Subnet;
@@ -29,9 +30,12 @@ pub(super) const INSIDE: u32 = 100;
 /// The number of the namespace between the path and the program.
 const BETWEEN: u32 = 1;
 
-/// The program at work. It ends with the pipe that is its standard input.
+/// The program at work. It ends when the other end of its standard error does.
 #[derive(Debug)]
-pub(super) struct UserNat(Child);
+pub(super) struct UserNat {
+    child: Child,
+    words: Option<UnixStream>,
+}
 
 impl UserNat {
     /// Starts it at `outside`, for the host number [`INSIDE`] of `subnet`.
@@ -39,23 +43,28 @@ impl UserNat {
     /// # Errors
     /// `NotFound` where there is no such program.
     pub(super) fn start(outside: &Namespace, subnet: Subnet) -> io::Result<Self> {
-        let own = std::process::id();
-        let path = format!("/proc/{own}/fd/{}", outside.descriptor().as_raw_fd());
+        // A namespace without a name is handed over as an open file: the
+        // program, with fewer rights, may not look for it among this process's.
+        let namespace = outside.descriptor().try_clone_to_owned()?;
+        let (ours, its) = UnixStream::pair()?;
         let mut child = Command::new(PROGRAM)
-            .args(["--netns-type=path", "--exit-fd=0", "--ready-fd=1"])
+            .args(["--netns-type=path", "--exit-fd=2", "--ready-fd=1"])
             .arg(format!("--mtu={MTU}"))
             .arg(format!("--cidr={subnet}"))
-            .args([&path, DEVICE])
-            .stdin(Stdio::piped())
+            .args(["/proc/self/fd/0", DEVICE])
+            .stdin(namespace)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(OwnedFd::from(its))
             .spawn()?;
         // It writes `1` when its device is there, or its usage, or nothing.
         let ready = child.stdout.as_mut().is_some_and(|pipe| {
             let mut byte = [0];
             pipe.read_exact(&mut byte).is_ok() && byte == *b"1"
         });
-        let program = Self(child);
+        let program = Self {
+            child,
+            words: Some(ours),
+        };
         if !ready {
             return Err(program.last_words());
         }
@@ -65,7 +74,7 @@ impl UserNat {
 
     fn last_words(mut self) -> io::Error {
         let mut said = String::new();
-        if let Some(mut pipe) = self.0.stderr.take() {
+        if let Some(mut pipe) = self.words.take() {
             // Only its words are wanted; without them there is less to say.
             let _ = pipe.read_to_string(&mut said);
         }
@@ -76,8 +85,8 @@ impl UserNat {
 
 impl Drop for UserNat {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
+        drop(self.words.take());
+        let _ = self.child.wait();
     }
 }
 

@@ -59,10 +59,7 @@ pub fn gain_rights_in_own_user_namespace() -> Result<(), LiveError> {
 }
 
 /// What programs in a network of their user's may do.
-const KEPT: [Capability; 5] = [
-    // Without it one with these rights only cannot look into /proc of one with
-    // all of them, which is where a namespace without a name is found.
-    Capability::CAP_SYS_PTRACE,
+const KEPT: [Capability; 4] = [
     Capability::CAP_NET_ADMIN,
     Capability::CAP_NET_RAW,
     Capability::CAP_NET_BIND_SERVICE,
