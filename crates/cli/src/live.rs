@@ -1,9 +1,49 @@
-//! The engines by their names.
+//! The live engine, and what has to be done for it while the program still has
+//! one thread.
 
 use narrows_lab::Engine;
 use narrows_scenario::Refusal;
 
-use crate::args::EngineName;
+use crate::args::{Command, EngineName};
+
+/// Whether `command` runs anything live.
+pub fn is_wanted(command: &Command) -> bool {
+    match command {
+        Command::Run(args) => args.engine == EngineName::Live,
+        Command::Campaign(args) => args.engine == EngineName::Live,
+        Command::Compare(_) => true,
+        _ => false,
+    }
+}
+
+/// Gives the process the rights that a live run takes, if its user has not got
+/// them: those of root in a user namespace of its own. To be called before any
+/// thread is started, for Linux moves no process that has several.
+///
+/// # Errors
+/// When the machine allows no such namespace.
+#[cfg(target_os = "linux")]
+pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
+    if narrows_live::world::has_rights() {
+        return Ok(());
+    }
+    narrows_live::become_root_of_own_user_namespace()
+        .map_err(|error| narrows_lab::LabError::Engine(error.to_string()))?;
+    eprintln!(
+        "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
+         cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"
+    );
+    Ok(())
+}
+
+/// There is nothing to gain elsewhere.
+///
+/// # Errors
+/// None.
+#[cfg(not(target_os = "linux"))]
+pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
+    Ok(())
+}
 
 /// The engine called `name`.
 ///
@@ -16,7 +56,17 @@ pub fn engine(name: EngineName) -> Result<Box<dyn Engine>, Refusal> {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn live() -> Result<Box<dyn Engine>, Refusal> {
-    Err(Refusal::new("--engine", "`live`", "`sim`")
-        .with_help("this version has no live engine yet"))
+    Ok(Box::new(narrows_lab::LiveEngine))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn live() -> Result<Box<dyn Engine>, Refusal> {
+    let system = std::env::consts::OS;
+    Err(
+        Refusal::new("--engine", "`live`", "`sim`").with_help(format!(
+            "the live engine measures Linux's stacks, and this is {system}"
+        )),
+    )
 }

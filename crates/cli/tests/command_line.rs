@@ -160,7 +160,7 @@ fn bad_input_is_refused_before_anything_runs() {
             &["run", "lone-prague", "--out", "full"],
             "full is not empty",
         ),
-        (&["run", "lone-prague", "--engine", "live"], "--engine"),
+        (&["run", "lone-prague", "--engine", "real"], "--engine"),
         (
             &["run", "--link", "rate 0Mbit", "--flow", "cubic"],
             "--link:1:6: link/access/up/bottleneck: found `0Mbit`",

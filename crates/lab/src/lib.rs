@@ -17,6 +17,8 @@ mod facts;
 pub mod fairness;
 pub mod flent;
 pub mod histogram;
+#[cfg(target_os = "linux")]
+mod live;
 pub mod metric;
 pub mod plot;
 pub mod print;
@@ -36,6 +38,8 @@ pub use compare::{CompareOptions, Comparison, compare};
 pub use diff::{Diff, diff};
 pub use engine::{Ended, Engine, Progress, RunControl, Watch};
 pub use error::LabError;
+#[cfg(target_os = "linux")]
+pub use live::LiveEngine;
 pub use results::{Results, RunRecord, RunResult};
 pub use rig::Rig;
 pub use run::{Output, RunOptions, run_scenario};

@@ -14,11 +14,16 @@ use std::path::{Path, PathBuf};
 use narrows_lab::{LabError, Output, report};
 
 use crate::args::{Command, EngineName};
+use crate::live;
 use crate::output::print_json;
 use crate::status::{Outcome, Status};
 
 /// Does what the command says.
 pub fn run(command: Command) -> Outcome {
+    // Before anything here starts a thread: signal handlers and bars do.
+    if live::is_wanted(&command) {
+        live::gain_rights()?;
+    }
     match command {
         Command::List(args) => catalogue::list(&args),
         Command::Show(args) => catalogue::show(&args),
