@@ -89,7 +89,7 @@ fn between<T: Send>(
     let (first, second) = world.tun(LinkIndex(0));
     let mut path = Datapath::new(plan, 1, &[(first.as_fd(), second.as_fd())])?;
     let over = AtomicBool::new(false);
-    let (_reporter, reports) = reports();
+    let (_reporter, reports) = reports(0);
     let clock = Clock::starting_now();
     let mut sink = Count::default();
     std::thread::scope(|scope| {

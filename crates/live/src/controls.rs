@@ -1,12 +1,18 @@
 //! The congestion controls of a run, in the kernel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 
-use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, Trace};
+use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, Record, Trace};
 use narrows_packet::FlowId;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
-use crate::{LiveError, World};
+use crate::{LiveError, Reporter, World};
+
+/// How often records are taken out of the ring buffers. Each holds far more
+/// than what comes in that time: a record per socket and millisecond.
+const LISTENING: std::time::Duration = std::time::Duration::from_millis(25);
 
 /// Narrows' own congestion controls that a plan's flows use, registered under
 /// names of the run, and what gives their packets ECT(1). All of it is taken
@@ -15,6 +21,8 @@ pub(crate) struct Controls {
     loaded: Vec<Loaded>,
     /// Held for what it does.
     _ect1: Vec<Ect1>,
+    /// Hosts whose packets get ECT(1).
+    marking: BTreeSet<usize>,
     /// What the kernel calls each flow's control.
     names: Vec<String>,
     /// What went otherwise than it should, a sentence each.
@@ -30,6 +38,7 @@ impl Controls {
         let mut controls = Self {
             loaded: Vec::new(),
             _ect1: Vec::new(),
+            marking: BTreeSet::new(),
             names: Vec::new(),
             notes: Vec::new(),
         };
@@ -48,37 +57,49 @@ impl Controls {
                 Control::Own(spec) => spec,
             };
             let words = spec.to_string();
-            if let Some(name) = known.get(&words) {
-                controls.names.push(name.clone());
-                continue;
-            }
             let refused = |error: BpfError| LiveError::Control {
                 flow: flow.name.clone(),
                 control: spec.name().to_owned(),
                 error,
             };
+            let needs = spec.needs();
+            if needs.ect1 {
+                controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
+            }
+            if let Some(name) = known.get(&words) {
+                controls.names.push(name.clone());
+                continue;
+            }
             // `nw7k2qa-prague`, `nw7k2qa-prague1`: at most 15 letters.
             let name = match controls.loaded.len() {
                 0 => world.run_id().device(spec.name()),
                 n => world.run_id().device(format_args!("{}{n}", spec.name())),
             };
-            let needs = spec.needs();
             let wanted = match (needs.accecn, needs.ecn) {
                 (true, _) => EcnFlags::AccEcn,
                 (false, true) => EcnFlags::Classic,
                 (false, false) => EcnFlags::None,
             };
-            let loaded =
-                narrows_bpf::Control::load(spec, &name, wanted, Trace::Off).map_err(refused)?;
+            let loaded = match narrows_bpf::Control::load(spec, &name, wanted, Trace::State) {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    let kernels = kernels_own(spec).ok_or_else(|| refused(error))?;
+                    controls.notes.push(format!(
+                        "flow/{}: ran the kernel's own {kernels}, as none of ours can be loaded \
+                         into the kernel here",
+                        flow.name
+                    ));
+                    controls.names.push(kernels.to_owned());
+                    known.insert(words, kernels.to_owned());
+                    continue;
+                }
+            };
             if loaded.ecn() != wanted {
                 controls.notes.push(format!(
                     "flow/{}: this kernel has no AccECN for congestion controls (Linux 6.18 \
                      has); marks come back as for DCTCP (RFC 8257)",
                     flow.name
                 ));
-            }
-            if needs.ect1 {
-                controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
             }
             controls.loaded.push(loaded);
             controls.names.push(name.clone());
@@ -99,13 +120,14 @@ impl Controls {
         for (i, link) in plan.links.iter().enumerate() {
             let (first, second) = world.tun(LinkIndex(i));
             for (end, tun) in [(link.ends.0, first), (link.ends.1, second)] {
-                if hosts.contains(&end) {
+                if hosts.contains(&end) && !self.marking.contains(&end.0) {
                     let index = tun.index();
                     let attached = world.namespace(end).run(|| Ect1::attach(index))?;
                     self._ect1.push(attached.map_err(refused)?);
                 }
             }
         }
+        self.marking.extend(hosts.map(|host| host.0));
         Ok(())
     }
 
@@ -114,8 +136,119 @@ impl Controls {
         self.names.get(flow.0 as usize).cloned().unwrap_or_default()
     }
 
-    /// Records that ring buffers had no room for.
-    pub(crate) fn ring_drops(&self) -> u64 {
-        self.loaded.iter().filter_map(|l| l.dropped().ok()).sum()
+    /// Starts to tell `reporter` what the controls make of marks.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub(crate) fn listen(
+        &mut self,
+        plan: &Plan,
+        reporter: Reporter,
+    ) -> Result<Listening, LiveError> {
+        let mut loaded = std::mem::take(&mut self.loaded);
+        let senders = Senders {
+            flows: (0..plan.flows.len()).map(|i| sender(plan, i)).collect(),
+            reporter,
+        };
+        let (stop, stopped) = channel::<()>();
+        let listener = std::thread::Builder::new()
+            .name("controls".to_owned())
+            .spawn(move || {
+                let unread = drain(&mut loaded, &senders, &stopped);
+                let dropped = loaded.iter().filter_map(|l| l.dropped().ok()).sum();
+                (loaded, dropped, unread)
+            })
+            .map_err(|e| LiveError::refused("starting a thread", e))?;
+        Ok(Listening {
+            stop: Some(stop),
+            listener: Some(listener),
+        })
+    }
+}
+
+/// The kernel's own algorithm that does what `spec` does, where there is one:
+/// with parameters of ours there is none.
+fn kernels_own(spec: &narrows_cc::Spec) -> Option<&'static str> {
+    match spec.to_string().as_str() {
+        "cubic" => Some("cubic"),
+        "reno" => Some("reno"),
+        _ => None,
+    }
+}
+
+/// The address and port of a flow's sender, by whose port its socket is known.
+fn sender(plan: &Plan, flow: usize) -> (u16, FlowId) {
+    let ends = plan.flow_ends(flow);
+    let plan = &plan.flows[flow];
+    let end = if plan.opens == plan.from {
+        ends.opener
+    } else {
+        ends.answerer
+    };
+    (end.1.port(), FlowId(flow as u32))
+}
+
+struct Senders {
+    flows: Vec<(u16, FlowId)>,
+    reporter: Reporter,
+}
+
+impl Senders {
+    fn hear(&self, record: &Record) {
+        let port = record.raw.local_port;
+        let flow = self.flows.iter().find(|(sender, _)| *sender == port);
+        if let (Some((_, flow)), Some(alpha)) = (flow, record.alpha) {
+            self.reporter.set_alpha(*flow, alpha);
+        }
+    }
+}
+
+/// Hands over records until told to stop; whether some could not be read.
+fn drain(loaded: &mut [Loaded], senders: &Senders, stopped: &Receiver<()>) -> bool {
+    loop {
+        let last = stopped.recv_timeout(LISTENING) != Err(RecvTimeoutError::Timeout);
+        for control in loaded.iter_mut() {
+            if control.poll(|record| senders.hear(&record)).is_err() {
+                return true;
+            }
+        }
+        if last {
+            return false;
+        }
+    }
+}
+
+/// A thread that listens to the controls. They stay registered until this is
+/// dropped.
+pub(crate) struct Listening {
+    stop: Option<Sender<()>>,
+    listener: Option<JoinHandle<(Vec<Loaded>, u64, bool)>>,
+}
+
+impl Listening {
+    /// Stops listening and takes the controls back; how many records there
+    /// was no room for.
+    ///
+    /// # Errors
+    /// When what came through a ring buffer could not be read.
+    pub(crate) fn stop(mut self) -> Result<u64, LiveError> {
+        self.stop = None;
+        let ended = self.listener.take().map(JoinHandle::join);
+        match ended {
+            Some(Ok((_, dropped, false))) => Ok(dropped),
+            _ => Err(LiveError::refused(
+                "reading the records of congestion controls",
+                std::io::Error::other("a ring buffer held what is no record"),
+            )),
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
     }
 }

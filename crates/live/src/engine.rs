@@ -37,7 +37,7 @@ pub fn run(
     let called = Instant::now();
     Commands::check(plan)?;
     let world = World::build(plan, &RunId::random())?;
-    let controls = Controls::load(plan, &world)?;
+    let mut controls = Controls::load(plan, &world)?;
     let devices: Vec<_> = (0..plan.links.len())
         .map(|l| world.tun(LinkIndex(l)))
         .map(|(first, second)| (first.as_fd(), second.as_fd()))
@@ -46,11 +46,11 @@ pub fn run(
 
     let each = plan.flows.len() + plan.probes.len() + plan.commands.len();
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
-    let (reporter, reports) = reports();
+    let (reporter, reports) = reports(plan.flows.len());
     let host = |index: HostIndex| world.namespace(index).clone();
     let mut flows = Flows::start(plan, &host, &|flow| controls.name(flow), clock, &reporter)?;
     let commands = Commands::start(plan, &host, clock, control.keep)?;
-    drop(reporter);
+    let listening = controls.listen(plan, reporter)?;
     let mut notes = controls.notes.clone();
     let late = clock.now();
     if late > narrows_units::Instant::ZERO {
@@ -75,7 +75,7 @@ pub fn run(
         ));
     }
     notes.extend(full_devices(plan, &world));
-    let ring_drops = controls.ring_drops();
+    let ring_drops = listening.stop()?;
     drop(path);
     drop(flows);
     drop(controls);

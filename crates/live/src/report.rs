@@ -3,6 +3,8 @@
 //! Only the datapath's thread holds the run's event sink. Flows, samplers and
 //! the BPF ring buffer hand it what they saw through a channel.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use narrows_packet::{EntityId, Event, FlowId, FlowSample, RecoveryEvent};
@@ -95,13 +97,35 @@ impl Report {
 
 /// The end of the channel that threads write to; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Reporter(Sender<(Instant, Report)>);
+pub struct Reporter {
+    channel: Sender<(Instant, Report)>,
+    /// What each flow's congestion control makes of marks (Prague's α), which
+    /// the kernel's own looks at a socket do not show.
+    alphas: Arc<[AtomicU32]>,
+}
 
 impl Reporter {
     /// Reports what was seen at `at`. Once the run has ended nobody listens,
     /// and nothing happens.
-    pub fn report(&self, at: Instant, report: Report) {
-        let _ = self.0.send((at, report));
+    ///
+    /// A look at a flow's socket is completed by the α that its congestion
+    /// control told last.
+    pub fn report(&self, at: Instant, mut report: Report) {
+        if let Report::Sampled { flow, sample } = &mut report {
+            let told = self.alphas.get(flow.0 as usize);
+            if let Some(told) = told.filter(|_| sample.alpha == u32::MAX) {
+                sample.alpha = told.load(Ordering::Relaxed);
+            }
+        }
+        let _ = self.channel.send((at, report));
+    }
+
+    /// Keeps the estimate of marking of a flow's congestion control, in parts
+    /// per 2²⁰, for the next look at its socket.
+    pub fn set_alpha(&self, flow: FlowId, alpha: u32) {
+        if let Some(kept) = self.alphas.get(flow.0 as usize) {
+            kept.store(alpha, Ordering::Relaxed);
+        }
     }
 }
 
@@ -116,8 +140,37 @@ impl Reports {
     }
 }
 
-/// A channel of reports.
-pub fn reports() -> (Reporter, Reports) {
-    let (sender, receiver) = channel();
-    (Reporter(sender), Reports(receiver))
+/// A channel of reports on a plan with so many flows.
+pub fn reports(flows: usize) -> (Reporter, Reports) {
+    let (channel, receiver) = channel();
+    let alphas = (0..flows).map(|_| AtomicU32::new(u32::MAX)).collect();
+    (Reporter { channel, alphas }, Reports(receiver))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_at_a_socket_is_completed_by_what_its_control_told() {
+        let (reporter, reports) = reports(1);
+        let look = Report::Sampled {
+            flow: FlowId(0),
+            sample: FlowSample {
+                cwnd: 7,
+                alpha: u32::MAX,
+                ..FlowSample::default()
+            },
+        };
+        let alpha_seen = || match reports.next() {
+            Some((_, Report::Sampled { sample, .. })) => sample.alpha,
+            other => panic!("{other:?}"),
+        };
+        reporter.report(Instant::ZERO, look);
+        assert_eq!(alpha_seen(), u32::MAX);
+        reporter.set_alpha(FlowId(0), 1 << 19);
+        reporter.set_alpha(FlowId(9), 1);
+        reporter.report(Instant::ZERO, look);
+        assert_eq!(alpha_seen(), 1 << 19);
+    }
 }

@@ -151,7 +151,7 @@ fn drive(plan: &Plan, offer: Vec<Vec<u8>>, record: &mut dyn EventSink) -> (Drive
     let Ends { path, stack } = Ends::new();
     let [mut near, mut far] = stack;
     let clock = Clock::starting_in(Duration::from_millis(5));
-    let (_reporter, reports) = reports();
+    let (_reporter, reports) = reports(0);
     let open = Gate::default();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -422,7 +422,7 @@ fn what_other_threads_saw_is_told_in_order_of_time() {
     let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
     let mut path = Datapath::new(&plan, 1, &fds).expect("the plan is good");
     let clock = Clock::starting_now();
-    let (reporter, reports) = reports();
+    let (reporter, reports) = reports(0);
     for bytes in 1..=200 {
         let flow = FlowId(0);
         // Some of it before what the sink has heard by then, some ahead.
@@ -466,7 +466,7 @@ fn a_caller_who_cancels_is_heard() {
                 ..Control::default()
             };
             let mut record = Record::default();
-            let (_reporter, reports) = reports();
+            let (_reporter, reports) = reports(0);
             path.drive(&Clock::starting_now(), &reports, &mut record, &control)
         });
         hear.recv().expect("progress is told");

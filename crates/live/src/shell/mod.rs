@@ -280,7 +280,7 @@ fn drive(
             cancel: Some(&stop),
             ..Handle::default()
         };
-        let (_, nobody) = reports();
+        let (_, nobody) = reports(0);
         let driven = path.drive(&Clock::starting_now(), &nobody, &mut counter, &handle)?;
         Ok((counter.tally(), driven.lateness))
     };

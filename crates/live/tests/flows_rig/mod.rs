@@ -132,7 +132,7 @@ impl Run {
     ) -> Option<Self> {
         let plan = plan(text);
         let world = world(test, &plan)?;
-        let (reporter, reports) = reports();
+        let (reporter, reports) = reports(0);
         let clock = Clock::starting_in(narrows_units::Duration::from_millis(20));
         let host = |h: HostIndex| world.namespace(h).clone();
         let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
@@ -157,7 +157,7 @@ impl Run {
     pub fn refused(test: &str, text: &str) -> Option<(FlowError, Vec<String>)> {
         let plan = plan(text);
         let world = world(test, &plan)?;
-        let (reporter, _reports) = reports();
+        let (reporter, _reports) = reports(0);
         let host = |h: HostIndex| world.namespace(h).clone();
         let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
         let clock = Clock::starting_now();
