@@ -9,7 +9,7 @@ pub enum BpfError {
     /// The registered name is empty, too long or holds a character that
     /// `setsockopt(TCP_CONGESTION)` could not tell apart.
     #[error(
-        "a congestion control cannot be registered as `{0}`: 1 to 15 letters, digits, `-` or `_` are allowed"
+        "a congestion control cannot be registered as `{0}`: 1 to 15 letters, digits, `_` or `.` are allowed"
     )]
     Name(String),
     /// The running kernel lacks something.

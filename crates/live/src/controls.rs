@@ -70,10 +70,11 @@ impl Controls {
                 controls.names.push(name.clone());
                 continue;
             }
-            // `nw7k2qa-prague`, `nw7k2qa-prague1`: at most 15 letters.
+            // `nw7k2qa_prague`, `nw7k2qa_prague1`: at most 15 characters, of
+            // which the kernel takes no hyphen (bpf_obj_name_cpy).
             let name = match controls.loaded.len() {
-                0 => world.run_id().device(spec.name()),
-                n => world.run_id().device(format_args!("{}{n}", spec.name())),
+                0 => format!("{}_{}", world.run_id(), spec.name()),
+                n => format!("{}_{}{n}", world.run_id(), spec.name()),
             };
             let wanted = match (needs.accecn, needs.ecn) {
                 (true, _) => EcnFlags::AccEcn,
