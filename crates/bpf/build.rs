@@ -1,5 +1,5 @@
 //! Compiles the BPF objects with clang: one per congestion control, one for
-//! ECT(1). Without clang the crate is built all the same, and says at run time
+//! ECT(1), one for measurement signals. Without clang the crate is built all the same, and says at run time
 //! what it lacks.
 
 use std::env;
@@ -29,6 +29,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/bpf");
     println!("cargo::rerun-if-changed=../cc/kernel");
+    println!("cargo::rerun-if-changed=../efm/kernel");
     println!("cargo::rerun-if-env-changed=NARROWS_CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
@@ -54,8 +55,10 @@ fn main() {
         let object = out.join(format!("{name}.bpf.o"));
         compile(&clang, big_endian, "control.bpf.c", &more, &object);
     }
-    let object = out.join("ect1.bpf.o");
-    compile(&clang, big_endian, "ect1.bpf.c", &[], &object);
+    for hook in ["ect1", "mark"] {
+        let object = out.join(format!("{hook}.bpf.o"));
+        compile(&clang, big_endian, &format!("{hook}.bpf.c"), &[], &object);
+    }
     println!("cargo::rustc-cfg=bpf_objects");
 }
 
@@ -83,7 +86,7 @@ fn compile(clang: &str, big_endian: bool, source: &str, more: &[String], object:
     }
     let output = Command::new(clang)
         .args(flags)
-        .args(["-Isrc/bpf", "-I../cc/kernel"])
+        .args(["-Isrc/bpf", "-I../cc/kernel", "-I../efm/kernel"])
         .args(more)
         .arg("-c")
         .arg(Path::new("src/bpf").join(source))

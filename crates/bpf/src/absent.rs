@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use narrows_cc::Spec;
 
 use crate::error::{BpfError, NOT_BUILT};
-use crate::{EcnFlags, Record, Survey, Trace};
+use crate::{EcnFlags, MarkCounters, MarkOptions, MarkRecord, Record, Survey, Trace};
 
 /// Loads congestion controls; here it says why it cannot.
 #[derive(Debug)]
@@ -76,6 +76,49 @@ impl Ect1 {
 
     /// Whether it is attached by tcx.
     pub fn is_tcx(&self) -> bool {
+        match self.0 {}
+    }
+}
+
+/// Marks packets at a device; here it says why it cannot.
+#[derive(Debug)]
+pub struct Mark(Infallible);
+
+impl Mark {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn attach(_: u32, _: &narrows_efm::Spec) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn attach_with(_: u32, _: &narrows_efm::Spec, _: &MarkOptions) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    /// Whether it is attached by tcx.
+    pub fn is_tcx(&self) -> bool {
+        match self.0 {}
+    }
+
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn counters(&self) -> Result<MarkCounters, BpfError> {
+        match self.0 {}
+    }
+
+    /// Hands over what a trace has told.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn poll(&mut self, _: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
         match self.0 {}
     }
 }

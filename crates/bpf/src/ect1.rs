@@ -1,35 +1,19 @@
 //! The L4S codepoint for packets of our sockets.
 
 use std::fmt;
-use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::thread;
 
-use libbpf_rs::{Link, Object, TC_EGRESS, TcHook, TcHookBuilder};
-use nix::sched::{CloneFlags, setns};
-
+use crate::device::{Attached, Place};
 use crate::error::BpfError;
-use crate::libbpf::{self, refused};
-use crate::tcx;
+use crate::libbpf;
 
 /// Rewrites ECT(0) to ECT(1) on a device's egress, for sockets whose loaded
 /// control wants it. Dropping it detaches it.
-pub struct Ect1 {
-    tcx: Option<Link>,
-    clsact: Option<Clsact>,
-    object: Object,
-}
-
-/// Where a filter was put, and is to be taken from again.
-struct Clsact {
-    namespace: File,
-    ifindex: i32,
-}
+pub struct Ect1(Attached);
 
 impl fmt::Debug for Ect1 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ect1")
-            .field("tcx", &self.tcx.is_some())
+            .field("tcx", &self.is_tcx())
             .finish_non_exhaustive()
     }
 }
@@ -58,69 +42,12 @@ impl Ect1 {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/ect1.bpf.o"));
         let object = libbpf::open(bytes)?;
         let object = libbpf::load(object, "load the program that sends ECT(1)")?;
-        let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
-        let what = format!("attach the program that sends ECT(1) to device {ifindex}");
-        let (mut tcx, mut clsact) = (None, None);
-        for program in object.progs_mut() {
-            if try_tcx {
-                tcx = tcx::attach_egress(&program, index);
-            }
-            if tcx.is_none() {
-                let namespace = File::open("/proc/thread-self/ns/net").map_err(BpfError::Io)?;
-                let mut hook = hook(program.as_fd(), index);
-                hook.create().map_err(|e| refused(&*what, &e))?;
-                hook.attach().map_err(|e| refused(&*what, &e))?;
-                clsact = Some(Clsact {
-                    namespace,
-                    ifindex: index,
-                });
-            }
-        }
-        Ok(Self {
-            tcx,
-            clsact,
-            object,
-        })
+        let what = "the program that sends ECT(1)";
+        Attached::new(object, ifindex, try_tcx, Place::Ect1, what).map(Self)
     }
 
     /// Whether it is attached by tcx.
     pub fn is_tcx(&self) -> bool {
-        self.tcx.is_some()
-    }
-}
-
-/// The place of the program among a device's filters.
-fn hook(program: BorrowedFd<'_>, ifindex: i32) -> TcHook {
-    TcHookBuilder::new(program)
-        .ifindex(ifindex)
-        .replace(true)
-        .handle(1)
-        .priority(1)
-        .hook(TC_EGRESS)
-}
-
-impl Drop for Ect1 {
-    fn drop(&mut self) {
-        let Some(place) = &self.clsact else {
-            return;
-        };
-        let object = &self.object;
-        // A device's index means something in its own namespace only.
-        let detach = || {
-            if setns(&place.namespace, CloneFlags::CLONE_NEWNET).is_err() {
-                return;
-            }
-            for program in object.progs_mut() {
-                // A vanished device has no filter to remove.
-                if let Err(e) = hook(program.as_fd(), place.ifindex).detach() {
-                    tracing::debug!("clsact: {e}");
-                }
-            }
-        };
-        thread::scope(|scope| {
-            if scope.spawn(detach).join().is_err() {
-                tracing::debug!("clsact: the thread that detaches died");
-            }
-        });
+        self.0.is_tcx()
     }
 }

@@ -3,7 +3,8 @@
 //! [`Control::load`] registers the C of `narrows-cc` as a congestion control of
 //! the running kernel (BPF `struct_ops`), under a name that sockets choose with
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
-//! gives packets of its sockets the L4S codepoint. [`Record`]s tell what each
+//! gives packets of its sockets the L4S codepoint, and [`Mark::attach`] puts the
+//! signals of `narrows-efm` into packets at a device. [`Record`]s tell what each
 //! hook was told and decided; [`trace`] keeps them in a file and
 //! [`replay`](trace::Trace::replay) runs them through the native build.
 //!
@@ -33,6 +34,7 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod mark_record;
 mod record;
 pub mod trace;
 
@@ -41,9 +43,13 @@ mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod control;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod device;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ect1;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod libbpf;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod mark;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -51,12 +57,15 @@ mod survey;
 mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{Control, Ect1, Loaded, survey};
+pub use absent::{Control, Ect1, Loaded, Mark, survey};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use control::{Control, Loaded};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use ect1::Ect1;
 pub use error::BpfError;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use mark::{Mark, MarkCost, mark_cost};
+pub use mark_record::{MarkCounters, MarkRecord};
 pub use record::{Hook, RawSocket, Record};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use survey::survey;
@@ -91,6 +100,19 @@ pub enum Trace {
     State,
     /// Every call of every hook.
     Full,
+}
+
+/// Which connections a [`Mark`] marks, and how it is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkOptions {
+    /// Only connections with this end.
+    pub host: Option<std::net::IpAddr>,
+    /// Only connections with this port at either end.
+    pub port: Option<u16>,
+    /// Tell of every packet of a marked flow, see [`Mark::poll`].
+    pub trace: bool,
+    /// By clsact, also where the kernel has tcx.
+    pub clsact: bool,
 }
 
 /// What this machine can load.
@@ -130,6 +152,7 @@ const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Loaded>();
     is_send::<Ect1>();
+    is_send::<Mark>();
 };
 
 #[cfg(test)]

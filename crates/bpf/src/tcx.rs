@@ -4,11 +4,11 @@ use std::ptr::NonNull;
 
 use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
 
-/// Attaches `program` to egress of device `ifindex` in the current network
+/// Attaches `program`, to the side that its section names, of device `ifindex` in the current network
 /// namespace. Fails on kernels before 6.6.
 ///
 /// The link is the program's only hold: it goes with the process.
-pub(crate) fn attach_egress(program: &ProgramMut<'_>, ifindex: i32) -> Option<Link> {
+pub(crate) fn attach(program: &ProgramMut<'_>, ifindex: i32) -> Option<Link> {
     let program = program.as_libbpf_object();
     // SAFETY: the program is loaded and outlives the call; no options are
     // given, which libbpf allows (a null pointer means its defaults).

@@ -22,11 +22,15 @@ static inline u32 nw_efm_be32(const u8 *at)
  * behind its end. `len` is the length of header and payload on the wire. An
  * option that cannot be is the last that is read, as in Linux. Returns the
  * header's length, 0 where it cannot be one.
+ *
+ * The place in the options is kept in memory. The verifier of BPF follows a value
+ * in a register through every order of options that there may be, and never ends;
+ * of memory outside of the stack it follows none.
  */
 static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
 {
+	volatile u32 *place = &p->option_at;
 	u32 header = (u32)(h[12] >> 4) * 4;
-	u32 at = NW_TCP_HEADER_MIN;
 	u32 i;
 
 	p->seq = nw_efm_be32(h + 4);
@@ -35,6 +39,7 @@ static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
 	p->bits = h[12] & NW_EFM_BITS;
 	p->tsval = 0;
 	p->has &= NW_EFM_HAS_SOCKET;
+	*place = 0;
 	if (header < NW_TCP_HEADER_MIN || header > len)
 		return 0;
 	p->seq_end = p->seq + (len - header);
@@ -42,31 +47,35 @@ static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
 		p->seq_end++;
 	if (p->flags & NW_TCP_FIN)
 		p->seq_end++;
+	*place = NW_TCP_HEADER_MIN;
 	for (i = 0; i < NW_TCP_HEADER_MAX - NW_TCP_HEADER_MIN; i++) {
-		u32 kind, size;
+		u32 at = *place, kind, size;
 
+		/* nor may the compiler test a sum where the verifier wants `at` */
+		__asm__ volatile("" : "+r"(at));
 		/* a kind in the last byte has no length and says nothing */
-		if (at + 1 >= header || at + 1 >= NW_TCP_HEADER_MAX)
+		if (at > NW_TCP_HEADER_MAX - 2 || at + 1 >= header)
 			break;
 		kind = h[at];
 		if (kind == 0)
 			break;
 		if (kind == 1) {
-			at++;
+			*place = at + 1;
 			continue;
 		}
 		size = h[at + 1];
 		if (size < 2 || at + size > header)
 			break;
 		if (kind == NW_TCP_KIND_TIMESTAMP && size == 10 &&
-		    at + 6 <= NW_TCP_HEADER_MAX) {
+		    at <= NW_TCP_HEADER_MAX - 6) {
 			p->tsval = nw_efm_be32(h + at + 2);
 			p->has |= NW_EFM_HAS_TS;
 		}
 		if (kind == NW_TCP_KIND_SACK && size >= 10)
 			p->has |= NW_EFM_HAS_SACK;
-		at += size;
+		*place = at + size;
 	}
+	*place = 0;
 	return header;
 }
 

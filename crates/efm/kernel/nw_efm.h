@@ -112,7 +112,8 @@ struct nw_efm_packet {
 	u8 flags;		/* byte 13 */
 	u8 bits;		/* byte 12 & NW_EFM_BITS */
 	u8 has;			/* enum nw_efm_has */
-	u8 unused[5];
+	u8 unused;
+	u32 option_at;		/* while options are read, see header.h; then 0 */
 };
 _Static_assert(sizeof(struct nw_efm_packet) == 48, "layout of nw_efm_packet");
 _Static_assert(__builtin_offsetof(struct nw_efm_packet, flags) == 40, "flags");

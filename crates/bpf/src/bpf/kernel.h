@@ -20,6 +20,8 @@
 
 enum nw_map_type {
 	NW_MAP_ARRAY = 2,	/* BPF_MAP_TYPE_ARRAY */
+	NW_MAP_PERCPU_ARRAY = 6,	/* BPF_MAP_TYPE_PERCPU_ARRAY */
+	NW_MAP_LRU_HASH = 9,	/* BPF_MAP_TYPE_LRU_HASH */
 	NW_MAP_SK_STORAGE = 24,	/* BPF_MAP_TYPE_SK_STORAGE */
 	NW_MAP_RINGBUF = 27,	/* BPF_MAP_TYPE_RINGBUF */
 };
@@ -125,6 +127,7 @@ struct tcp_sock {
 	u32 delivered_ce;
 	u32 received_ce;	/* v6.18 */
 	u32 lost;
+	u32 dsack_dups;		/* v4.18 */
 	u32 srtt_us;
 	struct minmax rtt_min;
 	struct tcp_options_received rx_opt;

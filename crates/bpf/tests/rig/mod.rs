@@ -1,10 +1,11 @@
 //! What the live tests share: two network namespaces and a small user-space
 //! path between them with a rate, a delay, step marking and faults.
 
-#![allow(dead_code)] // Each test binary uses its own part.
+#![allow(dead_code, unused_imports)] // Each test binary uses its own part.
 
 pub mod path;
 pub mod transfer;
+pub mod wire;
 
 use std::fmt::Display;
 use std::fs::File;
