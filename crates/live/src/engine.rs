@@ -15,7 +15,7 @@ use crate::{Clock, Control, LiveError, Outcome, Rig, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for
 /// threads and sockets of flows to be there when it begins.
-const LEAD: Duration = Duration::from_millis(50);
+const LEAD: Duration = Duration::from_millis(100);
 
 /// The same for each flow, probe and command.
 const LEAD_OF_EACH: Duration = Duration::from_micros(500);

@@ -72,8 +72,7 @@ struct Drive<'p, 'd, 's> {
 impl Datapath<'_> {
     /// Drives the path from the epoch of `clock` to the end of the plan, or
     /// until the caller of the run cancels; hands its events, and those of
-    /// `reports`, to `sink`. Packets that came before this call are not let in,
-    /// and this is to be called before the epoch.
+    /// `reports`, to `sink`. Packets that came before the epoch are not let in.
     ///
     /// # Errors
     /// When a device fails, or an element makes no progress.
@@ -95,8 +94,11 @@ impl Datapath<'_> {
             due: None,
             counted: Driven::default(),
         };
-        // Before the epoch, as what comes then belongs to the run.
-        drive.discard()?;
+        // What came before the epoch is noise; from then on it belongs to the
+        // run, also where this is called late: a flow's first SYN may wait.
+        if !clock.until_epoch().is_zero() {
+            drive.discard()?;
+        }
         clock.sleep_until_epoch();
         drive.run(reports, handle)?;
         Ok(drive.finish())
