@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use narrows_cc::Spec;
 
 use crate::error::{BpfError, NOT_BUILT};
+use crate::packets::Packet;
 use crate::{EcnFlags, MarkCounters, MarkOptions, MarkRecord, Record, Survey, Trace};
 
 /// Loads congestion controls; here it says why it cannot.
@@ -119,6 +120,36 @@ impl Mark {
     /// # Errors
     /// Never here.
     pub fn poll(&mut self, _: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Tells of a device's packets; here it says why it cannot.
+#[derive(Debug)]
+pub struct Tap(Infallible);
+
+impl Tap {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn attach(_: u32) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    /// Reads what passed.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn poll(&mut self, _: impl FnMut(Packet)) -> Result<usize, BpfError> {
+        match self.0 {}
+    }
+
+    /// Packets lost because the ring buffer was full.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn dropped(&self) -> Result<u64, BpfError> {
         match self.0 {}
     }
 }

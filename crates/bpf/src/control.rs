@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, OpenObject, ReferencesType, RingBuffer, RingBufferBuilder,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, ReferencesType, RingBuffer};
 use narrows_cc::{Controller, Mode, Spec};
 
 use crate::error::BpfError;
@@ -31,6 +29,8 @@ const ACCECN_MODE: u32 = 16;
 /// than a minute of one socket's samples.
 const RING_FULL: u32 = 64 << 20;
 const RING_STATE: u32 = 4 << 20;
+/// What fails when it cannot be read.
+const RING: &str = "read the ring buffer of a congestion control";
 /// The least that a kernel takes: a page.
 const RING_OFF: u32 = 4096;
 
@@ -145,7 +145,12 @@ impl Control {
         let arrived = Arc::new(Mutex::new(Vec::new()));
         let ring = match trace {
             Trace::Off => None,
-            Trace::State | Trace::Full => Some(ring(&object, Arc::clone(&arrived))?),
+            Trace::State | Trace::Full => Some(libbpf::ring(
+                &object,
+                "nw_records",
+                Arc::clone(&arrived),
+                RING,
+            )?),
         };
         Ok(Loaded {
             link,
@@ -220,26 +225,6 @@ fn prepare(
     Ok(())
 }
 
-fn ring(
-    object: &Object,
-    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
-) -> Result<RingBuffer<'static>, BpfError> {
-    let what = "read the ring buffer of a congestion control";
-    let maps: Vec<_> = object.maps().filter(|m| m.name() == "nw_records").collect();
-    let mut builder = RingBufferBuilder::new();
-    for map in &maps {
-        let arrived = Arc::clone(&arrived);
-        builder
-            .add(map, move |bytes| {
-                let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-                arrived.push(bytes.to_vec());
-                0
-            })
-            .map_err(|e| refused(what, &e))?;
-    }
-    builder.build().map_err(|e| refused(what, &e))
-}
-
 /// A registered congestion control. Dropping it takes the registration back;
 /// sockets that use it keep it until they close.
 pub struct Loaded {
@@ -291,7 +276,7 @@ impl Loaded {
         for record in &bytes {
             each(Record::from_bytes(record)?);
         }
-        read.map_err(|e| refused("read the ring buffer of a congestion control", &e))?;
+        read.map_err(|e| refused(RING, &e))?;
         Ok(bytes.len())
     }
 

@@ -6,7 +6,8 @@
 //! gives packets of its sockets the L4S codepoint, and [`Mark::attach`] puts the
 //! signals of `narrows-efm` into packets at a device. [`Record`]s tell what each
 //! hook was told and decided; [`trace`] keeps them in a file and
-//! [`replay`](trace::Trace::replay) runs them through the native build.
+//! [`replay`](trace::Trace::replay) runs them through the native build. [`Tap`]
+//! tells of a host's packets with the times that its TCP gave them.
 //!
 //! # Kernels
 //!
@@ -35,6 +36,7 @@
 
 mod error;
 mod mark_record;
+pub mod packets;
 mod record;
 pub mod trace;
 
@@ -53,11 +55,13 @@ mod mark;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod tap;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 #[allow(unsafe_code)]
 mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{Control, Ect1, Loaded, Mark, survey};
+pub use absent::{Control, Ect1, Loaded, Mark, Tap, survey};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use control::{Control, Loaded};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -69,6 +73,8 @@ pub use mark_record::{MarkCounters, MarkRecord};
 pub use record::{Hook, RawSocket, Record};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use survey::survey;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use tap::Tap;
 
 /// What a control asks of the handshake (flags of `struct
 /// tcp_congestion_ops`), and what feedback it works with.

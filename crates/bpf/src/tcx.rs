@@ -4,8 +4,8 @@ use std::ptr::NonNull;
 
 use libbpf_rs::{AsRawLibbpf, Link, ProgramMut};
 
-/// Attaches `program`, to the side that its section names, of device `ifindex` in the current network
-/// namespace. Fails on kernels before 6.6.
+/// Attaches `program` to device `ifindex` in the current network namespace, in
+/// the direction that its section names. Fails on kernels before 6.6.
 ///
 /// The link is the program's only hold: it goes with the process.
 pub(crate) fn attach(program: &ProgramMut<'_>, ifindex: i32) -> Option<Link> {

@@ -254,6 +254,7 @@ fn all_that_can_happen(words: &str, ecn: EcnFlags) {
         mark: (ecn != EcnFlags::None).then_some(ms(if words == "cubic" { 5 } else { 2 })),
         lose: vec![150, 151, 152, 400],
         stalls: vec![(600, ms(400))],
+        late: Vec::new(),
         holes: vec![(1000, ms(600))],
     };
     let pause = Some((2_000_000, ms(1500)));

@@ -14,7 +14,8 @@ use crate::congestion::REORDERING;
 use crate::connection::Connection;
 use crate::ecn::Feedback;
 use crate::event::TcpEvent;
-use crate::rate_sample::RateSample;
+use crate::mutation::Mutant;
+use crate::rate_sample::{RateSample, micros};
 use crate::scoreboard::flag;
 use crate::sequence;
 
@@ -220,21 +221,22 @@ impl Connection {
         prior_sacked: u32,
         ack: &mut Ack,
     ) {
-        let now_ns = self.now.as_nanos();
+        let now_us = self.now.as_micros();
         let echo = ack.has(seen::ECE);
         let mut first_sent = None;
         let mut last_sent = 0;
         let mut acked = 0u32;
         let mut reordered = self.snd.next;
         while let Some(&s) = self.board.head().filter(|s| s.end() <= una) {
-            if s.is(flag::EVER | flag::RETRANS) {
-                if s.is(flag::RETRANS) {
-                    self.board.retrans_out -= 1;
-                }
+            if s.is(flag::RETRANS) {
+                self.board.retrans_out -= 1;
+            }
+            let again = s.is(flag::EVER | flag::RETRANS);
+            if again && !self.follows(Mutant::RttOfRetransmissions) {
                 ack.set(seen::RETRANS_ACKED);
             } else if !s.is(flag::SACKED) {
-                last_sent = s.sent_ns;
-                first_sent.get_or_insert(s.sent_ns);
+                last_sent = s.sent_us;
+                first_sent.get_or_insert(s.sent_us);
                 reordered = reordered.min(s.seq);
                 if s.end() <= self.cong.high_seq {
                     ack.set(seen::ORIGINAL_ACKED);
@@ -243,15 +245,16 @@ impl Connection {
             if s.is(flag::SACKED) {
                 self.board.sacked_out -= 1;
             } else if self.agreed.sack {
-                self.count_delivered(1, echo);
+                let twice = s.is(flag::EVER) && self.follows(Mutant::RetransmissionsTwice);
+                self.count_delivered(1 + u32::from(twice), echo);
                 ack.delivered_bytes += u64::from(s.len);
                 // An echo older than the retransmission is of the original.
                 let spurious =
-                    s.is(flag::EVER) && self.agreed.timestamps && self.echo_is_before(s.sent_ns);
+                    s.is(flag::EVER) && self.agreed.timestamps && self.echo_is_before(s.sent_us);
                 if !spurious {
                     self.rack.delivered(
-                        now_ns,
-                        s.sent_ns,
+                        now_us,
+                        s.sent_us,
                         s.end(),
                         s.is(flag::EVER | flag::RETRANS),
                         self.rtt.min_us(),
@@ -272,7 +275,7 @@ impl Connection {
         if head.is_some_and(|h| h.is(flag::SACKED)) && self.agreed.sack {
             ack.set(seen::RENEGING);
         }
-        let since = |sent: u64| (now_ns.saturating_sub(sent) / 1_000) as u32;
+        let since = |sent: u64| micros(now_us, sent);
         let mut seq_rtt = None;
         let mut ca_rtt = None;
         if let Some(first) = first_sent.filter(|_| !ack.has(seen::RETRANS_ACKED)) {
@@ -302,23 +305,21 @@ impl Connection {
         } else if let (Some(head), true, Some(sack_rtt)) = (head, updated, sack_rtt) {
             // The timer may start anew only if what was SACKed had been sent
             // after the head was: otherwise it would never fire.
-            if sack_rtt > since(head.sent_ns) {
+            if sack_rtt > since(head.sent_us) {
                 ack.set(seen::SET_TIMER);
             }
         }
-        if acked > 0 || ack.has(seen::DATA_SACKED) {
-            let mut sample = ack.sample;
-            sample.acked_sacked = acked;
-            sample.rtt_us = ack.sample.rtt_us;
-            let facts = self.facts(&sample, echo, ack.echo);
-            let decision = self.cc.pkts_acked(&facts);
-            self.apply(decision);
-        }
+        // Also when nothing was: of a D-SACK alone, say.
+        let mut sample = ack.sample;
+        sample.acked_sacked = acked;
+        let facts = self.facts(&sample, echo, ack.echo);
+        let decision = self.cc.pkts_acked(&facts);
+        self.apply(decision);
     }
 
-    /// Whether the echoed timestamp is from before `sent_ns`.
-    fn echo_is_before(&self, sent_ns: u64) -> bool {
-        let sent = ((sent_ns / 1_000_000) as u32).wrapping_add(self.ts_offset);
+    /// Whether the echoed timestamp is from before `sent_us`.
+    fn echo_is_before(&self, sent_us: u64) -> bool {
+        let sent = ((sent_us / 1_000) as u32).wrapping_add(self.ts_offset);
         self.out
             .last_echo
             .is_some_and(|echo| (echo.wrapping_sub(sent) as i32) < 0)

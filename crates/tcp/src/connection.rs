@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use narrows_cc::{CaState, Controller};
+use narrows_cc::CaState;
+#[cfg(not(feature = "replay"))]
+use narrows_cc::Controller;
 use narrows_packet::{FlowSample, SocketFacts};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
@@ -19,6 +21,8 @@ use crate::output::Output;
 use crate::rack::Rack;
 use crate::rate_sample::RateSampler;
 use crate::reassembly::Reassembly;
+#[cfg(feature = "replay")]
+use crate::replay::Witness as Controller;
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::sequence;

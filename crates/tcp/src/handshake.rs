@@ -12,6 +12,7 @@ use crate::ecn::{self, Feedback};
 use crate::event::{State, TcpEvent};
 use crate::input::Arrived;
 use crate::limits::Limit;
+use crate::rate_sample::micros;
 use crate::reassembly::Reassembly;
 use crate::rtt::FALLBACK_RTO_US;
 use crate::sequence;
@@ -314,7 +315,10 @@ impl Connection {
         self.rtt.reset_backoff();
         self.rate.delivered = self.rate.delivered.wrapping_add(1);
         let sample_us = if self.handshake.retransmissions == 0 {
-            Some(self.now.since(self.handshake.sent_at).as_micros() as u32)
+            Some(micros(
+                self.now.as_micros(),
+                self.handshake.sent_at.as_micros(),
+            ))
         } else {
             a.tcp
                 .options

@@ -24,6 +24,9 @@
 //! - No urgent data, MD5, MPTCP, SYN cookies, metrics cache, and no CE events
 //!   for the congestion control of a receiver (only DCTCP uses them).
 //!
+//! What a real kernel reckoned of a recorded connection, this reckons as well:
+//! see the crate `narrows-bpf`'s tests, for which the feature `replay` is.
+//!
 //! The L4STeam tree of 2020 is older (v5.4): there a session became
 //! interactive at the third reply, a full segment with PSH was not
 //! acknowledged at once, and PRR's slow-start bound asked for a retransmission
@@ -44,12 +47,15 @@ mod handshake;
 mod input;
 mod limits;
 mod loss;
+mod mutation;
 mod output;
 mod pacing;
 mod rack;
 mod rate_sample;
 mod reassembly;
 mod recovery;
+#[cfg(feature = "replay")]
+pub mod replay;
 mod rtt;
 mod sack;
 mod scoreboard;

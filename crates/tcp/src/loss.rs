@@ -41,7 +41,7 @@ impl Connection {
         let age = self
             .board
             .head()
-            .map_or(0, |s| self.now.as_nanos().saturating_sub(s.sent_ns) / 1_000);
+            .map_or(0, |s| self.now.as_micros().saturating_sub(s.sent_us));
         self.rtt.rto_us as i64 - age as i64
     }
 
@@ -183,7 +183,7 @@ impl Connection {
             if !reneged
                 && self.agreed.sack
                 && i != first
-                && self.rack_remaining_us(s.sent_ns, 0) > 0
+                && self.rack_remaining_us(s.sent_us, 0) > 0
             {
                 continue;
             }

@@ -12,6 +12,7 @@ use narrows_units::Instant;
 
 use crate::connection::Connection;
 use crate::event::{State, TcpEvent};
+use crate::mutation::Mutant;
 use crate::scoreboard::{Segment, flag};
 use crate::sequence;
 
@@ -53,7 +54,7 @@ pub(crate) struct Output {
     pub(crate) last_echo: Option<u32>,
     /// Segments left of the burst under way.
     burst: u32,
-    sent_in_batch: u32,
+    pub(crate) sent_in_batch: u32,
     /// Real payload bytes of the segment being built.
     pub(crate) scratch: Vec<u8>,
 }
@@ -172,6 +173,12 @@ impl Connection {
             self.out.retransmit = false;
             return None;
         }
+        self.retransmit_lost(i, pool)
+    }
+
+    /// Sends the lost segment `i` again.
+    pub(crate) fn retransmit_lost(&mut self, i: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        let head = i == self.board.first();
         let packet = self.retransmit(i, pool)?;
         if self.cong.in_reduction() {
             self.cong.prr_out += 1;
@@ -182,30 +189,47 @@ impl Connection {
         Some(packet)
     }
 
-    /// Sends segment `i` again.
-    fn retransmit(&mut self, i: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
+    /// Sends segment `i` again, and counts it (`tcp_retransmit_skb`).
+    pub(crate) fn retransmit(&mut self, i: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        let packet = self.send_again(i, pool)?;
+        if let Some(s) = self.board.get_mut(i) {
+            let counted = s.is(flag::RETRANS);
+            s.flags |= flag::RETRANS;
+            self.board.retrans_out += u32::from(!counted);
+        }
+        if self.cong.retrans_stamp.is_none() {
+            self.cong.retrans_stamp = Some(self.timestamp());
+        }
+        self.cong.undo_retrans = self.cong.undo_retrans.max(0) + 1;
+        Some(packet)
+    }
+
+    /// Sends segment `i` again as a probe, which does not count as in flight
+    /// a second time, nor as one that may prove needless
+    /// (`__tcp_retransmit_skb`).
+    pub(crate) fn send_again(&mut self, i: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
         let mut segment = *self.board.get(i)?;
         // What was acknowledged in part is not sent again.
         if segment.seq < self.snd.una {
             segment.len -= (self.snd.una - segment.seq) as u32;
             segment.seq = self.snd.una;
         }
+        let bytes = segment.len - u32::from(segment.is(flag::FIN));
+        if !self.follows(Mutant::SilentRetransmissions) {
+            self.note_leaving(bytes);
+        }
         self.stamp_segment(&mut segment);
-        if !segment.is(flag::RETRANS) {
+        segment.flags |= flag::EVER;
+        if self.follows(Mutant::ProbesInFlight) && !segment.is(flag::RETRANS | flag::LOST) {
+            segment.flags |= flag::RETRANS;
             self.board.retrans_out += 1;
         }
-        segment.flags |= flag::RETRANS | flag::EVER;
-        let bytes = segment.len - u32::from(segment.is(flag::FIN));
         self.hand_down(u64::from(bytes), 1);
         self.account_burst(u64::from(bytes));
         if let Some(s) = self.board.get_mut(i) {
             *s = segment;
         }
         self.board.link(i);
-        if self.cong.retrans_stamp.is_none() {
-            self.cong.retrans_stamp = Some(self.timestamp());
-        }
-        self.cong.undo_retrans = self.cong.undo_retrans.max(0) + 1;
         self.totals.retransmits += 1;
         self.tell(TcpEvent::Retransmitted { bytes });
         Some(self.build_data(pool, &segment, false))
@@ -224,18 +248,23 @@ impl Connection {
             self.emit_new(pool)
         } else if self.board.packets_out > 0 {
             self.out.tail_probe_retransmitted = true;
-            self.retransmit(self.board.end() - 1, pool)
+            self.send_again(self.board.end() - 1, pool)
         } else {
             None
         };
         if packet.is_some() {
-            self.out.tail_probe_end = Some(self.snd.next);
-            self.timers.stop();
-            self.out.count_waited = false;
-            self.tell(TcpEvent::Recovery(RecoveryEvent::TailLossProbe));
+            self.note_tail_probe();
         }
         self.rearm_retransmission();
         packet
+    }
+
+    /// The tail was probed just now.
+    pub(crate) fn note_tail_probe(&mut self) {
+        self.out.tail_probe_end = Some(self.snd.next);
+        self.timers.stop();
+        self.out.count_waited = false;
+        self.tell(TcpEvent::Recovery(RecoveryEvent::TailLossProbe));
     }
 
     /// New data as the windows and the pacing rate let it.
@@ -332,8 +361,19 @@ impl Connection {
         if bytes == 0 && !fin {
             return None;
         }
+        Some(self.send_new(bytes, fin, bytes == unsent, pool))
+    }
+
+    /// Sends `bytes` of new data, `fin` behind them; `drained` if they are the
+    /// last that were written.
+    pub(crate) fn send_new(
+        &mut self,
+        bytes: u64,
+        fin: bool,
+        drained: bool,
+        pool: &mut PacketPool,
+    ) -> Box<Packet> {
         let seq = self.snd.next;
-        let drained = bytes == unsent;
         // PSH where the application's data ends, and once every half of the
         // largest window so that a reader is not left waiting.
         let forced = seq + bytes > self.snd.pushed + (self.snd.largest >> 1);
@@ -347,10 +387,7 @@ impl Connection {
             push: drained || forced,
             ..Segment::default()
         };
-        if self.board.in_flight() == 0 {
-            self.cwnd_event(CwndEvent::TxStart);
-        }
-        self.cong.last_sent = self.now;
+        self.note_leaving(bytes as u32);
         self.stamp_segment(&mut segment);
         let first = self.board.packets_out == 0;
         self.board.push(segment);
@@ -360,12 +397,11 @@ impl Connection {
             self.fin_sent();
         }
         if bytes > 0 {
-            if bytes < mss {
+            if bytes < u64::from(self.agreed.mss) {
                 self.snd.small_end = segment.end();
             }
             self.totals.bytes_sent += bytes;
             self.totals.data_segments += 1;
-            self.delack.data_sent(self.now);
         }
         if self.cong.in_reduction() {
             self.cong.prr_out += 1;
@@ -373,7 +409,20 @@ impl Connection {
         if first || self.timers.purpose() == crate::timers::Purpose::LossProbe {
             self.rearm_retransmission();
         }
-        Some(self.build_data(pool, &segment, true))
+        self.build_data(pool, &segment, true)
+    }
+
+    /// `bytes` of data are about to leave, for the first time or again
+    /// (`tcp_event_data_sent`); a FIN alone is no data.
+    fn note_leaving(&mut self, bytes: u32) {
+        if bytes == 0 {
+            return;
+        }
+        if self.board.in_flight() == 0 {
+            self.cwnd_event(CwndEvent::TxStart);
+        }
+        self.cong.last_sent = self.now;
+        self.delack.data_sent(self.now);
     }
 
     fn fin_sent(&mut self) {
@@ -386,14 +435,14 @@ impl Connection {
 
     /// Stamps a segment for RTT, RACK and rate samples.
     fn stamp_segment(&mut self, segment: &mut Segment) {
-        segment.sent_ns = self.now.as_nanos();
+        segment.sent_us = self.now.as_micros();
         self.out.last_departure = self.now;
         let out = self.board.packets_out;
         self.rate.sent(self.now, out, segment);
     }
 
     /// Nothing more leaves now.
-    fn finish_batch(&mut self, cwnd_limited: bool, window_limited: bool) {
+    pub(crate) fn finish_batch(&mut self, cwnd_limited: bool, window_limited: bool) {
         let sent = std::mem::take(&mut self.out.sent_in_batch);
         let more = self.unsent() > 0 || self.fin_due();
         let limited =

@@ -145,7 +145,7 @@ impl Connection {
         let Some(head) = self.board.head() else {
             return false;
         };
-        let age_us = self.now.as_nanos().saturating_sub(head.sent_ns) / 1_000;
+        let age_us = self.now.as_micros().saturating_sub(head.sent_us);
         if age_us < u64::from(self.rtt.srtt_us >> 4) {
             return false;
         }

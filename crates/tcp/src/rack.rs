@@ -5,7 +5,7 @@ use narrows_cc::CaState;
 use narrows_units::Duration;
 
 use crate::connection::Connection;
-use crate::rate_sample::{RateSample, sent_after};
+use crate::rate_sample::{RateSample, micros, sent_after};
 use crate::scoreboard::flag;
 use crate::timers::Purpose;
 
@@ -19,8 +19,8 @@ pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 /// RACK's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// When the segment delivered last of those sent was sent, nanoseconds.
-    sent_ns: u64,
+    /// When the segment delivered last of those sent was sent, µs.
+    sent_us: u64,
     end: u64,
     rtt_us: u32,
     /// Something was delivered since losses were last looked for.
@@ -37,7 +37,7 @@ pub(crate) struct Rack {
 impl Default for Rack {
     fn default() -> Self {
         Self {
-            sent_ns: 0,
+            sent_us: 0,
             end: 0,
             rtt_us: 0,
             advanced: false,
@@ -55,16 +55,16 @@ impl Rack {
         self.persist = (self.persist + 1).min(PERSIST);
     }
 
-    /// A segment sent at `sent_ns` that ends at `end` was delivered.
+    /// A segment sent at `sent_us` that ends at `end` was delivered.
     pub(crate) fn delivered(
         &mut self,
-        now_ns: u64,
-        sent_ns: u64,
+        now_us: u64,
+        sent_us: u64,
         end: u64,
         retransmitted: bool,
         min_rtt_us: u32,
     ) {
-        let rtt_us = u32::try_from(now_ns.saturating_sub(sent_ns) / 1_000).unwrap_or(u32::MAX);
+        let rtt_us = micros(now_us, sent_us);
         // A retransmission answered sooner than any round trip: the original
         // was.
         if retransmitted && rtt_us < min_rtt_us {
@@ -72,8 +72,8 @@ impl Rack {
         }
         self.advanced = true;
         self.rtt_us = rtt_us;
-        if sent_after(sent_ns, self.sent_ns, end, self.end) {
-            self.sent_ns = sent_ns;
+        if sent_after(sent_us, self.sent_us, end, self.end) {
+            self.sent_us = sent_us;
             self.end = end;
         }
     }
@@ -111,10 +111,10 @@ impl Connection {
         (quarter * u64::from(self.rack.steps)).min(u64::from(self.rtt.srtt_us >> 3))
     }
 
-    /// Time left before a segment sent at `sent_ns` is lost, in µs; zero or
+    /// Time left before a segment sent at `sent_us` is lost, in µs; zero or
     /// less if it is.
-    pub(crate) fn rack_remaining_us(&self, sent_ns: u64, window_us: u64) -> i64 {
-        let age = self.now.as_nanos().saturating_sub(sent_ns) / 1_000;
+    pub(crate) fn rack_remaining_us(&self, sent_us: u64, window_us: u64) -> i64 {
+        let age = self.now.as_micros().saturating_sub(sent_us);
         (u64::from(self.rack.rtt_us) + window_us) as i64 - age as i64
     }
 
@@ -133,10 +133,10 @@ impl Connection {
             if s.is(flag::LOST) && !s.is(flag::RETRANS) {
                 continue;
             }
-            if !sent_after(self.rack.sent_ns, s.sent_ns, self.rack.end, s.end()) {
+            if !sent_after(self.rack.sent_us, s.sent_us, self.rack.end, s.end()) {
                 break;
             }
-            let left = self.rack_remaining_us(s.sent_ns, window);
+            let left = self.rack_remaining_us(s.sent_us, window);
             if left <= 0 {
                 self.board.mark_lost(i);
                 self.board.unlink(i);

@@ -14,9 +14,9 @@ pub(crate) struct RateSampler {
     /// Of these, reported as CE-marked.
     pub(crate) delivered_ce: u32,
     /// When `delivered` last grew.
-    delivered_ns: u64,
+    delivered_us: u64,
     /// When the segment that was delivered last had been sent.
-    first_tx_ns: u64,
+    first_tx_us: u64,
     /// Application-limited until `delivered` passes this; 0 if not.
     app_limited: u32,
     best_delivered: u32,
@@ -26,8 +26,8 @@ pub(crate) struct RateSampler {
 /// The sample that one ACK gives.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateSample {
-    prior_ns: u64,
-    last_sent_ns: u64,
+    prior_us: u64,
+    last_sent_us: u64,
     last_end: u64,
     send_us: u32,
     /// `delivered` when the sampled segment left; 0 if there is none.
@@ -54,22 +54,24 @@ pub(crate) fn sent_after(t1: u64, t2: u64, end1: u64, end2: u64) -> bool {
     t1 > t2 || t1 == t2 && end1 > end2
 }
 
-/// Nanoseconds as whole µs.
-fn micros(ns: u64) -> u32 {
-    u32::try_from(ns / 1_000).unwrap_or(u32::MAX)
+/// From `earlier` to `later`, both in whole µs of the clock. A difference of
+/// whole µs is not the whole µs of a difference, and Linux takes the former
+/// (`tcp_stamp_us_delta`).
+pub(crate) fn micros(later: u64, earlier: u64) -> u32 {
+    u32::try_from(later.saturating_sub(earlier)).unwrap_or(u32::MAX)
 }
 
 impl RateSampler {
     /// Stamps a segment that leaves now with `packets_out` out before it.
     pub(crate) fn sent(&mut self, now: Instant, packets_out: u32, segment: &mut Segment) {
-        let now = now.as_nanos();
+        let now = now.as_micros();
         if packets_out == 0 {
             // A send phase cannot begin before there is something to send.
-            self.first_tx_ns = now;
-            self.delivered_ns = now;
+            self.first_tx_us = now;
+            self.delivered_us = now;
         }
-        segment.tx_first_ns = self.first_tx_ns;
-        segment.tx_delivered_ns = self.delivered_ns;
+        segment.tx_first_us = self.first_tx_us;
+        segment.tx_delivered_us = self.delivered_us;
         segment.tx_delivered = self.delivered;
         segment.tx_delivered_ce = self.delivered_ce;
         segment.flags &= !(flag::APP_LIMITED | flag::RATED);
@@ -85,19 +87,19 @@ impl RateSampler {
         }
         if sample.last_end == 0
             || sent_after(
-                segment.sent_ns,
-                sample.last_sent_ns,
+                segment.sent_us,
+                sample.last_sent_us,
                 segment.end(),
                 sample.last_end,
             )
         {
             sample.prior_delivered = segment.tx_delivered;
-            sample.prior_ns = segment.tx_delivered_ns;
+            sample.prior_us = segment.tx_delivered_us;
             sample.app_limited = segment.is(flag::APP_LIMITED);
-            sample.last_sent_ns = segment.sent_ns;
+            sample.last_sent_us = segment.sent_us;
             sample.last_end = segment.end();
-            sample.send_us = micros(segment.sent_ns.saturating_sub(segment.tx_first_ns));
-            self.first_tx_ns = segment.sent_ns;
+            sample.send_us = micros(segment.sent_us, segment.tx_first_us);
+            self.first_tx_us = segment.sent_us;
         }
     }
 
@@ -111,12 +113,12 @@ impl RateSampler {
         min_rtt_us: u32,
         sample: &mut RateSample,
     ) {
-        let now = now.as_nanos();
+        let now = now.as_micros();
         if self.app_limited != 0 && (self.delivered.wrapping_sub(self.app_limited) as i32) > 0 {
             self.app_limited = 0;
         }
         if newly > 0 {
-            self.delivered_ns = now;
+            self.delivered_us = now;
         }
         sample.acked_sacked = newly;
         sample.losses = lost;
@@ -126,7 +128,7 @@ impl RateSampler {
             return;
         }
         sample.delivered = self.delivered.wrapping_sub(sample.prior_delivered) as i32;
-        let ack_us = micros(now.saturating_sub(sample.prior_ns));
+        let ack_us = micros(now, sample.prior_us);
         sample.interval_us = sample.send_us.max(ack_us);
         // Shorter than any round trip: ACKs were compressed beyond use.
         if min_rtt_us != u32::MAX && sample.interval_us < min_rtt_us || sample.interval_us == 0 {

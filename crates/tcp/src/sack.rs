@@ -6,6 +6,7 @@ use narrows_wire::Tcp;
 
 use crate::ack::{Ack, seen};
 use crate::connection::Connection;
+use crate::mutation::Mutant;
 use crate::scoreboard::flag;
 use crate::sequence;
 
@@ -93,17 +94,18 @@ impl Connection {
 
     /// Tags the segments of one block (`tcp_sacktag_one`).
     fn take_block(&mut self, left: u64, right: u64, ack: &mut Ack) {
-        let now_ns = self.now.as_nanos();
+        let now_us = self.now.as_micros();
         let min_rtt = self.rtt.min_us();
         let fack = self.board.highest_sack(self.snd.una);
         let high_seq = self.cong.high_seq;
+        let counted = u32::from(!self.follows(Mutant::SackedNotCounted));
         let (rack, rate) = (&mut self.rack, &mut self.rate);
         self.board.sack(left, right, |board, i| {
             let Some(s) = board.get(i).copied() else {
                 return;
             };
             let retransmitted = s.is(flag::EVER | flag::RETRANS);
-            rack.delivered(now_ns, s.sent_ns, s.end(), retransmitted, min_rtt);
+            rack.delivered(now_us, s.sent_us, s.end(), retransmitted, min_rtt);
             let mut clear = 0;
             if s.is(flag::RETRANS) {
                 // Without a verdict of loss the retransmission is believed to
@@ -121,8 +123,8 @@ impl Connection {
                     if s.end() <= high_seq {
                         ack.set(seen::ORIGINAL_ACKED);
                     }
-                    let first = ack.sacked_sent.map_or(s.sent_ns, |t| t.0);
-                    ack.sacked_sent = Some((first, s.sent_ns));
+                    let first = ack.sacked_sent.map_or(s.sent_us, |t| t.0);
+                    ack.sacked_sent = Some((first, s.sent_us));
                 }
                 if s.is(flag::LOST) {
                     clear = flag::LOST;
@@ -136,7 +138,7 @@ impl Connection {
             }
             board.sacked_out += 1;
             ack.set(seen::DATA_SACKED);
-            ack.sack_delivered += 1;
+            ack.sack_delivered += counted;
             ack.delivered_bytes += u64::from(s.len);
         });
     }

@@ -44,16 +44,17 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     /// Whether PSH was set.
     pub(crate) push: bool,
-    /// When it was last sent, nanoseconds.
-    pub(crate) sent_ns: u64,
+    /// When it was last sent, µs: Linux keeps nanoseconds and reckons with
+    /// these (`tcp_skb_timestamp_us`).
+    pub(crate) sent_us: u64,
     /// `delivered` of the connection at that time.
     pub(crate) tx_delivered: u32,
     /// `delivered_ce` at that time.
     pub(crate) tx_delivered_ce: u32,
-    /// Time of the delivery counted in `tx_delivered`, nanoseconds.
-    pub(crate) tx_delivered_ns: u64,
-    /// Start of the send phase of its rate sample, nanoseconds.
-    pub(crate) tx_first_ns: u64,
+    /// Time of the delivery counted in `tx_delivered`, µs.
+    pub(crate) tx_delivered_us: u64,
+    /// Start of the send phase of its rate sample, µs.
+    pub(crate) tx_first_us: u64,
     pub(crate) earlier: u64,
     pub(crate) later: u64,
 }

@@ -7,6 +7,14 @@ use narrows_units::{Duration, Instant};
 use crate::connection::Connection;
 use crate::event::State;
 
+/// Ticks within which a timer is exact to a tick (`LVL_SIZE` 64, less the one
+/// under way).
+const NEAR: u64 = 63;
+/// How much coarser each level of the wheel is (`LVL_CLK_DIV`).
+const COARSER: u64 = 8;
+/// Step of the last level (`LVL_DEPTH` 9), which no timer of TCP reaches.
+const FARTHEST: u64 = COARSER.pow(8);
+
 /// What the shared timer is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -46,6 +54,12 @@ impl Timers {
         self.purpose
     }
 
+    /// When the shared timer fires.
+    #[cfg(feature = "replay")]
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// Stops the shared timer.
     pub(crate) fn stop(&mut self) {
         self.purpose = Purpose::Idle;
@@ -60,15 +74,22 @@ impl Connection {
         self.timers.deadline = Some(self.tick_up(self.now + after, after));
     }
 
-    /// Rounds a deadline as a timer that ticks does: never early, and one tick
-    /// late, because the tick under way does not count.
+    /// Rounds a deadline as Linux's timer wheel does (`calc_index`,
+    /// kernel/time/timer.c): never early, and one step late, because the step
+    /// under way does not count. A step is a tick, and eight times longer for
+    /// timers of 63 ticks or more, again from eight times that on, and so forth.
     pub(crate) fn tick_up(&self, deadline: Instant, after: Duration) -> Instant {
         let tick = self.config.host.tick.as_nanos();
         if tick == 0 {
             return deadline;
         }
-        let start = self.now.as_nanos() / tick;
-        Instant::from_nanos((start + after.as_nanos().div_ceil(tick) + 1).saturating_mul(tick))
+        let ticks = after.as_nanos().div_ceil(tick);
+        let mut step = 1;
+        while ticks >= NEAR * step && step < FARTHEST {
+            step *= COARSER;
+        }
+        let due = self.now.as_nanos() / tick + ticks;
+        Instant::from_nanos(((due / step + 1) * step).saturating_mul(tick))
     }
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called; `None` while
@@ -133,5 +154,32 @@ impl Connection {
                 self.enter_closed(None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::Rng;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn far_timers_have_the_coarse_steps_of_the_wheel() {
+        let end = "192.0.2.1:1".parse().unwrap();
+        let config = Config::new(end, end, narrows_cc::Spec::parse("reno").unwrap());
+        let mut c = Connection::client(config, Rng::for_name(1, "wheel"));
+        let ms = Duration::from_millis;
+        c.now = Instant::ZERO + ms(1001);
+        let fires = |after: u64| (c.tick_up(c.now + ms(after), ms(after)).as_nanos()) / 1_000_000;
+        // 4 ms a tick: the one under way does not count.
+        assert_eq!(fires(1), 1008);
+        assert_eq!(fires(40), 1044);
+        assert_eq!(fires(248), 1252);
+        // 63 ticks: steps of eight. 1000 + 252 = 1252, after 39 steps of 32.
+        assert_eq!(fires(252), 1280);
+        assert_eq!(fires(300), 1312);
+        // 504 ticks: steps of 64, 256 ms each.
+        assert_eq!(fires(2016), 3072);
     }
 }

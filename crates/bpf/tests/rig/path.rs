@@ -29,6 +29,8 @@ pub struct Path {
     pub holes: Vec<(u64, Duration)>,
     /// From this data packet on everything waits for so long.
     pub stalls: Vec<(u64, Duration)>,
+    /// This data packet comes so much later than its turn.
+    pub late: Vec<(u64, Duration)>,
 }
 
 impl Default for Path {
@@ -41,6 +43,7 @@ impl Default for Path {
             lose: Vec::new(),
             holes: Vec::new(),
             stalls: Vec::new(),
+            late: Vec::new(),
         }
     }
 }
@@ -115,20 +118,21 @@ struct Packet {
 fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     let (mut forth, mut back) = (VecDeque::<Packet>::new(), VecDeque::<Packet>::new());
+    let mut late = VecDeque::<Packet>::new();
     let mut free = Instant::now();
     let (mut hole, mut stall) = (free, free);
     let mut data = 0;
     let mut buffer = [0; 2000];
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
-        for (queue, to) in [(&mut forth, far), (&mut back, near)] {
+        for (queue, to) in [(&mut late, far), (&mut forth, far), (&mut back, near)] {
             while queue.front().is_some_and(|p| p.due <= now) {
                 let packet = queue.pop_front().expect("it is there");
                 // A device that is gone loses what it is given.
                 let _ = nix::unistd::write(to, &packet.bytes);
             }
         }
-        let due = [forth.front(), back.front()];
+        let due = [late.front(), forth.front(), back.front()];
         let due = due.into_iter().flatten().map(|p| p.due).min();
         let wait = due.map_or(Duration::from_millis(20), |d| {
             d.saturating_duration_since(Instant::now())
@@ -165,10 +169,13 @@ fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen 
             }
             let nanos = bytes.len() as u64 * 8 * 1_000_000_000 / path.rate;
             free = free.max(now).max(stall) + Duration::from_nanos(nanos);
-            forth.push_back(Packet {
-                due: free + path.delay,
-                bytes,
-            });
+            let mut due = free + path.delay;
+            let mut queue = &mut forth;
+            if let Some((_, more)) = path.late.iter().find(|l| look.payload > 0 && l.0 == data) {
+                due += *more;
+                queue = &mut late;
+            }
+            queue.push_back(Packet { due, bytes });
         }
         if ready[1] {
             let n = nix::unistd::read(far, &mut buffer).unwrap_or(0);

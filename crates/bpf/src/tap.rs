@@ -1,0 +1,96 @@
+//! Packets of a host with the times that its TCP gave them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
+
+use crate::error::BpfError;
+use crate::libbpf::{self, refused};
+use crate::packets::Packet;
+use crate::tcx;
+
+const WHAT: &str = "read the ring buffer of a tap";
+
+/// Tells of every packet of a device. Dropping it detaches it.
+pub struct Tap {
+    // Declared in the order in which they are to go.
+    _links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
+    object: Object,
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap").finish_non_exhaustive()
+    }
+}
+
+impl Tap {
+    /// Attaches by tcx to device `ifindex` of the *calling thread's* network
+    /// namespace, which has no header below IP's (TUN).
+    ///
+    /// # Errors
+    /// If the device does not exist, the kernel has no tcx (before 6.6), or
+    /// the caller is not root.
+    pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
+        let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
+        let object = libbpf::load(libbpf::open(bytes)?, "load the program that taps packets")?;
+        let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
+        let mut links = Vec::new();
+        for program in object.progs_mut() {
+            links.push(
+                tcx::attach(&program, index).ok_or_else(|| BpfError::Kernel {
+                    what: format!("no tap can be put on device {ifindex}"),
+                    hint: "a kernel with tcx (Linux 6.6) is needed, and root",
+                })?,
+            );
+        }
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let ring = libbpf::ring(&object, "nw_packets", Arc::clone(&arrived), WHAT)?;
+        Ok(Self {
+            _links: links,
+            ring,
+            arrived,
+            object,
+        })
+    }
+
+    /// Hands over the packets that passed since the last call, in order. Does
+    /// not wait.
+    ///
+    /// # Errors
+    /// If the ring buffer cannot be read or holds what is no packet.
+    pub fn poll(&mut self, mut each: impl FnMut(Packet)) -> Result<usize, BpfError> {
+        let read = self.ring.consume();
+        let bytes = {
+            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *arrived)
+        };
+        for packet in &bytes {
+            each(Packet::from_bytes(packet)?);
+        }
+        read.map_err(|e| refused(WHAT, &e))?;
+        Ok(bytes.len())
+    }
+
+    /// How many packets were not told because the ring buffer was full.
+    ///
+    /// # Errors
+    /// If the counter cannot be read.
+    pub fn dropped(&self) -> Result<u64, BpfError> {
+        let what = "read the counter of a tap";
+        let counter = self.object.maps().find(|m| m.name() == "nw_dropped");
+        let value = counter
+            .map(|m| m.lookup(&0u32.to_ne_bytes(), MapFlags::ANY))
+            .transpose()
+            .map_err(|e| refused(what, &e))?
+            .flatten();
+        let bytes = value.and_then(|v| v.first_chunk::<8>().copied());
+        bytes.map(u64::from_ne_bytes).ok_or(BpfError::Refused {
+            what: what.to_owned(),
+            why: "the map has no such entry".to_owned(),
+        })
+    }
+}
