@@ -20,6 +20,7 @@ pub mod histogram;
 #[cfg(target_os = "linux")]
 mod live;
 pub mod metric;
+mod observers;
 pub mod plot;
 pub mod print;
 pub mod reduce;

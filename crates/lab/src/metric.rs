@@ -6,6 +6,7 @@
 //! `link/access/up/bottleneck/sojourn_ms/p99`,
 //! `link/access/up/bottleneck/low_latency/sojourn_ms/p50`,
 //! `link/access/up/bottleneck/marks/step`, `probe/ping/rtt_ms/p50`, `run/jain`.
+//! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
 //! `queue/` may stand before a queue's name.
 
 use std::fmt::Write;
@@ -88,6 +89,31 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(&dropper.name, "drops", dropper.drops.total());
         for (cause, n) in dropper.drops.by_cause().into_iter().filter(|(_, n)| *n > 0) {
             list.count(&dropper.name, &format!("drops/{cause}"), n);
+        }
+    }
+    for o in &summary.observations {
+        let e = &format!("observe/{}/{}", o.observer, o.flow);
+        let called = format!("{}/{}", o.technique, o.quantity);
+        let kind = match o.unit.as_str() {
+            "ms" => "mean",
+            "ratio" => "rate",
+            _ => "total",
+        };
+        for (part, value) in [
+            (kind, Some(o.value)),
+            ("low", o.low),
+            ("high", o.high),
+            ("n", Some(o.n as f64)),
+            ("rejected", Some(o.rejected as f64)),
+            ("sd", o.sd),
+            ("min", o.min),
+            ("p50", o.p50),
+            ("p95", o.p95),
+            ("truth", o.truth),
+            ("error", o.error),
+            ("dwell_ms", o.dwell_ms),
+        ] {
+            list.maybe(e, &format!("{called}/{part}"), value);
         }
     }
     list.0

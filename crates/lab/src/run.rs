@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use narrows_packet::EventSink;
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
 use crate::capture::{Captures, Tee};
 use crate::engine::{Ended, Engine, Progress, RunControl, Watch};
 use crate::error::LabError;
+use crate::observers::{Observed, Observers};
 use crate::reduce::{Reduced, Reducer, Setup};
 use crate::results::{Folder, RunResult};
 use crate::verdict;
@@ -94,22 +96,44 @@ pub(crate) fn reduce_run(
         reached: &reached,
         keep,
     };
-    let ended = match keep.filter(|_| !plan.captures.is_empty()) {
-        None => engine.run(plan, seed, &mut reducer, &control),
-        Some(dir) => {
-            let mut captures = Captures::create(plan, &engine.names(plan), dir)?;
-            let mut tee = Tee {
-                captures: &mut captures,
-                then: &mut reducer,
-            };
-            let ended = engine.run(plan, seed, &mut tee, &control);
-            captures.finish()?;
-            ended
-        }
+    let names = engine.names(plan);
+    let mut observers = match plan.observers.is_empty() {
+        true => None,
+        false => Some(Observers::new(plan, &names)?),
     };
+    let mut captures = match keep.filter(|_| !plan.captures.is_empty()) {
+        Some(dir) => Some(Captures::create(plan, &names, dir)?),
+        None => None,
+    };
+    let ended = {
+        let mut sink: &mut dyn EventSink = &mut reducer;
+        let mut observed;
+        if let Some(observers) = &mut observers {
+            observed = Observed {
+                observers,
+                then: sink,
+            };
+            sink = &mut observed;
+        }
+        let mut tee;
+        if let Some(captures) = &mut captures {
+            tee = Tee {
+                captures,
+                then: sink,
+            };
+            sink = &mut tee;
+        }
+        engine.run(plan, seed, sink, &control)
+    };
+    if let Some(captures) = captures {
+        captures.finish()?;
+    }
     let ended = ended.map_err(LabError::Engine)?;
     let end = narrows_units::Instant::ZERO + ended.virtual_time;
-    let reduced = reducer.finish(plan, engine.name(), seed, end);
+    let mut reduced = reducer.finish(plan, engine.name(), seed, end);
+    if let Some(observers) = observers {
+        reduced.summary.observations = observers.finish(plan, keep)?;
+    }
     let (summary, interrupted) = (&reduced.summary, ended.interrupted);
     let verdict = match &ended.rig {
         Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),

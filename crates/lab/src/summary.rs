@@ -34,6 +34,10 @@ pub struct RunSummary {
     /// Elements without a queue that dropped packets (loss, policing).
     #[serde(default)]
     pub droppers: Vec<DropperSummary>,
+    /// What the scenario's observers came to, one for each technique and
+    /// quantity of each flow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<ObservationSummary>,
     /// Hosts, links and elements, for drawing.
     pub topology: Topology,
 }
@@ -300,6 +304,54 @@ pub struct DropperSummary {
     pub name: String,
     /// Its drops.
     pub drops: DropCounts,
+}
+
+/// What an observer says of one flow by one technique, over the whole run,
+/// beside the truth.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ObservationSummary {
+    /// The observer's name.
+    pub observer: String,
+    /// Where it stands, `tap/mid`.
+    pub tap: String,
+    /// The flow's name, `prague`; of packets that are no flow's, addresses and
+    /// ports.
+    pub flow: String,
+    /// `delay`, `spin-pn`, `q`; `seen` for the flow's IP bytes of both
+    /// directions.
+    pub technique: String,
+    /// `full_rtt_initiator`, `upstream_loss_responder`.
+    pub quantity: String,
+    /// `ms`, `ratio` or, of what was seen at all, `MiB`: what the figures below are in.
+    pub unit: String,
+    /// `measured`, `assumed`, `learnt` or `pinned`.
+    pub basis: String,
+    /// The mean of round trips, or a rate.
+    pub value: f64,
+    /// Lower end of its 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end of it.
+    pub high: Option<f64>,
+    /// Samples that it rests on: round trips, or packets.
+    pub n: u64,
+    /// What was seen and not taken.
+    pub rejected: u64,
+    /// Standard deviation of round trips.
+    pub sd: Option<f64>,
+    /// The shortest round trip.
+    pub min: Option<f64>,
+    /// The median of round trips.
+    pub p50: Option<f64>,
+    /// 95 of 100 round trips are at most this.
+    pub p95: Option<f64>,
+    /// What it really was: the mean of what the network took for the packets
+    /// of each sample, or the share of the flow's packets that was dropped or
+    /// marked.
+    pub truth: Option<f64>,
+    /// Mean of value less truth.
+    pub error: Option<f64>,
+    /// How long the ends held the answers on average.
+    pub dwell_ms: Option<f64>,
 }
 
 /// The graph of a run, enough to draw it.

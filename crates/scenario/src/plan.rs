@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use narrows_packet::FlowId;
 use narrows_units::{Duration, Instant};
 use narrows_wire::Ecn;
+use narrows_wire::efm::Profile;
 use serde::{Serialize, Serializer};
 
 use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
@@ -47,6 +48,9 @@ pub struct Plan {
     pub marks: Vec<MarkPlan>,
     /// Programs that run in hosts; the live engine alone has such.
     pub commands: Vec<CommandPlan>,
+    /// Observers of measurement signals.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observers: Vec<ObserverPlan>,
     /// Packet captures.
     pub captures: Vec<CapturePlan>,
     /// Changes of elements in mid-run, in order of time.
@@ -258,6 +262,33 @@ pub struct TapPlan {
     pub name: String,
     /// The link that it stands on.
     pub link: LinkIndex,
+}
+
+/// An observer of measurement signals at a tap, whose samples are held against
+/// what happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObserverPlan {
+    /// Its name; what it finds is of the entities `observe/<name>/<flow>`.
+    pub name: String,
+    /// The tap where it stands, `tap/<name>`.
+    pub tap: String,
+    /// Whether it reads as the observer of Guarna's thesis (2024) does.
+    pub thesis: bool,
+    /// The profile of every flow, whatever handshakes announce.
+    #[serde(serialize_with = "maybe_words")]
+    pub profile: Option<Profile>,
+    /// Whether the responder's answer decides on the profile.
+    pub negotiated: bool,
+    /// T_Max of the delay bit, if it is not to be learnt.
+    #[serde(serialize_with = "maybe_words")]
+    pub t_max: Option<Duration>,
+    /// Packets in a Q block, if not to be learnt.
+    pub block: Option<u32>,
+    /// Packets that make a change of Q or R, if not to be learnt.
+    pub reordering: Option<u32>,
+    /// The techniques of which samples are kept and summed up, by their words;
+    /// all if empty.
+    pub techniques: Vec<String>,
 }
 
 /// A packet capture.

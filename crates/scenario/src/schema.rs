@@ -71,6 +71,9 @@ pub(crate) struct Scenario {
     /// Programs that run in hosts, by the live engine alone.
     #[serde(default)]
     command: Vec<Command>,
+    /// Observers of measurement signals.
+    #[serde(default)]
+    observe: Vec<Observe>,
     /// Packet captures.
     #[serde(default)]
     capture: Vec<Capture>,
@@ -262,6 +265,31 @@ pub(crate) struct Command {
     stop: Option<String>,
 }
 
+/// An observer at a tap; its samples are held against what happened.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Observe {
+    /// Its name.
+    name: String,
+    /// `tap/<name>`.
+    tap: String,
+    /// `rfc` (the default) or `thesis`.
+    mode: Option<String>,
+    /// The profile of all flows, for those that no handshake announces: `s+t`.
+    profile: Option<String>,
+    /// Whether the responder's answer decides on the profile.
+    negotiated: Option<bool>,
+    /// T_Max of the delay bit, if it is not to be learnt: `225ms`.
+    t_max: Option<String>,
+    /// Packets in a Q block, if not to be learnt.
+    block: Option<u32>,
+    /// Packets that make a change of Q or R, if not to be learnt.
+    reordering: Option<u32>,
+    /// The techniques of which samples are kept, such as `delay`; all by
+    /// default.
+    techniques: Option<OneOrMore>,
+}
+
 /// A packet capture.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -329,6 +357,26 @@ pub(crate) struct Campaign {
     /// What is judged.
     #[serde(default)]
     tolerance: Vec<Tolerance>,
+    /// What the measured figures must be among themselves.
+    #[serde(default)]
+    check: Vec<Check>,
+}
+
+/// A shape that measured figures must have.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Check {
+    /// What it is called: `AC1`.
+    id: String,
+    /// What it says, in a line.
+    text: String,
+    /// Comparisons of figures, `METRIC[CELL]`, all of which must hold: `65 <=
+    /// mean_ms[base] <= 76`, `a_ms[x] > a_ms[y] > a_ms[z]`.
+    holds: OneOrMore,
+    /// Whether the campaign fails if it does not hold; true by default.
+    gate: Option<bool>,
+    /// Why it is so, or why a figure misses it.
+    source: Option<String>,
 }
 
 /// A table of published figures.
@@ -395,6 +443,8 @@ mod tests {
         assert_eq!(keys::<HostModel>(), sorted(check::model::MODEL));
         assert_eq!(keys::<Probe>(), sorted(check::watch::PROBE));
         assert_eq!(keys::<Command>(), sorted(check::COMMAND));
+        assert_eq!(keys::<Observe>(), sorted(check::OBSERVE));
+        assert_eq!(keys::<Check>(), sorted(campaign::CHECK));
         assert_eq!(keys::<Capture>(), sorted(check::watch::CAPTURE));
         assert_eq!(keys::<Change>(), sorted(check::watch::CHANGE));
         assert_eq!(keys::<Campaign>(), sorted(campaign::AT_TOP));

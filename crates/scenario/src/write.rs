@@ -7,8 +7,8 @@ use narrows_units::{Bytes, Duration, Instant};
 use crate::check::{DEFAULT_SAMPLE, implied_host, model, watch};
 use crate::parts::{ElementSpec, Traffic};
 use crate::plan::{
-    CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, MarkPlan, NamedElement, Plan, ProbePlan,
-    codepoint_word, ecn_mode_word,
+    CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, MarkPlan, NamedElement, ObserverPlan,
+    Plan, ProbePlan, codepoint_word, ecn_mode_word,
 };
 
 impl Plan {
@@ -54,6 +54,9 @@ impl Plan {
             let run: Vec<String> = command.run.iter().map(|w| quoted(w)).collect();
             file.plain("run", format!("[{}]", run.join(", ")));
             file.span(command.start, command.stop);
+        }
+        for observer in &self.observers {
+            file.observer(observer);
         }
         for capture in &self.captures {
             file.table("capture");
@@ -197,6 +200,33 @@ impl File {
 
     fn table(&mut self, kind: &str) {
         writeln!(self.0, "\n[[{kind}]]").ok();
+    }
+
+    fn observer(&mut self, observer: &ObserverPlan) {
+        self.table("observe");
+        self.text("name", &observer.name);
+        self.text("tap", &observer.tap);
+        if observer.thesis {
+            self.text("mode", "thesis");
+        }
+        if let Some(profile) = observer.profile {
+            self.words("profile", profile);
+        }
+        if observer.negotiated {
+            self.plain("negotiated", true);
+        }
+        if let Some(t_max) = observer.t_max {
+            self.words("t_max", t_max);
+        }
+        if let Some(block) = observer.block {
+            self.plain("block", block);
+        }
+        if let Some(packets) = observer.reordering {
+            self.plain("reordering", packets);
+        }
+        if !observer.techniques.is_empty() {
+            self.plain("techniques", list(observer.techniques.iter()));
+        }
     }
 
     fn span(&mut self, start: Instant, stop: Option<Instant>) {

@@ -1,6 +1,6 @@
 //! Seeds to medians, cells to checks.
 
-use narrows_scenario::{Between, Campaign, Cell, Tolerance};
+use narrows_scenario::{Between, Campaign, Cell, Figure, Held, Shape, Tolerance};
 
 use super::model::{CellResult, CheckResult, MetricResult};
 
@@ -55,7 +55,52 @@ pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResu
     of_published(campaign)
         .map(|t| check(campaign, t, cells))
         .filter(|c| c.judged > 0)
+        .chain(campaign.shapes.iter().filter_map(|s| shape(s, cells)))
         .collect()
+}
+
+/// What `shape` says of the cells that were run; `None` if it names one that
+/// was not.
+fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
+    let figure = |metric: usize, cell: &str| match cells.iter().find(|c| c.name == cell) {
+        Some(cell) => Figure::Measured(cell.metrics.get(metric).and_then(|m| m.measured)),
+        None => Figure::NotRun,
+    };
+    let (mut measured, mut outside) = (Vec::new(), Vec::new());
+    for condition in &shape.conditions {
+        match condition.judge(&figure) {
+            Held::NotRun => return None,
+            Held::Judged(holds, values) => {
+                let line = condition.with(&values);
+                if !holds {
+                    outside.push(format!("{} ({line})", condition.text));
+                }
+                measured.push(line);
+            }
+        }
+    }
+    let of = shape.conditions.len();
+    let word = match (outside.is_empty(), shape.gate) {
+        (true, _) => "pass",
+        (false, true) => "FAIL",
+        (false, false) => "differs, not required",
+    };
+    Some(CheckResult {
+        line: format!(
+            "{word}: {}: {}: {}",
+            shape.id,
+            shape.text,
+            measured.join("; ")
+        ),
+        group: shape.id.clone(),
+        metric: shape.text.clone(),
+        tolerance: String::new(),
+        judged: of,
+        inside: of - outside.len(),
+        needed: if shape.gate { of } else { 0 },
+        passed: outside.is_empty() || !shape.gate,
+        outside,
+    })
 }
 
 /// The tolerances that are about published figures.

@@ -247,6 +247,7 @@ impl Reducer {
             queues: queue_summaries,
             probes: probe_summaries,
             droppers,
+            observations: Vec::new(),
             topology: crate::facts::topology(plan),
         };
         Reduced {

@@ -10,6 +10,7 @@ use crate::capture::CAPTURES;
 use crate::error::LabError;
 use crate::flent;
 use crate::metric;
+use crate::observers::SAMPLES;
 use crate::run::Output;
 
 /// Where what programs wrote is kept.
@@ -146,6 +147,9 @@ impl Folder {
                 self.write_file(flent::FILE, &gz)?;
                 names.push(flent::FILE.to_owned());
             }
+        }
+        if self.dir.join(SAMPLES).is_file() {
+            names.push(SAMPLES.to_owned());
         }
         for below in [CAPTURES, COMMANDS] {
             let dir = self.dir.join(below);

@@ -6,6 +6,7 @@ mod formula;
 mod matrix;
 mod published;
 mod read;
+mod shape;
 
 use crate::glob::Glob;
 use crate::plan::Plan;
@@ -14,7 +15,8 @@ use crate::refusal::{Refusal, nearest};
 pub use band::{Band, Between, Judgement, Tolerance};
 pub use formula::{Formula, Metric, Sum};
 #[cfg(test)]
-pub(crate) use read::{AT_TOP, PUBLISHED, TOLERANCE};
+pub(crate) use read::{AT_TOP, CHECK, PUBLISHED, TOLERANCE};
+pub use shape::{Condition, Figure, Held, Shape};
 
 /// A campaign, checked: every cell is a plan that can run.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,8 @@ pub struct Campaign {
     pub metrics: Vec<Metric>,
     /// What is judged.
     pub tolerances: Vec<Tolerance>,
+    /// Shapes that measured figures must have among themselves.
+    pub shapes: Vec<Shape>,
     /// The cells, the last axis running fastest.
     pub cells: Vec<Cell>,
 }
@@ -105,6 +109,7 @@ impl Campaign {
             axes: Vec::new(),
             metrics: Vec::new(),
             tolerances: Vec::new(),
+            shapes: Vec::new(),
             cells: vec![Cell {
                 name: plan.name.clone(),
                 at: Vec::new(),

@@ -8,6 +8,7 @@ use super::band::{Band, Between, Tolerance, at_least};
 use super::formula::{Formula, Metric};
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
+use super::shape::{Condition, Shape};
 use super::{Campaign, Cell, Shelf};
 use crate::check::{self, LARGEST_SEED};
 use crate::draft::Draft;
@@ -35,6 +36,7 @@ pub(crate) const AT_TOP: &[&str] = &[
     "metric",
     "published",
     "tolerance",
+    "check",
 ];
 /// What `[published]` may have.
 pub(crate) const PUBLISHED: &[&str] = &["file", "row", "metric"];
@@ -42,6 +44,9 @@ pub(crate) const PUBLISHED: &[&str] = &["file", "row", "metric"];
 pub(crate) const TOLERANCE: &[&str] = &[
     "name", "between", "cells", "metric", "within", "at_least", "source",
 ];
+
+/// What a `[[check]]` may have.
+pub(crate) const CHECK: &[&str] = &["id", "text", "holds", "gate", "source"];
 
 /// Reads a campaign.
 pub(super) fn campaign(
@@ -72,6 +77,7 @@ pub(super) fn campaign(
         source: top.text("source")?.map(str::to_owned),
         seeds: seeds(&top)?,
         tolerances: tolerances(&top, &metrics, &cells)?,
+        shapes: shapes(&top, &metrics, &cells)?,
         axes: axes.into_iter().map(|a| a.axis).collect(),
         metrics,
         cells,
@@ -376,6 +382,42 @@ fn tolerances(
         });
     }
     Ok(tolerances)
+}
+
+fn shapes(top: &Fields<'_>, metrics: &[Metric], cells: &[Cell]) -> Result<Vec<Shape>, Refusal> {
+    let mut shapes = Vec::new();
+    for (number, node) in top.tables("check")?.iter().enumerate() {
+        let fields = Fields::of(node, &format!("check {}", number + 1), CHECK)?;
+        let needed = |key: &str, allowed: &str| {
+            let text = fields.text(key)?;
+            text.map(str::to_owned)
+                .ok_or_else(|| fields.missing(key, allowed))
+        };
+        let mut conditions = Vec::new();
+        for node in fields.list("holds") {
+            let key = fields.name_of("holds");
+            let condition = match node.as_text() {
+                Some(text) => Condition::parse(text, metrics, cells),
+                None => Err(WordError::new(
+                    0..0,
+                    node.describe(),
+                    "a comparison in words",
+                )),
+            };
+            conditions.push(condition.map_err(|e| Refusal::words(&node.spot, key, e))?);
+        }
+        if conditions.is_empty() {
+            return Err(fields.missing("holds", "at least one comparison"));
+        }
+        shapes.push(Shape {
+            id: needed("id", "a name such as \"AC1\"")?,
+            text: needed("text", "a line about what is checked")?,
+            conditions,
+            gate: fields.flag("gate")?.unwrap_or(true),
+            source: fields.text("source")?.map(str::to_owned),
+        });
+    }
+    Ok(shapes)
 }
 
 fn metric(fields: &Fields<'_>, metrics: &[Metric]) -> Result<usize, Refusal> {

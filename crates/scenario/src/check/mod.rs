@@ -6,6 +6,7 @@ mod graph;
 mod links;
 mod marks;
 pub(crate) mod model;
+mod observers;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub(crate) use {
     flows::FLOW,
     links::{HOST, LINK},
     marks::MARK,
+    observers::OBSERVE,
 };
 
 /// What a scenario file may have at the top.
@@ -47,13 +49,14 @@ pub(crate) const TOP: &[&str] = &[
     "mark",
     "probe",
     "command",
+    "observe",
     "capture",
     "change",
 ];
 
 /// Those of them that are lists of tables with names.
 pub(crate) const TABLES: &[&str] = &[
-    "host", "router", "link", "flow", "mark", "probe", "command", "capture", "change",
+    "host", "router", "link", "flow", "mark", "probe", "command", "observe", "capture", "change",
 ];
 
 /// The longest run: 30 days. Everything in a run is counted in nanoseconds of
@@ -129,6 +132,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         marks: Vec::new(),
         commands: Vec::new(),
         taps: Vec::new(),
+        observers: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
     };
@@ -138,6 +142,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     watch::probes(&top, &mut plan)?;
     commands::read(&top, &mut plan)?;
     links::settle_routers(&top, &mut plan)?;
+    observers::read(&top, &mut plan)?;
     watch::captures(&top, &mut plan)?;
     watch::changes(&top, &mut plan)?;
     Ok(plan)

@@ -1,0 +1,278 @@
+//! What happened to every packet of the flows of a run: the truth that
+//! observers are held against.
+
+use narrows_observe::{Measured, Quantity, Sample, Side};
+use narrows_packet::{EntityId, FlowId, Packet};
+use narrows_scenario::Plan;
+use narrows_units::Instant;
+
+const NEVER: u64 = u64::MAX;
+const NONE: u32 = u32::MAX;
+/// A codepoint of the ECN field (RFC 3168).
+const CE: u8 = 3;
+
+/// One packet, times in nanoseconds of the run.
+#[derive(Clone, Copy)]
+struct Fate {
+    sent: u64,
+    received: u64,
+    /// The packet of the other side that its sender had got last.
+    heard: u32,
+    flow: u32,
+    /// Its place among those of its side.
+    order: u32,
+    /// 0 if the opener sent it, 1 if the answerer did.
+    way: u8,
+    dropped: bool,
+    came_with_ce: bool,
+}
+
+const UNKNOWN: Fate = Fate {
+    sent: NEVER,
+    received: NEVER,
+    heard: NONE,
+    flow: NONE,
+    order: NONE,
+    way: 0,
+    dropped: false,
+    came_with_ce: false,
+};
+
+/// Packets of one side of a flow.
+#[derive(Default)]
+struct Way {
+    /// Ids in the order of sending.
+    sent: Vec<u32>,
+    /// The newest that reached the other side.
+    newest: Option<u32>,
+}
+
+/// The packets that passed one tap.
+#[derive(Default)]
+pub(super) struct Passed(Vec<u8>);
+
+impl Passed {
+    const SEEN: u8 = 1;
+    const WITH_CE: u8 = 2;
+
+    /// A packet passes.
+    pub(super) fn pass(&mut self, packet: &Packet) {
+        let id = packet.id.0 as usize;
+        if self.0.len() <= id {
+            self.0.resize(id + 1, 0);
+        }
+        let ce = if ecn(packet) == CE { Self::WITH_CE } else { 0 };
+        self.0[id] = Self::SEEN | ce;
+    }
+
+    fn seen(&self, id: u32) -> bool {
+        self.0.get(id as usize).is_some_and(|p| p & Self::SEEN != 0)
+    }
+
+    fn with_ce(&self, id: u32) -> bool {
+        self.0
+            .get(id as usize)
+            .is_some_and(|p| p & Self::WITH_CE != 0)
+    }
+}
+
+/// All packets of a run, by id: 32 bytes each.
+pub(super) struct Ledger {
+    fates: Vec<Fate>,
+    ways: Vec<[Way; 2]>,
+    /// Opener and answerer of each flow.
+    hosts: Vec<[EntityId; 2]>,
+}
+
+/// What a round trip was made of, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RoundTrip {
+    /// The network's part.
+    pub network: f64,
+    /// How long the ends held the answer.
+    pub dwell: f64,
+}
+
+impl Ledger {
+    pub(super) fn new(plan: &Plan, names: &[String]) -> Self {
+        let entity = |host| {
+            let name = format!("host/{}", plan.host(host).name);
+            let at = names.iter().position(|n| *n == name);
+            EntityId(at.map_or(NONE, |n| n as u32))
+        };
+        let hosts = plan.flows.iter().map(|flow| {
+            let answers = if flow.opens == flow.from {
+                flow.to
+            } else {
+                flow.from
+            };
+            [entity(flow.opens), entity(answers)]
+        });
+        Self {
+            fates: Vec::new(),
+            ways: plan.flows.iter().map(|_| Default::default()).collect(),
+            hosts: hosts.collect(),
+        }
+    }
+
+    fn fate(&mut self, packet: &Packet) -> &mut Fate {
+        let id = packet.id.0 as usize;
+        if self.fates.len() <= id {
+            self.fates.resize(id + 1, UNKNOWN);
+        }
+        // A copy that the path made was sent when its original was.
+        if self.fates[id].sent == NEVER {
+            if let Some(parent) = packet.parent.and_then(|p| self.fates.get(p.0 as usize)) {
+                self.fates[id] = Fate {
+                    received: NEVER,
+                    dropped: false,
+                    came_with_ce: false,
+                    ..*parent
+                };
+            }
+        }
+        &mut self.fates[id]
+    }
+
+    pub(super) fn sent(&mut self, now: Instant, host: EntityId, packet: &Packet) {
+        let Some(FlowId(flow)) = packet.flow else {
+            return;
+        };
+        let Some(hosts) = self.hosts.get(flow as usize) else {
+            return;
+        };
+        let Some(way) = hosts.iter().position(|h| *h == host) else {
+            return;
+        };
+        let ways = &mut self.ways[flow as usize];
+        let heard = ways[1 - way].newest.unwrap_or(NONE);
+        let order = ways[way].sent.len() as u32;
+        ways[way].sent.push(packet.id.0 as u32);
+        let fate = Fate {
+            sent: now.as_nanos(),
+            heard,
+            flow,
+            order,
+            way: way as u8,
+            ..UNKNOWN
+        };
+        *self.fate(packet) = fate;
+    }
+
+    pub(super) fn received(&mut self, now: Instant, packet: &Packet) {
+        let fate = self.fate(packet);
+        fate.received = now.as_nanos();
+        fate.came_with_ce = ecn(packet) == CE;
+        let (flow, way) = (fate.flow as usize, usize::from(fate.way));
+        if let Some(ways) = self.ways.get_mut(flow) {
+            ways[way].newest = Some(packet.id.0 as u32);
+        }
+    }
+
+    pub(super) fn dropped(&mut self, packet: &Packet) {
+        self.fate(packet).dropped = true;
+    }
+
+    fn of(&self, id: u64) -> Option<&Fate> {
+        self.fates.get(id as usize).filter(|f| f.sent != NEVER)
+    }
+
+    /// What the network did to the two packets that bound a round trip, and in
+    /// a full one to the packet between them. `None` if one of them never
+    /// arrived.
+    pub(super) fn round_trip(&self, sample: &Sample) -> Option<RoundTrip> {
+        let Measured::Rtt(value) = sample.value else {
+            return None;
+        };
+        let arrived = |f: &&Fate| f.received != NEVER;
+        let (probe, answer) = (
+            self.of(sample.first).filter(arrived)?,
+            self.of(sample.last)?,
+        );
+        let ended = sample.at.as_nanos();
+        let began = ended.checked_sub(value.as_nanos())?;
+        let mut network = (probe.received.checked_sub(began)?) + ended.checked_sub(answer.sent)?;
+        if let Quantity::FullRtt(_) = sample.quantity {
+            let between = self.of(u64::from(answer.heard)).filter(arrived)?;
+            network += between.received - between.sent;
+        }
+        let ms = |ns: u64| ns as f64 / 1e6;
+        Some(RoundTrip {
+            network: ms(network),
+            dwell: ms(value.as_nanos().saturating_sub(network)),
+        })
+    }
+
+    /// The share of the packets between the two that bound a block, both
+    /// counted, that was dropped before the tap. `None` for other quantities.
+    pub(super) fn block(&self, sample: &Sample, passed: &Passed) -> Option<f64> {
+        let Quantity::UpstreamLoss(_) = sample.quantity else {
+            return None;
+        };
+        let (first, last) = (self.of(sample.first)?, self.of(sample.last)?);
+        let way = &self.ways.get(first.flow as usize)?[usize::from(first.way)];
+        let between = way.sent.get(first.order as usize..=last.order as usize)?;
+        share(between, |_| true, |id| self.lost(id) && !passed.seen(id))
+    }
+
+    fn lost(&self, id: u32) -> bool {
+        self.fates.get(id as usize).is_some_and(|f| f.dropped)
+    }
+
+    /// What really happened to all packets of `flow`, for a rate.
+    pub(super) fn rate(&self, flow: usize, quantity: Quantity, passed: &Passed) -> Option<f64> {
+        let ways = self.ways.get(flow)?;
+        let way = |side: Side| &ways[side.index()].sent;
+        let upstream = |side| share(way(side), |_| true, |id| self.lost(id) && !passed.seen(id));
+        let downstream = |side| share(way(side), |id| passed.seen(id), |id| self.lost(id));
+        let end_to_end = |side| share(way(side), |_| true, |id| self.lost(id));
+        let came = |id: u32| {
+            self.fates
+                .get(id as usize)
+                .is_some_and(|f| f.received != NEVER)
+        };
+        let came_ce = |id: u32| self.fates.get(id as usize).is_some_and(|f| f.came_with_ce);
+        let both = |a: f64, b: f64| 1.0 - (1.0 - a) * (1.0 - b);
+        match quantity {
+            Quantity::UpstreamLoss(side) => upstream(side),
+            Quantity::DownstreamLoss(side) => downstream(side),
+            Quantity::EndToEndLoss(side) => end_to_end(side),
+            Quantity::ThreeQuarterLoss(side) => {
+                Some(both(end_to_end(side.other())?, upstream(side)?))
+            }
+            Quantity::HalfRoundTripLoss(side) => {
+                Some(both(downstream(side)?, upstream(side.other())?))
+            }
+            Quantity::RoundTripLoss(side) => {
+                Some(both(end_to_end(side)?, end_to_end(side.other())?))
+            }
+            Quantity::UpstreamCe(side) => {
+                share(way(side), |id| passed.seen(id), |id| passed.with_ce(id))
+            }
+            Quantity::EndToEndCe(side) => share(way(side), came, came_ce),
+            Quantity::DownstreamCe(side) => {
+                share(way(side), |id| came(id) && !passed.with_ce(id), came_ce)
+            }
+            Quantity::FullRtt(_) | Quantity::LeftRtt | Quantity::RightRtt => None,
+        }
+    }
+}
+
+/// Of those of `ids` that are `of`, the share that is `hit`.
+fn share(ids: &[u32], of: impl Fn(u32) -> bool, hit: impl Fn(u32) -> bool) -> Option<f64> {
+    let (mut all, mut hits) = (0u64, 0u64);
+    for id in ids.iter().copied().filter(|id| of(*id)) {
+        all += 1;
+        hits += u64::from(hit(id));
+    }
+    (all > 0).then(|| hits as f64 / all as f64)
+}
+
+/// The ECN field of an IP header.
+fn ecn(packet: &Packet) -> u8 {
+    match packet.bytes.as_slice() {
+        [first, second, ..] if first >> 4 == 6 => second >> 4 & 3,
+        [_, second, ..] => second & 3,
+        _ => 0,
+    }
+}

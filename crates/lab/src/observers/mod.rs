@@ -1,0 +1,202 @@
+//! Observers inside a run, and how wrong they are.
+//!
+//! Each `[[observe]]` of a scenario is an observer of `narrows-observe` that
+//! is handed the packets of its tap as they pass. What it finds is held against
+//! what really happened to these packets, which only a laboratory knows.
+
+mod ledger;
+mod rows;
+mod sums;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use narrows_observe::format::Names;
+use narrows_observe::{Config, End, Estimate, Flow, Mode, Observer, Pinned, Sample, Side, Sink};
+use narrows_packet::{EntityId, Event, EventSink};
+use narrows_scenario::{ObserverPlan, Plan};
+use narrows_units::Instant;
+
+use crate::error::LabError;
+use crate::summary::ObservationSummary;
+use ledger::{Ledger, Passed};
+
+/// The file of all samples in a results folder.
+pub(crate) const SAMPLES: &str = "samples.csv.gz";
+
+/// All observers of a run.
+pub(crate) struct Observers {
+    ledger: Ledger,
+    all: Vec<Watching>,
+}
+
+/// One of them.
+struct Watching {
+    name: String,
+    tap: String,
+    at: EntityId,
+    observer: Observer,
+    passed: Passed,
+    found: Found,
+}
+
+/// What an observer found, in order.
+#[derive(Default)]
+struct Found {
+    /// By the observer's number of the flow.
+    flows: BTreeMap<u64, Seen>,
+    log: Vec<Entry>,
+    techniques: Vec<String>,
+    /// The plan's flow of the packet that is being observed.
+    now: Option<usize>,
+}
+
+/// A flow as an observer saw it.
+struct Seen {
+    /// As `narrows observe` calls it.
+    called: String,
+    /// The plan's flow, if its packets are one's.
+    plan: Option<usize>,
+    /// IP bytes and packets that passed, both ways together.
+    bytes: u64,
+    packets: u64,
+}
+
+enum Entry {
+    Sample(u64, Sample),
+    Estimate(u64, Instant, Estimate),
+}
+
+impl Found {
+    fn wants(&self, technique: &str) -> bool {
+        self.techniques.is_empty() || self.techniques.iter().any(|t| t == technique)
+    }
+}
+
+impl Sink for Found {
+    fn began(&mut self, flow: &Flow, _: Instant) {
+        let called = Names::open().flow(flow).to_string();
+        let plan = self.now;
+        let seen = Seen {
+            called,
+            plan,
+            bytes: 0,
+            packets: 0,
+        };
+        self.flows.insert(flow.id(), seen);
+    }
+
+    fn sample(&mut self, flow: &Flow, sample: &Sample) {
+        if self.wants(sample.technique.name()) {
+            self.log.push(Entry::Sample(flow.id(), *sample));
+        }
+    }
+
+    fn ended(&mut self, flow: &Flow, _: End, at: Instant) {
+        if let Some(seen) = self.flows.get_mut(&flow.id()) {
+            seen.bytes = Side::BOTH.iter().map(|s| flow.bytes(*s)).sum();
+            seen.packets = Side::BOTH.iter().map(|s| flow.packets(*s)).sum();
+        }
+        for estimate in Observer::estimates(flow) {
+            if self.wants(estimate.technique.name()) {
+                self.log.push(Entry::Estimate(flow.id(), at, estimate));
+            }
+        }
+    }
+}
+
+/// The settings of `narrows-observe` that a plan's words stand for.
+fn config(plan: &ObserverPlan) -> Config {
+    Config {
+        mode: if plan.thesis { Mode::Thesis } else { Mode::Rfc },
+        profile: plan.profile,
+        negotiated: plan.negotiated,
+        pinned: Pinned {
+            t_max: plan.t_max,
+            block: plan.block,
+            reordering: plan.reordering,
+        },
+        ..Config::default()
+    }
+}
+
+impl Observers {
+    /// The observers of `plan`; `names` are the run's entities.
+    pub(crate) fn new(plan: &Plan, names: &[String]) -> Result<Self, LabError> {
+        let mut all = Vec::new();
+        for observer in &plan.observers {
+            let at = names.iter().position(|n| *n == observer.tap);
+            let at = at.ok_or_else(|| LabError::Output {
+                what: format!("the observer `{}`", observer.name),
+                why: format!("the run has no {}", observer.tap),
+            })?;
+            all.push(Watching {
+                name: observer.name.clone(),
+                tap: observer.tap.clone(),
+                at: EntityId(at as u32),
+                observer: Observer::new(config(observer)),
+                passed: Passed::default(),
+                found: Found {
+                    techniques: observer.techniques.clone(),
+                    ..Found::default()
+                },
+            });
+        }
+        Ok(Self {
+            ledger: Ledger::new(plan, names),
+            all,
+        })
+    }
+
+    fn tapped(&mut self, now: Instant, tap: EntityId, packet: &narrows_packet::Packet) {
+        for watching in self.all.iter_mut().filter(|w| w.at == tap) {
+            watching.passed.pass(packet);
+            watching.found.now = packet.flow.map(|f| f.0 as usize);
+            let Watching {
+                observer, found, ..
+            } = watching;
+            observer.observe(&packet.bytes, now, packet.id.0, found);
+        }
+    }
+
+    /// Ends all observers: sums for the summary, and if `keep` is a results
+    /// folder, all samples in it.
+    pub(crate) fn finish(
+        mut self,
+        plan: &Plan,
+        keep: Option<&Path>,
+    ) -> Result<Vec<ObservationSummary>, LabError> {
+        for watching in &mut self.all {
+            watching.observer.finish(&mut watching.found);
+        }
+        if let Some(dir) = keep {
+            std::fs::create_dir_all(dir).map_err(LabError::io("create", dir))?;
+            let path = dir.join(SAMPLES);
+            rows::write(&path, &self.ledger, &self.all).map_err(LabError::io("write", &path))?;
+        }
+        let mut sums = Vec::new();
+        for watching in &self.all {
+            sums::add(plan, &self.ledger, watching, &mut sums);
+        }
+        Ok(sums)
+    }
+}
+
+/// Hands events to observers, and then to another sink.
+pub(crate) struct Observed<'a> {
+    pub(crate) observers: &'a mut Observers,
+    pub(crate) then: &'a mut dyn EventSink,
+}
+
+impl EventSink for Observed<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::Tapped { tap, packet, .. } => self.observers.tapped(now, tap, packet),
+            Event::Sent { host, packet } => self.observers.ledger.sent(now, host, packet),
+            Event::Received { packet, .. } => self.observers.ledger.received(now, packet),
+            Event::Dropped { packet, .. } => self.observers.ledger.dropped(packet),
+            _ => {}
+        }
+        self.then.record(now, event);
+    }
+}

@@ -1,0 +1,136 @@
+//! What the samples of each flow and technique come to.
+
+use std::collections::BTreeMap;
+
+use narrows_observe::{Estimate, Measured, Sample, Unit};
+use narrows_scenario::Plan;
+
+use super::ledger::Ledger;
+use super::{Entry, Seen, Watching};
+use crate::summary::{ObservationSummary, millionths};
+
+/// Round trips of one technique and quantity.
+#[derive(Default)]
+struct Trips {
+    values: Vec<f64>,
+    truths: f64,
+    errors: Vec<f64>,
+    dwells: f64,
+}
+
+impl Trips {
+    fn add(&mut self, ledger: &Ledger, sample: &Sample) {
+        let Measured::Rtt(rtt) = sample.value else {
+            return;
+        };
+        let value = rtt.as_millis_f64();
+        self.values.push(value);
+        if let Some(trip) = ledger.round_trip(sample) {
+            self.truths += trip.network;
+            self.dwells += trip.dwell;
+            self.errors.push(value - trip.network);
+        }
+    }
+}
+
+/// Adds what `watching` found to `sums`: one for each estimate.
+pub(super) fn add(
+    plan: &Plan,
+    ledger: &Ledger,
+    watching: &Watching,
+    sums: &mut Vec<ObservationSummary>,
+) {
+    for seen in watching.found.flows.values() {
+        sums.push(ObservationSummary {
+            observer: watching.name.clone(),
+            tap: watching.tap.clone(),
+            flow: name(plan, seen),
+            technique: "seen".to_owned(),
+            quantity: "ip".to_owned(),
+            unit: "MiB".to_owned(),
+            basis: "measured".to_owned(),
+            value: millionths(seen.bytes as f64 / f64::from(1 << 20)),
+            n: seen.packets,
+            ..ObservationSummary::default()
+        });
+    }
+    let mut trips: BTreeMap<_, Trips> = BTreeMap::new();
+    for entry in &watching.found.log {
+        if let Entry::Sample(flow, sample) = entry {
+            let key = (*flow, sample.technique, sample.quantity);
+            trips.entry(key).or_default().add(ledger, sample);
+        }
+    }
+    for entry in &watching.found.log {
+        let Entry::Estimate(flow, _, estimate) = entry else {
+            continue;
+        };
+        let Some(seen) = watching.found.flows.get(flow) else {
+            continue;
+        };
+        let mut sum = ObservationSummary {
+            observer: watching.name.clone(),
+            tap: watching.tap.clone(),
+            flow: name(plan, seen),
+            ..of(estimate)
+        };
+        match estimate.unit {
+            Unit::Ratio => {
+                let truth = seen
+                    .plan
+                    .and_then(|f| ledger.rate(f, estimate.quantity, &watching.passed));
+                sum.truth = truth.map(millionths);
+                sum.error = truth.map(|t| millionths(estimate.value - t));
+            }
+            Unit::Ms => {
+                let key = (*flow, estimate.technique, estimate.quantity);
+                if let Some(trips) = trips.get_mut(&key) {
+                    against_truth(&mut sum, trips);
+                }
+            }
+        }
+        sums.push(sum);
+    }
+}
+
+/// The flow's name in the plan; of others, addresses and ports.
+fn name(plan: &Plan, seen: &Seen) -> String {
+    match seen.plan.and_then(|f| plan.flows.get(f)) {
+        Some(flow) => flow.name.clone(),
+        None => seen.called.clone(),
+    }
+}
+
+fn of(estimate: &Estimate) -> ObservationSummary {
+    ObservationSummary {
+        technique: estimate.technique.name().to_owned(),
+        quantity: estimate.quantity.name().to_owned(),
+        unit: estimate.unit.name().to_owned(),
+        basis: estimate.basis.name().to_owned(),
+        value: millionths(estimate.value),
+        low: estimate.interval.map(|i| millionths(i.low)),
+        high: estimate.interval.map(|i| millionths(i.high)),
+        n: estimate.n,
+        rejected: estimate.rejected,
+        sd: estimate.sd.map(millionths),
+        min: estimate.min.map(millionths),
+        ..ObservationSummary::default()
+    }
+}
+
+fn against_truth(sum: &mut ObservationSummary, trips: &mut Trips) {
+    trips.values.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let last = trips.values.len().checked_sub(1)?;
+        Some(millionths(
+            trips.values[(share * last as f64).round() as usize],
+        ))
+    };
+    (sum.p50, sum.p95) = (at(0.5), at(0.95));
+    let n = trips.errors.len() as f64;
+    if n > 0.0 {
+        sum.truth = Some(millionths(trips.truths / n));
+        sum.error = Some(millionths(trips.errors.iter().sum::<f64>() / n));
+        sum.dwell_ms = Some(millionths(trips.dwells / n));
+    }
+}

@@ -1,0 +1,362 @@
+//! Shapes that measured figures must have among themselves: comparisons of
+//! the figures of named cells.
+
+use std::fmt;
+
+use narrows_units::WordError;
+
+use super::{Cell, Metric};
+
+/// A named check over measured figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// `AC1`.
+    pub id: String,
+    /// What it says, in a line.
+    pub text: String,
+    /// It holds if all of them do.
+    pub conditions: Vec<Condition>,
+    /// Whether the campaign fails where it does not hold; otherwise it is
+    /// reported.
+    pub gate: bool,
+    /// Why it is so, or why a figure misses it.
+    pub source: Option<String>,
+}
+
+/// A chain of comparisons, `65 <= mean_ms[base] <= 76`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// As the file spells it.
+    pub text: String,
+    first: Term,
+    rest: Vec<(Order, Term)>,
+}
+
+/// What a condition comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Held {
+    /// A cell that it names was not run.
+    NotRun,
+    /// Whether it holds, and the values that were compared; `None` where a cell
+    /// has no such figure.
+    Judged(bool, Vec<Option<f64>>),
+}
+
+/// The measured figure of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Figure {
+    /// The cell was not run.
+    NotRun,
+    /// Its median over the seeds, if it has one.
+    Measured(Option<f64>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Term {
+    Number(f64),
+    /// A metric, by its index, of the cell with this name.
+    Of(usize, String),
+    /// Its amount without a sign.
+    Abs(Box<Term>),
+    Two(Box<Term>, char, Box<Term>),
+}
+
+/// Deeper brackets than any comparison needs.
+const DEEPEST: usize = 16;
+
+impl Condition {
+    /// Reads a comparison over `metrics` of `cells`.
+    ///
+    /// # Errors
+    /// If it is none, or names what is not there.
+    pub(crate) fn parse(text: &str, metrics: &[Metric], cells: &[Cell]) -> Result<Self, WordError> {
+        let mut reader = Reader {
+            text,
+            at: 0,
+            metrics,
+            cells,
+        };
+        let first = reader.sum(0)?;
+        let mut rest = Vec::new();
+        while let Some(order) = reader.order() {
+            rest.push((order, reader.sum(0)?));
+        }
+        if rest.is_empty() || reader.next().is_some() {
+            return Err(reader.wrong("`<`, `<=`, `>` or `>=`"));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            first,
+            rest,
+        })
+    }
+
+    /// Whether it holds; `figure(metric, cell)` is what was measured.
+    pub fn judge(&self, figure: &dyn Fn(usize, &str) -> Figure) -> Held {
+        let mut values = Vec::with_capacity(1 + self.rest.len());
+        for term in std::iter::once(&self.first).chain(self.rest.iter().map(|(_, t)| t)) {
+            match term.value(figure) {
+                Figure::NotRun => return Held::NotRun,
+                Figure::Measured(value) => values.push(value),
+            }
+        }
+        let holds = self
+            .rest
+            .iter()
+            .zip(values.windows(2))
+            .all(|((order, _), pair)| {
+                let (Some(a), Some(b)) = (pair[0], pair[1]) else {
+                    return false;
+                };
+                match order {
+                    Order::Less => a < b,
+                    Order::LessOrEqual => a <= b,
+                    Order::Greater => a > b,
+                    Order::GreaterOrEqual => a >= b,
+                }
+            });
+        Held::Judged(holds, values)
+    }
+
+    /// The comparison with `values` in place of its terms: `65 <= 70.1 <= 76`.
+    pub fn with(&self, values: &[Option<f64>]) -> String {
+        let word = |value: Option<f64>| match value {
+            // Three decimals show what is compared with the tables' one.
+            Some(v) => format!("{}", (v * 1000.0).round() / 1000.0),
+            None => "nothing".to_owned(),
+        };
+        let mut line = word(values.first().copied().flatten());
+        for ((order, _), value) in self.rest.iter().zip(values.iter().skip(1)) {
+            line.push_str(&format!(" {order} {}", word(*value)));
+        }
+        line
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        })
+    }
+}
+
+impl Term {
+    fn value(&self, figure: &dyn Fn(usize, &str) -> Figure) -> Figure {
+        match self {
+            Self::Number(n) => Figure::Measured(Some(*n)),
+            Self::Of(metric, cell) => figure(*metric, cell),
+            Self::Abs(term) => match term.value(figure) {
+                Figure::Measured(value) => Figure::Measured(value.map(f64::abs)),
+                none => none,
+            },
+            Self::Two(left, op, right) => {
+                let (Figure::Measured(a), Figure::Measured(b)) =
+                    (left.value(figure), right.value(figure))
+                else {
+                    return Figure::NotRun;
+                };
+                let value = a.zip(b).map(|(a, b)| match op {
+                    '+' => a + b,
+                    '-' => a - b,
+                    '*' => a * b,
+                    _ => a / b,
+                });
+                Figure::Measured(value.filter(|v| v.is_finite()))
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    metrics: &'a [Metric],
+    cells: &'a [Cell],
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text[self.at..].chars().next()
+    }
+
+    fn take_if(&mut self, ops: &[char]) -> Option<char> {
+        let op = self.next().filter(|c| ops.contains(c))?;
+        self.at += op.len_utf8();
+        Some(op)
+    }
+
+    fn order(&mut self) -> Option<Order> {
+        let op = self.take_if(&['<', '>'])?;
+        let equal = self.text[self.at..].starts_with('=');
+        self.at += usize::from(equal);
+        Some(match (op, equal) {
+            ('<', false) => Order::Less,
+            ('<', true) => Order::LessOrEqual,
+            (_, false) => Order::Greater,
+            (_, true) => Order::GreaterOrEqual,
+        })
+    }
+
+    fn wrong(&mut self, allowed: &str) -> WordError {
+        let found = match self.next() {
+            None => "the end of the comparison".to_owned(),
+            Some(_) => format!("`{}`", crate::tree::clipped(&self.text[self.at..])),
+        };
+        WordError::new(self.at..self.text.len(), found, allowed)
+    }
+
+    fn sum(&mut self, depth: usize) -> Result<Term, WordError> {
+        let mut left = self.product(depth)?;
+        while let Some(op) = self.take_if(&['+', '-']) {
+            left = Term::Two(Box::new(left), op, Box::new(self.product(depth)?));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self, depth: usize) -> Result<Term, WordError> {
+        let mut left = self.atom(depth)?;
+        while let Some(op) = self.take_if(&['*', '/']) {
+            left = Term::Two(Box::new(left), op, Box::new(self.atom(depth)?));
+        }
+        Ok(left)
+    }
+
+    /// Letters, digits, `_` and `.` from here on.
+    fn word(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
+        let word = &rest[..end.unwrap_or(rest.len())];
+        self.at += word.len();
+        word
+    }
+
+    fn atom(&mut self, depth: usize) -> Result<Term, WordError> {
+        const ALLOWED: &str = "a number, `METRIC[CELL]`, `abs(…)` or `(`";
+        if depth > DEEPEST {
+            return Err(self.wrong("fewer brackets"));
+        }
+        if self.take_if(&['(']).is_some() {
+            return self.bracketed(depth);
+        }
+        self.next();
+        let start = self.at;
+        let word = self.word();
+        if word == "abs" && self.take_if(&['(']).is_some() {
+            return Ok(Term::Abs(Box::new(self.bracketed(depth)?)));
+        }
+        if let Ok(number) = word.parse::<f64>() {
+            return Ok(Term::Number(number));
+        }
+        let metric = self.metrics.iter().position(|m| m.name == word);
+        let Some(metric) = metric else {
+            self.at = start;
+            return Err(self.wrong(ALLOWED));
+        };
+        if self.take_if(&['[']).is_none() {
+            return Err(self.wrong("`[` and the name of a cell"));
+        }
+        let start = self.at;
+        let rest = &self.text[start..];
+        let cell = rest.split(']').next().unwrap_or(rest).trim();
+        if !rest.contains(']') || !self.cells.iter().any(|c| c.name == cell) {
+            return Err(self.wrong("the name of a cell and `]`"));
+        }
+        self.at += rest.find(']').unwrap_or(0) + 1;
+        Ok(Term::Of(metric, cell.to_owned()))
+    }
+
+    fn bracketed(&mut self, depth: usize) -> Result<Term, WordError> {
+        let inner = self.sum(depth + 1)?;
+        match self.take_if(&[')']) {
+            Some(_) => Ok(inner),
+            None => Err(self.wrong("`)`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(text: &str) -> Result<Condition, WordError> {
+        let metric = |name: &str| Metric {
+            name: name.to_owned(),
+            formula: super::super::Formula::Sum(super::super::Sum::Number(0.0)),
+        };
+        let plan = crate::Draft::from_words(&["rate 1Mbit".to_owned()], &["cubic".to_owned()])
+            .and_then(|d| d.check())
+            .expect("a plan");
+        let cell = |name: &str| Cell {
+            name: name.to_owned(),
+            at: Vec::new(),
+            plan: plan.clone(),
+            published: Vec::new(),
+        };
+        let cells = [cell("base"), cell("0.1/spin")];
+        Condition::parse(text, &[metric("mean_ms"), metric("sd")], &cells)
+    }
+
+    fn judged(text: &str) -> Held {
+        condition(text)
+            .expect(text)
+            .judge(&|metric, cell| match (metric, cell) {
+                (0, "base") => Figure::Measured(Some(70.0)),
+                (0, _) => Figure::Measured(Some(-20.0)),
+                (_, "base") => Figure::Measured(None),
+                _ => Figure::NotRun,
+            })
+    }
+
+    #[test]
+    fn chains_hold_where_every_neighbour_does() {
+        let holds = |text: &str| matches!(judged(text), Held::Judged(true, _));
+        assert!(holds("65 <= mean_ms[base] <= 76"));
+        assert!(!holds("65 <= mean_ms[base] <= 69"));
+        assert!(holds("mean_ms[base] > mean_ms[0.1/spin] > 0 - 21"));
+        assert!(holds(
+            "abs(mean_ms[0.1/spin] + 1) < (mean_ms[base] - 50) * 2 / 2"
+        ));
+        assert!(!holds("70 < mean_ms[base]"));
+    }
+
+    #[test]
+    fn what_was_not_measured_fails_and_what_was_not_run_is_not_judged() {
+        assert_eq!(judged("1 < sd[0.1/spin]"), Held::NotRun);
+        assert_eq!(
+            judged("1 < sd[base]"),
+            Held::Judged(false, vec![Some(1.0), None])
+        );
+    }
+
+    #[test]
+    fn what_is_no_comparison_is_refused() {
+        for text in [
+            "",
+            "1",
+            "1 <",
+            "x[base] < 1",
+            "mean_ms < 1",
+            "mean_ms[far] < 1",
+            "mean_ms[base < 1",
+            "1 < (2",
+            "1 < 2 3",
+            "1 = 2",
+        ] {
+            assert!(condition(text).is_err(), "{text}");
+        }
+    }
+}
