@@ -23,6 +23,8 @@ const FILES: &[(&str, &str)] = files![
     "compare/s1.toml",
     "efm/base.csv",
     "efm/base.toml",
+    "efm/jitter.csv",
+    "efm/jitter.toml",
     "efm/loss.toml",
     "efm/mtu.csv",
     "efm/mtu.toml",

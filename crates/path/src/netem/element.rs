@@ -163,7 +163,11 @@ impl Netem {
         }
         let word = self.delays.draw(spec.delay_correlation, &mut self.rng);
         let deviation = spec.distribution.deviation(word, spec.jitter.as_nanos());
-        self.insert(now + shifted(spec.delay, deviation), packet);
+        let mut at = now + shifted(spec.delay, deviation);
+        if let Some((last, _)) = self.held.back().filter(|_| spec.ordered) {
+            at = at.max(*last);
+        }
+        self.insert(at, packet);
     }
 
     /// Inserts behind all that may go no later.

@@ -61,11 +61,15 @@ pub struct NetemSpec {
     pub gap: u32,
     /// Release in slots.
     pub slot: Option<SlotSpec>,
+    /// No packet overtakes another by its jitter: as in tc where netem has a
+    /// `rate`, a packet that draws a shorter delay leaves with the one before.
+    pub ordered: bool,
     /// Most packets held at a time; `None` for any number.
     pub limit: Option<u32>,
 }
 
-const KEYS: &str = "delay, distribution, loss, ecn, duplicate, reorder, gap, slot or limit";
+const KEYS: &str =
+    "delay, distribution, ordered, loss, ecn, duplicate, reorder, gap, slot or limit";
 
 impl NetemSpec {
     /// Reads what follows `netem`.
@@ -103,6 +107,7 @@ impl NetemSpec {
                 }
                 "loss" | "drop" => self.loss = LossSpec::parse(words)?,
                 "ecn" => self.ecn = true,
+                "ordered" => self.ordered = true,
                 "duplicate" => {
                     self.duplicate = words.value()?;
                     self.duplicate_correlation = maybe_percent(words)?.unwrap_or_default();
@@ -261,6 +266,9 @@ impl fmt::Display for NetemSpec {
             if self.distribution != Distribution::Uniform {
                 write!(f, " distribution {}", self.distribution)?;
             }
+        }
+        if self.ordered {
+            f.write_str(" ordered")?;
         }
         if self.loss != LossSpec::None {
             write!(f, " {}", self.loss)?;

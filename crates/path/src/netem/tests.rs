@@ -291,3 +291,27 @@ fn wrong_words_are_refused_at_their_place() {
         assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
     }
 }
+
+#[test]
+fn ordered_jitter_spreads_delays_and_lets_nothing_overtake() {
+    let mut bench = Bench::new("netem delay 10ms 5ms ordered");
+    for i in 0..1000 {
+        bench.offer(ms(i), 100, 0);
+    }
+    bench.run_until(Instant::MAX);
+    let numbers: Vec<u64> = bench.left.iter().map(|l| l.0).collect();
+    assert_eq!(numbers, (0..1000).collect::<Vec<u64>>());
+    let delays = bench
+        .left
+        .iter()
+        .map(|(i, at, _)| at.as_nanos() - ms(*i).as_nanos());
+    let (least, most) = (delays.clone().min(), delays.max());
+    assert!(
+        least >= Some(5_000_000) && least < Some(9_000_000),
+        "{least:?}"
+    );
+    assert!(
+        most > Some(13_000_000) && most <= Some(15_000_000),
+        "{most:?}"
+    );
+}
