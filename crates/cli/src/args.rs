@@ -47,6 +47,8 @@ pub enum Command {
     Plot(Plot),
     /// Measure round trips and loss from what packets show
     Observe(Observe),
+    /// Mark packets at a device so that an observer can measure
+    Mark(Mark),
     /// Print the JSON Schema of scenario and campaign files
     Schema,
     /// Say what this machine can run, and what is missing
@@ -252,6 +254,31 @@ pub struct Plot {
     /// Where to put them [default: DIR/figures; for flent, DIR]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "For instance: narrows mark --dev eth0 --profile d+q port 443
+
+Connections that begin while it runs are marked, until Ctrl-C. A filter is host ADDRESS, \
+port NUMBER, or both with `and` between them."
+)]
+pub struct Mark {
+    /// The device where packets leave and arrive
+    #[arg(long, value_name = "IF")]
+    pub dev: String,
+    /// The signals and their rules: d, s, d+q, s+vec, 's+d+q', 'd delay thesis' …
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: String,
+    /// Which connections to mark [default: all]
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME")]
+    pub duration: Option<String>,
+    /// How to print the counters
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 /// How results of an observer are printed.

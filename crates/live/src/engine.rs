@@ -11,6 +11,7 @@ use narrows_units::Duration;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::flows::{Commands, Flows};
+use crate::marks::Marks;
 use crate::{Clock, Control, LiveError, Outcome, Rig, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for
@@ -38,6 +39,7 @@ pub fn run(
     Commands::check(plan)?;
     let world = World::build(plan, &RunId::random())?;
     let mut controls = Controls::load(plan, &world)?;
+    let marks = Marks::attach(plan, &world)?;
     let devices: Vec<_> = (0..plan.links.len())
         .map(|l| world.tun(LinkIndex(l)))
         .map(|(first, second)| (first.as_fd(), second.as_fd()))
@@ -75,10 +77,12 @@ pub fn run(
         ));
     }
     notes.extend(full_devices(plan, &world));
+    notes.extend(marks.notes());
     let ring_drops = listening.stop()?;
     drop(path);
     drop(flows);
     drop(controls);
+    drop(marks);
     drop(devices);
     drop(world);
     Ok(Outcome {

@@ -82,6 +82,14 @@ pub enum LiveError {
     /// A path could not be driven.
     #[error(transparent)]
     Path(#[from] crate::datapath::PathError),
+    /// Packets cannot be marked.
+    #[error("{what}: {error}")]
+    Mark {
+        /// Where: `mark/NAME`, or a device.
+        what: String,
+        /// Why.
+        error: narrows_bpf::BpfError,
+    },
     /// A congestion control of ours could not be loaded into the kernel.
     #[error(
         "flow/{flow}: {control} as Narrows has it cannot be loaded into this kernel: {error}; \

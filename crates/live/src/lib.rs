@@ -22,6 +22,8 @@ mod error;
 pub mod flows;
 #[cfg(target_os = "linux")]
 pub mod machine;
+#[cfg(target_os = "linux")]
+mod marks;
 mod outcome;
 mod report;
 #[cfg(target_os = "linux")]
@@ -37,6 +39,10 @@ pub use clock::Clock;
 pub use engine::run;
 #[cfg(target_os = "linux")]
 pub use error::LiveError;
+#[cfg(target_os = "linux")]
+pub use marks::DeviceMarks;
+#[cfg(target_os = "linux")]
+pub use narrows_bpf::{MarkCounters, MarkOptions};
 pub use narrows_scenario::{Handle as Control, NameTable};
 pub use outcome::{CommandFacts, FlowFacts, Lateness, Outcome, Rig};
 pub use report::{Report, Reporter, Reports, reports};

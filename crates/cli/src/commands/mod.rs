@@ -4,6 +4,7 @@ mod campaign;
 mod catalogue;
 mod compare;
 mod doctor;
+mod mark;
 mod observe;
 mod results;
 mod run;
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Report(args) => results::report(&args),
         Command::Plot(args) => results::plot(&args),
         Command::Observe(args) => observe::observe(&args),
+        Command::Mark(args) => mark::mark(&args),
         Command::Schema => {
             print_json(&narrows_scenario::schema());
             Ok(Status::Done)

@@ -303,10 +303,7 @@ fn switch_users(
     namespace: u64,
     undo: &Undo,
 ) -> impl Iterator<Item = (RunId, Undo)> {
-    let name = match undo {
-        Undo::Sysctl { name, .. } => Some(name.clone()),
-        _ => None,
-    };
+    let name = undo.shared();
     let runs = if name.is_some() {
         directory.runs()
     } else {
@@ -318,8 +315,7 @@ fn switch_users(
     });
     records.filter_map(move |(run, undo)| {
         let mut undo = undo.into_iter();
-        let same = |u: &Undo| matches!(u, Undo::Sysctl { name: n, .. } if Some(n) == name.as_ref());
-        Some((run, undo.find(same)?))
+        Some((run, undo.find(|u| u.shared() == name)?))
     })
 }
 

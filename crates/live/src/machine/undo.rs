@@ -17,6 +17,13 @@ pub enum Undo {
         /// What it was before any run changed it.
         value: String,
     },
+    /// Let a device take packets of several segments again (`gso_max_segs`).
+    Segments {
+        /// Its name.
+        device: String,
+        /// How many, before any run changed it.
+        value: u32,
+    },
     /// Remove a network device.
     Device(String),
     /// Remove a table of nftables.
@@ -33,6 +40,16 @@ pub enum Undo {
 }
 
 impl Undo {
+    /// What it sets back, if runs that overlap share it: the last of them sets
+    /// back what was before the first.
+    pub(super) fn shared(&self) -> Option<String> {
+        match self {
+            Self::Sysctl { name, .. } => Some(format!("sysctl {name}")),
+            Self::Segments { device, .. } => Some(format!("segments {device}")),
+            _ => None,
+        }
+    }
+
     /// Does it; what was done, or `None` where it had been undone before.
     ///
     /// # Errors
@@ -40,6 +57,7 @@ impl Undo {
     pub fn apply(&self) -> Result<Option<String>, String> {
         let done = match self {
             Self::Sysctl { name, value } => set_back(name, value),
+            Self::Segments { device, value } => set_segments_back(device, *value),
             Self::Device(name) => remove_device(name),
             Self::NftTable { family, table } => delete_table(family, table),
             Self::Cgroup(path) => gone(fs::remove_dir(path)),
@@ -55,6 +73,9 @@ impl Undo {
     fn deed(&self) -> String {
         match self {
             Self::Sysctl { name, value } => format!("set {name} back to {value}"),
+            Self::Segments { device, value } => {
+                format!("set gso_max_segs of {device} back to {value}")
+            }
             Self::Device(name) => format!("removed the device {name}"),
             Self::NftTable { family, table } => {
                 format!("removed the nftables table {family} {table}")
@@ -84,6 +105,19 @@ fn set_back(name: &str, value: &str) -> io::Result<bool> {
         Err(e) => return Err(e),
     }
     fs::write(path, value)?;
+    Ok(true)
+}
+
+fn set_segments_back(device: &str, value: u32) -> io::Result<bool> {
+    match crate::world::own_segments(device) {
+        Ok((_, now)) if now != value => {}
+        Ok(_) => return Ok(false),
+        // The device has gone.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(e) if e.raw_os_error() == Some(nix::libc::ENODEV) => return Ok(false),
+        Err(e) => return Err(e),
+    }
+    crate::world::set_own_segments(device, value)?;
     Ok(true)
 }
 
@@ -118,6 +152,7 @@ impl fmt::Display for Undo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sysctl { name, value } => write!(f, "sysctl {name} {value}"),
+            Self::Segments { device, value } => write!(f, "segments {device} {value}"),
             Self::Device(name) => write!(f, "device {name}"),
             Self::NftTable { family, table } => write!(f, "nft {family} {table}"),
             Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
@@ -145,6 +180,13 @@ impl FromStr for Undo {
                     Self::Sysctl {
                         name: name.to_owned(),
                         value: value.to_owned(),
+                    }
+                }
+                "segments" => {
+                    let (device, value) = rest.rsplit_once(' ')?;
+                    Self::Segments {
+                        device: device.to_owned(),
+                        value: value.parse().ok()?,
                     }
                 }
                 "device" => Self::Device(rest.to_owned()),
@@ -175,6 +217,10 @@ mod tests {
                 name: "net/ipv4/ip_local_port_range".to_owned(),
                 value: "32768\t60999".to_owned(),
             },
+            Undo::Segments {
+                device: "eth0".to_owned(),
+                value: 65_535,
+            },
             Undo::Device("nwabcde-out".to_owned()),
             Undo::NftTable {
                 family: "inet".to_owned(),
@@ -198,6 +244,8 @@ mod tests {
             "sysctl net/../kernel/panic 1",
             "device",
             "device ",
+            "segments eth0",
+            "segments eth0 many",
             "nft inet",
             "reboot now",
         ] {

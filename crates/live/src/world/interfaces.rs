@@ -349,6 +349,33 @@ impl Namespace {
     }
 }
 
+/// The most segments in one packet that a device of the calling thread's
+/// namespace takes (`gso_max_segs`), and the device's index.
+pub(crate) fn own_segments(name: &str) -> io::Result<(u32, u32)> {
+    let mut netlink = Netlink::open()?;
+    let ask = link(0, vec![LinkAttribute::IfName(name.to_owned())]);
+    let answers = netlink.get(RouteNetlinkMessage::GetLink(ask))?;
+    let found = answers.iter().find_map(|m| match m {
+        RouteNetlinkMessage::NewLink(message) => {
+            let segments = message.attributes.iter().find_map(|a| match a {
+                LinkAttribute::GsoMaxSegs(segments) => Some(*segments),
+                _ => None,
+            });
+            // Before Linux 4.6 it was not told; 65,535 is the kernel's default.
+            Some((message.header.index, segments.unwrap_or(65_535)))
+        }
+        _ => None,
+    });
+    found.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Sets it; sockets that are connected already keep what they have.
+pub(crate) fn set_own_segments(name: &str, segments: u32) -> io::Result<()> {
+    let (index, _) = own_segments(name)?;
+    let message = link(index, vec![LinkAttribute::GsoMaxSegs(segments)]);
+    Netlink::open()?.order(RouteNetlinkMessage::SetLink(message), 0)
+}
+
 /// Removes a device of the calling thread's namespace; whether it was there.
 pub(crate) fn remove_own_device(name: &str) -> io::Result<bool> {
     let mut netlink = Netlink::open()?;

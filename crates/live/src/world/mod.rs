@@ -22,8 +22,8 @@ use narrows_scenario::{HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 use crate::LiveError;
 use crate::machine::{self, State, processes};
 
-pub(crate) use interfaces::remove_own_device;
 pub use interfaces::{Device, LOOPBACK, Route, Veth};
+pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
 pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub(crate) use tun::try_tun_file;

@@ -1,0 +1,220 @@
+//! `narrows mark`: measurement signals in the packets of a device.
+
+use std::net::IpAddr;
+
+use narrows_scenario::{Marking, Refusal};
+use narrows_units::{Duration, Value};
+
+use crate::args::Mark;
+use crate::status::Outcome;
+
+/// Which connections, as the user says it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Filter {
+    host: Option<IpAddr>,
+    port: Option<u16>,
+}
+
+/// What was asked for.
+struct Request {
+    signals: Marking,
+    filter: Filter,
+    duration: Option<Duration>,
+}
+
+pub fn mark(args: &Mark) -> Outcome {
+    let signals = args.profile.parse::<Marking>();
+    let signals = signals.map_err(|e| {
+        let found = format!("`{}`: {e}", args.profile);
+        Refusal::new("--profile", found, "signals such as d+q, and their rules")
+    })?;
+    let duration = args.duration.as_deref().map(|word| {
+        let refused = || Refusal::new("--for", format!("`{word}`"), "a time such as 30s");
+        Duration::parse(word).ok_or_else(refused)
+    });
+    let request = Request {
+        signals,
+        filter: filter(&args.filter)?,
+        duration: duration.transpose()?,
+    };
+    run(args, &request)
+}
+
+/// Reads `host ADDRESS`, `port NUMBER`, or both with `and` between.
+fn filter(arguments: &[String]) -> Result<Filter, Refusal> {
+    let text = arguments.join(" ");
+    let mut words = text.split_whitespace();
+    let mut filter = Filter::default();
+    let allowed = "host ADDRESS, port NUMBER, or both with `and` between them, each once";
+    let refused = |found: &str| Refusal::new("filter", format!("`{found}`"), allowed);
+    while let Some(word) = words.next() {
+        let value = words.next().unwrap_or_default();
+        match word {
+            "host" if filter.host.is_none() => {
+                filter.host = Some(value.parse().map_err(|_| refused(value))?);
+            }
+            "port" if filter.port.is_none() => {
+                let port = value.parse().ok().filter(|port| *port > 0);
+                filter.port = Some(port.ok_or_else(|| refused(value))?);
+            }
+            _ => return Err(refused(word)),
+        }
+        match words.next() {
+            None => break,
+            Some("and") if words.clone().next().is_some() => {}
+            Some(other) => return Err(refused(other)),
+        }
+    }
+    Ok(filter)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn run(_: &Mark, request: &Request) -> Outcome {
+    let _ = (&request.signals, &request.filter, request.duration);
+    Err(narrows_lab::LabError::Engine("packets can be marked on Linux only".to_owned()).into())
+}
+
+#[cfg(target_os = "linux")]
+fn run(args: &Mark, request: &Request) -> Outcome {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    use narrows_lab::LabError;
+    use narrows_live::{DeviceMarks, MarkOptions};
+
+    let failed = |e: &dyn std::fmt::Display| LabError::Engine(e.to_string());
+    // Before anything is changed: a signal from here on ends it in good order.
+    let (stop, stopped) = channel();
+    let told = ctrlc::set_handler(move || {
+        // Once it is over nobody listens.
+        let _ = stop.send(());
+    });
+    told.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
+    let options = MarkOptions {
+        host: request.filter.host,
+        port: request.filter.port,
+        ..MarkOptions::default()
+    };
+    let marks = DeviceMarks::attach(&args.dev, &request.signals, &options);
+    let marks = marks.map_err(|e| failed(&e))?;
+    let by = if marks.is_tcx() { "tcx" } else { "clsact" };
+    let until = request
+        .duration
+        .map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
+    eprintln!(
+        "narrows: marking new connections at {} with `{}` (by {by}), {until}",
+        args.dev, request.signals
+    );
+    match request.duration {
+        None => {
+            let _ = stopped.recv();
+        }
+        Some(duration) => {
+            let duration = std::time::Duration::from_nanos(duration.as_nanos());
+            if let Err(RecvTimeoutError::Disconnected) = stopped.recv_timeout(duration) {
+                return Err(failed(&"the thread that waits for signals is gone").into());
+            }
+        }
+    }
+    let counters = marks.counters().map_err(|e| failed(&e))?;
+    drop(marks);
+    print_counters(args, request, &counters);
+    Ok(crate::status::Status::Done)
+}
+
+#[cfg(target_os = "linux")]
+fn print_counters(args: &Mark, request: &Request, counters: &narrows_live::MarkCounters) {
+    use crate::args::Format;
+    use crate::output::{print, print_json};
+
+    let c = counters;
+    let set = c.set.iter().map(|(s, n)| (word(*s).to_owned(), *n));
+    let set: Vec<(String, u64)> = set.collect();
+    if args.format == Format::Json {
+        let set: serde_json::Map<_, _> = set.into_iter().map(|(s, n)| (s, n.into())).collect();
+        print_json(&serde_json::json!({
+            "device": args.dev,
+            "profile": request.signals.to_string(),
+            "flows": c.flows,
+            "evicted": c.evicted,
+            "announced": c.announced,
+            "marked": c.marked,
+            "set": set,
+            "unmarked": {
+                "super_packets": c.segmented,
+                "packets": c.segments,
+                "refused": c.refused,
+            },
+            "without_socket": c.without_socket,
+        }));
+        return;
+    }
+    let mut text = format!(
+        "connections  {} ({} forgotten for want of room)\n\
+         SYNs         {} announced\n\
+         packets      {} marked\n",
+        c.flows, c.evicted, c.announced, c.marked
+    );
+    for (signal, n) in set {
+        text.push_str(&format!("  {signal:<10} set in {n}\n"));
+    }
+    text.push_str(&format!(
+        "unmarked     {} packets on the wire, in {} that the device cut; {} that could not be \
+         changed\n",
+        c.segments, c.segmented, c.refused
+    ));
+    if c.without_socket > 0 {
+        text.push_str(&format!(
+            "left alone   {} connections of other hosts\n",
+            c.without_socket
+        ));
+    }
+    print(&text);
+}
+
+/// The word of a signal.
+#[cfg(target_os = "linux")]
+fn word(signal: narrows_wire::Signal) -> &'static str {
+    use narrows_wire::Signal;
+    match signal {
+        Signal::Spin => "s",
+        Signal::Vec => "vec",
+        Signal::Delay => "d",
+        Signal::Square => "q",
+        Signal::Loss => "l",
+        Signal::Reflection => "r",
+        Signal::RoundTripLoss => "t",
+        Signal::EcnEcho => "e",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> Result<Filter, Refusal> {
+        filter(&[words.to_owned()])
+    }
+
+    #[test]
+    fn a_filter_names_a_host_a_port_or_both_once() {
+        let both = Filter {
+            host: Some([10, 0, 0, 1].into()),
+            port: Some(443),
+        };
+        assert_eq!(read("host 10.0.0.1 and port 443").unwrap(), both);
+        assert_eq!(read("port 443 and host 10.0.0.1").unwrap(), both);
+        assert_eq!(read("").unwrap(), Filter::default());
+        for bad in [
+            "host",
+            "host x",
+            "port 0",
+            "port 70000",
+            "port 1 port 2",
+            "port 1 and port 2",
+            "port 1 and",
+            "udp",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}
