@@ -299,6 +299,7 @@ fn supervise(
     stop: &Stop,
     clock: &Clock,
 ) -> Vec<CommandFacts> {
+    clock.sleep_until_epoch();
     loop {
         let now = clock.now();
         for command in &mut running {

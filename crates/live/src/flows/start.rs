@@ -159,6 +159,7 @@ impl Flows {
             let (ends, host, plan) = (work.streams, name(), plan.clone());
             let body = move || {
                 ready.run(
+                    clock,
                     || streams(ends, &plan, host, clock, reporter, stop),
                     Streams::run,
                 )
@@ -170,6 +171,7 @@ impl Flows {
             let (reporter, stop) = (reporter.clone(), self.stop.clone());
             let body = move || {
                 ready.run(
+                    clock,
                     || Datagrams::new(work.datagrams, clock, reporter, stop),
                     Datagrams::run,
                 )
@@ -235,10 +237,12 @@ fn ready() -> (Ready, Receiver<Result<(), FlowError>>, Sender<()>) {
 }
 
 impl Ready {
-    /// Makes something, says whether it was made, and runs it if all goes
-    /// well everywhere.
+    /// Makes something, says whether it was made, and runs it from the epoch
+    /// of `clock` on if all goes well everywhere. A flow that opened before
+    /// would do so on a path that carries nothing yet.
     fn run<T>(
         self,
+        clock: Clock,
         make: impl FnOnce() -> Result<T, FlowError>,
         run: impl FnOnce(T) -> Vec<EndFacts>,
     ) -> Vec<EndFacts> {
@@ -246,7 +250,10 @@ impl Ready {
             Ok(made) => {
                 let _ = self.tell.send(Ok(()));
                 match self.go.recv() {
-                    Ok(()) => run(made),
+                    Ok(()) => {
+                        clock.sleep_until_epoch();
+                        run(made)
+                    }
                     Err(_) => Vec::new(),
                 }
             }
