@@ -310,14 +310,17 @@ impl Connection {
         }
     }
 
-    /// The last ACK was for the original of what was retransmitted
-    /// (Eifel detection, RFC 3522).
+    /// The last ACK was for an original: for one of what was retransmitted
+    /// (Eifel detection, RFC 3522), or, where nothing has been retransmitted yet
+    /// because pacing or a full queue held it back, for any. Without SACK the
+    /// stamp is also cleared at the end of recovery, which says nothing
+    /// (`tcp_packet_delayed`, net/ipv4/tcp_input.c, Linux 6.12 and newer).
     fn packet_was_delayed(&self) -> bool {
-        self.agreed.timestamps
-            && match (self.cong.retrans_stamp, self.out.last_echo) {
-                (Some(stamp), Some(echo)) => (echo.wrapping_sub(stamp) as i32) < 0,
-                _ => false,
-            }
+        let Some(stamp) = self.cong.retrans_stamp else {
+            return self.agreed.sack || self.snd.una < self.cong.high_seq;
+        };
+        let echo = self.out.last_echo.filter(|_| self.agreed.timestamps);
+        echo.is_some_and(|echo| (echo.wrapping_sub(stamp) as i32) < 0)
     }
 
     /// Whether the last reduction was for nothing.
