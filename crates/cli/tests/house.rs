@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate may use only crates of lower floors.
-const FLOORS: [(&str, u8); 17] = [
+const FLOORS: [(&str, u8); 18] = [
     ("narrows-units", 0),
     ("narrows-fuzz", 0),
     ("narrows-packet", 1),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u8); 17] = [
     ("narrows-traffic", 2),
     ("narrows-observe", 3),
     ("narrows-path", 3),
+    ("narrows-quic", 3),
     ("narrows-tcp", 3),
     ("narrows-bpf", 4),
     ("narrows-scenario", 4),
