@@ -16,9 +16,9 @@ pub fn compare(args: &Args) -> Outcome {
     let campaign = cells(args)?;
     let options = CompareOptions {
         repetitions: args.seeds,
+        again: args.again,
         output: super::output(args.out.as_deref()),
         command: command(args),
-        ..CompareOptions::default()
     };
     let (found, dir) = {
         let bar = Bar::new(&campaign.name);
@@ -72,6 +72,7 @@ fn command(args: &Args) -> Vec<String> {
         .to_vec();
     super::repeated(&mut words, "--only", &args.only);
     words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
+    words.extend(["--again".to_owned(), args.again.to_string()]);
     super::repeated(&mut words, "--set", &args.sets);
     words.extend(args.check.then(|| "--check".to_owned()));
     words

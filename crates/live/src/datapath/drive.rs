@@ -8,7 +8,7 @@ use narrows_units::{Duration, Instant};
 
 use super::devices::{Buffer, Written, sleep};
 use super::lateness::Lates;
-use super::pace::{ExactTimers, Wait, wait};
+use super::pace::{Awake, ExactTimers, Wait, wait};
 use super::whose::is_neighbours_talk;
 use super::{Datapath, PathError};
 use crate::clock::Clock;
@@ -84,6 +84,8 @@ impl Datapath<'_> {
         handle: &Handle<'_>,
     ) -> Result<Driven, PathError> {
         let _exact = ExactTimers::start();
+        let awake = Awake::start();
+        tracing::debug!(granted = awake.granted(), "processors stay awake");
         let mut drive = Drive {
             path: self,
             clock,

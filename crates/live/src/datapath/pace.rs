@@ -1,5 +1,8 @@
 //! When the thread sleeps and when it looks.
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
 use narrows_units::{Duration, Instant};
 use nix::sys::prctl;
 
@@ -56,6 +59,33 @@ impl Drop for ExactTimers {
             // It was so before.
             let _ = prctl::set_timerslack(ns);
         }
+    }
+}
+
+/// Keeps the machine's processors from falling asleep while it lives, where
+/// this user may (root, as a rule): a virtual processor that sleeps is given
+/// back to its host, and comes back up to milliseconds late; a real one takes
+/// tens of microseconds out of its deeper states. The kernel forgets the wish
+/// when the file is closed, however the process ends
+/// (Documentation/power/pm_qos_interface.rst).
+pub(super) struct Awake(Option<File>);
+
+impl Awake {
+    /// Most microseconds that a processor may take to wake up.
+    const LATENCY_US: i32 = 0;
+
+    pub(super) fn start() -> Self {
+        let open = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
+        let wished = open.and_then(|mut file| {
+            file.write_all(&Self::LATENCY_US.to_ne_bytes())?;
+            Ok(file)
+        });
+        Self(wished.ok())
+    }
+
+    /// Whether the kernel took the wish.
+    pub(super) fn granted(&self) -> bool {
+        self.0.is_some()
     }
 }
 

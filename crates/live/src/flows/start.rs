@@ -321,14 +321,14 @@ fn work(
     }
     for (&host, work) in &mut hosts {
         let runs_programs = plan.commands.iter().any(|c| c.host == host);
-        if work.streams.is_empty() && !runs_programs {
-            continue;
-        }
         let ends = |(end, _): &(EndPlan, usize)| (end.local, end.remote);
         let (senders, receivers): (Vec<_>, Vec<_>) = work
             .streams
             .iter()
             .partition(|(end, _)| end.generator.is_some());
+        if senders.is_empty() && !runs_programs {
+            continue;
+        }
         work.sampler = Some(Sampler {
             host,
             interval: plan.sample_interval,
@@ -339,6 +339,7 @@ fn work(
                 .map(|s| (ends(s), Arc::clone(&s.0.shared.watch)))
                 .collect(),
             receivers: receivers.into_iter().map(ends).collect(),
+            programs: runs_programs,
         });
     }
     hosts

@@ -1,9 +1,11 @@
 //! Looks at TCP sockets while a run goes on.
 //!
-//! A sampler lists the TCP sockets of a host's namespace through netlink, in
-//! one request for all of them. For the plan's own flows it reports the
+//! A sampler asks for TCP sockets of a host's namespace through netlink, each by
+//! its addresses: to list them all costs a hundred times as much, and the
+//! path would be late for it. For the plan's own flows it reports the
 //! events that a simulated sender would ([`Watch`] says what is
-//! seen and what is not); the sockets of other programs are kept as series.
+//! seen and what is not); the sockets of programs in the host are listed now
+//! and then, and kept as series.
 
 mod diag;
 mod tcp_info;
@@ -25,9 +27,13 @@ pub use diag::{Diag, DiagSocket};
 pub use tcp_info::{EcnLayout, TcpInfo};
 pub use watch::Watch;
 
-/// A look costs about 20 µs and 10 µs for each socket; more often than this,
-/// it would disturb what it looks at.
+/// A look costs about 10 µs for each socket; more often than this, it would
+/// disturb what it looks at.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Time between two lists of all sockets in a host that runs programs. To make
+/// one takes about a millisecond.
+const LIST_EVERY: Duration = Duration::from_millis(250);
 
 /// Both addresses of a socket: its own first.
 pub type Ends = (SocketAddr, SocketAddr);
@@ -48,6 +54,8 @@ pub struct Sampler {
     pub senders: BTreeMap<Ends, Arc<Mutex<Watch>>>,
     /// Sockets that get the plan's flows: not looked at.
     pub receivers: Vec<Ends>,
+    /// Whether programs run in the host, whose sockets are looked for.
+    pub programs: bool,
 }
 
 /// A TCP socket that is not the plan's: a command's.
@@ -80,24 +88,35 @@ impl Sampler {
         let mut diag = Diag::open()?;
         let layout = EcnLayout::of_this_kernel();
         let interval = self.interval.max(SHORTEST_INTERVAL);
-        let mut others = BTreeMap::new();
+        let mut others: BTreeMap<Ends, OtherSocket> = BTreeMap::new();
         let mut due = Instant::ZERO + interval;
+        let mut list = Instant::ZERO;
         while stop.wait_until(&self.clock, due) == Wait::Due {
-            let sockets = diag.tcp_sockets()?;
             let now = self.clock.now();
-            for socket in sockets {
-                let ends = (socket.local, socket.remote);
-                if let Some(watch) = self.senders.get(&ends) {
-                    watch.lock().unwrap_or_else(PoisonError::into_inner).look(
-                        now,
-                        &socket.info,
-                        &mut |r| self.reporter.report(now, r),
-                    );
-                } else if !self.receivers.contains(&ends) {
-                    let other = others
-                        .entry(ends)
-                        .or_insert_with(|| OtherSocket::new(self.host, &socket));
-                    other.look(now, &socket, layout);
+            for (&(local, remote), watch) in &self.senders {
+                let Some(socket) = diag.tcp_socket(local, remote)? else {
+                    continue;
+                };
+                let at = self.clock.now();
+                watch.lock().unwrap_or_else(PoisonError::into_inner).look(
+                    at,
+                    &socket.info,
+                    &mut |r| self.reporter.report(at, r),
+                );
+            }
+            if self.programs && now >= list {
+                list = now + LIST_EVERY;
+                for socket in diag.tcp_sockets()? {
+                    let ends = (socket.local, socket.remote);
+                    if !self.senders.contains_key(&ends) && !self.receivers.contains(&ends) {
+                        let new = || OtherSocket::new(self.host, &socket);
+                        others.entry(ends).or_insert_with(new);
+                    }
+                }
+            }
+            for (&(local, remote), other) in &mut others {
+                if let Some(socket) = diag.tcp_socket(local, remote)? {
+                    other.look(self.clock.now(), &socket, layout);
                 }
             }
             // A look that was late does not make the next ones late, and is
