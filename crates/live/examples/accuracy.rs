@@ -18,7 +18,7 @@ use narrows_live::{Clock, Control, RunId, World, reports};
 use narrows_packet::{Event, EventSink};
 use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
 use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::TcpCongestion;
+use nix::sys::socket::sockopt::{RcvBuf, TcpCongestion};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -163,7 +163,11 @@ fn ping() -> Result<(), Failure> {
 /// Datagrams of full size at a tenth more than the link carries, counted by
 /// the receiver's clock.
 fn rate(mbit: u64) -> Result<(), Failure> {
-    let plan = plan(3.0, &format!("\"rate {mbit}Mbit queue pfifo limit 100\""))?;
+    // 40 ms of packets, so that the queue stands also while the sender's thread
+    // has no processor.
+    let limit = (mbit as f64 * 1e6 * 0.040 / 8.0 / WIRE).ceil();
+    let elements = format!("\"rate {mbit}Mbit queue pfifo limit {limit}\"");
+    let plan = plan(3.0, &elements)?;
     let to = SocketAddr::from((plan.hosts[1].ipv4, 9_000));
     let (measured, driven, cpu) = between(&plan, |world, over| {
         let inside = |e: narrows_live::LiveError| e.to_string();
@@ -177,6 +181,7 @@ fn rate(mbit: u64) -> Result<(), Failure> {
         let receiver = bind(1, to)?;
         let sender = bind(0, SocketAddr::from((plan.hosts[0].ipv4, 0)))?;
         let wait = std::time::Duration::from_millis(200);
+        setsockopt(&receiver, RcvBuf, &(4 << 20)).map_err(|e| e.to_string())?;
         receiver
             .set_read_timeout(Some(wait))
             .map_err(|e| e.to_string())?;
