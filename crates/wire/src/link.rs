@@ -31,7 +31,7 @@ pub const ETHERTYPE_IPV4: u16 = 0x0800;
 /// EtherType of IPv6.
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// EtherTypes of VLAN tags (IEEE 802.1Q, 802.1ad, and the older 0x9100).
-const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+pub const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
 /// The IP packet inside `frame`, from its IP header to the end of the frame
 /// (which may hold padding after the packet); `None` if there is none.

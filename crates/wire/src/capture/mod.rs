@@ -7,6 +7,7 @@
 
 mod pcapng;
 mod reader;
+mod window;
 mod writer;
 
 pub use reader::{CaptureError, CaptureReader, Record};

@@ -1,6 +1,7 @@
 //! Reading pcap and pcapng, whichever a file turns out to be.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use narrows_units::Instant;
 
@@ -8,15 +9,13 @@ use super::pcapng::{
     BYTE_ORDER, COMMENT, ENHANCED, FLAGS, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE, PACKET,
     PACKET_ID, SECTION, SIMPLE,
 };
+use super::window::Window;
 use super::{Direction, Interface};
 use crate::link::{self, LinkType};
 
 /// The most bytes that one record or block may claim. Real ones stay below
 /// 256 KiB (tcpdump's largest snap length) but for long option lists.
 const MAX_BLOCK: u32 = 16 << 20;
-
-/// How much memory a block may claim before its bytes arrive.
-const LOAD_STEP: usize = 64 << 10;
 
 /// pcap with stamps in microseconds and in nanoseconds.
 const PCAP_MICROS: u32 = 0xa1b2_c3d4;
@@ -118,6 +117,13 @@ impl Clock {
     };
 
     fn instant(self, stamp: u64) -> Instant {
+        // What nearly all files have; the general rule divides 128 bits.
+        if let (9, 0) = (self.resolution, self.offset) {
+            return Instant::from_nanos(stamp);
+        }
+        if let (6, 0, Some(ns)) = (self.resolution, self.offset, stamp.checked_mul(1_000)) {
+            return Instant::from_nanos(ns);
+        }
         let exponent = u32::from(self.resolution & 0x7f);
         let stamp = u128::from(stamp) * 1_000_000_000;
         let ns = if self.resolution & 0x80 != 0 {
@@ -143,30 +149,32 @@ enum Format {
 /// and any resolution of time. Needs no more memory than its largest packet.
 #[derive(Debug)]
 pub struct CaptureReader<R: Read> {
-    input: R,
+    window: Window<R>,
     format: Format,
     order: Order,
     interfaces: Vec<Interface>,
     clocks: Vec<Clock>,
     /// Where the current section's interfaces start in `interfaces`.
     section: usize,
-    block: Vec<u8>,
+    /// The body of the block that was read last.
+    block: Range<usize>,
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Reads the file's head. `input` should be buffered.
+    /// Reads the file's head. `input` need not be buffered; it is read ahead,
+    /// but never waited for longer than the next packet takes.
     ///
     /// # Errors
     /// When it is no capture, or ends inside the head.
     pub fn new(input: R) -> Result<Self, CaptureError> {
         let mut reader = Self {
-            input,
+            window: Window::new(input),
             format: Format::Pcapng,
             order: Order::Little,
             interfaces: Vec::new(),
             clocks: Vec::new(),
             section: 0,
-            block: Vec::new(),
+            block: 0..0,
         };
         let mut magic = [0; 4];
         if !reader.fill(&mut magic)? {
@@ -251,7 +259,7 @@ impl<R: Read> CaptureReader<R> {
             interface_name: &self.interfaces[0].name,
             at: Some(Instant::from_nanos(ns)),
             original_len,
-            bytes: &self.block,
+            bytes: self.block(),
             link: self.interfaces[0].link,
             id: None,
             direction: None,
@@ -271,10 +279,10 @@ impl<R: Read> CaptureReader<R> {
             return Err(CaptureError::Invalid("byte-order mark"));
         };
         self.rest_of_block(self.order.u32(&head), 12)?;
-        if self.block.len() < 12 {
+        if self.block().len() < 12 {
             return Err(CaptureError::Invalid("section header length"));
         }
-        if self.order.u16(&self.block) != 1 {
+        if self.order.u16(self.block()) != 1 {
             return Err(CaptureError::Invalid("major version"));
         }
         self.section = self.interfaces.len();
@@ -288,22 +296,22 @@ impl<R: Read> CaptureReader<R> {
             return Err(CaptureError::Invalid("block length"));
         }
         self.load(total - already)?;
-        let body = self.block.len() - 4;
-        if self.order.u32(&self.block[body..]) != total {
+        let body = self.block().len() - 4;
+        if self.order.u32(&self.block()[body..]) != total {
             return Err(CaptureError::Invalid("closing block length"));
         }
-        self.block.truncate(body);
+        self.block.end -= 4;
         Ok(())
     }
 
     fn interface(&mut self) -> Result<(), CaptureError> {
-        let Some(options) = self.block.get(8..) else {
+        let Some(options) = self.block().get(8..) else {
             return Err(CaptureError::Invalid("interface block length"));
         };
         let mut interface = Interface {
             name: String::new(),
-            link: LinkType(self.order.u16(&self.block)),
-            snaplen: self.order.u32(&self.block[4..]),
+            link: LinkType(self.order.u16(self.block())),
+            snaplen: self.order.u32(&self.block()[4..]),
         };
         let mut clock = Clock::DEFAULT;
         for (code, value) in Options(self.order, options) {
@@ -322,7 +330,7 @@ impl<R: Read> CaptureReader<R> {
     }
 
     fn enhanced(&self) -> Result<Record<'_>, CaptureError> {
-        let Some(head) = self.block.get(..20) else {
+        let Some(head) = self.block().get(..20) else {
             return Err(CaptureError::Invalid("packet block length"));
         };
         self.stamped(self.order.u32(head), head)
@@ -331,7 +339,7 @@ impl<R: Read> CaptureReader<R> {
     /// The obsolete packet block: 16 bits of interface and 16 of drop count
     /// where the enhanced one has 32 of interface.
     fn old_packet(&self) -> Result<Record<'_>, CaptureError> {
-        let Some(head) = self.block.get(..20) else {
+        let Some(head) = self.block().get(..20) else {
             return Err(CaptureError::Invalid("packet block length"));
         };
         self.stamped(u32::from(self.order.u16(head)), head)
@@ -343,7 +351,7 @@ impl<R: Read> CaptureReader<R> {
             u64::from(self.order.u32(&head[4..])) << 32 | u64::from(self.order.u32(&head[8..]));
         let captured = self.order.u32(&head[12..]) as usize;
         let bytes = self
-            .block
+            .block()
             .get(20..20 + captured)
             .ok_or(CaptureError::Invalid("packet length"))?;
         let mut record = Record {
@@ -357,7 +365,7 @@ impl<R: Read> CaptureReader<R> {
             direction: None,
             comment: None,
         };
-        let options = self.block.get(20 + captured.next_multiple_of(4)..);
+        let options = self.block().get(20 + captured.next_multiple_of(4)..);
         for (code, value) in Options(self.order, options.unwrap_or_default()) {
             match (code, value.len()) {
                 (COMMENT, _) if record.comment.is_none() => {
@@ -378,7 +386,7 @@ impl<R: Read> CaptureReader<R> {
     }
 
     fn simple(&self) -> Result<Record<'_>, CaptureError> {
-        let Some(head) = self.block.get(..4) else {
+        let Some(head) = self.block().get(..4) else {
             return Err(CaptureError::Invalid("packet block length"));
         };
         let interface = self.known(0)?;
@@ -388,7 +396,7 @@ impl<R: Read> CaptureReader<R> {
             n => n,
         };
         let bytes = self
-            .block
+            .block()
             .get(4..4 + original_len.min(snaplen) as usize)
             .ok_or(CaptureError::Invalid("packet length"))?;
         Ok(Record {
@@ -414,37 +422,26 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// Loads the next `n` bytes into `block`. Memory grows with what arrives,
-    /// not with what was claimed.
+    /// The body of the block that was read last.
+    fn block(&self) -> &[u8] {
+        self.window.get(self.block.clone())
+    }
+
+    /// Makes the next `n` bytes the block.
     fn load(&mut self, n: u32) -> Result<(), CaptureError> {
-        self.block.clear();
-        while self.block.len() < n as usize {
-            let start = self.block.len();
-            let step = (n as usize - start).min(LOAD_STEP);
-            self.block.resize(start + step, 0);
-            match self.input.read_exact(&mut self.block[start..]) {
-                Ok(()) => {}
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(CaptureError::Truncated);
-                }
-                Err(e) => return Err(e.into()),
-            }
-        }
+        self.block = self
+            .window
+            .next(n as usize)?
+            .ok_or(CaptureError::Truncated)?;
         Ok(())
     }
 
     /// Fills `buffer`; false if the input ends before its first byte.
     fn fill(&mut self, buffer: &mut [u8]) -> Result<bool, CaptureError> {
-        let mut at = 0;
-        while at < buffer.len() {
-            match self.input.read(&mut buffer[at..]) {
-                Ok(0) if at == 0 => return Ok(false),
-                Ok(0) => return Err(CaptureError::Truncated),
-                Ok(n) => at += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
+        let Some(range) = self.window.next(buffer.len())? else {
+            return Ok(false);
+        };
+        buffer.copy_from_slice(self.window.get(range));
         Ok(true)
     }
 
