@@ -18,12 +18,13 @@ pub(crate) struct Ends {
 
 /// Words of an address, IPv4 in its mapped form.
 fn words(address: IpAddr) -> [u64; 2] {
-    let octets = match address {
-        IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
-        IpAddr::V6(a) => a.octets(),
-    };
-    let whole = u128::from_be_bytes(octets);
-    [(whole >> 64) as u64, whole as u64]
+    match address {
+        IpAddr::V4(a) => [0, 0xffff << 32 | u64::from(a.to_bits())],
+        IpAddr::V6(a) => {
+            let whole = a.to_bits();
+            [(whole >> 64) as u64, whole as u64]
+        }
+    }
 }
 
 fn address(words: [u64; 2]) -> IpAddr {
@@ -97,22 +98,47 @@ impl Segment {
     }
 }
 
+/// What stands above a packet's IP header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Above<'a> {
+    /// A TCP segment.
+    Tcp(Segment),
+    /// A UDP datagram: what was captured of its payload. Of what protocol that
+    /// is, only a flow can know that has seen others.
+    Udp(&'a [u8]),
+}
+
 /// A packet that belongs to a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet {
+pub struct Packet<'a> {
     pub(crate) ends: Ends,
     /// Whether the lower end sent it.
     pub(crate) from_low: bool,
     pub(crate) ecn: Ecn,
     /// Bytes of the IP packet.
     pub(crate) length: u32,
-    /// The segment, if it is TCP.
-    pub(crate) segment: Option<Segment>,
+    pub(crate) above: Above<'a>,
     /// Whether options were cut or contradict themselves.
     pub(crate) options: OptionsRead,
 }
 
-impl Packet {
+impl<'a> Packet<'a> {
+    /// The segment, if it is TCP.
+    pub(crate) fn segment(&self) -> Option<&Segment> {
+        match &self.above {
+            Above::Tcp(segment) => Some(segment),
+            Above::Udp(_) => None,
+        }
+    }
+
+    /// What was captured of a UDP datagram's payload; `None` of a segment.
+    pub fn datagram(&self) -> Option<&'a [u8]> {
+        match self.above {
+            Above::Tcp(_) => None,
+            Above::Udp(payload) => Some(payload),
+        }
+    }
+
     /// Address and port of the sender.
     pub fn source(&self) -> (IpAddr, u16) {
         if self.from_low {
@@ -159,37 +185,27 @@ pub enum Unread {
 }
 
 /// What a packet is.
-pub type Classified = Result<Packet, Unread>;
+pub type Classified<'a> = Result<Packet<'a>, Unread>;
 
 /// Reads a packet that starts at its IP header.
 ///
 /// # Errors
 /// Says why it belongs to no flow.
-pub fn classify(bytes: &[u8]) -> Classified {
+pub fn classify(bytes: &[u8]) -> Classified<'_> {
     let ip = Ip::parse(bytes).map_err(unread)?;
     if ip.fragment_offset > 0 {
         return Err(Unread::LaterFragment);
     }
     let above = &bytes[ip.header_len..];
-    let (ports, segment, options) = match ip.protocol {
+    let space = ip.total_len - ip.header_len;
+    let (ports, above, options) = match ip.protocol {
         ip::TCP => {
-            let space = (ip.total_len - ip.header_len) as u32;
-            let (ports, segment, options) = segment(above, space)?;
-            (ports, Some(segment), options)
+            let (ports, segment, options) = segment(above, space as u32)?;
+            (ports, Above::Tcp(segment), options)
         }
         ip::UDP => {
-            // Ports suffice; a length below 8 is not a datagram.
-            let Some(h) = above.first_chunk::<8>() else {
-                return Err(Unread::Truncated);
-            };
-            if u16::from_be_bytes([h[4], h[5]]) < 8 {
-                return Err(Unread::Malformed);
-            }
-            let ports = (
-                u16::from_be_bytes([h[0], h[1]]),
-                u16::from_be_bytes([h[2], h[3]]),
-            );
-            (ports, None, OptionsRead::All)
+            let (ports, payload) = datagram(above, space)?;
+            (ports, Above::Udp(payload), OptionsRead::All)
         }
         _ => return Err(Unread::OtherProtocol),
     };
@@ -199,9 +215,25 @@ pub fn classify(bytes: &[u8]) -> Classified {
         from_low,
         ecn: ip.ecn(),
         length: ip.total_len as u32,
-        segment,
+        above,
         options,
     })
+}
+
+/// Reads a UDP header: its ports, and what was captured of the payload, without
+/// padding of the link.
+fn datagram(bytes: &[u8], space: usize) -> Result<((u16, u16), &[u8]), Unread> {
+    let Some((h, rest)) = bytes.split_first_chunk::<8>() else {
+        return Err(Unread::Truncated);
+    };
+    // A length below 8 is not a datagram; one above what IP left is cut there.
+    let payload = usize::from(u16::from_be_bytes([h[4], h[5]])).min(space);
+    let payload = payload.checked_sub(8).ok_or(Unread::Malformed)?;
+    let ports = (
+        u16::from_be_bytes([h[0], h[1]]),
+        u16::from_be_bytes([h[2], h[3]]),
+    );
+    Ok((ports, &rest[..payload.min(rest.len())]))
 }
 
 fn unread(malformed: Malformed) -> Unread {
@@ -295,12 +327,13 @@ mod tests {
     #[test]
     fn both_versions_show_ends_numbers_and_ecn() {
         for v6 in [false, true] {
-            let packet = classify(&packet(v6)).unwrap();
+            let bytes = packet(v6);
+            let packet = classify(&bytes).unwrap();
             assert_eq!(packet.source().1, 40_000);
             assert!(!packet.from_low);
             assert_eq!(packet.source().0.is_ipv6(), v6);
             assert_eq!(packet.ecn, Ecn::Ce);
-            let segment = packet.segment.unwrap();
+            let segment = packet.segment().unwrap();
             assert_eq!((segment.payload, segment.end()), (100, 107));
             assert_eq!(segment.timestamps, Some((5, 6)));
         }
@@ -308,9 +341,10 @@ mod tests {
 
     #[test]
     fn a_packet_cut_in_its_options_still_shows_its_numbers() {
-        let cut = classify(&packet(false)[..45]).unwrap();
+        let bytes = packet(false);
+        let cut = classify(&bytes[..45]).unwrap();
         assert_eq!(cut.options, OptionsRead::Cut);
-        let segment = cut.segment.unwrap();
+        let segment = cut.segment().unwrap();
         assert_eq!((segment.seq, segment.payload), (7, 100));
         assert_eq!(segment.timestamps, None);
         assert_eq!(

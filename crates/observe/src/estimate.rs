@@ -95,7 +95,7 @@ pub struct Estimate {
 
 /// All estimates of a flow, round trips first.
 pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
-    let mut all = Vec::new();
+    let mut all = Vec::with_capacity(16);
     handshake(flow, &mut all);
     if let Some(acked) = &flow.acked {
         let rejected = u64::from(acked.seq_ack.rejected);
@@ -228,7 +228,7 @@ fn rest(a: f64, b: f64) -> Option<f64> {
 
 /// Loss and marking rates from a ledger.
 fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
-    let sums = ledger.sums();
+    let groups = ledger.groups();
     let no_wave = (0, Basis::Measured);
     let wave = |side| {
         marks
@@ -251,7 +251,7 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
             if trials < 1.0 {
                 return;
             }
-            let Some((value, interval)) = ledger.rate(trials, rate) else {
+            let Some((value, interval)) = groups.rate(trials, rate) else {
                 return;
             };
             all.push(Estimate {
@@ -267,7 +267,7 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
                 basis,
             });
         };
-        let n = |s, count| sums.of(s, count);
+        let n = |s, count| groups.sums.of(s, count);
         let upstream = |s: &Sums, side| s.missing(side, Count::Square);
         let three_quarter = |s: &Sums, side| s.missing(side, Count::Reflection);
         let end_to_end = |s: &Sums| s.share(own, Count::Loss);

@@ -6,7 +6,7 @@ use narrows_units::Instant;
 use narrows_wire::efm::Profile;
 use narrows_wire::{Ecn, TcpFlags, ip};
 
-use crate::classify::{Ends, Packet, Segment};
+use crate::classify::{Above, Ends, Packet, Segment};
 use crate::config::Config;
 use crate::handshake::Handshake;
 use crate::ledger::{Count, Ledger};
@@ -63,8 +63,9 @@ pub enum End {
 /// Packets needed before a flow's counts are kept in batches.
 const BATCHED_FROM: u64 = 64;
 
-/// One direction.
+/// One direction, in a line of the cache.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 struct Way {
     packets: u64,
     bytes: u64,
@@ -154,32 +155,39 @@ pub(crate) struct Acked {
 }
 
 /// A flow: both directions between two ends.
+///
+/// Where flows are many, the lines of the cache that a packet touches are what
+/// it costs. So what every packet needs stands in the first line, in the line of
+/// its direction and in the one after these; the handshake comes last.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Flow {
     pub(crate) ends: Ends,
-    id: FlowId,
-    pub(crate) first_at: u64,
     pub(crate) last_at: u64,
-    ways: [Way; 2],
-    pub(crate) handshake: Handshake,
-    /// The least full round trip that is sure, for judging edges.
-    floor: u64,
     pub(crate) stamped: Option<Box<Stamped>>,
     pub(crate) acked: Option<Box<Acked>>,
+    ways: [Way; 2],
     pub(crate) marks: Option<Box<Marks>>,
     ledger: Option<Box<Ledger>>,
-    syn: Option<u32>,
-    /// Codes that SYN and SYN-ACK announced.
-    codes: [Option<u8>; 2],
+    /// The least full round trip that is sure, for judging edges.
+    floor: u64,
+    state: State,
     profile: Profile,
     low_opened: bool,
     pub(crate) role_known: bool,
-    state: State,
+    /// Whether the initiator has acknowledged the handshake.
+    opened: bool,
+    /// Codes that SYN and SYN-ACK announced.
+    codes: [Option<u8>; 2],
+    syn: Option<u32>,
+    id: FlowId,
+    pub(crate) first_at: u64,
+    pub(crate) handshake: Handshake,
 }
 
 impl Flow {
-    pub(crate) fn new(packet: &Packet, id: FlowId, at: u64) -> Self {
-        let flags = packet.segment.map_or(TcpFlags(0), |s| s.flags);
+    pub(crate) fn new(packet: &Packet<'_>, id: FlowId, at: u64) -> Self {
+        let flags = packet.segment().map_or(TcpFlags(0), |s| s.flags);
         let syn = flags.has(TcpFlags::SYN);
         let answers = syn && flags.has(TcpFlags::ACK);
         let (low, high) = (packet.ends.low().1, packet.ends.high().1);
@@ -191,22 +199,23 @@ impl Flow {
         };
         Self {
             ends: packet.ends,
-            id,
-            first_at: at,
             last_at: at,
-            ways: Default::default(),
-            handshake: Handshake::default(),
-            floor: u64::MAX,
             stamped: None,
             acked: None,
+            ways: Default::default(),
             marks: None,
             ledger: None,
-            syn: None,
-            codes: [None; 2],
+            floor: u64::MAX,
+            state: if syn { State::Starting } else { State::Up },
             profile: Profile::NONE,
             low_opened,
             role_known: syn,
-            state: if syn { State::Starting } else { State::Up },
+            opened: false,
+            codes: [None; 2],
+            syn: None,
+            id,
+            first_at: at,
+            handshake: Handshake::default(),
         }
     }
 
@@ -298,15 +307,17 @@ impl Flow {
     }
 
     /// Whether `packet` begins another connection on this flow's ports.
-    pub(crate) fn is_over_by(&self, packet: &Packet) -> bool {
-        let Some(segment) = packet.segment else {
+    pub(crate) fn is_over_by(&self, packet: &Packet<'_>) -> bool {
+        let Some(segment) = packet.segment() else {
             return false;
         };
-        let syn = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        if !segment.flags.has(TcpFlags::SYN) || segment.flags.has(TcpFlags::ACK) {
+            return false;
+        }
         // The initiator's SYN again, or the SYN of a simultaneous open, belongs to it.
         let same = self.syn.is_none_or(|isn| isn == segment.seq);
         let own = self.side(packet.from_low) == Side::Initiator;
-        syn && match self.state {
+        match self.state {
             State::Starting => own && !same,
             State::Up => !(own && same),
             State::Closing | State::Closed => true,
@@ -324,7 +335,7 @@ impl Flow {
     /// A packet of the flow. Adds the samples that it completes to `out`.
     pub(crate) fn packet(
         &mut self,
-        packet: &Packet,
+        packet: &Packet<'_>,
         now: Now,
         config: &Config,
         out: &mut Vec<Sample>,
@@ -337,10 +348,9 @@ impl Flow {
         let ecn = &mut way.ecn[packet.ecn as usize];
         *ecn = ecn.saturating_add(1);
         let begun = out.len();
-        if let Some(segment) = &packet.segment {
-            self.segment(side, segment, packet.ecn, now, config, out);
-        } else {
-            self.count(side, packet.ecn);
+        match &packet.above {
+            Above::Tcp(segment) => self.segment(side, segment, packet.ecn, now, config, out),
+            Above::Udp(_) => self.count(side, packet.ecn),
         }
         self.take(&out[begun..]);
     }
@@ -368,7 +378,8 @@ impl Flow {
             if self.state == State::Starting {
                 self.state = State::Up;
             }
-            if side == Side::Initiator && flags.has(TcpFlags::ACK) {
+            if !self.opened && side == Side::Initiator && flags.has(TcpFlags::ACK) {
+                self.opened = true;
                 self.handshake.ack(now, out);
             }
         }
@@ -474,11 +485,12 @@ impl Flow {
     /// Counts a packet in the ledger, which exists once the flow is worth one.
     fn count(&mut self, side: Side, ecn: Ecn) {
         if self.ledger.is_none() {
-            let packets = self.ways[0].packets + self.ways[1].packets;
+            if self.ways[0].packets + self.ways[1].packets < BATCHED_FROM {
+                return;
+            }
             let capable = |w: &Way| w.ecn[1..].iter().any(|n| *n > 0);
-            let wanted =
-                self.marks.as_ref().is_some_and(|m| m.counts()) || self.ways.iter().any(capable);
-            if packets < BATCHED_FROM || !wanted {
+            let marked = self.marks.as_ref().is_some_and(|m| m.counts());
+            if !marked && !self.ways.iter().any(capable) {
                 return;
             }
             let mut ledger = Box::<Ledger>::default();

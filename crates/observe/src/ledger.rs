@@ -47,6 +47,15 @@ type Row = [[(u32, u32); COUNTS]; 2];
 pub(crate) struct Sums([[(f64, f64); COUNTS]; 2]);
 
 impl Sums {
+    fn add(&mut self, row: &Row, times: f64) {
+        for (sum, side) in self.0.iter_mut().zip(row) {
+            for (sum, pair) in sum.iter_mut().zip(side) {
+                sum.0 += times * f64::from(pair.0);
+                sum.1 += times * f64::from(pair.1);
+            }
+        }
+    }
+
     /// Of how many, for side `side`.
     pub fn of(&self, side: usize, count: Count) -> f64 {
         self.0[side][count as usize].1
@@ -127,26 +136,42 @@ impl Ledger {
 
     /// All counts of the flow.
     pub fn sums(&self) -> Sums {
-        self.sums_without(usize::MAX)
-    }
-
-    fn sums_without(&self, left_out: usize) -> Sums {
         let mut sums = Sums([[(0.0, 0.0); COUNTS]; 2]);
-        let full = &self.rows[..self.used - 1];
-        for (i, row) in full.iter().chain([&self.current]).enumerate() {
-            if i == left_out {
-                continue;
-            }
-            for (sum, side) in sums.0.iter_mut().zip(row) {
-                for (sum, pair) in sum.iter_mut().zip(side) {
-                    sum.0 += f64::from(pair.0);
-                    sum.1 += f64::from(pair.1);
-                }
-            }
+        for row in self.batches() {
+            sums.add(row, 1.0);
         }
         sums
     }
 
+    /// The batches that are full, and the one that is filling.
+    fn batches(&self) -> impl Iterator<Item = &Row> {
+        self.rows[..self.used - 1].iter().chain([&self.current])
+    }
+
+    /// The sums, and what they are without each of the batches.
+    pub fn groups(&self) -> Groups {
+        let sums = self.sums();
+        // Counts are whole numbers far below 2⁵³, so this is exact.
+        let without = self.batches().map(|row| {
+            let mut rest = sums;
+            rest.add(row, -1.0);
+            rest
+        });
+        Groups {
+            without: without.collect(),
+            sums,
+        }
+    }
+}
+
+/// The sums of a ledger for rates and their intervals.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    pub sums: Sums,
+    without: Vec<Sums>,
+}
+
+impl Groups {
     /// A rate computed by `rate` from the sums, and its interval. `trials` is
     /// how many packets it rests on.
     pub fn rate(
@@ -154,13 +179,16 @@ impl Ledger {
         trials: f64,
         rate: impl Fn(&Sums) -> Option<f64>,
     ) -> Option<(f64, Interval)> {
-        let all = rate(&self.sums())?;
-        // The last batch, still filling, is left out with the one before it
-        // where it is short.
-        let without: Vec<f64> = (0..self.used)
-            .filter_map(|i| rate(&self.sums_without(i)))
-            .collect();
-        let groups = without.len();
+        let all = rate(&self.sums)?;
+        // The last batch, still filling, is left out like the others, however
+        // short it is.
+        let mut without = [0.0; BATCHES];
+        let mut groups = 0;
+        for rate in self.without.iter().filter_map(rate) {
+            without[groups] = rate;
+            groups += 1;
+        }
+        let without = &without[..groups];
         let binomial = all.clamp(0.0, 1.0) * (1.0 - all.clamp(0.0, 1.0)) / trials;
         let (variance, t) = if groups >= ENOUGH {
             let n = groups as f64;
@@ -214,8 +242,9 @@ mod tests {
                         bad = !bad;
                     }
                 }
-                let trials = ledger.sums().of(0, Count::Square);
-                let (_, i) = ledger
+                let groups = ledger.groups();
+                let trials = groups.sums.of(0, Count::Square);
+                let (_, i) = groups
                     .rate(trials, |s| s.missing(0, Count::Square))
                     .unwrap();
                 i.low <= loss && loss <= i.high

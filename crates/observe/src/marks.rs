@@ -45,13 +45,6 @@ impl Masks {
     }
 }
 
-/// Q and R of both directions.
-#[derive(Debug)]
-struct Squares {
-    square: [Square; 2],
-    reflection: [Square; 2],
-}
-
 /// Marked packets before there is a ledger.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
@@ -60,15 +53,20 @@ struct Early {
     ecn_echo: u32,
 }
 
-/// The signals of one flow.
+/// The signals of one flow. What every packet needs comes first; what the
+/// flow's profile lacks takes no room.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Marks {
-    profile: Profile,
     masks: Masks,
     spin: Option<Box<Spin>>,
     delay: Option<Box<Delay>>,
-    squares: Option<Box<Squares>>,
+    /// Q of both directions.
+    squares: Option<Box<[Square; 2]>>,
+    /// R of both directions.
+    reflections: Option<Box<[Square; 2]>>,
     trains: Option<Box<[Trains; 2]>>,
+    profile: Profile,
     early: [Early; 2],
     in_ledger: bool,
     means: [Option<Box<RttMeans>>; 6],
@@ -83,21 +81,18 @@ impl Marks {
             (None, Mode::Rfc) => Rule::Learn,
         };
         let wave = || Square::new(pinned.block, pinned.reordering);
+        let waves = |signal| profile.has(signal).then(|| Box::new([wave(), wave()]));
         Self {
-            profile,
             masks: Masks::of(profile),
+            profile,
             spin: profile
                 .has(Signal::Spin)
                 .then(|| Box::new(Spin::new(config.mode))),
             delay: profile
                 .has(Signal::Delay)
                 .then(|| Box::new(Delay::new(rule))),
-            squares: profile.has(Signal::Square).then(|| {
-                Box::new(Squares {
-                    square: [wave(), wave()],
-                    reflection: [wave(), wave()],
-                })
-            }),
+            squares: waves(Signal::Square),
+            reflections: waves(Signal::Reflection),
             trains: profile
                 .has(Signal::RoundTripLoss)
                 .then(Box::<[Trains; 2]>::default),
@@ -137,14 +132,12 @@ impl Marks {
 
     /// The Q wave of one side.
     pub fn square(&self, side: Side) -> Option<&Square> {
-        self.squares.as_ref().map(|s| &s.square[side.index()])
+        self.squares.as_ref().map(|s| &s[side.index()])
     }
 
     /// The R wave of one side.
     pub fn reflection(&self, side: Side) -> Option<&Square> {
-        let squares = self.squares.as_ref()?;
-        let has = self.profile.has(Signal::Reflection);
-        has.then_some(&squares.reflection[side.index()])
+        self.reflections.as_ref().map(|r| &r[side.index()])
     }
 
     pub fn trains(&self, side: Side) -> Option<&Trains> {
@@ -294,17 +287,17 @@ impl Marks {
             }
             None => {}
         };
-        let closed = squares.square[own].packet(square, newer, now.id);
+        let closed = squares[own].packet(square, newer, now.id);
         let quantity = Quantity::UpstreamLoss(side);
         note(closed, Technique::Square, quantity, Count::Square);
-        if self.masks.reflection == 0 {
+        let Some(reflections) = &mut self.reflections else {
             return;
-        }
+        };
         // R reflects the other side's blocks, of which the observer knows N.
-        let n = squares.square[other].n();
-        let before = squares.reflection[own].n();
+        let n = squares[other].n();
+        let before = reflections[own].n();
         if n != before {
-            squares.reflection[own].set_n(n);
+            reflections[own].set_n(n);
             if n.0 != before.0 && before.1 != Known::Pinned {
                 note(
                     Some(Closed::Restart),
@@ -314,7 +307,7 @@ impl Marks {
                 );
             }
         }
-        let closed = squares.reflection[own].packet(reflection, newer, now.id);
+        let closed = reflections[own].packet(reflection, newer, now.id);
         let quantity = Quantity::ThreeQuarterLoss(side);
         note(closed, Technique::Reflection, quantity, Count::Reflection);
     }

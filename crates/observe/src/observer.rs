@@ -16,7 +16,7 @@ pub trait Sink {
     /// A flow was seen for the first time.
     fn began(&mut self, _flow: &Flow, _at: Instant) {}
     /// A packet of a flow passed.
-    fn packet(&mut self, _flow: &Flow, _packet: &Packet, _at: Instant) {}
+    fn packet(&mut self, _flow: &Flow, _packet: &Packet<'_>, _at: Instant) {}
     /// A sample was completed.
     fn sample(&mut self, _flow: &Flow, _sample: &Sample) {}
     /// The observer lets go of a flow; its estimates are final.
@@ -56,11 +56,14 @@ pub struct Counters {
     pub evicted: u64,
     /// Flows that were silent for too long.
     pub expired: u64,
+    /// Packets that passed, but found no room on their way to the observer;
+    /// not among `packets`. Only of devices, never of files.
+    pub dropped: u64,
 }
 
 impl Counters {
     /// Every counter with its name.
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn named(&self) -> [(&'static str, u64); 13] {
         [
             ("packets", self.packets),
             ("observed", self.observed),
@@ -74,6 +77,7 @@ impl Counters {
             ("flows", self.flows),
             ("evicted", self.evicted),
             ("expired", self.expired),
+            ("dropped", self.dropped),
         ]
     }
 }
@@ -93,7 +97,7 @@ impl Observer {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            table: Table::new(),
+            table: Table::new(config.seed),
             counters: Counters::default(),
             samples: Vec::with_capacity(64),
             newest: 0,
@@ -108,6 +112,11 @@ impl Observer {
     /// Its settings.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How many flows are in the table.
+    pub fn flows_now(&self) -> u64 {
+        u64::from(self.table.len())
     }
 
     /// Flows in the table, from the one that was silent longest on.
@@ -143,7 +152,7 @@ impl Observer {
 
     /// Reads a packet and counts what it is, for callers who want only some
     /// packets observed; those go on to [`take`](Self::take).
-    pub fn classify(&mut self, bytes: &[u8]) -> Option<Packet> {
+    pub fn classify<'a>(&mut self, bytes: &'a [u8]) -> Option<Packet<'a>> {
         let counters = &mut self.counters;
         counters.packets += 1;
         let packet = match classify(bytes) {
@@ -172,15 +181,19 @@ impl Observer {
         self.counters.no_ip += 1;
     }
 
+    /// Counts packets that passed, but did not come here.
+    pub fn count_dropped(&mut self, packets: u64) {
+        self.counters.dropped += packets;
+    }
+
     /// Observes a packet that [`classify`](Self::classify) has read.
-    pub fn take(&mut self, packet: &Packet, at: Instant, id: PacketId, sink: &mut impl Sink) {
+    pub fn take(&mut self, packet: &Packet<'_>, at: Instant, id: PacketId, sink: &mut impl Sink) {
         self.counters.observed += 1;
         if at.as_nanos() < self.newest {
             self.counters.time_went_back += 1;
         }
         self.newest = self.newest.max(at.as_nanos());
-        let hash = packet.ends.hash(self.config.seed);
-        let mut found = self.table.find(&packet.ends, hash);
+        let mut found = self.table.find(&packet.ends);
         if let Some(old) = found {
             if self.table.flow(old).is_over_by(packet) {
                 self.end(old, End::Reused, sink);
@@ -189,7 +202,7 @@ impl Observer {
         }
         let flow = match found {
             Some(flow) => flow,
-            None => self.begin(packet, hash, at, sink),
+            None => self.begin(packet, at, sink),
         };
         let now = Now {
             at: at.as_nanos(),
@@ -204,7 +217,7 @@ impl Observer {
         }
     }
 
-    fn begin(&mut self, packet: &Packet, hash: u32, at: Instant, sink: &mut impl Sink) -> u32 {
+    fn begin(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl Sink) -> u32 {
         let idle = self.config.idle.as_nanos();
         // Two at a time: the table empties faster than it fills.
         for _ in 0..2 {
@@ -225,9 +238,7 @@ impl Observer {
         }
         let id = self.counters.flows;
         self.counters.flows += 1;
-        let at_slot = self
-            .table
-            .insert(Flow::new(packet, id, at.as_nanos()), hash);
+        let at_slot = self.table.insert(Flow::new(packet, id, at.as_nanos()));
         sink.began(self.table.flow(at_slot), at);
         at_slot
     }

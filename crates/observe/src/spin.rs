@@ -159,19 +159,23 @@ pub(crate) struct Shown {
     pub newer: bool,
 }
 
-/// All readings of one flow's spin bit.
+/// All readings of one flow's spin bit. What a packet touches that changes
+/// nothing comes first, in a line of the cache.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Spin {
+    habits: [Habit; 2],
+    /// The value of each side that all readings have seen last, if they agree.
+    agreed: [Option<bool>; 2],
+    class: SpinClass,
+    /// Only every edge, whatever the bit does otherwise.
+    naive: bool,
     basic: Waves,
     ordered: Waves,
     heuristic: Waves,
     plausible: [Plausible; 2],
     vec: Waves,
     nonzero: Waves,
-    habits: [Habit; 2],
-    class: SpinClass,
-    /// Only every edge, whatever the bit does otherwise.
-    naive: bool,
     /// Edges that a technique did not take, in the order of [`TECHNIQUES`].
     rejected: [u32; 5],
 }
@@ -189,15 +193,16 @@ impl Spin {
     pub fn new(mode: Mode) -> Self {
         let [basic, ordered, heuristic, vec, nonzero] = TECHNIQUES.map(Waves::new);
         Self {
+            habits: Default::default(),
+            agreed: [None; 2],
+            class: SpinClass::Unknown,
+            naive: mode == Mode::Thesis,
             basic,
             ordered,
             heuristic,
             plausible: Default::default(),
             vec,
             nonzero,
-            habits: Default::default(),
-            class: SpinClass::Unknown,
-            naive: mode == Mode::Thesis,
             rejected: [0; 5],
         }
     }
@@ -215,6 +220,14 @@ impl Spin {
     /// A packet. Samples go to `out` once the bit is known to spin.
     pub fn packet(&mut self, shown: Shown, floor: Option<u64>, now: Now, out: &mut Vec<Sample>) {
         let Shown { side, spin, .. } = shown;
+        let own = side.index();
+        if self.agreed[own] == Some(spin) && shown.vec.unwrap_or(0) == 0 {
+            if shown.newer {
+                self.habits[own].packets = self.habits[own].packets.saturating_add(1);
+                self.judge(shown, floor, now);
+            }
+            return;
+        }
         let held = out.len();
         if self.basic.changes(side, spin) {
             self.basic.edge(side, spin, now, (true, true), out);
@@ -230,6 +243,9 @@ impl Spin {
         if let Some(vec) = shown.vec {
             self.counted(shown, vec, now, out);
         }
+        // The others follow the bit, this one the order of packets.
+        let ordered = self.ordered.sides[own].value;
+        self.agreed[own] = ordered.filter(|value| *value == spin);
         self.judge(shown, floor, now);
         if self.class != SpinClass::Spinning {
             for sample in out.drain(held..) {

@@ -88,8 +88,9 @@ impl Block {
     }
 }
 
-/// The square wave of one direction.
+/// The square wave of one direction. What every packet touches comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Square {
     run: Run,
     /// Packets of the other value that may begin the next block.
@@ -98,18 +99,18 @@ pub(crate) struct Square {
     since_next: u32,
     /// Packets of the other value that began none.
     stray: u32,
+    n: u32,
+    reordering: u32,
     value: bool,
     /// Whether the run began with a change that was seen.
     whole: bool,
-    n: u32,
     known: Known,
     /// Whether N is another wave's.
     borrowed: bool,
-    reordering: u32,
     reordering_known: Known,
-    lengths: [u32; LEARNT_FROM],
     learning: u8,
     too_long: u8,
+    lengths: [u32; LEARNT_FROM],
     /// Blocks that were counted, and that were not.
     pub blocks: u32,
     pub rejected: u32,

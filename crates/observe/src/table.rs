@@ -16,11 +16,10 @@ struct Place {
     flow: u32,
 }
 
-/// A flow and its neighbours in the list.
-#[derive(Debug)]
-struct Entry {
-    flow: Flow,
-    hash: u32,
+/// The neighbours of a flow in the list. They stand apart from the flows: a
+/// packet changes those of three flows, and would touch all three.
+#[derive(Clone, Copy, Debug)]
+struct Link {
     newer: u32,
     older: u32,
 }
@@ -28,8 +27,10 @@ struct Entry {
 /// The flows of an observer.
 #[derive(Debug)]
 pub(crate) struct Table {
+    seed: u64,
     index: Vec<Place>,
-    chunks: Vec<Vec<Entry>>,
+    chunks: Vec<Vec<Flow>>,
+    links: Vec<Link>,
     free: Vec<u32>,
     used: u32,
     newest: u32,
@@ -37,10 +38,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub fn new() -> Self {
+    /// An empty table, whose order in memory `seed` decides on.
+    pub fn new(seed: u64) -> Self {
         Self {
+            seed,
             index: vec![empty(); 64],
             chunks: Vec::new(),
+            links: Vec::new(),
             free: Vec::new(),
             used: 0,
             newest: NONE,
@@ -53,20 +57,16 @@ impl Table {
         self.used
     }
 
-    fn entry(&self, at: u32) -> &Entry {
+    pub fn flow(&self, at: u32) -> &Flow {
         &self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
-    fn entry_mut(&mut self, at: u32) -> &mut Entry {
+    pub fn flow_mut(&mut self, at: u32) -> &mut Flow {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
-    pub fn flow(&self, at: u32) -> &Flow {
-        &self.entry(at).flow
-    }
-
-    pub fn flow_mut(&mut self, at: u32) -> &mut Flow {
-        &mut self.entry_mut(at).flow
+    fn link_mut(&mut self, at: u32) -> &mut Link {
+        &mut self.links[at as usize]
     }
 
     /// The flow that was silent longest.
@@ -78,14 +78,15 @@ impl Table {
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         let mut at = self.oldest;
         std::iter::from_fn(move || {
-            let entry = (at != NONE).then(|| self.entry(at))?;
-            at = entry.newer;
-            Some(&entry.flow)
+            let flow = (at != NONE).then(|| self.flow(at))?;
+            at = self.links[at as usize].newer;
+            Some(flow)
         })
     }
 
     /// The flow with these ends, now the newest.
-    pub fn find(&mut self, ends: &Ends, hash: u32) -> Option<u32> {
+    pub fn find(&mut self, ends: &Ends) -> Option<u32> {
+        let hash = ends.hash(self.seed);
         let mask = self.index.len() - 1;
         let mut place = hash as usize & mask;
         loop {
@@ -110,47 +111,48 @@ impl Table {
 
     fn link(&mut self, at: u32) {
         let before = std::mem::replace(&mut self.newest, at);
-        let entry = self.entry_mut(at);
-        (entry.newer, entry.older) = (NONE, before);
+        *self.link_mut(at) = Link {
+            newer: NONE,
+            older: before,
+        };
         if before == NONE {
             self.oldest = at;
         } else {
-            self.entry_mut(before).newer = at;
+            self.link_mut(before).newer = at;
         }
     }
 
     fn unlink(&mut self, at: u32) {
-        let Entry { newer, older, .. } = *self.entry(at);
+        let Link { newer, older } = self.links[at as usize];
         match newer {
             NONE => self.newest = older,
-            n => self.entry_mut(n).older = older,
+            n => self.link_mut(n).older = older,
         }
         match older {
             NONE => self.oldest = newer,
-            o => self.entry_mut(o).newer = newer,
+            o => self.link_mut(o).newer = newer,
         }
     }
 
     /// Adds a flow that is not there yet.
-    pub fn insert(&mut self, flow: Flow, hash: u32) -> u32 {
+    pub fn insert(&mut self, flow: Flow) -> u32 {
         if (self.used as usize + 1) * 4 > self.index.len() * 3 {
             self.grow();
         }
-        let entry = Entry {
-            flow,
-            hash,
-            newer: NONE,
-            older: NONE,
-        };
+        let hash = flow.ends.hash(self.seed);
         let at = if let Some(at) = self.free.pop() {
-            *self.entry_mut(at) = entry;
+            *self.flow_mut(at) = flow;
             at
         } else {
             if self.chunks.last().is_none_or(|c| c.len() == CHUNK) {
                 self.chunks.push(Vec::with_capacity(CHUNK));
             }
             let chunk = self.chunks.len() - 1;
-            self.chunks[chunk].push(entry);
+            self.chunks[chunk].push(flow);
+            self.links.push(Link {
+                newer: NONE,
+                older: NONE,
+            });
             (chunk * CHUNK + self.chunks[chunk].len() - 1) as u32
         };
         self.used += 1;
@@ -181,7 +183,7 @@ impl Table {
     /// or here.
     pub fn remove(&mut self, at: u32) {
         let mask = self.index.len() - 1;
-        let mut hole = self.entry(at).hash as usize & mask;
+        let mut hole = self.flow(at).ends.hash(self.seed) as usize & mask;
         while self.index[hole].flow != at {
             hole = (hole + 1) & mask;
         }

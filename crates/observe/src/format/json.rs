@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Context, Form, reason, value};
@@ -15,22 +16,7 @@ pub(super) struct Json;
 
 impl Form for Json {
     fn began(&mut self, out: &mut dyn Write, on: &Context<'_>) -> io::Result<()> {
-        let flow = on.flow;
-        let (initiator, responder) = (
-            on.names.end(flow, Side::Initiator),
-            on.names.end(flow, Side::Responder),
-        );
-        line(
-            out,
-            on,
-            "flow",
-            json!({
-                "protocol": flow.protocol_name(),
-                "initiator": initiator,
-                "responder": responder,
-                "role_known": flow.role_known(),
-            }),
-        )
+        line(out, on, "flow", of_beginning(on))
     }
 
     fn sample(&mut self, out: &mut dyn Write, on: &Context<'_>, sample: &Sample) -> io::Result<()> {
@@ -64,48 +50,101 @@ impl Form for Json {
     }
 }
 
-fn line(out: &mut dyn Write, on: &Context<'_>, event: &str, data: Value) -> io::Result<()> {
-    let mut object = json!({
-        "event": event,
-        "t_s": on.at.as_secs_f64(),
-        "tap": on.tap,
-        "flow": on.names.flow(on.flow).to_string(),
-    });
-    if let (Value::Object(object), Value::Object(data)) = (&mut object, data) {
-        object.extend(data);
-    }
-    writeln!(out, "{object}")
+/// A line: what every event has, then its own.
+#[derive(Serialize)]
+struct Row<'a, T> {
+    event: &'static str,
+    t_s: f64,
+    tap: &'a str,
+    flow: String,
+    #[serde(flatten)]
+    data: T,
+}
+
+fn line(
+    out: &mut dyn Write,
+    on: &Context<'_>,
+    event: &'static str,
+    data: impl Serialize,
+) -> io::Result<()> {
+    let row = Row {
+        event,
+        t_s: on.at.as_secs_f64(),
+        tap: on.tap,
+        flow: on.names.flow(on.flow).to_string(),
+        data,
+    };
+    let mut line = serde_json::to_vec(&row)?;
+    line.push(b'\n');
+    out.write_all(&line)
+}
+
+/// Who opened a flow to whom.
+pub(super) fn of_beginning(on: &Context<'_>) -> Value {
+    let (flow, names) = (on.flow, on.names);
+    json!({
+        "protocol": flow.protocol_name(),
+        "initiator": names.end(flow, Side::Initiator),
+        "responder": names.end(flow, Side::Responder),
+        "role_known": flow.role_known(),
+    })
 }
 
 /// A sample with the packets that bound it.
-pub(super) fn of_sample(sample: &Sample) -> Value {
+#[derive(Serialize)]
+pub(super) struct SampleData {
+    technique: &'static str,
+    quantity: &'static str,
+    value: f64,
+    unit: &'static str,
+    n: u32,
+    first_packet: u64,
+    last_packet: u64,
+}
+
+pub(super) fn of_sample(sample: &Sample) -> SampleData {
     let (value, unit, n) = value(sample);
-    json!({
-        "technique": sample.technique.name(),
-        "quantity": sample.quantity.name(),
-        "value": value,
-        "unit": unit,
-        "n": n,
-        "first_packet": sample.first,
-        "last_packet": sample.last,
-    })
+    SampleData {
+        technique: sample.technique.name(),
+        quantity: sample.quantity.name(),
+        value,
+        unit,
+        n,
+        first_packet: sample.first,
+        last_packet: sample.last,
+    }
 }
 
 /// An estimate.
-pub(super) fn of_estimate(e: &Estimate) -> Value {
-    json!({
-        "technique": e.technique.name(),
-        "quantity": e.quantity.name(),
-        "value": e.value,
-        "unit": e.unit.name(),
-        "low": e.interval.map(|i| i.low),
-        "high": e.interval.map(|i| i.high),
-        "n": e.n,
-        "rejected": e.rejected,
-        "sd_ms": e.sd,
-        "min_ms": e.min,
-        "basis": e.basis.name(),
-    })
+#[derive(Serialize)]
+pub(super) struct EstimateData {
+    technique: &'static str,
+    quantity: &'static str,
+    value: f64,
+    unit: &'static str,
+    low: Option<f64>,
+    high: Option<f64>,
+    n: u64,
+    rejected: u64,
+    sd_ms: Option<f64>,
+    min_ms: Option<f64>,
+    basis: &'static str,
+}
+
+pub(super) fn of_estimate(e: &Estimate) -> EstimateData {
+    EstimateData {
+        technique: e.technique.name(),
+        quantity: e.quantity.name(),
+        value: e.value,
+        unit: e.unit.name(),
+        low: e.interval.map(|i| i.low),
+        high: e.interval.map(|i| i.high),
+        n: e.n,
+        rejected: e.rejected,
+        sd_ms: e.sd,
+        min_ms: e.min,
+        basis: e.basis.name(),
+    }
 }
 
 /// What was counted of a flow.

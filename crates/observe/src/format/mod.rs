@@ -3,6 +3,7 @@
 
 mod csv;
 mod json;
+mod line;
 mod names;
 mod qlog;
 mod spindump;
@@ -95,9 +96,9 @@ impl<W: Write> Report<W> {
     /// Starts a report on what was seen at `tap`.
     pub fn new(out: W, format: Format, rows: Rows, names: Names, tap: &str) -> Self {
         let form: Box<dyn Form> = match format {
-            Format::Text => Box::new(text::Text),
+            Format::Text => Box::new(text::Text::default()),
             Format::Json => Box::new(json::Json),
-            Format::Csv => Box::new(csv::Csv),
+            Format::Csv => Box::new(csv::Csv::default()),
             Format::Qlog => Box::new(qlog::Qlog),
             Format::Spindump => Box::new(spindump::Spindump),
         };

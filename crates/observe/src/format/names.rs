@@ -1,7 +1,9 @@
 //! How flows are called in results, openly or not.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
+
+use sha2::{Digest, Sha256};
 
 use crate::flow::Flow;
 use crate::sample::Side;
@@ -10,7 +12,7 @@ use crate::sample::Side;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Names {
     /// With a key, addresses are replaced by pseudonyms that depend on it.
-    key: Option<u64>,
+    key: Option<[u8; 32]>,
 }
 
 impl Names {
@@ -20,10 +22,12 @@ impl Names {
     }
 
     /// Pseudonyms in place of addresses. The same address has the same one
-    /// under the same key; who knows neither key nor address cannot go back,
-    /// who knows the key can try all addresses.
-    pub const fn anonymous(key: u64) -> Self {
-        Self { key: Some(key) }
+    /// under the same key, and nothing else of it shows, its network neither.
+    /// Who has not the key cannot go back, who has it can try all addresses.
+    pub fn anonymous(key: &[u8]) -> Self {
+        Self {
+            key: Some(Sha256::digest(key).into()),
+        }
     }
 
     /// An address, or its pseudonym.
@@ -35,10 +39,15 @@ impl Names {
             IpAddr::V4(a) => a.to_ipv6_mapped().octets(),
             IpAddr::V6(a) => a.octets(),
         };
-        format!(
-            "host-{:010x}",
-            narrows_units::stable_hash(key, &octets) >> 24
-        )
+        // Both are of one length, so the digest of one after the other is a
+        // keyed hash. 48 of its bits keep a million addresses apart.
+        let digest = Sha256::new().chain_update(key).chain_update(octets);
+        let mut name = String::from("host-");
+        for byte in &digest.finalize()[..6] {
+            // Writing to memory does not fail.
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
     }
 
     /// Address and port of one end of a flow.
@@ -67,5 +76,25 @@ impl fmt::Display for FlowName<'_> {
             names.end(flow, Side::Responder),
         );
         write!(f, "{protocol}/{from}-{to}/{}", flow.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pseudonym_depends_on_the_key_and_the_whole_address() {
+        let of = |key: &str, address: &str| {
+            let names = Names::anonymous(key.as_bytes());
+            names.address(address.parse().unwrap())
+        };
+        assert_eq!(of("a", "192.0.2.1"), of("a", "192.0.2.1"));
+        assert_eq!(of("a", "192.0.2.1"), of("a", "::ffff:192.0.2.1"));
+        assert_ne!(of("a", "192.0.2.1"), of("b", "192.0.2.1"));
+        assert_ne!(of("a", "192.0.2.1"), of("a", "192.0.2.2"));
+        assert_ne!(of("a", "2001:db8::1"), of("a", "2001:db8::2"));
+        assert_eq!(of("a", "192.0.2.1").len(), "host-".len() + 12);
+        assert_eq!(Names::open().address([192, 0, 2, 1].into()), "192.0.2.1");
     }
 }

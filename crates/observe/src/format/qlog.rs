@@ -4,9 +4,10 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
-use super::json::{of_estimate, of_flow, of_sample};
+use super::json::{of_beginning, of_estimate, of_flow, of_sample};
 use super::{Context, Form, reason};
 use crate::estimate::Estimate;
 use crate::flow::End;
@@ -35,12 +36,7 @@ impl Form for Qlog {
     }
 
     fn began(&mut self, out: &mut dyn Write, on: &Context<'_>) -> io::Result<()> {
-        event(
-            out,
-            on,
-            "flow_began",
-            json!({"protocol": on.flow.protocol_name()}),
-        )
+        event(out, on, "flow_began", of_beginning(on))
     }
 
     fn sample(&mut self, out: &mut dyn Write, on: &Context<'_>, sample: &Sample) -> io::Result<()> {
@@ -75,12 +71,35 @@ impl Form for Qlog {
     }
 }
 
-fn event(out: &mut dyn Write, on: &Context<'_>, name: &str, data: Value) -> io::Result<()> {
-    let record = json!({
-        "time": on.at.as_secs_f64() * 1e3,
-        "name": format!("observe:{name}"),
-        "group_id": on.names.flow(on.flow).to_string(),
-        "data": data,
-    });
-    writeln!(out, "{SEPARATOR}{record}")
+/// What an event holds: what JSON's does, and the tap.
+#[derive(Serialize)]
+struct Data<'a, T> {
+    #[serde(flatten)]
+    data: T,
+    tap: &'a str,
+}
+
+#[derive(Serialize)]
+struct Event<'a, T> {
+    /// In milliseconds.
+    time: f64,
+    name: String,
+    group_id: String,
+    data: Data<'a, T>,
+}
+
+fn event(
+    out: &mut dyn Write,
+    on: &Context<'_>,
+    name: &str,
+    data: impl Serialize,
+) -> io::Result<()> {
+    let event = Event {
+        time: on.at.as_secs_f64() * 1e3,
+        name: format!("observe:{name}"),
+        group_id: on.names.flow(on.flow).to_string(),
+        data: Data { data, tap: on.tap },
+    };
+    let event = serde_json::to_string(&event)?;
+    writeln!(out, "{SEPARATOR}{event}")
 }

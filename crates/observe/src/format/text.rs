@@ -1,25 +1,34 @@
 //! Tables for people.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use super::line::Line;
 use super::{Context, Form, value};
 use crate::estimate::{Basis, Estimate, Unit};
+use crate::flow::Flow;
 use crate::observer::Counters;
 use crate::sample::{Sample, Side};
 use crate::spin::SpinClass;
 use narrows_wire::Ecn;
 
-pub(super) struct Text;
+/// Decimals of every number that is not whole.
+const DECIMALS: usize = 3;
+
+#[derive(Default)]
+pub(super) struct Text(Line);
 
 impl Form for Text {
     fn sample(&mut self, out: &mut dyn Write, on: &Context<'_>, sample: &Sample) -> io::Result<()> {
         let (value, unit, _) = value(sample);
-        let (at, flow) = (on.at.as_secs_f64(), on.names.flow(on.flow));
-        let (technique, quantity) = (sample.technique.name(), sample.quantity.name());
-        writeln!(
-            out,
-            "{at:.6} {flow} {technique} {quantity} {value:.6} {unit}"
-        )
+        let line = &mut self.0;
+        line.fixed(on.at.as_secs_f64(), 6, 0);
+        // Writing to memory does not fail.
+        let _ = write!(line, " {} ", on.names.flow(on.flow));
+        line.text(sample.technique.name()).text(" ");
+        line.text(sample.quantity.name()).text(" ");
+        line.fixed(value, 6, 0).text(" ").text(unit).text("\n");
+        line.write(out)
     }
 
     fn estimates(
@@ -28,74 +37,20 @@ impl Form for Text {
         on: &Context<'_>,
         all: &[Estimate],
     ) -> io::Result<()> {
-        let flow = on.flow;
-        let (names, state) = (on.names, flow.state().name());
-        let (from, to) = (
-            names.end(flow, Side::Initiator),
-            names.end(flow, Side::Responder),
-        );
-        let arrow = if flow.role_known() { ">" } else { "-" };
-        let protocol = flow.protocol_name();
-        write!(out, "{protocol} {from} {arrow} {to} {state}")?;
-        if !flow.profile().is_none() {
-            write!(out, ", marked {}", flow.profile())?;
-        }
-        if flow.spin_class() != SpinClass::Unknown {
-            write!(out, " ({})", flow.spin_class().name())?;
-        }
-        let seconds = flow.last_at().since(flow.first_at()).as_secs_f64();
-        writeln!(out, ", {seconds:.3} s")?;
+        let line = &mut self.0;
+        title(line, on);
         for side in Side::BOTH {
-            write!(
-                out,
-                "  {:<10} {:>9} packets {:>12} bytes {:>6} again",
-                side.name(),
-                flow.packets(side),
-                flow.bytes(side),
-                flow.again(side)
-            )?;
-            for (ecn, name) in [
-                (Ecn::Ect0, "ECT(0)"),
-                (Ecn::Ect1, "ECT(1)"),
-                (Ecn::Ce, "CE"),
-            ] {
-                if flow.ecn(side, ecn) > 0 {
-                    write!(out, "  {name} {}", flow.ecn(side, ecn))?;
-                }
-            }
-            writeln!(out)?;
+            counts(line, on.flow, side);
         }
         if !all.is_empty() {
-            writeln!(
-                out,
-                "  {:<15} {:<30} {:>11}    {:<23} {:>9} {:>8}",
-                "technique", "quantity", "value", "95 % interval", "n", "rejected"
-            )?;
+            line.text("  technique       quantity                             value");
+            line.text("    95 % interval                   n rejected\n");
         }
-        for e in all {
-            let (scale, unit) = match e.unit {
-                Unit::Ms => (1.0, "ms"),
-                Unit::Ratio => (100.0, "%"),
-            };
-            let interval = e.interval.map_or_else(String::new, |i| {
-                format!("{:.3} .. {:.3}", i.low * scale, i.high * scale)
-            });
-            let basis = match e.basis {
-                Basis::Assumed => "  assumed",
-                Basis::Pinned => "  pinned",
-                Basis::Measured | Basis::Learnt => "",
-            };
-            writeln!(
-                out,
-                "  {:<15} {:<30} {:>11.3} {unit:<2} {interval:<23} {:>9} {:>8}{basis}",
-                e.technique.name(),
-                e.quantity.name(),
-                e.value * scale,
-                e.n,
-                e.rejected
-            )?;
+        for estimate in all {
+            row(line, estimate);
         }
-        writeln!(out)
+        line.text("\n");
+        line.write(out)
     }
 
     fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
@@ -114,4 +69,66 @@ impl Form for Text {
         }
         writeln!(out)
     }
+}
+
+fn title(line: &mut Line, on: &Context<'_>) {
+    let (flow, names) = (on.flow, on.names);
+    line.text(flow.protocol_name()).text(" ");
+    line.text(&names.end(flow, Side::Initiator));
+    line.text(if flow.role_known() { " > " } else { " - " });
+    line.text(&names.end(flow, Side::Responder)).text(" ");
+    line.text(flow.state().name());
+    if !flow.profile().is_none() {
+        let _ = write!(line, ", marked {}", flow.profile());
+    }
+    if flow.spin_class() != SpinClass::Unknown {
+        line.text(" (").text(flow.spin_class().name()).text(")");
+    }
+    let seconds = flow.last_at().since(flow.first_at()).as_secs_f64();
+    line.text(", ").fixed(seconds, DECIMALS, 0).text(" s\n");
+}
+
+fn counts(line: &mut Line, flow: &Flow, side: Side) {
+    line.text("  ").left(side.name(), 10).text(" ");
+    line.whole(flow.packets(side), 9).text(" packets ");
+    line.whole(flow.bytes(side), 12).text(" bytes ");
+    line.whole(u64::from(flow.again(side)), 6).text(" again");
+    for (ecn, name) in [
+        (Ecn::Ect0, "  ECT(0) "),
+        (Ecn::Ect1, "  ECT(1) "),
+        (Ecn::Ce, "  CE "),
+    ] {
+        let count = flow.ecn(side, ecn);
+        if count > 0 {
+            line.text(name).whole(u64::from(count), 0);
+        }
+    }
+    line.text("\n");
+}
+
+fn row(line: &mut Line, e: &Estimate) {
+    let (scale, unit) = match e.unit {
+        Unit::Ms => (1.0, " ms "),
+        Unit::Ratio => (100.0, " %  "),
+    };
+    line.text("  ").left(e.technique.name(), 15).text(" ");
+    line.left(e.quantity.name(), 30).text(" ");
+    line.fixed(e.value * scale, DECIMALS, 11).text(unit);
+    match e.interval {
+        Some(i) => {
+            let before = line.len();
+            line.fixed(i.low * scale, DECIMALS, 0).text(" .. ");
+            line.fixed(i.high * scale, DECIMALS, 0);
+            line.pad(before, 23);
+        }
+        None => {
+            line.left("", 23);
+        }
+    }
+    line.text(" ").whole(e.n, 9).text(" ").whole(e.rejected, 8);
+    line.text(match e.basis {
+        Basis::Assumed => "  assumed\n",
+        Basis::Pinned => "  pinned\n",
+        Basis::Measured | Basis::Learnt => "\n",
+    });
 }

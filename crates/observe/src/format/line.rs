@@ -1,0 +1,186 @@
+//! Lines of results, put together in memory before they are written. A report
+//! on a flow has some forty numbers with a fixed number of decimals, for which
+//! the standard library takes longer than for all else.
+
+use std::fmt;
+use std::io::{self, Write};
+
+/// Above this, in units of the last decimal, `f64` products may be off by more
+/// than [`NEAR`].
+const LARGE: f64 = 1e9;
+/// How close to halfway between two results a product is not trusted.
+const NEAR: f64 = 1e-6;
+
+/// Text in the making.
+#[derive(Debug, Default)]
+pub(super) struct Line(Vec<u8>);
+
+impl Line {
+    /// Adds a text.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        self.0.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Adds a text and spaces up to `width` characters of ASCII.
+    pub fn left(&mut self, text: &str, width: usize) -> &mut Self {
+        let start = self.0.len();
+        self.text(text).pad(start, width);
+        self
+    }
+
+    /// Bytes so far.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds spaces until there are `width` characters since `start`.
+    pub fn pad(&mut self, start: usize, width: usize) {
+        let end = (start + width).max(self.0.len());
+        self.0.resize(end, b' ');
+    }
+
+    /// Moves what was added since `start` to the right end of `width`.
+    fn push_right(&mut self, start: usize, width: usize) {
+        let length = self.0.len() - start;
+        if length < width {
+            self.0.resize(start + width, b' ');
+            self.0[start..].rotate_right(width - length);
+        }
+    }
+
+    /// Adds a whole number, with spaces before it up to `width`.
+    pub fn whole(&mut self, number: u64, width: usize) -> &mut Self {
+        let start = self.0.len();
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        let mut rest = number;
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.0.extend_from_slice(&digits[at..]);
+        self.push_right(start, width);
+        self
+    }
+
+    /// Adds a whole number, with zeros before it up to `width`.
+    pub fn zeros(&mut self, number: u64, width: usize) -> &mut Self {
+        let start = self.0.len();
+        self.whole(number, width);
+        for digit in &mut self.0[start..] {
+            if *digit == b' ' {
+                *digit = b'0';
+            }
+        }
+        self
+    }
+
+    /// Adds a number with `decimals` decimals, 1 to 6 of them, with spaces
+    /// before it up to `width`: exactly what `{:width$.decimals$}` gives.
+    pub fn fixed(&mut self, number: f64, decimals: usize, width: usize) -> &mut Self {
+        let start = self.0.len();
+        let unit = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6][decimals.min(6)];
+        let scaled = number.abs() * unit;
+        let down = scaled.floor();
+        if scaled < LARGE && (scaled - down - 0.5).abs() > NEAR {
+            if number.is_sign_negative() {
+                self.0.push(b'-');
+            }
+            let all = down as u64 + u64::from(scaled - down > 0.5);
+            let unit = unit as u64;
+            self.whole(all / unit, 0).text(".");
+            self.zeros(all % unit, decimals);
+        } else {
+            // Huge, no number, or too close to call.
+            let _ = write!(self.0, "{number:.decimals$}");
+        }
+        self.push_right(start, width);
+        self
+    }
+
+    /// Hands it on, and is empty.
+    pub fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let written = out.write_all(&self.0);
+        self.0.clear();
+        written
+    }
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_units::Rng;
+
+    fn fixed(number: f64, decimals: usize, width: usize) -> String {
+        let mut line = Line::default();
+        line.fixed(number, decimals, width);
+        String::from_utf8(line.0).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_writes_them() {
+        let odd = [
+            0.0,
+            -0.0,
+            0.0005,
+            0.0015,
+            0.1,
+            0.125,
+            -0.000_4,
+            0.999_999_5,
+            0.9995,
+            1.0,
+            2.5,
+            123_456.789,
+            1e15,
+            1e300,
+            f64::NAN,
+            f64::INFINITY,
+            -12.34,
+        ];
+        let mut rng = Rng::for_name(1, "numbers");
+        let random = (0..100_000).map(|i| {
+            let digits = [1e-4, 1e-2, 1.0, 1e3, 1e6][i % 5];
+            // Every other one stands halfway between two decimals, or nearly.
+            let number = (rng.unit() - 0.3) * digits;
+            if i % 2 == 0 {
+                number
+            } else {
+                ((number * 1e3).floor() + 0.5) / 1e3
+            }
+        });
+        for number in odd.into_iter().chain(random) {
+            for (decimals, width) in [(3, 11), (6, 0), (1, 4)] {
+                assert_eq!(
+                    fixed(number, decimals, width),
+                    format!("{number:width$.decimals$}"),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn texts_and_whole_numbers_are_padded_and_never_cut() {
+        let mut line = Line::default();
+        line.left("ab", 4)
+            .left("abcde", 3)
+            .whole(0, 3)
+            .whole(1234, 2);
+        assert_eq!(line.0, b"ab  abcde  01234");
+        line.0.clear();
+        line.whole(u64::MAX, 21);
+        assert_eq!(line.0, format!("{:>21}", u64::MAX).into_bytes());
+    }
+}
