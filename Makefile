@@ -29,6 +29,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
 	@$(CARGO) build --release --locked --package narrows-observe --example many_flows
+	@$(CARGO) build --release --locked --package narrows-capture --example flood
 	@bench/run
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live

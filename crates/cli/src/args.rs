@@ -333,6 +333,14 @@ pub struct Observe {
     /// A capture to read, pcap or pcapng, `-` for standard input; may be repeated
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub read: Vec<PathBuf>,
+    /// A device whose packets to observe as they pass (Linux); may be repeated
+    #[arg(
+        short = 'i',
+        long = "interface",
+        value_name = "DEVICE",
+        conflicts_with = "read"
+    )]
+    pub interfaces: Vec<String>,
     /// Which packets to observe [default: all]
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
@@ -345,6 +353,21 @@ pub struct Observe {
     /// Print estimates of flows that were seen since, each time this much of the capture has passed
     #[arg(long, value_name = "TIME")]
     pub interval: Option<String>,
+    /// Show the flows with the most packets in a table in the terminal; q quits
+    #[arg(long, conflicts_with_all = ["format", "rows", "interval"])]
+    pub top: bool,
+    /// End after this time [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", requires = "interfaces")]
+    pub duration: Option<String>,
+    /// End after this many packets that the filter takes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Write the packets that the filter takes to a pcapng file, cut to their headers
+    #[arg(short = 'w', long, value_name = "FILE", requires = "interfaces")]
+    pub write: Option<PathBuf>,
+    /// See frames for other hosts too
+    #[arg(long, requires = "interfaces")]
+    pub promiscuous: bool,
     /// Print pseudonyms in place of addresses
     #[arg(long)]
     pub anonymize: bool,

@@ -15,6 +15,7 @@ const FLOORS: [(&str, u8); 18] = [
     ("narrows-packet", 1),
     ("narrows-wire", 1),
     ("narrows-aqm", 2),
+    ("narrows-capture", 2),
     ("narrows-cc", 2),
     ("narrows-efm", 2),
     ("narrows-traffic", 2),
@@ -32,6 +33,7 @@ const FLOORS: [(&str, u8); 18] = [
 
 /// The files that may hold unsafe code: the borders to C and to the kernel.
 const UNSAFE: &[&str] = &[
+    "crates/capture/src/ring.rs",
     "crates/cc/src/ffi.rs",
     "crates/efm/src/ffi.rs",
     "crates/live/src/flows/socket_option.rs",

@@ -1,0 +1,180 @@
+//! A device whose packets are watched.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::net::if_::{if_nameindex, if_nametoindex};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::error::CaptureError;
+use crate::frame::Block;
+use crate::ring::Ring;
+
+/// Bytes that are kept of each packet: the longest headers that observers read,
+/// IPv6 with some extensions and TCP with all its options, and then some.
+pub const SNAPLEN: u32 = 320;
+/// Bytes of a block: some 600 packets.
+const BLOCK: usize = 256 << 10;
+/// Blocks of the ring: 32 MiB, a third of a second at 250,000 packets a second.
+const BLOCKS: usize = 128;
+/// Milliseconds until a block that is not full is handed over.
+const RETIRE_MS: u32 = 10;
+
+/// How a device is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Whether frames for other hosts are seen too.
+    pub promiscuous: bool,
+}
+
+/// What passed a device since it is watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that were handed to this program, or wait in the ring.
+    pub seen: u64,
+    /// Packets that found no room in the ring.
+    pub dropped: u64,
+}
+
+/// A device that is watched.
+#[derive(Debug)]
+pub struct Capture {
+    name: String,
+    ring: Ring,
+    statistics: Statistics,
+    /// Packets that were read.
+    read: u64,
+}
+
+impl Capture {
+    /// Watches the packets of a device in this network namespace, both those
+    /// that come and those that leave; of loopback, each once.
+    ///
+    /// # Errors
+    /// Where there is no such device or it is down, without the capability
+    /// `CAP_NET_RAW`, or where the kernel has no memory for the ring.
+    pub fn open(name: &str, options: &Options) -> Result<Self, CaptureError> {
+        let wrong = |what| move |source| CaptureError::of(name, what, source);
+        let ring =
+            Ring::new(BLOCKS, BLOCK, RETIRE_MS).map_err(wrong("a ring could not be made"))?;
+        let device = if_nametoindex(name).map_err(|_| CaptureError::NoDevice {
+            name: name.to_owned(),
+            present: present(),
+        })?;
+        ring.keep(SNAPLEN)
+            .map_err(wrong("packets could not be cut"))?;
+        if is_loopback(name) {
+            let what = "its outgoing packets could not be left out";
+            ring.ignore_outgoing().map_err(wrong(what))?;
+        }
+        ring.bind(device).map_err(wrong("the device was refused"))?;
+        if options.promiscuous {
+            let what = "promiscuous mode was refused";
+            ring.promiscuous(device).map_err(wrong(what))?;
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            ring,
+            statistics: Statistics::default(),
+            read: 0,
+        })
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Packets that came since the last call, if there are any. Does not wait.
+    pub fn block(&mut self) -> Option<Block<'_>> {
+        let block = Block::next(&mut self.ring)?;
+        self.read += block.len() as u64;
+        Some(block)
+    }
+
+    /// Ends it: packets that come from now on are not seen and not counted.
+    /// Those that were seen are still to be read.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn stop(&self) -> Result<(), CaptureError> {
+        let what = "it could not be stopped";
+        self.ring
+            .keep(0)
+            .map_err(|e| CaptureError::of(&self.name, what, e))
+    }
+
+    /// Whether all that was seen has been read.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn is_drained(&mut self) -> Result<bool, CaptureError> {
+        Ok(self.read >= self.statistics()?.seen)
+    }
+
+    /// What passed so far.
+    ///
+    /// # Errors
+    /// When the kernel does not tell.
+    pub fn statistics(&mut self) -> Result<Statistics, CaptureError> {
+        let what = "its counters could not be read";
+        let counts = self.ring.counts();
+        let counts = counts.map_err(|e| CaptureError::of(&self.name, what, e))?;
+        // The kernel counts from zero after each look.
+        self.statistics.seen += u64::from(counts.packets.saturating_sub(counts.dropped));
+        self.statistics.dropped += u64::from(counts.dropped);
+        Ok(self.statistics)
+    }
+}
+
+impl AsFd for Capture {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+}
+
+/// Waits until one of these has packets, or for this long. A signal ends it.
+///
+/// # Errors
+/// When a device went away, or the kernel refuses to wait.
+pub fn wait(captures: &[Capture], at_most: Duration) -> io::Result<()> {
+    let mut waits: Vec<_> = captures
+        .iter()
+        .map(|c| PollFd::new(c.as_fd(), PollFlags::POLLIN))
+        .collect();
+    let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
+    match poll(&mut waits, timeout) {
+        Err(Errno::EINTR) => return Ok(()),
+        result => result?,
+    };
+    let gone = waits.iter().position(|w| {
+        w.revents()
+            .is_some_and(|events| events.contains(PollFlags::POLLERR))
+    });
+    match gone {
+        Some(at) => Err(io::Error::other(format!(
+            "the device `{}` went down",
+            captures[at].name
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    use nix::ifaddrs::getifaddrs;
+    use nix::net::if_::InterfaceFlags;
+    let Ok(mut all) = getifaddrs() else {
+        return name == "lo";
+    };
+    all.any(|i| i.interface_name == name && i.flags.contains(InterfaceFlags::IFF_LOOPBACK))
+}
+
+fn present() -> String {
+    let Ok(all) = if_nameindex() else {
+        return "none that could be listed".to_owned();
+    };
+    let names = all.iter().map(|i| i.name().to_string_lossy().into_owned());
+    names.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,203 @@
+//! The points at which packets are observed, and what is told of them.
+
+use std::io::Write;
+
+use narrows_observe::format::Report;
+use narrows_observe::{Config, Filter, Observer};
+use narrows_units::{Duration, Instant};
+
+use super::top::Top;
+
+/// An observer at one point.
+pub struct Tap {
+    pub name: String,
+    pub observer: Observer,
+    /// When the next report is due.
+    due: Option<u64>,
+    /// When the last packet passed.
+    last: Instant,
+}
+
+impl Tap {
+    /// An observer that somebody else has fed.
+    #[cfg(test)]
+    pub fn at(name: &str, observer: Observer) -> Self {
+        Self {
+            name: name.to_owned(),
+            observer,
+            due: None,
+            last: Instant::from_nanos(0),
+        }
+    }
+}
+
+/// All points at which packets are observed, and what is written about them.
+pub struct Watch<W: Write> {
+    config: Config,
+    filter: Filter,
+    interval: Option<u64>,
+    taps: Vec<Tap>,
+    current: usize,
+    report: Report<W>,
+    top: Option<Top>,
+    packets: u64,
+    /// How many packets more are to be observed.
+    left: u64,
+}
+
+impl<W: Write> Watch<W> {
+    pub fn new(
+        config: Config,
+        filter: Filter,
+        interval: Option<Duration>,
+        report: Report<W>,
+    ) -> Self {
+        Self {
+            config,
+            filter,
+            interval: interval.map(Duration::as_nanos),
+            taps: Vec::new(),
+            current: usize::MAX,
+            report,
+            top: None,
+            packets: 0,
+            left: u64::MAX,
+        }
+    }
+
+    /// Ends after this many packets that the filter takes.
+    pub fn stop_after(&mut self, packets: Option<u64>) {
+        self.left = packets.unwrap_or(u64::MAX);
+    }
+
+    /// Shows flows in a table while packets come.
+    pub fn show(&mut self, top: Option<Top>) {
+        self.top = top;
+    }
+
+    /// Whether nobody wants more: enough was observed, whoever reads the output
+    /// has gone, or the table was closed.
+    pub fn is_over(&self) -> bool {
+        self.left == 0 || self.report.has_failed() || self.top.as_ref().is_some_and(Top::is_closed)
+    }
+
+    /// Draws the table, if there is one and it is time.
+    pub fn draw(&mut self) {
+        if let Some(top) = &mut self.top {
+            top.draw(&self.taps);
+        }
+    }
+
+    /// The tap with this name. Interfaces of the same name in several files
+    /// are one point: a capture may be rotated.
+    pub fn tap(&mut self, name: &str) -> usize {
+        if let Some(at) = self.taps.iter().position(|t| t.name == name) {
+            return at;
+        }
+        self.taps.push(Tap {
+            name: name.to_owned(),
+            observer: Observer::new(self.config),
+            due: None,
+            last: Instant::from_nanos(0),
+        });
+        self.taps.len() - 1
+    }
+
+    /// A packet at a tap: observes it if the filter takes it, and says whether
+    /// it did.
+    pub fn packet(
+        &mut self,
+        tap: usize,
+        packet: Option<&[u8]>,
+        at: Option<Instant>,
+        id: Option<u64>,
+    ) -> bool {
+        self.packets += 1;
+        self.turn_to(tap);
+        let tap = &mut self.taps[tap];
+        let Some(packet) = packet else {
+            tap.observer.count_no_ip();
+            return false;
+        };
+        let at = at.unwrap_or(tap.last);
+        if let Some(interval) = self.interval {
+            report_until(tap, at.as_nanos(), interval, &mut self.report);
+        }
+        tap.last = at;
+        let Some(packet) = tap.observer.classify(packet) else {
+            return false;
+        };
+        let taken = self.filter.takes(&packet);
+        if taken {
+            self.left -= 1;
+            // Frames are numbered from 1, as other tools number them.
+            let id = id.unwrap_or(self.packets);
+            tap.observer.take(&packet, at, id, &mut self.report);
+        }
+        taken
+    }
+
+    /// Says that all packets before `at` have been told, where there may have
+    /// been none: reports that are due are written.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub fn passes(&mut self, at: Instant) {
+        let Some(interval) = self.interval else {
+            return;
+        };
+        for tap in 0..self.taps.len() {
+            self.turn_to(tap);
+            let tap = &mut self.taps[tap];
+            report_until(tap, at.as_nanos(), interval, &mut self.report);
+        }
+    }
+
+    /// Packets of a tap that the machine had no room for.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub fn dropped(&mut self, tap: usize, packets: u64) {
+        self.taps[tap].observer.count_dropped(packets);
+    }
+
+    fn turn_to(&mut self, tap: usize) {
+        if self.current != tap {
+            self.current = tap;
+            self.report.at_tap(&self.taps[tap].name);
+        }
+    }
+
+    /// Ends all flows, and the report.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn finish(mut self) -> std::io::Result<()> {
+        // The screen first: what follows is written below it.
+        drop(self.top.take());
+        for at in 0..self.taps.len() {
+            self.turn_to(at);
+            let tap = &mut self.taps[at];
+            tap.observer.finish(&mut self.report);
+        }
+        for at in 0..self.taps.len() {
+            self.turn_to(at);
+            self.report.counters(self.taps[at].observer.counters());
+        }
+        self.report.finish().map(|_| ())
+    }
+}
+
+/// Reports on the flows of a tap that were seen in an interval that is over.
+fn report_until<W: Write>(tap: &mut Tap, at: u64, interval: u64, report: &mut Report<W>) {
+    let due = *tap.due.get_or_insert(at.saturating_add(interval));
+    if at < due {
+        return;
+    }
+    let begun = due.saturating_sub(interval);
+    for flow in tap.observer.flows() {
+        if flow.last_at().as_nanos() >= begun {
+            report.estimates(flow, Instant::from_nanos(due));
+        }
+    }
+    report.flush();
+    // Intervals in which nothing passed have no report.
+    let steps = (at - due) / interval + 1;
+    tap.due = Some(due.saturating_add(steps.saturating_mul(interval)));
+}

@@ -1,0 +1,209 @@
+//! `narrows observe -i` in a network namespace of its own: what it says of the
+//! packets of a device, and that it counts every one of them. What the machine
+//! cannot run is skipped, and says so.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// Runs `test` in a thread that has a network of its own, with loopback up.
+/// Programs that it starts have the same one.
+fn in_a_namespace(name: &'static str, test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        if let Err(why) = unshare(CloneFlags::CLONE_NEWNET) {
+            eprintln!("skipped: {name}: a network namespace cannot be made: {why}");
+            return;
+        }
+        let up = Command::new("ip")
+            .args(["link", "set", "lo", "up"])
+            .status();
+        if !up.as_ref().is_ok_and(|s| s.success()) {
+            eprintln!("skipped: {name}: loopback cannot be brought up: {up:?}");
+            return;
+        }
+        test();
+    });
+    thread.join().expect("the test passes");
+}
+
+/// An observer of loopback that has begun.
+struct Observer {
+    child: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Observer {
+    fn start(words: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(["observe", "-i", "lo"])
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("narrows starts");
+        let mut said = BufReader::new(child.stderr.take().expect("its standard error"));
+        let mut line = String::new();
+        said.read_line(&mut line)
+            .expect("it says that it has begun");
+        assert!(line.starts_with("narrows: observing lo"), "{line}");
+        Self { child, said }
+    }
+
+    /// Interrupts it as Ctrl-C does; what it wrote.
+    fn stop(mut self) -> String {
+        let pid = Pid::from_raw(self.child.id() as i32);
+        // Its output may be longer than a pipe holds, so it is read while it ends.
+        kill(pid, Signal::SIGINT).expect("it still runs");
+        let mut out = String::new();
+        let mut pipe = self.child.stdout.take().expect("its standard output");
+        pipe.read_to_string(&mut out).expect("text");
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).expect("text");
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}: {said}");
+        out
+    }
+}
+
+fn read_again(file: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args(["observe", "-r"])
+        .arg(file)
+        .args(words)
+        .output()
+        .expect("narrows runs")
+}
+
+/// A connection over loopback with some questions and answers.
+fn talk(rounds: usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = listener.local_addr().expect("its address");
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut question = [0; 100];
+        for _ in 0..rounds {
+            stream.read_exact(&mut question).expect("a question");
+            stream.write_all(&question).expect("an answer");
+        }
+    });
+    let mut stream = TcpStream::connect(to).expect("a server");
+    stream.set_nodelay(true).expect("an option of every socket");
+    let mut answer = [0; 100];
+    for _ in 0..rounds {
+        stream.write_all(&[1; 100]).expect("a question");
+        stream.read_exact(&mut answer).expect("an answer");
+    }
+    server.join().expect("the server has no complaints");
+}
+
+#[test]
+fn a_device_and_the_capture_of_the_same_packets_give_the_same_samples() {
+    let name = "a_device_and_the_capture_of_the_same_packets_give_the_same_samples";
+    in_a_namespace(name, || {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("seen.pcapng");
+        let path = file.to_str().expect("a plain name");
+        let words = ["--format", "csv", "tcp"];
+        let observer = Observer::start(&[&["-w", path], &words[..]].concat());
+        talk(200);
+        let live = observer.stop();
+        let again = read_again(&file, &words);
+        assert!(again.status.success());
+        let again = String::from_utf8_lossy(&again.stdout);
+        let samples = |text: &str, technique: &str| {
+            let column = format!(",{technique},");
+            text.lines().filter(|l| l.contains(&column)).count()
+        };
+        assert!(samples(&live, "seq-ack") > 200, "{live}");
+        // Two of the handshake's three parts are estimates too.
+        assert!(samples(&live, "handshake") >= 3, "{live}");
+        // Flows end when the last packet was seen, which both have seen.
+        assert_eq!(live, again);
+    });
+}
+
+#[test]
+fn what_is_seen_and_what_is_dropped_is_together_what_was_sent() {
+    let name = "what_is_seen_and_what_is_dropped_is_together_what_was_sent";
+    in_a_namespace(name, || {
+        let observer = Observer::start(&["--format", "json", "--rows", "none"]);
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let to = receiver.local_addr().expect("its address");
+        let sent = 100_000;
+        for _ in 0..sent {
+            sender.send_to(&[0; 10], to).expect("loopback takes it");
+        }
+        let out = observer.stop();
+        let last = out.lines().last().expect("the counters");
+        let counters: Value = serde_json::from_str(last).expect("JSON");
+        let count = |key: &str| counters[key].as_u64().expect("a number");
+        assert_eq!(counters["event"], "counters");
+        assert_eq!(count("packets") + count("dropped"), sent, "{last}");
+        assert_eq!(count("observed"), count("packets"), "{last}");
+    });
+}
+
+#[test]
+fn it_ends_by_itself_after_a_number_of_packets_or_a_time() {
+    let name = "it_ends_by_itself_after_a_number_of_packets_or_a_time";
+    in_a_namespace(name, || {
+        let mut observer = Observer::start(&["--count", "7", "--format", "json"]);
+        talk(20);
+        let mut out = String::new();
+        let mut pipe = observer.child.stdout.take().expect("its standard output");
+        pipe.read_to_string(&mut out).expect("text");
+        assert!(observer.child.wait().expect("it ends").success());
+        let last: Value = serde_json::from_str(out.lines().last().unwrap()).expect("JSON");
+        assert_eq!(last["observed"], 7);
+
+        let timed = Observer::start(&["--duration", "100ms", "--interval", "10ms"]);
+        let output = timed.child.wait_with_output().expect("it ends");
+        assert!(output.status.success());
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(text.trim_end(), "lo: packets 0");
+    });
+}
+
+#[test]
+fn devices_that_cannot_be_watched_are_refused_in_one_line() {
+    let run = |program: &mut Command| {
+        let output = program.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    };
+    let (status, said) =
+        run(Command::new(env!("CARGO_BIN_EXE_narrows")).args(["observe", "-i", "nothere0"]));
+    assert_eq!(status, Some(2), "{said}");
+    let right = said.contains("CAP_NET_RAW");
+    assert!(
+        right || said.contains("there is no device `nothere0`"),
+        "{said}"
+    );
+    let (status, said) =
+        run(Command::new(env!("CARGO_BIN_EXE_narrows")).args(["observe", "-i", "lo", "--top"]));
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("standard output is no terminal"), "{said}");
+    // As a user without rights, if there is a way to become one.
+    let mut setpriv = Command::new("setpriv");
+    setpriv.args(["--bounding-set=-net_raw", "--inh-caps=-net_raw", "--"]);
+    setpriv
+        .arg(env!("CARGO_BIN_EXE_narrows"))
+        .args(["observe", "-i", "lo"]);
+    setpriv.args(["--duration", "10ms"]);
+    match setpriv.output() {
+        Ok(output) if output.status.code() == Some(2) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("CAP_NET_RAW"), "{said}");
+        }
+        other => eprintln!("skipped: the right to see packets cannot be given up: {other:?}"),
+    }
+}
