@@ -173,13 +173,13 @@ pub struct Compare {
     /// Compare only cells whose names fit: '20-20/*'; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub only: Vec<String>,
-    /// Seeds in the simulator, and repetitions live
+    /// Seeds in the simulator, and repetitions live; of pairs, repetitions of each side
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub seeds: u64,
     /// How often a live repetition whose rig is not trusted is made again
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=25))]
     pub again: u64,
-    /// Fail with status 4 if the engines differ by more than the file allows, or, where it says
+    /// Fail with status 4 if the sides differ by more than the file allows, or, where it says
     /// nothing, by more than the spread
     #[arg(long)]
     pub check: bool,

@@ -40,7 +40,7 @@ pub struct DiffRow {
 /// Compares two runs, or two campaigns.
 ///
 /// # Errors
-/// When one is a run and the other a campaign.
+/// When they are not of a kind, or comparisons, which hold two sides each.
 pub fn diff(a: &Results, b: &Results) -> Result<Diff, LabError> {
     let (record_a, record_b) = (a.record(), b.record());
     let (left, right) = match (a, b) {
@@ -50,7 +50,7 @@ pub fn diff(a: &Results, b: &Results) -> Result<Diff, LabError> {
         }
         _ => {
             return Err(LabError::Refused(
-                "one is a run and the other a campaign; name two of a kind".to_owned(),
+                "only two runs or two campaigns can be told apart; name two of a kind".to_owned(),
             ));
         }
     };

@@ -2,9 +2,10 @@
 
 use narrows_packet::EventSink;
 use narrows_scenario::Plan;
+use narrows_units::Duration;
 
 use crate::engine::{Ended, Engine, RunControl};
-use crate::rig::{Lateness, Rig, RigCommand, RigFlow};
+use crate::rig::{Lateness, Rig, RigCommand, RigDiscipline, RigFlow};
 
 /// The machine's own stacks, in network namespaces.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,13 +47,13 @@ impl Engine for LiveEngine {
             packets: outcome.packets,
             virtual_time: outcome.virtual_time,
             interrupted: outcome.interrupted,
-            rig: Some(rig(outcome.rig, stolen_pct)),
+            rig: Some(rig(outcome.rig, stolen_pct, plan.measure.length())),
         })
     }
 }
 
 /// What `run.json` says of a rig.
-fn rig(rig: narrows_live::Rig, stolen_pct: Option<f64>) -> Rig {
+fn rig(rig: narrows_live::Rig, stolen_pct: Option<f64>, window: Duration) -> Rig {
     let late = rig.lateness;
     Rig {
         kernel: rig.kernel,
@@ -70,6 +71,18 @@ fn rig(rig: narrows_live::Rig, stolen_pct: Option<f64>) -> Rig {
         tear_down_s: rig.tear_down_s,
         notes: rig.notes,
         flows: rig.flows.into_iter().map(flow).collect(),
+        disciplines: rig
+            .disciplines
+            .into_iter()
+            .map(|d| RigDiscipline {
+                element: d.element,
+                disciplines: d.disciplines,
+                packets: d.packets,
+                rate_mbit: d.bytes as f64 * 8.0 / window.as_secs_f64() / 1e6,
+                drops: d.drops,
+                marks: d.marks,
+            })
+            .collect(),
         commands: rig
             .commands
             .into_iter()

@@ -11,7 +11,7 @@
 
 use std::fmt::Write;
 
-use crate::summary::{Distribution, RunSummary};
+use crate::summary::{Distribution, RunSummary, millionths};
 
 /// One number of a summary.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,8 +44,12 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(e, "bytes", flow.bytes);
         list.count(e, "bytes_total", flow.bytes_total);
         list.count(e, "retransmissions", flow.retransmissions);
+        list.maybe(e, "mean_window_packets", flow.mean_window_packets);
+        list.count(e, "packets", flow.packets);
         list.count(e, "ce_marks", flow.ce_marks);
         list.count(e, "drops", flow.drops);
+        list.percent(e, "mark_pct", flow.ce_marks, flow.packets);
+        list.percent(e, "loss_pct", flow.drops, flow.packets);
         list.count(e, "fast_retransmits", flow.recovery.fast_retransmits);
         list.count(e, "timeouts", flow.recovery.timeouts);
         list.count(e, "tail_loss_probes", flow.recovery.tail_loss_probes);
@@ -195,6 +199,12 @@ impl List {
 
     fn count(&mut self, entity: &str, metric: &str, value: u64) {
         self.maybe(entity, metric, Some(value as f64));
+    }
+
+    /// So many of so many, where there are any.
+    fn percent(&mut self, entity: &str, metric: &str, part: u64, of: u64) {
+        let value = (of > 0).then(|| millionths(100.0 * part as f64 / of as f64));
+        self.maybe(entity, metric, value);
     }
 
     fn distribution(&mut self, entity: &str, metric: &str, of: Option<&Distribution>) {

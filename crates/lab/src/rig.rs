@@ -27,6 +27,10 @@ pub struct Rig {
     pub notes: Vec<String>,
     /// What the kernel made of each flow, in the scenario's order.
     pub flows: Vec<RigFlow>,
+    /// What the kernel's queueing disciplines counted over the steady window,
+    /// on links with `datapath = "kernel"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disciplines: Vec<RigDiscipline>,
     /// How programs ended, in the scenario's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<RigCommand>,
@@ -69,6 +73,23 @@ pub struct RigFlow {
     pub gso_max_segs: u32,
     /// What went otherwise than it should, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// What stood for an element in the kernel, and what it counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RigDiscipline {
+    /// The element's full name, `link/access/up/bottleneck`.
+    pub element: String,
+    /// What stood for it, as tc calls it: `tbf, pfifo`.
+    pub disciplines: String,
+    /// Packets that left in the steady window.
+    pub packets: u64,
+    /// Their mean rate, the Ethernet header included.
+    pub rate_mbit: f64,
+    /// Packets that were dropped.
+    pub drops: u64,
+    /// Packets that were marked CE, where the discipline counts them.
+    pub marks: Option<u64>,
 }
 
 /// How a program that ran in a host ended.
@@ -134,6 +155,17 @@ impl Rig {
                 "  {}: {control}{}\n",
                 flow.name,
                 flow.negotiated()
+            ));
+        }
+        for d in &self.disciplines {
+            let marks = d.marks.map_or(String::new(), |n| format!(", {n} marked"));
+            text.push_str(&format!(
+                "  {}: {} of the kernel, {} Mbit/s, {} packets dropped{marks}; how long packets \
+                 waited is not known\n",
+                d.element,
+                d.disciplines,
+                number(Some(d.rate_mbit)),
+                d.drops
             ));
         }
         for command in &self.commands {

@@ -110,6 +110,14 @@ pub struct FlowSummary {
     pub bytes_total: u64,
     /// Segments sent again in the window.
     pub retransmissions: u64,
+    /// Packets that its sender put on the path in the window, each segment that
+    /// was sent again included; 0 where the path does not see them.
+    #[serde(default)]
+    pub packets: u64,
+    /// Mean congestion window over the looks at the sender in the window, in
+    /// packets; `None` without a look.
+    #[serde(default)]
+    pub mean_window_packets: Option<f64>,
     /// The flow's packets that a queue marked CE in the window.
     pub ce_marks: u64,
     /// The flow's packets that were dropped in the window, by whatever element.

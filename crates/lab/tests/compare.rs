@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use narrows_lab::compare::FILE;
 use narrows_lab::results::open_run;
 use narrows_lab::rig::{Lateness, Rig};
+use narrows_lab::report;
 use narrows_lab::{CompareOptions, Comparison, Ended, Engine, Output, RunControl, compare};
 use narrows_packet::EventSink;
 use narrows_scenario::{Campaign, Plan, load};
@@ -92,7 +94,7 @@ fn an_engine_does_not_differ_from_itself() {
     for row in &cell.rows {
         assert_eq!(row.difference, Some(0.0), "{}", row.metric);
         assert_eq!(row.same, Some(true), "{}", row.metric);
-        assert_eq!((row.sim.runs, row.live.runs), (3, 3));
+        assert_eq!((row.first.runs, row.second.runs), (3, 3));
     }
 }
 
@@ -137,7 +139,7 @@ fn a_repetition_on_a_late_rig_is_made_again_and_named() {
         ]
     );
     assert!(!found.trusted());
-    assert_eq!(found.cells[0].rows[0].live.runs, 3);
+    assert_eq!(found.cells[0].rows[0].second.runs, 3);
     let text = narrows_lab::compare::table(&found);
     assert!(text.contains("live-2b: trust: no, because one packet in a hundred"));
     assert!(text.contains("live-3c") && text.contains("counts all the same"));
@@ -152,6 +154,19 @@ fn a_repetition_on_a_late_rig_is_made_again_and_named() {
     assert_eq!(csv.lines().count(), 1 + found.cells[0].rows.len());
     let columns = csv.lines().next().unwrap().split(',').count();
     assert!(csv.lines().all(|line| line.split(',').count() == columns));
+    // The page leads to the page of each of them.
+    let page = report::again(dir.path()).unwrap();
+    assert_eq!(page, dir.path().join(report::COMPARISON_FILE));
+    let page = std::fs::read_to_string(page).unwrap();
+    for folder in found.cells[0].folders() {
+        let link = format!("{folder}/report.html");
+        assert!(page.contains(&format!("href=\"{link}\"")), "{link}");
+        assert!(dir.path().join(link).is_file());
+    }
+    assert!(page.contains("trust: no, in 1 of 6 runs") && page.contains("made again"));
+    for side in ["sim", "live"] {
+        assert!(page.contains(&format!("{side}: Delivery rate of each flow")));
+    }
 }
 
 #[test]
@@ -194,4 +209,110 @@ fn the_catalogues_comparison_asks_for_shares_and_queues_in_twelve_cells() {
     let passed: Vec<bool> = unequal.checks.iter().map(|c| c.passed).collect();
     assert_eq!(passed, [false, true, true]);
     assert_eq!(unequal.checks[0].outside.len(), 8);
+}
+
+/// A live engine that writes down which cells it ran, in their order.
+struct InTurns {
+    rigged: Rigged,
+    ran: Mutex<Vec<String>>,
+}
+
+impl Engine for InTurns {
+    fn name(&self) -> &'static str {
+        "live"
+    }
+
+    fn names(&self, plan: &Plan) -> Vec<String> {
+        self.rigged.names(plan)
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        sink: &mut dyn EventSink,
+        control: &RunControl<'_>,
+    ) -> Result<Ended, String> {
+        self.ran.lock().unwrap().push(plan.name.clone());
+        self.rigged.run(plan, seed, sink, control)
+    }
+}
+
+/// `compare/aa` in two seconds a run, with a model for the kernel.
+fn in_pairs(law: support::Law, only: &str) -> (Comparison, Vec<String>) {
+    let mut campaign = load("compare/aa").and_then(|l| l.campaign(&[])).unwrap();
+    campaign.only(&[only.to_owned()]).unwrap();
+    for cell in &mut campaign.cells {
+        cell.plan.duration = narrows_units::Duration::from_secs(2);
+        cell.plan.measure.from = narrows_units::Instant::from_nanos(500_000_000);
+        cell.plan.measure.to = narrows_units::Instant::from_nanos(2_000_000_000);
+    }
+    let live = InTurns {
+        rigged: Rigged::new(ModelEngine::new(law), |_| false),
+        ran: Mutex::default(),
+    };
+    let sim = ModelEngine::new(equal_shares);
+    let found =
+        unwatched(|watch| compare(&sim, &live, &campaign, &CompareOptions::default(), watch))
+            .unwrap()
+            .0;
+    (found, live.ran.into_inner().unwrap())
+}
+
+/// Rates that scatter with the seed; ours a tenth below the kernel's.
+fn ours_is_slower(plan: &Plan, seed: u64) -> Vec<f64> {
+    let ours = plan.flows[0].cc.own().is_some();
+    let rate = if ours { 18.0 } else { 20.0 } + seed as f64 * 0.1;
+    vec![rate; plan.flows.len()]
+}
+
+/// The same for both.
+fn scattered(_: &Plan, seed: u64) -> Vec<f64> {
+    vec![20.0 + seed as f64 * 0.1; 2]
+}
+
+#[test]
+fn a_pair_runs_in_turns_and_the_order_turns_round() {
+    let (found, ran) = in_pairs(scattered, "pfifo/alone/*");
+    let (kernel, ours) = ("pfifo/alone/kernel", "pfifo/alone/narrows");
+    assert_eq!(ran, [kernel, ours, ours, kernel, kernel, ours]);
+    assert_eq!(found.sides, ["kernel", "narrows"]);
+    let cell = &found.cells[0];
+    assert_eq!((cell.name.as_str(), cell.asked), ("pfifo/alone", 8));
+    assert!(cell.sim.is_empty() && cell.used_on(&found.sides, 0).len() == 3);
+    assert!(found.complete && found.trusted());
+}
+
+#[test]
+fn what_is_our_own_differs_where_the_kernels_runs_among_themselves_do_not_explain_it() {
+    let (same, _) = in_pairs(scattered, "*/reno-reno/*");
+    assert_eq!(same.cells.len(), 2);
+    assert!(same.checks.iter().all(|c| c.judged == 0 || c.passed));
+    let (slower, _) = in_pairs(ours_is_slower, "*/reno-reno/*");
+    let goodput = |found: &Comparison| {
+        let row = found.cells[0].row("goodput1_mbit").unwrap();
+        (row.within, row.first.spread().unwrap())
+    };
+    let ((inside, _), (outside, spread)) = (goodput(&same), goodput(&slower));
+    assert_eq!((inside, outside), (Some(true), Some(false)));
+    assert!((0.15..0.25).contains(&spread), "{spread}");
+    let check = slower.checks.iter().find(|c| c.metric == "goodput1_mbit");
+    let check = check.unwrap();
+    assert!(!check.passed && !slower.passed());
+    assert!(check.line.contains("0 of 2 within own spread"), "{}", check.line);
+    let table = narrows_lab::compare::table(&slower);
+    assert!(table.contains("narrows against kernel, 3 live repetitions"));
+    assert!(table.contains("own spread: OUTSIDE"), "{table}");
+}
+
+#[test]
+fn a_pattern_that_leaves_half_a_pair_is_refused() {
+    let mut campaign = load("compare/aa").and_then(|l| l.campaign(&[])).unwrap();
+    campaign.only(&["*/narrows".to_owned()]).unwrap();
+    let live = Rigged::new(ModelEngine::new(scattered), |_| false);
+    let sim = ModelEngine::new(equal_shares);
+    let refused =
+        unwatched(|watch| compare(&sim, &live, &campaign, &CompareOptions::default(), watch));
+    let line = refused.unwrap_err().to_string();
+    assert!(line.contains("--only"), "{line}");
 }

@@ -119,10 +119,9 @@ impl Controls {
         refused: &dyn Fn(BpfError) -> LiveError,
     ) -> Result<(), LiveError> {
         for (i, link) in plan.links.iter().enumerate() {
-            let (first, second) = world.tun(LinkIndex(i));
-            for (end, tun) in [(link.ends.0, first), (link.ends.1, second)] {
+            let [first, second] = world.ends(LinkIndex(i));
+            for (end, (_, index)) in [(link.ends.0, first), (link.ends.1, second)] {
                 if hosts.contains(&end) && !self.marking.contains(&end.0) {
-                    let index = tun.index();
                     let attached = world.namespace(end).run(|| Ect1::attach(index))?;
                     self._ect1.push(attached.map_err(refused)?);
                 }

@@ -10,6 +10,8 @@ use narrows_units::Duration;
 
 use crate::controls::Controls;
 use crate::datapath::Datapath;
+use crate::disciplines::{Counted, Place, Watching};
+use crate::outcome::DisciplineFacts;
 use crate::flows::{Commands, Flows};
 use crate::marks::Marks;
 use crate::{Clock, Control, LiveError, Outcome, Rig, RunId, World, reports};
@@ -37,14 +39,15 @@ pub fn run(
 ) -> Result<Outcome, LiveError> {
     let called = Instant::now();
     Commands::check(plan)?;
+    check_kernel_links(plan)?;
     let world = World::build(plan, &RunId::random())?;
     let mut controls = Controls::load(plan, &world)?;
     let marks = Marks::attach(plan, &world)?;
     let devices: Vec<_> = (0..plan.links.len())
-        .map(|l| world.tun(LinkIndex(l)))
-        .map(|(first, second)| (first.as_fd(), second.as_fd()))
+        .map(|l| world.own(LinkIndex(l)))
+        .map(|own| own.map(|(first, second)| (first.as_fd(), second.as_fd())))
         .collect();
-    let mut path = Datapath::new(plan, seed, &devices)?;
+    let mut path = Datapath::of_own_links(plan, seed, &devices)?;
 
     let each = plan.flows.len() + plan.probes.len() + plan.commands.len();
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
@@ -64,6 +67,8 @@ pub fn run(
     let until_epoch = clock.until_epoch();
     let set_up_s = called.elapsed().as_secs_f64() + until_epoch.as_secs_f64();
 
+    let counting = Watching::start(world.disciplines(), clock, plan.measure)?;
+
     let driven = path.drive(&clock, &reports, sink, control);
     let ended = Instant::now();
     let flow_facts = flows.stop();
@@ -76,7 +81,10 @@ pub fn run(
             driven.refused
         ));
     }
+    let counted = counting.stop()?;
+    let disciplines = discipline_facts(&world.disciplines(), counted);
     notes.extend(full_devices(plan, &world));
+    notes.extend(kernel_links(plan));
     notes.extend(marks.notes());
     let ring_drops = listening.stop()?;
     drop(path);
@@ -99,16 +107,59 @@ pub fn run(
             tear_down_s: ended.elapsed().as_secs_f64(),
             notes,
             flows: flow_facts,
+            disciplines,
             commands: command_facts,
         },
     })
+}
+
+/// Refuses what asks for single packets of a link whose datapath is the
+/// kernel's.
+fn check_kernel_links(plan: &Plan) -> Result<(), LiveError> {
+    for link in plan.links.iter().filter(|l| !l.datapath.is_own()) {
+        let refuse = |what| LiveError::NotInTheKernel {
+            link: link.name.clone(),
+            what,
+        };
+        let of_link = |name: &str| link.up.iter().chain(&link.down).any(|e| e.name == name);
+        if plan.changes.iter().any(|change| of_link(&change.target)) {
+            return Err(refuse("nothing changes in mid-run"));
+        }
+    }
+    Ok(())
+}
+
+/// A sentence for each link on which the truth about packets is not known.
+fn kernel_links(plan: &Plan) -> impl Iterator<Item = String> {
+    let theirs = plan.links.iter().filter(|l| !l.datapath.is_own());
+    theirs.map(|link| {
+        format!(
+            "link/{}: its datapath is the kernel's, which does not tell how long packets waited \
+             nor what became of which",
+            link.name
+        )
+    })
+}
+
+fn discipline_facts(places: &[Place], counted: Vec<Counted>) -> Vec<DisciplineFacts> {
+    let facts = |(place, counted): (&Place, Counted)| DisciplineFacts {
+        element: place.element.clone(),
+        disciplines: place.kinds.join(", "),
+        packets: counted.packets,
+        bytes: counted.bytes,
+        drops: counted.drops,
+        marks: counted.marks,
+    };
+    places.iter().zip(counted).map(facts).collect()
 }
 
 /// A sentence for each device whose own queue ran over.
 fn full_devices(plan: &Plan, world: &World) -> Vec<String> {
     let mut notes = Vec::new();
     for (i, link) in plan.links.iter().enumerate() {
-        let (first, second) = world.tun(LinkIndex(i));
+        let Some((first, second)) = world.own(LinkIndex(i)) else {
+            continue;
+        };
         for (host, tun) in [(link.ends.0, first), (link.ends.1, second)] {
             let dropped = tun.dropped().unwrap_or(0);
             if dropped > 0 {

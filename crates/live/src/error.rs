@@ -71,6 +71,26 @@ pub enum LiveError {
     /// Flows, probes or commands that cannot be had.
     #[error(transparent)]
     Flow(#[from] crate::flows::FlowError),
+    /// An element of a link with `datapath = "kernel"` is no queueing discipline
+    /// of this kernel.
+    #[error("{element}: {reason}")]
+    NoDiscipline {
+        /// The element's full name.
+        element: String,
+        /// What the kernel lacks, or what of the element it does not know.
+        reason: String,
+    },
+    /// The kernel's disciplines tell nothing of single packets.
+    #[error(
+        "link/{link} has `datapath = \"kernel\"`, where {what}: leave it out, or take \
+         `datapath = \"narrows\"`"
+    )]
+    NotInTheKernel {
+        /// The link.
+        link: String,
+        /// What was asked for, and why it cannot be had.
+        what: &'static str,
+    },
     /// The kernel refused a step.
     #[error("{what}: {source}")]
     Refused {

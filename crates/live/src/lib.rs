@@ -15,6 +15,8 @@ mod controls;
 #[cfg(target_os = "linux")]
 pub mod datapath;
 #[cfg(target_os = "linux")]
+mod disciplines;
+#[cfg(target_os = "linux")]
 mod engine;
 #[cfg(target_os = "linux")]
 mod error;
@@ -44,7 +46,7 @@ pub use marks::DeviceMarks;
 #[cfg(target_os = "linux")]
 pub use narrows_bpf::{MarkCounters, MarkOptions};
 pub use narrows_scenario::{Handle as Control, NameTable};
-pub use outcome::{CommandFacts, FlowFacts, Lateness, Outcome, Rig};
+pub use outcome::{CommandFacts, DisciplineFacts, FlowFacts, Lateness, Outcome, Rig};
 pub use report::{Report, Reporter, Reports, reports};
 #[cfg(target_os = "linux")]
 pub use world::{Namespace, RunId, Tun, World, become_root_of_own_user_namespace};

@@ -95,13 +95,12 @@ impl Marks {
         };
         for mark in &plan.marks {
             for (i, link) in plan.links.iter().enumerate() {
-                let (first, second) = world.tun(LinkIndex(i));
-                for (end, tun) in [(link.ends.0, first), (link.ends.1, second)] {
+                let [first, second] = world.ends(LinkIndex(i));
+                for (end, (name, index)) in [(link.ends.0, first), (link.ends.1, second)] {
                     if !mark.hosts.contains(&end) {
                         continue;
                     }
-                    let (name, index) = (tun.name().to_owned(), tun.index());
-                    let attach = || attach_at(mark, plan, &name, index);
+                    let attach = || attach_at(mark, plan, name, index);
                     let attached = world.namespace(end).run(attach)??;
                     let place = format!("mark/{}: host/{}", mark.name, plan.host(end).name);
                     let named = attached.into_iter().map(|m| (place.clone(), m));

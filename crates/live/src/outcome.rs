@@ -36,6 +36,9 @@ pub struct Rig {
     pub notes: Vec<String>,
     /// What the kernel made of each flow, in the plan's order.
     pub flows: Vec<FlowFacts>,
+    /// What the kernel's queueing disciplines counted, where they stood for
+    /// elements.
+    pub disciplines: Vec<DisciplineFacts>,
     /// How the programs of `[[command]]` ended, in the plan's order.
     pub commands: Vec<CommandFacts>,
 }
@@ -76,6 +79,23 @@ pub struct FlowFacts {
     pub gso_max_segs: u32,
     /// What went otherwise than it should, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// What the queueing disciplines of an element counted over the steady window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DisciplineFacts {
+    /// The element's full name.
+    pub element: String,
+    /// What stood for it, as tc calls it: `tbf, pfifo`.
+    pub disciplines: String,
+    /// Packets that left.
+    pub packets: u64,
+    /// Their bytes, the Ethernet header included.
+    pub bytes: u64,
+    /// Packets that were dropped.
+    pub drops: u64,
+    /// Packets that were marked CE, where the discipline counts them.
+    pub marks: Option<u64>,
 }
 
 /// How a program that ran in a host ended.

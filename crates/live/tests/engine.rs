@@ -142,3 +142,73 @@ fn what_is_sent_through_a_router_is_seen_once_at_each_host() {
     );
     assert!(outcome.packets >= record.sent + record.received);
 }
+
+/// A link that the kernel carries by a token bucket and a FIFO, which kernels
+/// have where they have anything.
+const KERNEL_LINK: &str = "duration = \"2500ms\"\nmeasure = \"1s..2500ms\"\n\
+     [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\ndatapath = \"kernel\"\n\
+     up = [\"bottleneck: rate 10Mbit queue pfifo limit 20\"]\n";
+
+#[test]
+fn the_kernels_own_queue_limits_a_flow_and_its_counters_say_so() {
+    let name = "the_kernels_own_queue_limits_a_flow_and_its_counters_say_so";
+    for ip in [4, 6] {
+        let plan = plan(&format!(
+            "{KERNEL_LINK}[[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\nip = {ip}\n\
+             cc = \"kernel:reno\"\n"
+        ));
+        let Some((outcome, record)) = run_or_skip(name, &plan) else {
+            return;
+        };
+        let [bottleneck] = outcome.rig.disciplines.as_slice() else {
+            panic!("{:?}", outcome.rig);
+        };
+        assert_eq!(bottleneck.element, "link/access/up/bottleneck");
+        assert_eq!(bottleneck.disciplines, "tbf, pfifo");
+        // 20 packets are less than the first window's doubling fills.
+        assert!(bottleneck.packets > 100 && bottleneck.marks.is_none());
+        assert_eq!(record.established, 1);
+        // 10 Mbit/s for 2.5 s are 3.1 MB; without the bucket it is gigabytes.
+        assert!((200_000..3_200_000).contains(&record.delivered), "{}", record.delivered);
+        assert_eq!((record.sent, outcome.rig.lateness.count), (0, 0));
+        assert!(outcome.rig.notes.iter().any(|n| n.contains("link/access")));
+    }
+}
+
+#[test]
+fn an_element_that_the_kernel_has_not_got_is_refused_by_name() {
+    let flow = "[[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ncc = \"kernel:reno\"\n";
+    let tap = KERNEL_LINK.replace("up = [", "up = [\"tap mid\", ");
+    let changed = format!(
+        "{KERNEL_LINK}[[change]]\nat = \"1s\"\ntarget = \"link/access/up/bottleneck\"\n\
+         to = \"rate 5Mbit\"\n"
+    );
+    for (text, named) in [(tap, "tap/mid"), (changed, "link/access")] {
+        let plan = plan(&format!("{text}{flow}"));
+        match narrows_live::run(&plan, 1, &mut Record::default(), &Control::default()) {
+            Err(error @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+                eprintln!("skipped: an_element_that_the_kernel_has_not_got: {error}");
+                return;
+            }
+            Err(error) => assert!(error.to_string().contains(named), "{error}"),
+            Ok(_) => panic!("{named} ran"),
+        }
+    }
+}
+
+/// As [`run`], and skips where the kernel lacks a discipline or veth.
+fn run_or_skip(test: &str, plan: &Plan) -> Option<(Outcome, Record)> {
+    let mut record = Record::default();
+    match narrows_live::run(plan, 1, &mut record, &Control::default()) {
+        Ok(outcome) => Some((outcome, record)),
+        Err(
+            error @ (LiveError::NoPermission { .. }
+            | LiveError::NoTun { .. }
+            | LiveError::NoDiscipline { .. }),
+        ) => {
+            eprintln!("skipped: {test}: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}

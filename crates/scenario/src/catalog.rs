@@ -20,6 +20,7 @@ macro_rules! files {
 /// Every file below `catalog/`, in order of name; a test keeps it so.
 const FILES: &[(&str, &str)] = files![
     "bufferbloat.toml",
+    "compare/aa.toml",
     "compare/s1.toml",
     "efm/base.csv",
     "efm/base.toml",

@@ -31,7 +31,7 @@ mod write;
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
     Axis, Band, Between, Campaign, Cell, Condition, Figure, Formula, Held, Judgement, Metric,
-    Shape, Shelf, Sum, Tolerance,
+    Pair, PairedCells, Shape, Shelf, Sum, Tolerance,
 };
 pub use draft::Draft;
 pub use glob::Glob;
@@ -42,7 +42,8 @@ pub use names::NameTable;
 pub use oneline::Side;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 pub use plan::{
-    CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkIndex,
+    CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
+    LinkIndex,
     LinkPlan, MarkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, TapPlan, TimedChange, Window,
     codepoint_word, ecn_mode_word,
 };

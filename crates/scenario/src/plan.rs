@@ -116,10 +116,32 @@ pub struct LinkPlan {
     pub ends: (HostIndex, HostIndex),
     /// The largest IP packet that it carries, in bytes.
     pub mtu: u32,
+    /// Who carries packets along its elements in a live run.
+    #[serde(skip_serializing_if = "Datapath::is_own")]
+    pub datapath: Datapath,
     /// Elements from the first end to the second, in order of travel.
     pub up: Vec<NamedElement>,
     /// Elements from the second end to the first, in order of travel.
     pub down: Vec<NamedElement>,
+}
+
+/// Who carries packets along the elements of a link in a live run. The
+/// simulator has one way only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Datapath {
+    /// Narrows' own elements.
+    #[default]
+    Narrows,
+    /// The kernel's queueing disciplines of the same names.
+    Kernel,
+}
+
+impl Datapath {
+    /// Whether it is Narrows' own.
+    pub fn is_own(&self) -> bool {
+        *self == Self::Narrows
+    }
 }
 
 /// An element of a link under the name that is its seed, its key and its

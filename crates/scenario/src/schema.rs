@@ -104,6 +104,9 @@ pub(crate) struct Link {
     ends: [String; 2],
     /// The largest IP packet in bytes; 1500 by default.
     mtu: Option<u32>,
+    /// `narrows` (the default): Narrows' own elements; `kernel`: in a live run
+    /// the kernel's queueing disciplines of the same names.
+    datapath: Option<String>,
     /// Elements from the first end to the second, in order of travel, each
     /// `words` or `name: words`: `netem delay 10ms`, `bottleneck: rate 50Mbit
     /// queue dualpi2`, `tap mid`, `remark …`, `by dscp …`, `police …`.
@@ -345,6 +348,8 @@ pub(crate) struct Campaign {
     /// The matrix: for each axis its values, a list, or a table with what each
     /// value fills in for `{word}`.
     axis: BTreeMap<String, serde_json::Value>,
+    /// Which cells `narrows compare` holds against each other.
+    pair: Option<Pair>,
     /// What is filled in for `{word}` in every cell.
     words: Option<BTreeMap<String, NumberOrText>>,
     /// What is set in each cell, by name: `"flow/first/cc" = "{cc}"`.
@@ -392,6 +397,19 @@ pub(crate) struct Published {
     metric: BTreeMap<String, String>,
 }
 
+/// Cells that are alike but for one axis, held against each other on the live
+/// engine.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pair {
+    /// The axis that tells the two sides apart.
+    axis: String,
+    /// Its value on the side that is judged.
+    judge: String,
+    /// Its value on the side that is known, and that is held against itself.
+    against: String,
+}
+
 /// What a group of cells must reach.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -399,15 +417,17 @@ pub(crate) struct Tolerance {
     /// What the group is called.
     name: Option<String>,
     /// `published` (the default): the published figure and the measured one;
-    /// `engines`: the simulator's and the live engine's, which `narrows
-    /// compare` judges.
+    /// `engines`: the simulator's and the live engine's; `pair`: those of the
+    /// two cells of a `[pair]`. The last two `narrows compare` judges.
     between: Option<String>,
-    /// The pattern of its cells.
+    /// The pattern of its cells; of pairs, of their values on the other axes.
     cells: String,
     /// The metric that is judged.
     metric: String,
     /// `5 points`, `25 percent or 1 points`, `factor 1.6`, `odds factor 1.6`; of several, all must hold.
-    within: OneOrMore,
+    /// Between the cells of a pair it may be left out: then the known side's
+    /// own spread is the band.
+    within: Option<OneOrMore>,
     /// How many cells must be inside: `21 of 24`; all by default.
     at_least: Option<String>,
     /// Why the band is as wide as it is.
@@ -449,6 +469,7 @@ mod tests {
         assert_eq!(keys::<Change>(), sorted(check::watch::CHANGE));
         assert_eq!(keys::<Campaign>(), sorted(campaign::AT_TOP));
         assert_eq!(keys::<Published>(), sorted(campaign::PUBLISHED));
+        assert_eq!(keys::<Pair>(), sorted(campaign::PAIR));
         assert_eq!(keys::<Tolerance>(), sorted(campaign::TOLERANCE));
     }
 

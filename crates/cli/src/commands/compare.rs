@@ -33,7 +33,9 @@ pub fn compare(args: &Args) -> Outcome {
         Format::Json => print_json(&serde_json::to_value(&found).unwrap_or_default()),
     }
     if let Some(dir) = dir {
+        let page = narrows_lab::report::again(&dir)?;
         eprintln!("results in {}, in {FILE} and compare.csv", dir.display());
+        eprintln!("page: {}", page.display());
     }
     Ok(if !found.complete {
         Status::Interrupted

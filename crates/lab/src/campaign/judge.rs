@@ -1,6 +1,6 @@
 //! Seeds to medians, cells to checks.
 
-use narrows_scenario::{Between, Campaign, Cell, Figure, Held, Shape, Tolerance};
+use narrows_scenario::{Between, Campaign, Cell, Figure, Held, Judgement, Shape, Tolerance};
 
 use super::model::{CellResult, CheckResult, MetricResult};
 
@@ -125,8 +125,17 @@ pub(crate) fn judged<'a>(
     rows: impl IntoIterator<Item = (&'a str, Option<f64>, Option<f64>)>,
 ) -> CheckResult {
     let judgement = tolerance.judge(rows);
+    check_of(campaign, tolerance, &tolerance.bands_in_words(), judgement)
+}
+
+/// What a tolerance came to, whose bands are `bands` in words.
+pub(crate) fn check_of(
+    campaign: &Campaign,
+    tolerance: &Tolerance,
+    bands: &str,
+    judgement: Judgement,
+) -> CheckResult {
     let metric = &campaign.metrics[tolerance.metric].name;
-    let bands = tolerance.bands_in_words();
     let (least, of) = tolerance.at_least;
     let part = if judgement.judged < of {
         format!("; a part of the group, of which {least} of {of} are needed")
@@ -144,7 +153,7 @@ pub(crate) fn judged<'a>(
         ),
         group: tolerance.name.clone(),
         metric: metric.clone(),
-        tolerance: bands,
+        tolerance: bands.to_owned(),
         judged: judgement.judged,
         inside: judgement.inside,
         needed: judgement.needed,

@@ -6,7 +6,7 @@ mod model;
 mod run;
 mod table;
 
-pub(crate) use judge::{judged, median};
+pub(crate) use judge::{check_of, judged, median};
 pub use model::{AxisResult, CampaignResult, CellResult, CheckResult, MetricResult};
 pub use run::{CampaignOptions, THIN_INTERVALS, run_campaign};
 pub use table::{cells_csv, table};

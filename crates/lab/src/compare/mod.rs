@@ -3,14 +3,18 @@
 //! Each cell runs with N seeds in the simulator and N times live. A figure is
 //! the median of its runs, and its spread is their range: how far the engine
 //! differs from itself. Two engines that differ by less than that have not been
-//! told apart.
+//! told apart. A campaign with a `[pair]` is compared on the live engine alone:
+//! two cells that differ in one thing.
 
+mod judge;
 mod model;
+mod pair;
 mod run;
 mod table;
 
 pub use model::{CellComparison, Comparison, Figure, Live, Row};
 pub use run::{CompareOptions, compare};
+pub(crate) use table::made_of;
 pub use table::{csv, table};
 
 /// The file in the results folder that holds a [`Comparison`].

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use narrows_scenario::{Between, Campaign, Plan};
+use narrows_scenario::{Between, Campaign};
 
-use super::model::{CellComparison, Comparison, Figure, Live, Row};
+use super::judge::{Sides, checks, rows};
+use super::model::{CellComparison, Comparison, Live, engines};
+use super::pair;
 use super::table::csv;
-use crate::campaign::judged;
 use crate::engine::{Engine, Progress, Watch};
 use crate::error::LabError;
-use crate::metric::{figure, lookup, metrics};
 use crate::results::{self, Folder, RunResult};
 use crate::run::{Output, RunOptions, run_scenario};
 use crate::summary::RunSummary;
@@ -42,13 +42,14 @@ impl Default for CompareOptions {
 }
 
 /// A run in either engine.
-struct Made {
-    folder: String,
-    result: RunResult,
+pub(super) struct Made {
+    pub folder: String,
+    pub result: RunResult,
 }
 
 /// Runs all cells of `campaign` in `sim` and in `live` and holds them against
-/// each other. A scenario is a campaign of one cell, see
+/// each other; of a campaign with pairs, both cells of each pair in `live`, in
+/// turns. A scenario is a campaign of one cell, see
 /// [`Campaign::of_one`].
 ///
 /// The simulator's runs come first, several at a time; live runs go one by one,
@@ -69,15 +70,22 @@ pub fn compare(
     options: &CompareOptions,
     watch: &Watch<'_>,
 ) -> Result<(Comparison, Option<PathBuf>), LabError> {
-    for cell in &campaign.cells {
-        for engine in [sim, live] {
-            let in_cell = |why| LabError::Refused(format!("the cell {}: {why}", cell.name));
-            engine.accepts(&cell.plan).map_err(in_cell)?;
+    let paired = campaign.pair.is_some();
+    let pairs = campaign.pairs();
+    if paired {
+        pair::accepts(campaign, &pairs, live)?;
+    } else {
+        for cell in &campaign.cells {
+            for engine in [sim, live] {
+                let in_cell = |why| LabError::Refused(format!("the cell {}: {why}", cell.name));
+                engine.accepts(&cell.plan).map_err(in_cell)?;
+            }
         }
     }
     let folder = Folder::create(&options.output, &campaign.name)?;
     let seeds: Vec<u64> = (1..=options.repetitions.max(1)).collect();
-    let mut record = results::begin_named("compare", "both", &campaign.name, &seeds);
+    let engine = if paired { live.name() } else { "both" };
+    let mut record = results::begin_named("compare", engine, &campaign.name, &seeds);
     record.command.clone_from(&options.command);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
@@ -90,28 +98,52 @@ pub fn compare(
         dir: folder.as_ref().map(Folder::dir),
         watch,
     };
-    let simulated = hall.simulate(sim)?;
     let mut comparison = Comparison {
         name: campaign.name.clone(),
         title: campaign.title.clone(),
+        sides: campaign.pair.as_ref().map_or_else(engines, |pair| {
+            [pair.against.clone(), pair.judge.clone()]
+        }),
         repetitions: seeds.len() as u64,
-        planned: campaign.cells.len(),
+        planned: if paired {
+            pairs.len()
+        } else {
+            campaign.cells.len()
+        },
         ..Comparison::default()
     };
-    for (index, runs) in simulated.into_iter().enumerate() {
-        if watch.cancelled() || runs.len() < seeds.len() {
-            break;
-        }
-        let Some(cell) = hall.cell(index, runs, live)? else {
-            break;
-        };
+    let between = if paired {
+        Between::Pair
+    } else {
+        Between::Engines
+    };
+    let mut keep = |cell: CellComparison| -> Result<(), LabError> {
         comparison.cells.push(cell);
         comparison.complete = comparison.cells.len() == comparison.planned;
-        comparison.checks = checks(campaign, &comparison.cells);
+        comparison.checks = checks(campaign, between, &comparison.cells);
         if let Some(folder) = &folder {
             // A comparison takes long: what there is can be read at any time.
             folder.write_json(super::FILE, &comparison)?;
             folder.write_file("compare.csv", csv(&comparison).as_bytes())?;
+        }
+        Ok(())
+    };
+    if paired {
+        for (index, pair) in pairs.iter().enumerate() {
+            let Some(cell) = hall.pair(index, pairs.len(), pair, live)? else {
+                break;
+            };
+            keep(cell)?;
+        }
+    } else {
+        for (index, runs) in hall.simulate(sim)?.into_iter().enumerate() {
+            if watch.cancelled() || runs.len() < seeds.len() {
+                break;
+            }
+            let Some(cell) = hall.cell(index, runs, live)? else {
+                break;
+            };
+            keep(cell)?;
         }
     }
     record.wall_s = started.elapsed().as_secs_f64();
@@ -122,9 +154,10 @@ pub fn compare(
     Ok((comparison, folder.map(|f| f.dir().to_path_buf())))
 }
 
-struct Hall<'a> {
-    campaign: &'a Campaign,
-    seeds: &'a [u64],
+/// A comparison under way.
+pub(super) struct Hall<'a> {
+    pub campaign: &'a Campaign,
+    pub seeds: &'a [u64],
     again: u64,
     dir: Option<&'a Path>,
     watch: &'a Watch<'a>,
@@ -216,7 +249,12 @@ impl Hall<'_> {
         let mut attempts = Vec::new();
         let mut used = Vec::new();
         for (n, seed) in self.seeds.iter().enumerate() {
-            match self.repetition(index, *seed, &sim, live, &mut attempts) {
+            let known = |check: &str| {
+                let verdicts = sim.iter().map(|m| &m.result.record.verdict);
+                let mut reasons = verdicts.flat_map(Verdict::reasons);
+                reasons.any(|f| f.check == check)
+            };
+            match self.repetition(index, *seed, None, live, &known, &mut attempts) {
                 Ok(Some(made)) => used.push(made),
                 Ok(None) => return Ok(None),
                 Err(LabError::Engine(why)) => {
@@ -232,12 +270,15 @@ impl Hall<'_> {
             }
             self.tell(index, n + 1);
         }
-        let summaries = |made: &[Made]| -> Vec<RunSummary> {
-            made.iter().map(|m| m.result.summary.clone()).collect()
+        let sides = Sides {
+            name: &name,
+            plan: &self.campaign.cells[index].plan,
+            between: Between::Engines,
+            first: &summaries(&sim),
+            second: &summaries(&used),
         };
-        let (rows, asked) = rows(self.campaign, index, &summaries(&sim), &summaries(&used));
+        let (rows, asked) = rows(self.campaign, &sides);
         Ok(Some(CellComparison {
-            name,
             sim: sim.into_iter().map(|m| m.folder).collect(),
             live: attempts,
             rows,
@@ -246,13 +287,16 @@ impl Hall<'_> {
         }))
     }
 
-    /// One live repetition, made again while its rig is not trusted.
-    fn repetition(
+    /// One live repetition, made again while its rig is not trusted: for
+    /// reasons that are not `known` to be the cell's own. `side` is whose it
+    /// is, where both sides are live.
+    pub fn repetition(
         &self,
         cell: usize,
         seed: u64,
-        sim: &[Made],
+        side: Option<&str>,
         live: &dyn Engine,
+        known: &dyn Fn(&str) -> bool,
         attempts: &mut Vec<Live>,
     ) -> Result<Option<Made>, LabError> {
         let mut attempt = 0;
@@ -266,8 +310,9 @@ impl Hall<'_> {
                 return Ok(None);
             }
             let verdict = &made.result.record.verdict;
-            let last = attempt == self.again || !is_the_rigs(verdict, sim);
+            let last = attempt == self.again || verdict.reasons().all(|f| known(&f.check));
             attempts.push(Live {
+                side: side.map(str::to_owned),
                 repetition: seed,
                 folder: made.folder.clone(),
                 trust: verdict.line(),
@@ -289,120 +334,7 @@ impl Hall<'_> {
     }
 }
 
-/// Whether a live run is doubted for a reason that no simulated one has: then
-/// it is the rig's, and trying again may help.
-fn is_the_rigs(verdict: &Verdict, sim: &[Made]) -> bool {
-    let known = |check: &str| {
-        let verdicts = sim.iter().map(|m| &m.result.record.verdict);
-        verdicts
-            .flat_map(Verdict::reasons)
-            .any(|f| f.check == check)
-    };
-    verdict.reasons().any(|f| !known(&f.check))
-}
-
-/// The rows of a cell, and how many of them the file asks for.
-fn rows(
-    campaign: &Campaign,
-    cell: usize,
-    sim: &[RunSummary],
-    live: &[RunSummary],
-) -> (Vec<Row>, usize) {
-    let cell = &campaign.cells[cell];
-    let values = |runs: &[RunSummary]| -> Vec<Vec<Option<f64>>> {
-        let of =
-            |run: &RunSummary| campaign.evaluate(&mut |entity, name| figure(run, entity, name));
-        runs.iter().map(of).collect()
-    };
-    let (in_sim, in_live) = (values(sim), values(live));
-    let column = |runs: &[Vec<Option<f64>>], m: usize| Figure::of(runs.iter().map(|r| r[m]));
-    let mut rows: Vec<Row> = campaign
-        .metrics
-        .iter()
-        .enumerate()
-        .map(|(m, metric)| {
-            let mut row = Row::of(metric.name.clone(), column(&in_sim, m), column(&in_live, m));
-            let mut bands = campaign.tolerances.iter();
-            let mine = bands.find(|t| {
-                t.between == Between::Engines && t.metric == m && t.cells.matches(&cell.name)
-            });
-            if let Some(tolerance) = mine {
-                row.tolerance = Some(tolerance.bands_in_words());
-                row.within = row
-                    .sim
-                    .median
-                    .map(|s| row.live.median.is_some_and(|l| tolerance.holds(s, l)));
-            }
-            row
-        })
-        .collect();
-    let asked = rows.len();
-    for name in of_every_run(&cell.plan, sim, live) {
-        let of = |runs: &[RunSummary]| Figure::of(runs.iter().map(|run| lookup(run, &name)));
-        let (in_sim, in_live) = (of(sim), of(live));
-        if in_sim.runs + in_live.runs > 0 && campaign.metric(&name).is_none() {
-            rows.push(Row::of(name, in_sim, in_live));
-        }
-    }
-    (rows, asked)
-}
-
-/// What is compared of any run: of flows goodput, share, round trips,
-/// completion, retransmissions and marks; of queues time, use, marks and drops;
-/// of probes round trips.
-fn of_every_run(plan: &Plan, sim: &[RunSummary], live: &[RunSummary]) -> Vec<String> {
-    const OF_FLOWS: [&str; 6] = [
-        "goodput_mbit",
-        "fct_s",
-        "rtt_ms/p50",
-        "rtt_ms/p95",
-        "retransmissions",
-        "ce_marks",
-    ];
-    const OF_QUEUES: [&str; 6] = [
-        "sojourn_ms/mean",
-        "sojourn_ms/p50",
-        "sojourn_ms/p99",
-        "utilisation",
-        "marks",
-        "drops",
-    ];
-    const OF_PROBES: [&str; 2] = ["rtt_ms/p50", "rtt_ms/p99"];
-    let mut names = Vec::new();
-    if plan.flows.len() > 1 {
-        names.push("share1_pct".to_owned());
-    }
-    // In the order in which a run tells them, entity by entity.
-    for run in sim.first().into_iter().chain(live.first()) {
-        for metric in metrics(run) {
-            let kind = metric.entity.split('/').next().unwrap_or_default();
-            let wanted: &[&str] = match kind {
-                "flow" => &OF_FLOWS,
-                "link" => &OF_QUEUES,
-                "probe" => &OF_PROBES,
-                _ => &[],
-            };
-            let name = metric.key();
-            if wanted.contains(&metric.metric.as_str()) && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-    }
-    names
-}
-
-/// The file's tolerances between engines over the cells that were compared.
-fn checks(campaign: &Campaign, cells: &[CellComparison]) -> Vec<crate::campaign::CheckResult> {
-    let between = campaign.tolerances.iter();
-    let between = between.filter(|t| t.between == Between::Engines);
-    between
-        .map(|tolerance| {
-            let rows = cells.iter().filter_map(|cell| {
-                let row = cell.rows.get(tolerance.metric)?;
-                Some((cell.name.as_str(), row.sim.median, row.live.median))
-            });
-            judged(campaign, tolerance, rows)
-        })
-        .filter(|check| check.judged > 0)
-        .collect()
+/// What runs came to.
+pub(super) fn summaries(made: &[Made]) -> Vec<RunSummary> {
+    made.iter().map(|m| m.result.summary.clone()).collect()
 }

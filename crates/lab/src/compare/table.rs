@@ -2,16 +2,13 @@
 
 use std::fmt::Write;
 
-use super::model::{CellComparison, Comparison, Figure, Row};
+use super::model::{CellComparison, Comparison, Figure, Row, engines};
 use crate::text::{Align, TextTable, number};
 
 /// The tables: cell by cell what the file asks for, or all where it asks for
 /// nothing, then the checks and what is to be doubted.
 pub fn table(comparison: &Comparison) -> String {
-    let mut text = format!(
-        "{}: {} seeds in the simulator, {} repetitions live\n",
-        comparison.name, comparison.repetitions, comparison.repetitions
-    );
+    let mut text = format!("{}: {}\n", comparison.name, made_of(comparison));
     for cell in &comparison.cells {
         if comparison.planned > 1 {
             writeln!(text, "\n{}", cell.name).ok();
@@ -22,7 +19,7 @@ pub fn table(comparison: &Comparison) -> String {
             writeln!(text, "could not be run live: {why}").ok();
             continue;
         }
-        text.push_str(&rows(cell).render());
+        text.push_str(&rows(cell, &comparison.sides).render());
     }
     text.push('\n');
     for cell in &comparison.cells {
@@ -59,12 +56,21 @@ pub fn table(comparison: &Comparison) -> String {
     text
 }
 
-fn rows(cell: &CellComparison) -> TextTable {
+/// How many runs there are, and of what.
+pub(crate) fn made_of(comparison: &Comparison) -> String {
+    let n = comparison.repetitions;
+    match &comparison.sides {
+        sides if *sides == engines() => format!("{n} seeds in the simulator, {n} repetitions live"),
+        [known, judged] => format!("{judged} against {known}, {n} live repetitions of each in turns"),
+    }
+}
+
+fn rows(cell: &CellComparison, [first, second]: &[String; 2]) -> TextTable {
     let mut table = TextTable::new(&[
         ("metric", Align::Left),
-        ("sim", Align::Right),
+        (first, Align::Right),
         ("min..max", Align::Left),
-        ("live", Align::Right),
+        (second, Align::Right),
         ("min..max", Align::Left),
         ("difference", Align::Right),
         ("tolerance", Align::Left),
@@ -77,10 +83,10 @@ fn rows(cell: &CellComparison) -> TextTable {
     for row in &cell.rows[..shown.min(cell.rows.len())] {
         table.row(vec![
             row.metric.clone(),
-            number(row.sim.median),
-            range(&row.sim),
-            number(row.live.median),
-            range(&row.live),
+            number(row.first.median),
+            range(&row.first),
+            number(row.second.median),
+            range(&row.second),
             row.difference.map_or("-".to_owned(), |d| {
                 let sign = if d > 0.0 { "+" } else { "" };
                 format!("{sign}{}", number(Some(d)))
@@ -110,9 +116,12 @@ fn tolerance(row: &Row) -> String {
 
 /// `compare.csv`: a line for each metric of each cell.
 pub fn csv(comparison: &Comparison) -> String {
-    let mut text = String::from(
-        "cell,metric,sim,sim_min,sim_max,sim_runs,live,live_min,live_max,live_runs,difference,\
-         tolerance,within,verdict\n",
+    let [first, second] = &comparison.sides;
+    let of = |side: &str| format!("{side},{side}_min,{side}_max,{side}_runs");
+    let mut text = format!(
+        "cell,metric,{},{},difference,tolerance,within,verdict\n",
+        of(first),
+        of(second)
     );
     let value = |v: Option<f64>| v.map(|v| v.to_string()).unwrap_or_default();
     for cell in &comparison.cells {
@@ -126,8 +135,8 @@ pub fn csv(comparison: &Comparison) -> String {
                 "{},{},{},{},{},{},{},{}",
                 quoted(&cell.name),
                 quoted(&row.metric),
-                of(&row.sim),
-                of(&row.live),
+                of(&row.first),
+                of(&row.second),
                 value(row.difference),
                 row.tolerance.clone().unwrap_or_default(),
                 row.within.map(|w| w.to_string()).unwrap_or_default(),

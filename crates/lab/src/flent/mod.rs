@@ -112,6 +112,13 @@ pub fn write(results: &Results, out: Option<&Path>) -> Result<Vec<PathBuf>, LabE
                 write(&open_run(&dir)?, path.join(FILE))?;
             }
         }
+        Results::Comparison(comparison) => {
+            for folder in comparison.result.cells.iter().flat_map(|c| c.folders()) {
+                let dir = comparison.dir.join(folder);
+                let path = out.map_or(dir.clone(), |out| out.join(folder));
+                write(&open_run(&dir)?, path.join(FILE))?;
+            }
+        }
     }
     if files.is_empty() {
         return Err(LabError::Refused("there are no data to write".into()));

@@ -62,6 +62,8 @@ pub fn figures(results: &Results) -> Vec<Chart> {
     match results {
         Results::Run(run) => figures::of_run(run),
         Results::Campaign(folder) => comparison::of_campaign(&folder.result),
+        // Its runs have their figures, and its page holds them side by side.
+        Results::Comparison(_) => Vec::new(),
     }
 }
 

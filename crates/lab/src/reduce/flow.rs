@@ -1,6 +1,6 @@
 //! What is kept of a flow.
 
-use narrows_packet::{FlowSample, Packet, RecoveryEvent};
+use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_units::{Duration, Instant};
 
@@ -26,6 +26,8 @@ const COLUMNS: [(&str, Column); 11] = [
 const ALPHA_ONE: f32 = (1u32 << 20) as f32;
 
 pub(super) struct FlowState {
+    /// Who sends the data.
+    sender: Option<EntityId>,
     start: Instant,
     established: Option<Instant>,
     finished: Option<(Instant, bool)>,
@@ -35,6 +37,9 @@ pub(super) struct FlowState {
     bytes: u64,
     bytes_total: u64,
     retransmissions: u64,
+    packets: u64,
+    /// Sum of the windows at the looks in the window, and how many those were.
+    windows: (u64, u64),
     marks: u64,
     drops: u64,
     recovery: RecoverySummary,
@@ -61,8 +66,10 @@ struct Bin {
 }
 
 impl FlowState {
-    pub(super) fn new(plan: &FlowPlan) -> Self {
+    /// Of the flow `plan`, whose data the host `sender` sends.
+    pub(super) fn new(plan: &FlowPlan, sender: Option<EntityId>) -> Self {
         Self {
+            sender,
             start: plan.start,
             // Datagrams need no handshake.
             established: plan.traffic.is_datagram().then_some(plan.start),
@@ -73,6 +80,8 @@ impl FlowState {
             bytes: 0,
             bytes_total: 0,
             retransmissions: 0,
+            packets: 0,
+            windows: (0, 0),
             marks: 0,
             drops: 0,
             recovery: RecoverySummary::default(),
@@ -111,7 +120,8 @@ impl FlowState {
     }
 
     #[inline]
-    pub(super) fn sent(&mut self, packet: &Packet) {
+    pub(super) fn sent(&mut self, inside: bool, host: EntityId, packet: &Packet) {
+        self.packets += u64::from(inside && self.sender == Some(host));
         self.codepoints.sent[codepoint(packet)] += 1;
     }
 
@@ -135,7 +145,11 @@ impl FlowState {
         self.bin.retransmissions += 1;
     }
 
-    pub(super) fn sampled(&mut self, sample: &FlowSample) {
+    pub(super) fn sampled(&mut self, inside: bool, sample: &FlowSample) {
+        if inside {
+            self.windows.0 += u64::from(sample.cwnd);
+            self.windows.1 += 1;
+        }
         self.bin.sample = Some(*sample);
     }
 
@@ -232,6 +246,9 @@ impl FlowState {
             bytes: self.bytes,
             bytes_total: self.bytes_total,
             retransmissions: self.retransmissions,
+            packets: self.packets,
+            mean_window_packets: (self.windows.1 > 0)
+                .then(|| millionths(self.windows.0 as f64 / self.windows.1 as f64)),
             ce_marks: self.marks,
             drops: self.drops,
             recovery: self.recovery,

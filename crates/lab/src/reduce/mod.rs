@@ -74,6 +74,12 @@ impl Reducer {
     /// A reducer for a run of `plan`.
     pub fn new(plan: &Plan, setup: Setup) -> Self {
         let interval = setup.interval;
+        let flow = |flow: &narrows_scenario::FlowPlan| {
+            let sender = format!("host/{}", plan.host(flow.from).name);
+            let place = setup.names.iter().position(|name| *name == sender);
+            FlowState::new(flow, place.map(|place| EntityId(place as u32)))
+        };
+        let flows = plan.flows.iter().map(flow).collect();
         Self {
             from: plan.measure.from,
             to: plan.measure.to,
@@ -86,7 +92,7 @@ impl Reducer {
             intervals: 0,
             queue_slots: vec![UNSEEN; setup.names.len()],
             names: setup.names,
-            flows: plan.flows.iter().map(FlowState::new).collect(),
+            flows,
             queues: Vec::new(),
             probes: Vec::new(),
             droppers: Vec::new(),
@@ -292,9 +298,9 @@ impl EventSink for Reducer {
             } => self
                 .queue(queue)
                 .dequeued(inside, sojourn, wire_bytes, band),
-            Event::Sent { packet, .. } => {
+            Event::Sent { host, packet } => {
                 if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
-                    flow.sent(packet);
+                    flow.sent(inside, host, packet);
                 }
             }
             Event::Received { packet, .. } => {
@@ -344,7 +350,7 @@ impl EventSink for Reducer {
             }
             Event::Sampled { flow, sample } => {
                 if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.sampled(&sample);
+                    flow.sampled(inside, &sample);
                 }
             }
             Event::QueueSampled {

@@ -70,8 +70,17 @@
       if (link) location.href = link;
     });
   };
-  const all = async () => { for (const figure of figures) await draw(figure); };
+  // What is folded away has no size; it is drawn when it is opened.
+  const seen = (figure) => !figure.closest("details:not([open])");
+  const all = async () => { for (const figure of figures) if (seen(figure)) await draw(figure); };
   await all();
+  for (const box of document.querySelectorAll("details")) {
+    box.addEventListener("toggle", async () => {
+      for (const figure of box.open ? box.querySelectorAll("figure.chart") : []) {
+        if (seen(figure)) await draw(figure);
+      }
+    });
+  }
   dark.addEventListener("change", all);
   // Paper is light, whatever the screen is.
   const printing = (on) => {

@@ -1,4 +1,5 @@
-//! The pages: `report.html` of a run, and that of a campaign.
+//! The pages: `report.html` of a run, that of a campaign, and `compare.html` of
+//! a comparison.
 //!
 //! The page of a single run is one file that needs no network. A campaign's
 //! folder has a page, a page per cell, and one copy of the charts' script
@@ -8,9 +9,11 @@
 
 mod campaign;
 mod command;
+mod comparison;
 mod heatmap;
 mod interactive;
 mod page;
+mod pairs;
 mod rig;
 mod run;
 #[cfg(test)]
@@ -23,13 +26,16 @@ mod topology;
 use std::path::{Path, PathBuf};
 
 use crate::error::LabError;
-use crate::results::{CampaignFolder, Results, RunResult, open, open_run};
+use crate::results::{CampaignFolder, ComparisonFolder, Results, RunResult, open, open_run};
 
 pub use page::Library;
 pub use run::RunPage;
 
 /// The page's name in every results folder.
 pub const FILE: &str = "report.html";
+
+/// The name of a comparison's page in its folder.
+pub const COMPARISON_FILE: &str = "compare.html";
 
 /// The page of a run as text.
 pub fn run_html(run: &RunResult, about: &RunPage) -> String {
@@ -67,8 +73,28 @@ pub fn write_campaign(dir: &Path, folder: &CampaignFolder) -> Result<PathBuf, La
     write(&dir.join(FILE), &campaign::html(folder, &library))
 }
 
-/// Writes the page of a results folder again: of a run, or of a campaign and
-/// each of its cells. Returns the page to start from.
+/// Writes `compare.html` of a comparison, the pages of its runs, and the script
+/// that all of them share. Runs whose folders are gone are left out.
+pub fn write_comparison(folder: &ComparisonFolder) -> Result<PathBuf, LabError> {
+    let dir = &folder.dir;
+    write(&dir.join(script::SHARED), script::library())?;
+    let cells = comparison::read(folder, |cell, at, run| {
+        let page = cell_page(&folder.result.name, &folder.record.command, cell, at);
+        let depth = at.split('/').filter(|part| !part.is_empty()).count();
+        let back = format!("{}{COMPARISON_FILE}", "../".repeat(depth));
+        let page = RunPage {
+            within: page.within.map(|(name, _)| (name, back)),
+            ..page
+        };
+        write_run(&dir.join(at), run, &page).map(drop)
+    })?;
+    let library = Library::Shared(script::SHARED.to_owned());
+    let page = comparison::html(folder, &cells, &library);
+    write(&dir.join(COMPARISON_FILE), &page)
+}
+
+/// Writes the page of a results folder again: of a run, or of a campaign or a
+/// comparison and each of its runs. Returns the page to start from.
 ///
 /// # Errors
 /// When `dir` is no results folder, or a page cannot be written.
@@ -76,6 +102,7 @@ pub fn again(dir: &Path) -> Result<PathBuf, LabError> {
     let folder = match open(dir)? {
         Results::Run(run) => return write_run(dir, &run, &RunPage::default()),
         Results::Campaign(folder) => folder,
+        Results::Comparison(folder) => return write_comparison(&folder),
     };
     for cell in &folder.result.cells {
         let at = dir.join(&cell.folder);

@@ -125,7 +125,22 @@ pub fn figure(chart: &Chart, library: &Library) -> Markup {
             ..Frame::SCREEN
         },
     };
-    let still = svg::draw(chart, &frame).unwrap_or_default();
+    figure_as(chart, library, class, &frame)
+}
+
+/// A figure beside another one: half as wide as the page.
+pub fn half(chart: &Chart, library: &Library) -> Markup {
+    let frame = Frame {
+        width: 480.0,
+        height: 210.0,
+        ..Frame::SCREEN
+    };
+    figure_as(chart, library, "chart", &frame)
+}
+
+fn figure_as(chart: &Chart, library: &Library, class: &str, frame: &Frame) -> Markup {
+    let time = chart.x.quantity == "time";
+    let still = svg::draw(chart, frame).unwrap_or_default();
     html! {
         figure class=(class) id=(chart.id) data-axis=[time.then_some("time")] {
             figcaption { h3 { (chart.title) } }

@@ -42,6 +42,26 @@ pub(super) fn section(rig: &Rig) -> Markup {
                 }
             }
         }
+        @if !rig.disciplines.is_empty() {
+            p.note { "Links with datapath = \"kernel\": how long packets waited there is not known; what follows is what the kernel's queueing disciplines counted over the steady window." }
+            div.scroll tabindex="0" role="region" aria-label="Table of the kernel's queueing disciplines" {
+                table.data id="rig-disciplines" {
+                    thead { tr {
+                        th scope="col" { "element" } th.left scope="col" { "disciplines" }
+                        th scope="col" { "packets" } th scope="col" { "rate" small { "Mbit/s" } }
+                        th scope="col" { "drops" small { "packets" } } th scope="col" { "CE marks" small { "packets" } }
+                    } }
+                    tbody { @for d in &rig.disciplines { tr {
+                        th scope="row" { (d.element) }
+                        td.left { (d.disciplines) }
+                        td { (count(d.packets)) }
+                        td { (fixed(d.rate_mbit, 2)) }
+                        td { (count(d.drops)) }
+                        td { @match d.marks { Some(n) => (count(n)), None => span.faint { "–" } } }
+                    } } }
+                }
+            }
+        }
         @if !rig.commands.is_empty() {
             ul { @for command in &rig.commands {
                 li { code { (command.line) } ": " (command.ended) }

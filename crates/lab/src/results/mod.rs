@@ -11,6 +11,7 @@ use narrows_scenario::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignResult;
+use crate::compare::Comparison;
 use crate::rig::Rig;
 use crate::series::Series;
 use crate::summary::RunSummary;
@@ -29,7 +30,7 @@ pub const FORMAT: u32 = 1;
 pub struct RunRecord {
     /// Version of the folder's layout; 1.
     pub format: u32,
-    /// `run` or `campaign`.
+    /// `run`, `campaign` or `compare`.
     pub kind: String,
     /// Name of the scenario or campaign.
     pub name: String,
@@ -103,6 +104,9 @@ pub enum Results {
     /// A campaign; its cells are folders of runs, see
     /// [`CellResult::folder`](crate::campaign::CellResult::folder).
     Campaign(Box<CampaignFolder>),
+    /// A comparison; its runs are folders below its own, see
+    /// [`CellComparison`](crate::compare::CellComparison).
+    Comparison(Box<ComparisonFolder>),
 }
 
 impl Results {
@@ -111,6 +115,7 @@ impl Results {
         match self {
             Self::Run(run) => &run.record,
             Self::Campaign(campaign) => &campaign.record,
+            Self::Comparison(comparison) => &comparison.record,
         }
     }
 }
@@ -138,6 +143,17 @@ pub struct CampaignFolder {
     pub record: RunRecord,
     /// `campaign.json`.
     pub result: CampaignResult,
+}
+
+/// A comparison as read from its folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparisonFolder {
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `compare.json`; empty while no cell is compared.
+    pub result: Comparison,
 }
 
 /// The record of a run of `plan` that starts now and is not complete.

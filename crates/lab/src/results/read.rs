@@ -5,11 +5,12 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use super::{CampaignFolder, FORMAT, Results, RunRecord, RunResult};
+use super::{CampaignFolder, ComparisonFolder, FORMAT, Results, RunRecord, RunResult};
 use crate::error::LabError;
 use crate::series::Series;
 
-/// Opens a results folder: of a run, of a campaign, or a link to one.
+/// Opens a results folder: of a run, a campaign or a comparison, or a link to
+/// one.
 ///
 /// A folder of a run that was killed has a `run.json` and perhaps nothing
 /// else; it opens with an empty summary and series.
@@ -22,6 +23,13 @@ pub fn open(dir: &Path) -> Result<Results, LabError> {
         return Ok(Results::Campaign(Box::new(CampaignFolder {
             dir: dir.to_path_buf(),
             result: json(dir, "campaign.json")?.unwrap_or_default(),
+            record,
+        })));
+    }
+    if record.kind == "compare" {
+        return Ok(Results::Comparison(Box::new(ComparisonFolder {
+            dir: dir.to_path_buf(),
+            result: json(dir, crate::compare::FILE)?.unwrap_or_default(),
             record,
         })));
     }
@@ -43,13 +51,14 @@ pub fn open(dir: &Path) -> Result<Results, LabError> {
 /// Opens the results folder of one run.
 ///
 /// # Errors
-/// As [`open`], and when it is a campaign's.
+/// As [`open`], and when it is a campaign's or a comparison's.
 pub fn open_run(dir: &Path) -> Result<RunResult, LabError> {
     match open(dir)? {
         Results::Run(run) => Ok(*run),
-        Results::Campaign(_) => Err(LabError::NotResults {
+        Results::Campaign(_) | Results::Comparison(_) => Err(LabError::NotResults {
             dir: dir.to_path_buf(),
-            what: "it holds a campaign, and a single run is wanted; name one of its cells/ folders"
+            what: "it holds several runs, and a single one is wanted; name a folder of a run \
+                   below its cells/"
                 .to_owned(),
         }),
     }

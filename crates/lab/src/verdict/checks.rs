@@ -270,7 +270,8 @@ fn bottlenecks(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
         let signals = |q: &QueueSummary| q.marks.total() + q.drops.total();
         let meant_queue = summary.queue(&meant.name);
         let shared = rated.iter().filter(|(_, bits)| *bits == lowest).count() > 1;
-        if !shared && meant_queue.is_none_or(is_idle) {
+        let seen = summary.engine != "live" || is_ours(plan, &meant.name);
+        if !shared && seen && meant_queue.is_none_or(is_idle) {
             found.distrust(
                 "idle-bottleneck",
                 &meant.name,
@@ -297,6 +298,13 @@ fn bottlenecks(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
             }
         }
     }
+}
+
+/// Whether an element is our own also in a live run, which then tells what
+/// happens in it.
+fn is_ours(plan: &Plan, element: &str) -> bool {
+    let mut theirs = plan.links.iter().filter(|l| !l.datapath.is_own());
+    !theirs.any(|l| l.up.iter().chain(&l.down).any(|e| e.name == element))
 }
 
 fn is_idle(queue: &QueueSummary) -> bool {

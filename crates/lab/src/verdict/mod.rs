@@ -6,6 +6,7 @@ mod rig;
 use serde::{Deserialize, Serialize};
 
 pub use checks::{judge, judge_live};
+pub(crate) use rig::is_the_rigs;
 
 /// What was found about the rig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

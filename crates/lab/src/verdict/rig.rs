@@ -27,6 +27,21 @@ const STOLEN_PCT: f64 = 5.0;
 /// its receiver counted; the last round trip's are on their way.
 const FEEDBACK_SHARE: f64 = 0.02;
 
+/// Checks that find what the machine did to one run, and not to the next one.
+const OF_THE_MOMENT: [&str; 5] = [
+    "late-release",
+    "processor-taken-away",
+    "stolen-time",
+    "ring-drops",
+    "refused-packets",
+];
+
+/// Whether what `check` finds is the machine's doing, so that another try may
+/// be better.
+pub(crate) fn is_the_rigs(check: &str) -> bool {
+    OF_THE_MOMENT.contains(&check)
+}
+
 /// Judges the rig of a run of `plan` that came to `summary`.
 pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary, rig: &Rig) {
     lateness(found, summary, rig);

@@ -76,9 +76,10 @@ impl Buffer {
 }
 
 /// Sleeps until a packet waits at one of `devices`, at most for `longest`.
-pub(super) fn sleep(devices: &[Device<'_>], longest: Duration) -> Result<(), Errno> {
+pub(super) fn sleep(devices: &[Option<Device<'_>>], longest: Duration) -> Result<(), Errno> {
     let mut watched: Vec<PollFd<'_>> = devices
         .iter()
+        .flatten()
         .map(|d| PollFd::new(d.fd.as_fd(), PollFlags::POLLIN))
         .collect();
     let longest = TimeSpec::from(std::time::Duration::from_nanos(longest.as_nanos()));

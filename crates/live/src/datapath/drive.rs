@@ -243,7 +243,10 @@ impl Drive<'_, '_, '_> {
     /// Takes one packet from `device` at `clock`; whether there was one.
     fn read(&mut self, device: usize, clock: Instant) -> Result<bool, PathError> {
         let path = &mut *self.path;
-        let bytes = match self.buffer.read(&path.devices[device]) {
+        let Some(from) = &path.devices[device] else {
+            return Ok(false);
+        };
+        let bytes = match self.buffer.read(from) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Ok(false),
             Err(error) => return Err(path.device_error(device, "read", error)),
@@ -257,7 +260,7 @@ impl Drive<'_, '_, '_> {
         let flow = path.flows.flow(bytes);
         let mut packet = path.paths.pool.take(self.now, flow);
         packet.bytes.extend_from_slice(bytes);
-        let node = &path.nodes[path.devices[device].node];
+        let node = &path.nodes[from.node];
         if node.sends(&packet.bytes) {
             let (host, packet) = (node.entity, &*packet);
             self.sink.record(self.now, Event::Sent { host, packet });
@@ -295,9 +298,13 @@ impl Drive<'_, '_, '_> {
             self.lates.add(self.clock.now().since(due));
         }
         let path = &mut *self.path;
-        match self.buffer.write(&path.devices[device], &packet) {
+        let Some(to) = &path.devices[device] else {
+            // The kernel's links have no elements here, so nothing leads here.
+            return Ok(());
+        };
+        match self.buffer.write(to, &packet) {
             Ok(Written::Taken) => {
-                let node = &path.nodes[path.devices[device].node];
+                let node = &path.nodes[to.node];
                 if node.receives(&packet.bytes) {
                     let (host, packet) = (node.entity, &*packet);
                     self.sink.record(self.now, Event::Received { host, packet });
@@ -344,7 +351,10 @@ impl Drive<'_, '_, '_> {
     fn discard(&mut self) -> Result<(), PathError> {
         for device in 0..self.path.devices.len() {
             loop {
-                match self.buffer.read(&self.path.devices[device]) {
+                let Some(from) = &self.path.devices[device] else {
+                    break;
+                };
+                match self.buffer.read(from) {
                     Ok(Some(_)) => {}
                     Ok(None) => break,
                     Err(e) => return Err(self.path.device_error(device, "read", e)),

@@ -95,6 +95,17 @@ struct Node {
     ipv6: [u8; 16],
 }
 
+/// The plan as far as it is ours: without the elements of links that the kernel
+/// carries.
+fn without_the_kernels(plan: &Plan) -> Plan {
+    let mut own = plan.clone();
+    for link in own.links.iter_mut().filter(|l| !l.datapath.is_own()) {
+        link.up.clear();
+        link.down.clear();
+    }
+    own
+}
+
 /// The paths of a plan between open devices.
 pub struct Datapath<'d> {
     names: NameTable,
@@ -103,7 +114,8 @@ pub struct Datapath<'d> {
     nodes: Vec<Node>,
     flows: FlowTable,
     /// That of link `l`'s first end is number `2l`, that of its second `2l + 1`.
-    devices: Vec<Device<'d>>,
+    /// `None` for those of links that the kernel carries.
+    devices: Vec<Option<Device<'d>>>,
     /// A [`Next::Node`] is the number of a device here.
     paths: Paths,
     sample_interval: Duration,
@@ -111,16 +123,30 @@ pub struct Datapath<'d> {
 }
 
 impl<'d> Datapath<'d> {
-    /// Builds the elements of `plan` between `devices`: of each link the
-    /// nonblocking TUN devices (without packet information) of its first and
-    /// second end. Randomness comes from `seed` and the elements' names.
+    /// [`of_own_links`](Self::of_own_links) of a plan all of whose links are
+    /// driven here.
     ///
     /// # Errors
-    /// When devices and links are not as many, or a timed change is wrong.
+    /// As there.
     pub fn new(
         plan: &Plan,
         seed: u64,
         devices: &[(BorrowedFd<'d>, BorrowedFd<'d>)],
+    ) -> Result<Self, PathError> {
+        let devices: Vec<_> = devices.iter().copied().map(Some).collect();
+        Self::of_own_links(plan, seed, &devices)
+    }
+
+    /// Builds the elements of `plan` between `devices`: of each link the
+    /// nonblocking TUN devices (without packet information) of its first and
+    /// second end, `None` for a link that the kernel carries. Randomness comes from `seed` and the elements' names.
+    ///
+    /// # Errors
+    /// When devices and links are not as many, or a timed change is wrong.
+    pub fn of_own_links(
+        plan: &Plan,
+        seed: u64,
+        devices: &[Option<(BorrowedFd<'d>, BorrowedFd<'d>)>],
     ) -> Result<Self, PathError> {
         if devices.len() != plan.links.len() {
             return Err(PathError::Devices {
@@ -129,6 +155,7 @@ impl<'d> Datapath<'d> {
             });
         }
         let names = NameTable::of(plan);
+        let plan = &without_the_kernels(plan);
         let mut assembled = assemble(plan, &names, seed)?;
         let mut first = 0;
         for (l, (link, built)) in plan.links.iter().zip(&mut assembled.links).enumerate() {
@@ -152,7 +179,11 @@ impl<'d> Datapath<'d> {
         });
         let ends = plan.links.iter().zip(devices).flat_map(|(link, pair)| {
             let (HostIndex(a), HostIndex(b)) = link.ends;
-            [Device::new(pair.0, a), Device::new(pair.1, b)]
+            match pair {
+                Some((first, second)) => [(first, a), (second, b)]
+                    .map(|(device, node)| Some(Device::new(*device, node))),
+                None => [None, None],
+            }
         });
         let mut paths = Paths::new(assembled.stages, 1 + assembled.changes.len());
         // Changes first: at equal times they come before packets.
@@ -179,7 +210,8 @@ impl<'d> Datapath<'d> {
     }
 
     fn device_error(&self, device: usize, what: &'static str, error: nix::Error) -> PathError {
-        let host = self.nodes[self.devices[device].node].entity;
+        let owner = self.devices.get(device).and_then(Option::as_ref);
+        let host = owner.map_or_else(EntityId::default, |d| self.nodes[d.node].entity);
         let link = self.links[device / 2].entity;
         let short = |entity| {
             let name = self.names.name(entity);

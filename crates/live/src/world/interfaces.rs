@@ -15,7 +15,6 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol,
     RouteScope, RouteType,
 };
-use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::libc;
 
@@ -93,11 +92,11 @@ fn described(message: &LinkMessage) -> Device {
 }
 
 impl Namespace {
-    fn refused(&self, what: impl std::fmt::Display, error: io::Error) -> LiveError {
+    pub(super) fn refused(&self, what: impl std::fmt::Display, error: io::Error) -> LiveError {
         LiveError::refused(format!("{}: {what}", self.name()), error)
     }
 
-    fn order(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    pub(super) fn order(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.netlink().order(message, flags)
     }
 
@@ -258,33 +257,6 @@ impl Namespace {
             address: *address,
             device: device.unwrap_or_default(),
         })
-    }
-
-    /// Whether the kernel knows the queueing discipline `kind`, found by
-    /// putting one on a device and taking it off again.
-    pub(crate) fn knows_queue(&self, device: u32, kind: &str) -> Result<bool, LiveError> {
-        let mut message = TcMessage::default();
-        message.header.index = device as i32;
-        message.header.parent = TcHandle::ROOT;
-        let put = {
-            let mut message = message.clone();
-            message.attributes = vec![TcAttribute::Kind(kind.to_owned())];
-            RouteNetlinkMessage::NewQueueDiscipline(message)
-        };
-        match self.order(put, NLM_F_CREATE | NLM_F_REPLACE) {
-            Ok(()) => {
-                let off = RouteNetlinkMessage::DelQueueDiscipline(message);
-                self.order(off, 0)
-                    .map_err(|e| self.refused(format!("{kind} cannot be taken off"), e))?;
-                Ok(true)
-            }
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                Err(self.refused(format!("queueing discipline {kind}"), e))
-            }
-            // It is there and wants parameters.
-            Err(_) => Ok(true),
-        }
     }
 
     /// Puts a route into the main table, in place of one to the same

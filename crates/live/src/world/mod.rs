@@ -5,8 +5,10 @@
 //! of it, so it goes away with the process, however that ends.
 
 mod interfaces;
+mod kernel_link;
 mod namespace;
 mod netlink;
+mod queues;
 mod run_id;
 pub mod sysctl;
 #[allow(unsafe_code)]
@@ -17,10 +19,12 @@ pub(crate) mod user_namespace;
 use std::net::IpAddr;
 
 use narrows_path::routes::{Hop, Routes};
-use narrows_scenario::{HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
+use narrows_scenario::{Datapath, HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 
 use crate::LiveError;
+use crate::disciplines::Place;
 use crate::machine::{self, State, processes};
+use kernel_link::KernelLink;
 
 pub use interfaces::{Device, LOOPBACK, Route, Veth};
 pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
@@ -36,11 +40,36 @@ pub use user_namespace::{
 /// section 5).
 const IPV6_MIN_MTU: u32 = 1280;
 
+/// What a link is made of.
+#[derive(Debug)]
+enum Wire {
+    /// The devices at its two ends, which the datapath reads and writes.
+    Own(Tun, Tun),
+    /// The kernel's own way from end to end.
+    Kernel(KernelLink),
+}
+
+impl Wire {
+    /// The device at its first or its second end: name and index.
+    fn end(&self, first: bool) -> (&str, u32) {
+        match self {
+            Self::Own(a, b) => {
+                let tun = if first { a } else { b };
+                (tun.name(), tun.index())
+            }
+            Self::Kernel(link) => {
+                let (name, index) = &link.ends[usize::from(!first)];
+                (name, *index)
+            }
+        }
+    }
+}
+
 /// The hosts and links of a plan, built. Dropping it takes all of it down.
 #[derive(Debug)]
 pub struct World {
     // The links go first, then their namespaces, and the run's entry last.
-    links: Vec<(Tun, Tun)>,
+    links: Vec<Wire>,
     hosts: Vec<Namespace>,
     state: State,
     run: RunId,
@@ -60,6 +89,7 @@ impl World {
         let routes = plan.routes();
         check(plan, &routes, ipv6)?;
         let ports = sysctl::reserved_ports(plan);
+        let switches = switches(ipv6, &ports);
         let mut world = Self {
             links: Vec::new(),
             hosts: Vec::new(),
@@ -68,17 +98,21 @@ impl World {
         };
         for host in &plan.hosts {
             let namespace = Namespace::new(run, &format!("host/{}", host.name))?;
-            namespace.set_sysctls(&switches(ipv6, &ports))?;
+            namespace.set_sysctls(&switches)?;
             world.hosts.push(namespace);
         }
         for (i, link) in plan.links.iter().enumerate() {
+            if link.datapath == Datapath::Kernel {
+                let built = KernelLink::build(plan, i, run, &world.hosts, &routes, &switches)?;
+                world.links.push(Wire::Kernel(built));
+                continue;
+            }
             let end = |host: HostIndex, letter: char| {
                 let name = run.device(format_args!("{i}{letter}"));
                 Tun::new(&world.hosts[host.0], &name, link.mtu)
             };
-            world
-                .links
-                .push((end(link.ends.0, 'a')?, end(link.ends.1, 'b')?));
+            let wire = Wire::Own(end(link.ends.0, 'a')?, end(link.ends.1, 'b')?);
+            world.links.push(wire);
         }
         // After the devices, which are born with multicast: in that moment a
         // forwarding host would make them members of a group, and tell.
@@ -108,10 +142,39 @@ impl World {
     /// The devices at the first and the second end of a link.
     ///
     /// # Panics
-    /// If the index is of another plan.
+    /// If the index is of another plan, or of a link that is the kernel's.
     pub fn tun(&self, link: LinkIndex) -> (&Tun, &Tun) {
-        let (a, b) = &self.links[link.0];
-        (a, b)
+        self.own(link).expect("the link is driven by us")
+    }
+
+    /// The same; `None` for a link whose datapath is the kernel's.
+    ///
+    /// # Panics
+    /// If the index is of another plan.
+    pub fn own(&self, link: LinkIndex) -> Option<(&Tun, &Tun)> {
+        match &self.links[link.0] {
+            Wire::Own(a, b) => Some((a, b)),
+            Wire::Kernel(_) => None,
+        }
+    }
+
+    /// The devices at the first and the second end of a link: their names and
+    /// their indices in the namespaces of its hosts.
+    ///
+    /// # Panics
+    /// If the index is of another plan.
+    pub fn ends(&self, link: LinkIndex) -> [(&str, u32); 2] {
+        let wire = &self.links[link.0];
+        [wire.end(true), wire.end(false)]
+    }
+
+    /// Where the kernel's queueing disciplines stand for elements.
+    pub(crate) fn disciplines(&self) -> Vec<Place> {
+        let places = |wire: &Wire| match wire {
+            Wire::Own(..) => Vec::new(),
+            Wire::Kernel(link) => link.places.clone(),
+        };
+        self.links.iter().flat_map(places).collect()
     }
 
     /// The run that it belongs to.
@@ -136,14 +199,15 @@ impl World {
         ipv6: bool,
     ) -> Result<(), LiveError> {
         let namespace = self.namespace(index);
-        for (link, (a, b)) in plan.links.iter().zip(&self.links) {
-            for (end, tun) in [(link.ends.0, a), (link.ends.1, b)] {
+        for (link, wire) in plan.links.iter().zip(&self.links) {
+            for (end, first) in [(link.ends.0, true), (link.ends.1, false)] {
                 if end != index {
                     continue;
                 }
-                namespace.add_address(tun.index(), host.ipv4.into(), 32)?;
+                let (_, device) = wire.end(first);
+                namespace.add_address(device, host.ipv4.into(), 32)?;
                 if ipv6 && link.mtu >= IPV6_MIN_MTU {
-                    namespace.add_address(tun.index(), host.ipv6.into(), 128)?;
+                    namespace.add_address(device, host.ipv6.into(), 128)?;
                 }
             }
         }
@@ -161,12 +225,7 @@ impl World {
             let Some(hop) = path.first() else {
                 continue;
             };
-            let link = &self.links[hop.link];
-            let device = if hop.up {
-                link.0.index()
-            } else {
-                link.1.index()
-            };
+            let (_, device) = self.links[hop.link].end(hop.up);
             let smallest = smallest_mtu(plan, routes, at, to);
             let own = plan.links[hop.link].mtu;
             let add = |to: IpAddr, source: IpAddr| {
@@ -206,8 +265,16 @@ const CLOSERS: usize = 16;
 /// Closes devices side by side. Removing one takes 20 ms and more, for most of
 /// which the kernel waits until no processor can be looking at it
 /// (`rcu_barrier` in `netdev_run_todo`); it waits for several at once.
-fn close_together(links: Vec<(Tun, Tun)>) {
-    let mut tuns: Vec<_> = links.into_iter().flat_map(|(a, b)| [a, b]).collect();
+fn close_together(links: Vec<Wire>) {
+    let own = |wire| match wire {
+        Wire::Own(a, b) => vec![a, b],
+        // Its devices are removed in their order.
+        Wire::Kernel(link) => {
+            drop(link);
+            Vec::new()
+        }
+    };
+    let mut tuns: Vec<_> = links.into_iter().flat_map(own).collect();
     let share = tuns.len().div_ceil(CLOSERS).max(1);
     std::thread::scope(|scope| {
         while !tuns.is_empty() {

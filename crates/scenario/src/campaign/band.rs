@@ -135,6 +135,9 @@ pub enum Between {
     /// The simulator's and the live engine's, which `narrows compare` holds
     /// against each other.
     Engines,
+    /// Those of the two cells of a `[pair]`, which `narrows compare` holds
+    /// against each other on the live engine.
+    Pair,
 }
 
 /// What a group of cells must reach.
@@ -149,7 +152,9 @@ pub struct Tolerance {
     pub cells: Glob,
     /// The metric, by its index in the campaign.
     pub metric: usize,
-    /// A cell is inside if all of them hold.
+    /// A cell is inside if all of them hold. Between the cells of a pair they
+    /// say which difference is too small to matter; without any, only one
+    /// within the known side's own spread is.
     pub bands: Vec<Band>,
     /// `(21, 24)`: at least 21 of the group's 24 cells must be inside.
     pub at_least: (usize, usize),
@@ -199,18 +204,28 @@ impl Tolerance {
         &self,
         cells: impl IntoIterator<Item = (&'a str, Option<f64>, Option<f64>)>,
     ) -> Judgement {
+        let judged = cells.into_iter().filter_map(|(name, published, measured)| {
+            let published = published?;
+            Some((name, measured.is_some_and(|m| self.holds(published, m))))
+        });
+        self.count(judged)
+    }
+
+    /// Counts cells that were judged elsewhere: (name, whether it is inside).
+    /// Those that the pattern does not fit are passed over.
+    pub fn count<'a>(&self, cells: impl IntoIterator<Item = (&'a str, bool)>) -> Judgement {
         let mut judgement = Judgement {
             judged: 0,
             inside: 0,
             needed: 0,
             outside: Vec::new(),
         };
-        for (name, published, measured) in cells {
-            let Some(published) = published.filter(|_| self.cells.matches(name)) else {
+        for (name, inside) in cells {
+            if !self.cells.matches(name) {
                 continue;
-            };
+            }
             judgement.judged += 1;
-            if measured.is_some_and(|m| self.holds(published, m)) {
+            if inside {
                 judgement.inside += 1;
             } else {
                 judgement.outside.push(name.to_owned());

@@ -4,6 +4,7 @@
 mod band;
 mod formula;
 mod matrix;
+mod pair;
 mod published;
 mod read;
 mod shape;
@@ -14,6 +15,9 @@ use crate::refusal::{Refusal, nearest};
 
 pub use band::{Band, Between, Judgement, Tolerance};
 pub use formula::{Formula, Metric, Sum};
+#[cfg(test)]
+pub(crate) use pair::PAIR;
+pub use pair::{Pair, PairedCells};
 #[cfg(test)]
 pub(crate) use read::{AT_TOP, CHECK, PUBLISHED, TOLERANCE};
 pub use shape::{Condition, Figure, Held, Shape};
@@ -33,6 +37,8 @@ pub struct Campaign {
     pub seeds: Vec<u64>,
     /// The matrix.
     pub axes: Vec<Axis>,
+    /// Which of its cells are held against each other, if any are.
+    pub pair: Option<Pair>,
     /// What is measured in each cell.
     pub metrics: Vec<Metric>,
     /// What is judged.
@@ -107,6 +113,7 @@ impl Campaign {
             source: plan.source.clone(),
             seeds: vec![plan.seed],
             axes: Vec::new(),
+            pair: None,
             metrics: Vec::new(),
             tolerances: Vec::new(),
             shapes: Vec::new(),
@@ -169,6 +176,13 @@ impl Campaign {
             values.push(value);
         }
         values
+    }
+
+    /// The pairs of cells that `[pair]` holds against each other, among those
+    /// that are there; none without it.
+    pub fn pairs(&self) -> Vec<PairedCells> {
+        let pair = self.pair.as_ref();
+        pair.map_or_else(Vec::new, |pair| pair.of(&self.cells))
     }
 
     /// The index of the metric `name`.

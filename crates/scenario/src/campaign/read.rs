@@ -9,7 +9,7 @@ use super::formula::{Formula, Metric};
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
 use super::shape::{Condition, Shape};
-use super::{Campaign, Cell, Shelf};
+use super::{Axis, Campaign, Cell, Pair, PairedCells, Shelf};
 use crate::check::{self, LARGEST_SEED};
 use crate::draft::Draft;
 use crate::fields::Fields;
@@ -31,6 +31,7 @@ pub(crate) const AT_TOP: &[&str] = &[
     "cell",
     "exclude",
     "axis",
+    "pair",
     "words",
     "set",
     "metric",
@@ -70,15 +71,19 @@ pub(super) fn campaign(
     let metrics = metrics(&top)?;
     let base = base(&top, shelf)?;
     let cells = cells(&top, &axes, base, sets, &metrics, shelf)?;
+    let axes: Vec<Axis> = axes.into_iter().map(|a| a.axis).collect();
+    let pair = Pair::read(&top, &axes)?;
+    let pairs = pair.as_ref().map(|pair| pair.of(&cells));
     Ok(Campaign {
         name: called.to_owned(),
         title: top.text("title")?.map(str::to_owned),
         about: top.text("about")?.map(str::to_owned),
         source: top.text("source")?.map(str::to_owned),
         seeds: seeds(&top)?,
-        tolerances: tolerances(&top, &metrics, &cells)?,
+        tolerances: tolerances(&top, &metrics, &cells, pairs.as_deref())?,
         shapes: shapes(&top, &metrics, &cells)?,
-        axes: axes.into_iter().map(|a| a.axis).collect(),
+        axes,
+        pair,
         metrics,
         cells,
     })
@@ -338,6 +343,7 @@ fn tolerances(
     top: &Fields<'_>,
     metrics: &[Metric],
     cells: &[Cell],
+    pairs: Option<&[PairedCells]>,
 ) -> Result<Vec<Tolerance>, Refusal> {
     let mut tolerances = Vec::new();
     for (number, node) in top.tables("tolerance")?.iter().enumerate() {
@@ -351,17 +357,33 @@ fn tolerances(
         let between = match fields.text("between")? {
             None | Some("published") => Between::Published,
             Some("engines") => Between::Engines,
-            Some(_) => return Err(fields.refuse("between", "`published` or `engines`")),
+            Some("pair") if pairs.is_some() => Between::Pair,
+            Some("pair") => {
+                return Err(fields
+                    .refuse("between", "`published` or `engines`")
+                    .with_help("[pair] has to say which cells are pairs"));
+            }
+            Some(_) => return Err(fields.refuse("between", "`published`, `engines` or `pair`")),
         };
-        let group = cells.iter().filter(|c| glob.matches(&c.name));
-        let engines = between == Between::Engines;
-        let group = group.filter(|c| engines || c.published[metric].is_some());
-        let group = group.count();
+        let of_cells = |wanted: &dyn Fn(&Cell) -> bool| {
+            let fit = cells.iter().filter(|c| glob.matches(&c.name) && wanted(c));
+            fit.count()
+        };
+        let (group, allowed) = match between {
+            Between::Engines => (of_cells(&|_| true), "a pattern that fits a cell"),
+            Between::Published => (
+                of_cells(&|c| c.published[metric].is_some()),
+                "a pattern that fits a cell with a published figure",
+            ),
+            Between::Pair => {
+                let pairs = pairs.unwrap_or_default().iter();
+                (
+                    pairs.filter(|p| glob.matches(&p.name)).count(),
+                    "a pattern that fits a pair: the values of its other axes, with `/`",
+                )
+            }
+        };
         if group == 0 {
-            let allowed = match between {
-                Between::Engines => "a pattern that fits a cell",
-                Between::Published => "a pattern that fits a cell with a published figure",
-            };
             return Err(fields.refuse("cells", allowed));
         }
         let at_least = fields
@@ -376,7 +398,11 @@ fn tolerances(
             between,
             cells: glob,
             metric,
-            bands: bands(&fields)?,
+            bands: match (between, fields.get("within")) {
+                // Then the known side's own spread is the band.
+                (Between::Pair, None) => Vec::new(),
+                _ => bands(&fields)?,
+            },
             at_least,
             source: fields.text("source")?.map(str::to_owned),
         });

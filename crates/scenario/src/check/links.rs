@@ -9,12 +9,12 @@ use narrows_path::Trace;
 use crate::campaign::Shelf;
 use crate::fields::{Fields, is_name};
 use crate::parts::ElementSpec;
-use crate::plan::{HostIndex, HostPlan, LinkIndex, LinkPlan, NamedElement, Plan, TapPlan};
+use crate::plan::{Datapath, HostIndex, HostPlan, LinkIndex, LinkPlan, NamedElement, Plan, TapPlan};
 use crate::refusal::Refusal;
 use crate::tree::{Node, clipped};
 
 /// What a `[[link]]` may have.
-pub(crate) const LINK: &[&str] = &["name", "ends", "mtu", "up", "down"];
+pub(crate) const LINK: &[&str] = &["name", "ends", "mtu", "datapath", "up", "down"];
 /// What a `[[host]]` or `[[router]]` may have.
 pub(crate) const HOST: &[&str] = &["name", "ipv4", "ipv6"];
 
@@ -54,10 +54,16 @@ pub(super) fn read(top: &Fields<'_>, plan: &mut Plan, shelf: &dyn Shelf) -> Resu
         let link = LinkIndex(plan.links.len());
         let up = chain(&fields, "up", link, &mut plan.taps, shelf)?;
         let down = chain(&fields, "down", link, &mut plan.taps, shelf)?;
+        let datapath = match fields.text("datapath")? {
+            None | Some("narrows") => Datapath::Narrows,
+            Some("kernel") => Datapath::Kernel,
+            Some(_) => return Err(fields.refuse("datapath", "`narrows` or `kernel`")),
+        };
         plan.links.push(LinkPlan {
             name: name.to_owned(),
             ends,
             mtu,
+            datapath,
             up,
             down,
         });

@@ -1,0 +1,13 @@
+//! The elements of a link as the kernel's own queueing disciplines.
+//!
+//! A link with `datapath = "kernel"` is a second opinion on the elements: the
+//! same words, but what queues, delays and drops is Linux's net/sched. Which
+//! disciplines there are is the machine's matter; an element that has none is
+//! refused by name.
+
+mod counters;
+mod options;
+mod translate;
+
+pub(crate) use counters::{Counted, Place, Watching};
+pub(crate) use translate::{Discipline, translate};

@@ -1,0 +1,363 @@
+//! From an element's words to disciplines.
+//!
+//! Numbers of attributes and structures are those of linux/pkt_sched.h (Linux
+//! v6.17); they do not change once a kernel has them.
+
+use narrows_aqm::dualpi2::{Step, Variant};
+use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, pie};
+use narrows_path::netem::{Distribution, LossSpec};
+use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
+use narrows_scenario::ElementSpec;
+use narrows_units::Duration;
+
+use super::options::Options;
+
+/// Bytes of the Ethernet header, which the kernel counts on a veth device.
+const ETHERNET: u32 = DEFAULT_OVERHEAD;
+
+/// What a token bucket holds at least, as time at its rate. A bucket of one
+/// packet loses capacity whenever its timer is late, by 20 to 35 µs in the
+/// middle and a millisecond at times on a virtual machine.
+const BUCKET: Duration = Duration::from_millis(1);
+
+/// Packets that netem holds where the words set no limit: as many as come.
+const NO_LIMIT: u32 = 1_000_000;
+
+/// A queueing discipline to put on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Discipline {
+    /// As tc calls it.
+    pub kind: &'static str,
+    /// The value of `TCA_OPTIONS`.
+    pub options: Vec<u8>,
+    /// Whether that holds attributes alone.
+    pub nested: bool,
+}
+
+impl Discipline {
+    fn attributes(kind: &'static str, options: Options) -> Self {
+        Self {
+            kind,
+            options: options.into_bytes(),
+            nested: true,
+        }
+    }
+
+    fn structure(kind: &'static str, options: Options) -> Self {
+        Self {
+            kind,
+            options: options.into_bytes(),
+            nested: false,
+        }
+    }
+}
+
+/// The disciplines of an element on a link with `mtu` bytes of IP, the outer
+/// one first, each inside of the one before.
+///
+/// # Errors
+/// What of the element the kernel has no discipline for, as the end of a
+/// sentence.
+pub(crate) fn translate(spec: &ElementSpec, mtu: u32) -> Result<Vec<Discipline>, String> {
+    match spec {
+        ElementSpec::Rate(rate) => Ok(vec![bucket(rate, mtu)?, queue(&rate.queue, mtu)?]),
+        ElementSpec::Netem(spec) => Ok(vec![netem(spec)?]),
+        other => Err(format!(
+            "`{}` is no queueing discipline; `rate …` and `netem …` are",
+            other.kind()
+        )),
+    }
+}
+
+/// `tbf` without a queue of its own: struct tc_tbf_qopt, TCA_TBF_PARMS 1,
+/// TCA_TBF_RATE64 4, TCA_TBF_BURST 6.
+fn bucket(spec: &RateSpec, mtu: u32) -> Result<Discipline, String> {
+    let extra = spec.overhead.checked_sub(ETHERNET).ok_or_else(|| {
+        format!(
+            "`overhead {}` is less than the {ETHERNET} bytes of Ethernet, which the kernel counts \
+             in any case",
+            spec.overhead
+        )
+    })?;
+    let bytes_per_second = spec.rate.as_bits() / 8;
+    if bytes_per_second == 0 {
+        return Err(format!("`rate {}` is less than a byte a second", spec.rate));
+    }
+    let frame = u64::from(mtu + spec.overhead);
+    let burst = (bytes_per_second / (1_000_000_000 / BUCKET.as_nanos())).max(2 * frame);
+    // struct tc_ratespec: cell_log, linklayer (1 is Ethernet: no table of
+    // times), overhead, cell_align, mpu, rate.
+    let rate = {
+        let mut bytes = vec![0, 1];
+        bytes.extend((extra as u16).to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(u32::try_from(bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes());
+        bytes
+    };
+    // rate, peakrate, limit (none: a queue is put in), buffer, mtu.
+    let parameters = [&rate[..], &[0; 12], &[0; 12]].concat();
+    let options = Options::default()
+        .with(1, &parameters)
+        .with_u64(4, bytes_per_second)
+        .with_u32(6, u32::try_from(burst).unwrap_or(u32::MAX));
+    Ok(Discipline::attributes("tbf", options))
+}
+
+fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
+    Ok(match spec {
+        QueueSpec::Pfifo(fifo) => {
+            let limit = fifo.limit.map_or(1_000, |l| l.get() as u32);
+            Discipline::structure("pfifo", Options::words(&[limit]))
+        }
+        QueueSpec::Bfifo(fifo) => {
+            let full = 1_000 * (mtu + ETHERNET);
+            let limit = fifo.limit.map_or(full, |l| l.get() as u32);
+            Discipline::structure("bfifo", Options::words(&[limit]))
+        }
+        QueueSpec::Codel(config) => codel(config),
+        QueueSpec::FqCodel(config) => fq_codel(config)?,
+        QueueSpec::Pie(config) => pie(config),
+        QueueSpec::DualPi2(config) => dualpi2(config)?,
+        other => {
+            let words = other.to_string();
+            let kind = words.split_whitespace().next().unwrap_or_default();
+            return Err(format!(
+                "`queue {kind}` is not handed to the kernel; pfifo, bfifo, codel, fq_codel, pie \
+                 and dualpi2 are"
+            ));
+        }
+    })
+}
+
+/// TCA_CODEL_TARGET 1, LIMIT 2, INTERVAL 3, ECN 4, CE_THRESHOLD 5; times in µs.
+fn codel(config: &codel::Config) -> Discipline {
+    let options = Options::default()
+        .with_u32(1, us(config.target))
+        .with_u32(2, config.limit)
+        .with_u32(3, us(config.interval))
+        .with_u32(4, config.ecn.into())
+        .with_some(5, config.ce_threshold.map(us));
+    Discipline::attributes("codel", options)
+}
+
+/// TCA_FQ_CODEL_TARGET 1, LIMIT 2, INTERVAL 3, ECN 4, FLOWS 5, QUANTUM 6,
+/// CE_THRESHOLD 7, DROP_BATCH_SIZE 8, MEMORY_LIMIT 9; times in µs.
+fn fq_codel(config: &fq_codel::Config) -> Result<Discipline, String> {
+    if config.ce_threshold_selector.is_some() {
+        return Err("`ce_threshold_selector` is not handed to the kernel".to_owned());
+    }
+    let memory = u32::try_from(config.memory_limit.get()).unwrap_or(u32::MAX);
+    let options = Options::default()
+        .with_u32(1, us(config.target))
+        .with_u32(2, config.limit)
+        .with_u32(3, us(config.interval))
+        .with_u32(4, config.ecn.into())
+        .with_u32(5, config.flows)
+        .with_some(6, config.quantum)
+        .with_some(7, config.ce_threshold.map(us))
+        .with_u32(8, config.drop_batch)
+        .with_u32(9, memory);
+    Ok(Discipline::attributes("fq_codel", options))
+}
+
+/// TCA_PIE_TARGET 1, LIMIT 2, TUPDATE 3, ALPHA 4, BETA 5, ECN 6, BYTEMODE 7,
+/// DQ_RATE_ESTIMATOR 8; times in µs.
+fn pie(config: &pie::Config) -> Discipline {
+    let options = Options::default()
+        .with_u32(1, us(config.target))
+        .with_u32(2, config.limit)
+        .with_u32(3, us(config.tupdate))
+        .with_u32(4, config.alpha)
+        .with_u32(5, config.beta)
+        .with_u32(6, config.ecn.into())
+        .with_u32(7, config.bytemode.into())
+        .with_u32(8, config.dq_rate_estimator.into());
+    Discipline::attributes("pie", options)
+}
+
+/// TCA_DUALPI2_LIMIT 1, MEMORY_LIMIT 2, TARGET 3, TUPDATE 4, ALPHA 5, BETA 6
+/// (Hz times 256), STEP_THRESH_PKTS 7, STEP_THRESH_US 8, MIN_QLEN_STEP 9,
+/// COUPLING 10, DROP_OVERLOAD 11, DROP_EARLY 12, C_PROTECTION 13, ECN_MASK 14
+/// (1 L4S, 3 any ECT), SPLIT_GSO 15; times in µs.
+fn dualpi2(config: &dualpi2::Config) -> Result<Discipline, String> {
+    if config.variant != Variant::Linux {
+        return Err("the kernel's dualpi2 is `variant linux`, and no other".to_owned());
+    }
+    let gain = |hz: f64| (hz * 256.0 + 0.5) as u32;
+    let options = Options::default()
+        .with_some(1, config.limit)
+        .with_some(2, config.memlimit)
+        .with_u32(3, us(config.target))
+        .with_u32(4, us(config.tupdate))
+        .with_u32(5, gain(config.alpha))
+        .with_u32(6, gain(config.beta));
+    let options = match config.step {
+        Step::Packets(packets) => options.with_u32(7, packets),
+        Step::Time(time) => options.with_u32(8, us(time)),
+    };
+    let options = options
+        .with_u32(9, config.min_qlen_step)
+        .with_u8(10, config.coupling_factor)
+        .with_u8(11, config.drop_overload.into())
+        .with_u8(12, config.drop_early.into())
+        .with_u8(13, config.classic_protection.0)
+        .with_u8(14, if config.any_ect { 3 } else { 1 })
+        .with_u8(15, config.split_gso.into());
+    Ok(Discipline::attributes("dualpi2", options))
+}
+
+/// struct tc_netem_qopt (latency and jitter in ticks, which LATENCY64 and
+/// JITTER64 replace by ns; limit; loss; gap; duplicate), TCA_NETEM_CORR 1,
+/// REORDER 3, LOSS 5 (NETEM_LOSS_GE 2), ECN 7, LATENCY64 10, JITTER64 11.
+fn netem(spec: &NetemSpec) -> Result<Discipline, String> {
+    let refused = [
+        (spec.slot.is_some(), "slot"),
+        (spec.ordered, "ordered"),
+        (
+            !spec.jitter.is_zero() && spec.distribution != Distribution::Uniform,
+            "distribution",
+        ),
+        (matches!(spec.loss, LossSpec::FourState { .. }), "loss state"),
+    ];
+    if let Some((_, word)) = refused.iter().find(|(there, _)| *there) {
+        return Err(format!("`netem … {word}` is not handed to the kernel"));
+    }
+    let (loss, loss_correlation) = match spec.loss {
+        LossSpec::Random {
+            chance,
+            correlation,
+        } => (word(chance), word(correlation)),
+        _ => (0, 0),
+    };
+    let mut options = Options::words(&[
+        0,
+        spec.limit.unwrap_or(NO_LIMIT),
+        loss,
+        spec.gap,
+        word(spec.duplicate),
+        0,
+    ])
+    .with(
+        1,
+        &Options::words(&[
+            word(spec.delay_correlation),
+            loss_correlation,
+            word(spec.duplicate_correlation),
+        ])
+        .into_bytes(),
+    )
+    .with_u64(10, spec.delay.as_nanos())
+    .with_u64(11, spec.jitter.as_nanos());
+    if !spec.reorder.is_zero() {
+        let reorder = Options::words(&[word(spec.reorder), word(spec.reorder_correlation)]);
+        options = options.with(3, &reorder.into_bytes());
+    }
+    if let LossSpec::GilbertElliott {
+        p,
+        r,
+        bad_loss,
+        good_loss,
+    } = spec.loss
+    {
+        // struct tc_netem_gemodel: p, r, h (what passes in the bad state), k1.
+        let model = [word(p), word(r), word(bad_loss.complement()), word(good_loss)];
+        let model = Options::words(&model).into_bytes();
+        options = options.with(5, &Options::default().with(2, &model).into_bytes());
+    }
+    if spec.ecn {
+        options = options.with_u32(7, 1);
+    }
+    Ok(Discipline::structure("netem", options))
+}
+
+/// A probability as a part of 2³².
+fn word(percent: Percent) -> u32 {
+    u32::try_from(percent.threshold()).unwrap_or(u32::MAX)
+}
+
+fn us(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos() / 1_000).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(words: &str) -> Result<Vec<Discipline>, String> {
+        translate(&ElementSpec::parse(words).unwrap(), 1500)
+    }
+
+    /// The attribute `kind` among `options`.
+    fn attribute(mut options: &[u8], kind: u16) -> Option<Vec<u8>> {
+        while let [a, b, c, d, rest @ ..] = options {
+            let length = usize::from(u16::from_ne_bytes([*a, *b])) - 4;
+            if u16::from_ne_bytes([*c, *d]) == kind {
+                return Some(rest[..length].to_vec());
+            }
+            options = &rest[length.next_multiple_of(4).min(rest.len())..];
+        }
+        None
+    }
+
+    fn number(discipline: &Discipline, kind: u16) -> u32 {
+        let value = attribute(&discipline.options, kind).unwrap();
+        u32::from_ne_bytes(value[..4].try_into().unwrap())
+    }
+
+    #[test]
+    fn a_rate_is_a_bucket_of_a_millisecond_around_its_queue() {
+        let all = of("rate 80Mbit queue pfifo limit 77").unwrap();
+        let kinds: Vec<_> = all.iter().map(|d| d.kind).collect();
+        assert_eq!(kinds, ["tbf", "pfifo"]);
+        // 80 Mbit/s are 10,000 bytes in a millisecond; two frames are 3028.
+        assert_eq!(number(&all[0], 6), 10_000);
+        let slow = of("rate 1Mbit").unwrap();
+        assert_eq!(number(&slow[0], 6), 3_028);
+        let parameters = attribute(&all[0].options, 1).unwrap();
+        assert_eq!(parameters.len(), 36);
+        assert_eq!(parameters[8..12], 10_000_000u32.to_ne_bytes());
+        assert_eq!(all[1].options, 77u32.to_ne_bytes());
+        // 24 bytes of overhead are ten more than Ethernet's.
+        let parameters = attribute(&of("rate 1Mbit overhead 24").unwrap()[0].options, 1).unwrap();
+        assert_eq!(parameters[2..4], 10u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn an_aqms_parameters_are_in_the_kernels_units() {
+        let all = of("rate 50Mbit queue fq_codel target 1ms interval 20ms flows 16").unwrap();
+        assert_eq!(all[1].kind, "fq_codel");
+        assert_eq!([1, 3, 5].map(|k| number(&all[1], k)), [1_000, 20_000, 16]);
+        let all = of("rate 50Mbit queue dualpi2").unwrap();
+        // Linux's own defaults: 15 ms, 16 ms, 41 and 819 of 256 Hz, 1 ms.
+        assert_eq!(
+            [3, 4, 5, 6, 8].map(|k| number(&all[1], k)),
+            [15_000, 16_000, 41, 819, 1_000]
+        );
+        let all = of("rate 50Mbit queue pie limit 100 target 5ms ecn").unwrap();
+        assert_eq!([1, 2, 6].map(|k| number(&all[1], k)), [5_000, 100, 1]);
+    }
+
+    #[test]
+    fn netem_has_its_delay_in_nanoseconds_and_its_loss_as_a_part_of_all_words() {
+        let all = of("netem delay 10ms loss 50%").unwrap();
+        assert_eq!(all[0].kind, "netem");
+        let (fixed, rest) = all[0].options.split_at(24);
+        assert_eq!(fixed[8..12], (1u32 << 31).to_ne_bytes());
+        assert_eq!(attribute(rest, 10).unwrap(), 10_000_000u64.to_ne_bytes());
+    }
+
+    #[test]
+    fn what_the_kernel_has_not_is_named() {
+        for (words, named) in [
+            ("tap mid", "`tap`"),
+            ("remark dscp 0", "`remark`"),
+            ("rate 1Mbit overhead 0", "overhead 0"),
+            ("rate 1Mbit queue dualpi2 variant rfc9332", "variant linux"),
+            ("rate 1Mbit queue cnq_codel_af", "cnq_codel_af"),
+            ("netem delay 10ms 1ms distribution normal", "distribution"),
+        ] {
+            let why = of(words).unwrap_err();
+            assert!(why.contains(named), "{words}: {why}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Which cells of a campaign are held against each other on one engine.
+
+use crate::fields::Fields;
+use crate::refusal::Refusal;
+
+use super::{Axis, Cell};
+
+/// What `[pair]` may have.
+pub(crate) const PAIR: &[&str] = &["axis", "judge", "against"];
+
+/// One axis of the matrix tells two sides apart: cells that are alike but for
+/// it are pairs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The axis, by its index in the campaign.
+    pub axis: usize,
+    /// Its value on the side that is known, and that is held against itself.
+    pub against: String,
+    /// Its value on the side that is judged.
+    pub judge: String,
+}
+
+/// Two cells that are alike but for the axis of the [`Pair`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairedCells {
+    /// Their values on the other axes, joined by `/`.
+    pub name: String,
+    /// The cell of the side that is known, by its index in the campaign.
+    pub against: usize,
+    /// The cell of the side that is judged.
+    pub judge: usize,
+}
+
+impl Pair {
+    /// Reads `[pair]`, if there is one.
+    pub(super) fn read(top: &Fields<'_>, axes: &[Axis]) -> Result<Option<Self>, Refusal> {
+        let Some(node) = top.get("pair") else {
+            return Ok(None);
+        };
+        let fields = Fields::of(node, "pair", PAIR)?;
+        let known = || axes.iter().map(|a| a.name.as_str());
+        let name = fields
+            .text("axis")?
+            .ok_or_else(|| fields.missing("axis", "the axis that tells the two sides apart"))?;
+        let axis = known().position(|a| a == name).ok_or_else(|| {
+            fields
+                .refuse("axis", "the name of an axis of the matrix")
+                .did_you_mean(name, known())
+        })?;
+        let value = |key: &str| {
+            let values = || axes[axis].values.iter().map(String::as_str);
+            let text = fields
+                .text(key)?
+                .ok_or_else(|| fields.missing(key, "a value of that axis"))?;
+            match values().any(|v| v == text) {
+                true => Ok(text.to_owned()),
+                false => Err(fields
+                    .refuse(key, "a value of that axis")
+                    .did_you_mean(text, values())),
+            }
+        };
+        let (against, judge) = (value("against")?, value("judge")?);
+        if against == judge {
+            return Err(fields.refuse("judge", "another value than `against`"));
+        }
+        Ok(Some(Self {
+            axis,
+            against,
+            judge,
+        }))
+    }
+
+    /// The pairs among `cells`, in their order; a cell without its
+    /// counterpart is in none.
+    pub(super) fn of(&self, cells: &[Cell]) -> Vec<PairedCells> {
+        let rest = |cell: &Cell| -> Vec<String> {
+            let others = cell.at.iter().enumerate();
+            let others = others.filter(|(axis, _)| *axis != self.axis);
+            others.map(|(_, value)| value.clone()).collect()
+        };
+        let side = |cell: &Cell, value: &str| cell.at.get(self.axis).is_some_and(|v| v == value);
+        let mut pairs = Vec::new();
+        for (against, cell) in cells.iter().enumerate() {
+            if !side(cell, &self.against) {
+                continue;
+            }
+            let others = rest(cell);
+            let judge = cells
+                .iter()
+                .position(|c| side(c, &self.judge) && rest(c) == others);
+            if let Some(judge) = judge {
+                let name = match others.is_empty() {
+                    true => format!("{}-{}", self.judge, self.against),
+                    false => others.join("/"),
+                };
+                pairs.push(PairedCells {
+                    name,
+                    against,
+                    judge,
+                });
+            }
+        }
+        pairs
+    }
+}
