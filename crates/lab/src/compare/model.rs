@@ -224,6 +224,11 @@ impl Comparison {
             && self.checks.iter().all(|c| c.passed)
     }
 
+    /// Whether both sides are live: the cells of pairs.
+    pub fn is_paired(&self) -> bool {
+        self.sides != engines()
+    }
+
     /// Whether every live figure comes from runs that are trusted.
     pub fn trusted(&self) -> bool {
         self.cells.iter().all(|c| c.doubtful().next().is_none())

@@ -160,7 +160,7 @@ pub(super) struct Hall<'a> {
     pub seeds: &'a [u64],
     again: u64,
     dir: Option<&'a Path>,
-    watch: &'a Watch<'a>,
+    pub watch: &'a Watch<'a>,
 }
 
 impl Hall<'_> {
@@ -279,6 +279,7 @@ impl Hall<'_> {
         };
         let (rows, asked) = rows(self.campaign, &sides);
         Ok(Some(CellComparison {
+            name,
             sim: sim.into_iter().map(|m| m.folder).collect(),
             live: attempts,
             rows,

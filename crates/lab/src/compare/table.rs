@@ -68,9 +68,9 @@ pub(crate) fn made_of(comparison: &Comparison) -> String {
 fn rows(cell: &CellComparison, [first, second]: &[String; 2]) -> TextTable {
     let mut table = TextTable::new(&[
         ("metric", Align::Left),
-        (first, Align::Right),
+        (first.as_str(), Align::Right),
         ("min..max", Align::Left),
-        (second, Align::Right),
+        (second.as_str(), Align::Right),
         ("min..max", Align::Left),
         ("difference", Align::Right),
         ("tolerance", Align::Left),

@@ -152,7 +152,8 @@ pub(super) fn html(folder: &ComparisonFolder, cells: &[CellRuns], library: &Libr
     page::page(&title, any.then_some(library), body)
 }
 
-fn made_by(folder: &ComparisonFolder) -> String {
+/// The command that made it.
+pub(super) fn made_by(folder: &ComparisonFolder) -> String {
     if !folder.record.command.is_empty() {
         return command::line(&folder.record.command);
     }
@@ -323,8 +324,19 @@ fn table(comparison: &Comparison) -> Markup {
     }
 }
 
+/// Decimals with which a row is printed: rates of marks are small.
+fn places(row: &Row) -> usize {
+    let ends = [row.first, row.second].into_iter().flat_map(|f| [f.min, f.max]);
+    let largest = ends.flatten().fold(0.0, |most: f64, v| most.max(v.abs()));
+    match largest {
+        0.0..1.0 => 4,
+        1.0..10.0 => 3,
+        _ => decimals(&row.metric),
+    }
+}
+
 fn table_row(cell: &CellComparison, row: &Row, asked: bool) -> Markup {
-    let places = decimals(&row.metric);
+    let places = places(row);
     let exact = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
     let differs = row.within == Some(false) || row.within.is_none() && row.same == Some(false);
     let range = |figure: &crate::compare::Figure| html! {
@@ -413,8 +425,7 @@ fn runs(comparison: &Comparison, cells: &[CellRuns]) -> Markup {
 }
 
 fn definitions(comparison: &Comparison) -> Markup {
-    let pair = comparison.cells.iter().flat_map(|c| &c.live);
-    let pair = pair.filter_map(|l| l.side.as_ref()).next().is_some();
+    let pair = comparison.is_paired();
     let [known, judged] = &comparison.sides;
     html! {
         dl.definitions {

@@ -84,6 +84,11 @@ pub fn write_comparison(folder: &ComparisonFolder) -> Result<PathBuf, LabError> 
         let back = format!("{}{COMPARISON_FILE}", "../".repeat(depth));
         let page = RunPage {
             within: page.within.map(|(name, _)| (name, back)),
+            // Half of a pair cannot be run by itself.
+            command: match folder.result.is_paired() {
+                true => Some(comparison::made_by(folder)),
+                false => page.command,
+            },
             ..page
         };
         write_run(&dir.join(at), run, &page).map(drop)

@@ -35,9 +35,10 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Mar
     }
     // From zero, unless that would hide how far things are apart.
     let low = if low > 0.0 && low < 0.7 * high { 0.0 } else { low };
-    let room = match high - low {
-        0.0 => high.abs().max(1.0) * 0.05,
-        span => span * 0.04,
+    let room = if high > low {
+        (high - low) * 0.04
+    } else {
+        high.abs().max(1.0) * 0.05
     };
     let (from, to) = (if low == 0.0 { 0.0 } else { low - room }, high + room);
     let x = |value: f64| NAMES + (value - from) / (to - from) * (WIDTH - NAMES - RIGHT);

@@ -3,9 +3,11 @@
 use crate::LiveError;
 use crate::world::{LOOPBACK, Namespace};
 
-/// Disciplines that a path's queues can be compared with.
-const WANTED: [&str; 11] = [
-    "netem", "fq", "fq_codel", "codel", "pie", "fq_pie", "red", "dualpi2", "cake", "tbf", "htb",
+/// Disciplines that can stand for a path's elements, and others that they are
+/// often compared with.
+const WANTED: [&str; 13] = [
+    "tbf", "pfifo", "bfifo", "netem", "fq_codel", "codel", "pie", "dualpi2", "red", "fq", "fq_pie",
+    "cake", "htb",
 ];
 
 /// The disciplines that the kernel has, and those that it has not, found by

@@ -126,7 +126,7 @@ pub fn survey() -> Machine {
             controls(),
         ),
     ];
-    let purpose = "a second opinion on queues";
+    let purpose = "datapath = \"kernel\"";
     findings.push(find(
         "queueing disciplines",
         Need::Comparison,
