@@ -11,9 +11,9 @@ use narrows_units::Duration;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::disciplines::{Counted, Place, Watching};
-use crate::outcome::DisciplineFacts;
 use crate::flows::{Commands, Flows};
 use crate::marks::Marks;
+use crate::outcome::DisciplineFacts;
 use crate::{Clock, Control, LiveError, Outcome, Rig, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for

@@ -169,7 +169,11 @@ fn the_kernels_own_queue_limits_a_flow_and_its_counters_say_so() {
         assert!(bottleneck.packets > 100 && bottleneck.marks.is_none());
         assert_eq!(record.established, 1);
         // 10 Mbit/s for 2.5 s are 3.1 MB; without the bucket it is gigabytes.
-        assert!((200_000..3_200_000).contains(&record.delivered), "{}", record.delivered);
+        assert!(
+            (200_000..3_200_000).contains(&record.delivered),
+            "{}",
+            record.delivered
+        );
         assert_eq!((record.sent, outcome.rig.lateness.count), (0, 0));
         assert!(outcome.rig.notes.iter().any(|n| n.contains("link/access")));
     }

@@ -30,8 +30,8 @@ mod write;
 
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
-    Axis, Band, Between, Campaign, Cell, Condition, Figure, Formula, Held, Judgement, Metric,
-    Pair, PairedCells, Shape, Shelf, Sum, Tolerance,
+    Axis, Band, Between, Campaign, Cell, Condition, Figure, Formula, Held, Judgement, Metric, Pair,
+    PairedCells, Shape, Shelf, Sum, Tolerance,
 };
 pub use draft::Draft;
 pub use glob::Glob;
@@ -43,9 +43,8 @@ pub use oneline::Side;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
-    LinkIndex,
-    LinkPlan, MarkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, TapPlan, TimedChange, Window,
-    codepoint_word, ecn_mode_word,
+    LinkIndex, LinkPlan, MarkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, TapPlan,
+    TimedChange, Window, codepoint_word, ecn_mode_word,
 };
 pub use refusal::Refusal;
 pub use schema::schema;

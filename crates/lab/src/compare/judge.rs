@@ -153,7 +153,12 @@ pub(super) fn checks(
         match between {
             Between::Pair => {
                 let inside = rows.filter_map(|(name, row)| Some((name, row.within?)));
-                check_of(campaign, tolerance, &words(tolerance), tolerance.count(inside))
+                check_of(
+                    campaign,
+                    tolerance,
+                    &words(tolerance),
+                    tolerance.count(inside),
+                )
             }
             _ => {
                 let medians = |(name, row): (_, &Row)| (name, row.first.median, row.second.median);

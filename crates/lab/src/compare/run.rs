@@ -101,9 +101,10 @@ pub fn compare(
     let mut comparison = Comparison {
         name: campaign.name.clone(),
         title: campaign.title.clone(),
-        sides: campaign.pair.as_ref().map_or_else(engines, |pair| {
-            [pair.against.clone(), pair.judge.clone()]
-        }),
+        sides: campaign
+            .pair
+            .as_ref()
+            .map_or_else(engines, |pair| [pair.against.clone(), pair.judge.clone()]),
         repetitions: seeds.len() as u64,
         planned: if paired {
             pairs.len()

@@ -61,7 +61,9 @@ pub(crate) fn made_of(comparison: &Comparison) -> String {
     let n = comparison.repetitions;
     match &comparison.sides {
         sides if *sides == engines() => format!("{n} seeds in the simulator, {n} repetitions live"),
-        [known, judged] => format!("{judged} against {known}, {n} live repetitions of each in turns"),
+        [known, judged] => {
+            format!("{judged} against {known}, {n} live repetitions of each in turns")
+        }
     }
 }
 

@@ -260,7 +260,11 @@ fn shown_metrics(comparison: &Comparison) -> Vec<String> {
     for cell in &comparison.cells {
         let wanted = cell.rows.iter().enumerate().filter(|(place, row)| {
             let ends = ENDS.iter().any(|end| row.metric.ends_with(end));
-            if cell.asked > 0 { *place < cell.asked } else { ends }
+            if cell.asked > 0 {
+                *place < cell.asked
+            } else {
+                ends
+            }
         });
         for (_, row) in wanted {
             if !names.contains(&row.metric) {
@@ -326,7 +330,9 @@ fn table(comparison: &Comparison) -> Markup {
 
 /// Decimals with which a row is printed: rates of marks are small.
 fn places(row: &Row) -> usize {
-    let ends = [row.first, row.second].into_iter().flat_map(|f| [f.min, f.max]);
+    let ends = [row.first, row.second]
+        .into_iter()
+        .flat_map(|f| [f.min, f.max]);
     let largest = ends.flatten().fold(0.0, |most: f64, v| most.max(v.abs()));
     match largest {
         0.0..1.0 => 4,
@@ -339,8 +345,10 @@ fn table_row(cell: &CellComparison, row: &Row, asked: bool) -> Markup {
     let places = places(row);
     let exact = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
     let differs = row.within == Some(false) || row.within.is_none() && row.same == Some(false);
-    let range = |figure: &crate::compare::Figure| html! {
-        (number(figure.min, places)) " to " (number(figure.max, places))
+    let range = |figure: &crate::compare::Figure| {
+        html! {
+            (number(figure.min, places)) " to " (number(figure.max, places))
+        }
     };
     html! {
         tr data-metric=(row.metric) data-within=(if differs { "no" } else { "yes" }) {

@@ -34,7 +34,11 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Mar
         return None;
     }
     // From zero, unless that would hide how far things are apart.
-    let low = if low > 0.0 && low < 0.7 * high { 0.0 } else { low };
+    let low = if low > 0.0 && low < 0.7 * high {
+        0.0
+    } else {
+        low
+    };
     let room = if high > low {
         (high - low) * 0.04
     } else {

@@ -180,8 +180,9 @@ impl<'d> Datapath<'d> {
         let ends = plan.links.iter().zip(devices).flat_map(|(link, pair)| {
             let (HostIndex(a), HostIndex(b)) = link.ends;
             match pair {
-                Some((first, second)) => [(first, a), (second, b)]
-                    .map(|(device, node)| Some(Device::new(*device, node))),
+                Some((first, second)) => {
+                    [(first, a), (second, b)].map(|(device, node)| Some(Device::new(*device, node)))
+                }
                 None => [None, None],
             }
         });

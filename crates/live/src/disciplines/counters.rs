@@ -93,7 +93,12 @@ impl Watching {
             matches!(stopped.recv_timeout(left), Err(RecvTimeoutError::Timeout))
         };
         let work = move || {
-            let all = || places.iter().map(Place::read).collect::<Result<Vec<_>, _>>();
+            let all = || {
+                places
+                    .iter()
+                    .map(Place::read)
+                    .collect::<Result<Vec<_>, _>>()
+            };
             wait(window.from);
             let before = all()?;
             wait(window.to);
@@ -230,7 +235,11 @@ mod tests {
     }
 
     fn told(kind: &str, app: &[u32]) -> Vec<u8> {
-        let words = |all: &[u32]| all.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+        let words = |all: &[u32]| {
+            all.iter()
+                .flat_map(|w| w.to_ne_bytes())
+                .collect::<Vec<u8>>()
+        };
         let basic = [&7_000_000_000u64.to_ne_bytes()[..], &5u32.to_ne_bytes()].concat();
         let counters = [
             attribute(1, &basic),

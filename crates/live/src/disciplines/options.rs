@@ -57,7 +57,10 @@ mod tests {
 
     #[test]
     fn attributes_have_their_length_and_are_padded() {
-        let bytes = Options::words(&[7]).with_u8(3, 9).with_u32(4, 1).into_bytes();
+        let bytes = Options::words(&[7])
+            .with_u8(3, 9)
+            .with_u32(4, 1)
+            .into_bytes();
         let expected: Vec<u8> = [
             &7u32.to_ne_bytes()[..],
             &5u16.to_ne_bytes(),

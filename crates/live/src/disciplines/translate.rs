@@ -91,7 +91,11 @@ fn bucket(spec: &RateSpec, mtu: u32) -> Result<Discipline, String> {
         let mut bytes = vec![0, 1];
         bytes.extend((extra as u16).to_ne_bytes());
         bytes.extend([0; 4]);
-        bytes.extend(u32::try_from(bytes_per_second).unwrap_or(u32::MAX).to_ne_bytes());
+        bytes.extend(
+            u32::try_from(bytes_per_second)
+                .unwrap_or(u32::MAX)
+                .to_ne_bytes(),
+        );
         bytes
     };
     // rate, peakrate, limit (none: a queue is put in), buffer, mtu.
@@ -217,7 +221,10 @@ fn netem(spec: &NetemSpec) -> Result<Discipline, String> {
             !spec.jitter.is_zero() && spec.distribution != Distribution::Uniform,
             "distribution",
         ),
-        (matches!(spec.loss, LossSpec::FourState { .. }), "loss state"),
+        (
+            matches!(spec.loss, LossSpec::FourState { .. }),
+            "loss state",
+        ),
     ];
     if let Some((_, word)) = refused.iter().find(|(there, _)| *there) {
         return Err(format!("`netem … {word}` is not handed to the kernel"));
@@ -260,7 +267,12 @@ fn netem(spec: &NetemSpec) -> Result<Discipline, String> {
     } = spec.loss
     {
         // struct tc_netem_gemodel: p, r, h (what passes in the bad state), k1.
-        let model = [word(p), word(r), word(bad_loss.complement()), word(good_loss)];
+        let model = [
+            word(p),
+            word(r),
+            word(bad_loss.complement()),
+            word(good_loss),
+        ];
         let model = Options::words(&model).into_bytes();
         options = options.with(5, &Options::default().with(2, &model).into_bytes());
     }

@@ -144,7 +144,10 @@ fn lead(
         let HostIndex(at) = end;
         for (to, there) in plan.hosts.iter().enumerate() {
             let path = routes.path(at, to).unwrap_or_default();
-            if !path.first().is_some_and(|hop| hop.link == number && hop.up == up) {
+            if !path
+                .first()
+                .is_some_and(|hop| hop.link == number && hop.up == up)
+            {
                 continue;
             }
             let add = |to: std::net::IpAddr| {

@@ -60,7 +60,9 @@ impl Netlink {
                 let (length, sequence) = (word(0) as usize, word(8));
                 let kind = u16::from_ne_bytes([rest[4], rest[5]]);
                 let body = rest.get(HEADER..length).ok_or_else(invalid)?;
-                let code = body.get(..4).map(|b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+                let code = body
+                    .get(..4)
+                    .map(|b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
                 rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
                 match kind {
                     _ if sequence != self.sequence => {}

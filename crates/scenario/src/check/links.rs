@@ -9,7 +9,9 @@ use narrows_path::Trace;
 use crate::campaign::Shelf;
 use crate::fields::{Fields, is_name};
 use crate::parts::ElementSpec;
-use crate::plan::{Datapath, HostIndex, HostPlan, LinkIndex, LinkPlan, NamedElement, Plan, TapPlan};
+use crate::plan::{
+    Datapath, HostIndex, HostPlan, LinkIndex, LinkPlan, NamedElement, Plan, TapPlan,
+};
 use crate::refusal::Refusal;
 use crate::tree::{Node, clipped};
 
