@@ -200,6 +200,38 @@ fn an_element_that_the_kernel_has_not_got_is_refused_by_name() {
     }
 }
 
+#[test]
+fn every_discipline_that_this_kernel_has_takes_its_parameters() {
+    let name = "every_discipline_that_this_kernel_has_takes_its_parameters";
+    let flow = "[[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ncc = \"kernel:reno\"\n";
+    for words in [
+        "rate 10Mbit queue bfifo limit 60000",
+        "rate 10Mbit overhead 24 queue codel limit 500 ecn",
+        "rate 10Mbit queue fq_codel flows 16 target 5ms",
+        "rate 10Mbit queue pie limit 200 target 15ms ecn",
+        "rate 10Mbit queue dualpi2",
+        "netem delay 5ms 1ms loss 1% duplicate 1% reorder 5%",
+        "netem delay 5ms loss gemodel 1% 10%",
+    ] {
+        let link = KERNEL_LINK
+            .replace("2500ms", "400ms")
+            .replace("1s..", "100ms..")
+            .replace("rate 10Mbit queue pfifo limit 20", words);
+        let Some((outcome, record)) =
+            run_or_skip(&format!("{name}: {words}"), &plan(&format!("{link}{flow}")))
+        else {
+            continue;
+        };
+        assert!(record.delivered > 10_000, "{words}: {}", record.delivered);
+        let counted = &outcome.rig.disciplines[0];
+        assert!(counted.packets > 10, "{words}: {counted:?}");
+        let marks = ["codel", "pie", "dualpi2"]
+            .iter()
+            .any(|kind| words.contains(kind));
+        assert_eq!(counted.marks.is_some(), marks, "{words}");
+    }
+}
+
 /// As [`run`], and skips where the kernel lacks a discipline or veth.
 fn run_or_skip(test: &str, plan: &Plan) -> Option<(Outcome, Record)> {
     let mut record = Record::default();

@@ -335,6 +335,7 @@ fn places(row: &Row) -> usize {
         .flat_map(|f| [f.min, f.max]);
     let largest = ends.flatten().fold(0.0, |most: f64, v| most.max(v.abs()));
     match largest {
+        0.0 => 0,
         0.0..1.0 => 4,
         1.0..10.0 => 3,
         _ => decimals(&row.metric),

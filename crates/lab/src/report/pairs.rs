@@ -6,11 +6,12 @@ use maud::{Markup, html};
 use crate::compare::{Figure, Row};
 use crate::plot::ticks;
 
-/// Width of the drawing, of the names at its left, and of the room at its
-/// right, in units of its own.
+/// Width of the drawing and of the room at its right, in units of its own.
 const WIDTH: f64 = 640.0;
-const NAMES: f64 = 190.0;
 const RIGHT: f64 = 16.0;
+/// Width of a letter of a name in bold, and of all names at least and at most.
+const LETTER: f64 = 6.7;
+const NAMES: (f64, f64) = (60.0, 300.0);
 /// Height of a cell's strip, and of the axis below all.
 const STRIP: f64 = 30.0;
 const AXIS: f64 = 24.0;
@@ -45,7 +46,9 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Mar
         high.abs().max(1.0) * 0.05
     };
     let (from, to) = (if low == 0.0 { 0.0 } else { low - room }, high + room);
-    let x = |value: f64| NAMES + (value - from) / (to - from) * (WIDTH - NAMES - RIGHT);
+    let letters = rows.iter().map(|(cell, _)| cell.chars().count() + 3);
+    let names = (letters.max().unwrap_or(0) as f64 * LETTER).clamp(NAMES.0, NAMES.1);
+    let x = |value: f64| names + (value - from) / (to - from) * (WIDTH - names - RIGHT);
     let foot = STRIP * rows.len() as f64;
     let height = foot + AXIS;
     let said: Vec<String> = rows.iter().map(|(cell, row)| sentence(cell, row)).collect();
@@ -61,7 +64,7 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Mar
                     @let middle = STRIP * (place as f64 + 0.5);
                     g {
                         title { (sentence(cell, row)) }
-                        text.apart[row.same == Some(false)] x=(px(NAMES - 8.0)) y=(px(middle + 4.0)) text-anchor="end" {
+                        text.apart[row.same == Some(false)] x=(px(names - 8.0)) y=(px(middle + 4.0)) text-anchor="end" {
                             (cell) @if row.same == Some(false) { " ✗" }
                         }
                         (side(&row.first, &x, middle - APART, "known"))
