@@ -154,10 +154,45 @@ impl Tap {
     }
 }
 
+/// Counts bursts; here it says why it cannot.
+#[derive(Debug)]
+pub struct Bursts(Infallible);
+
+impl Bursts {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn load() -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    /// Attaches it to a device.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn attach(&mut self, _: u32) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
+    /// Segments in the longest burst of a port.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn longest(&self, _: u16) -> Result<u32, BpfError> {
+        match self.0 {}
+    }
+}
+
 /// What this machine can load: nothing, with the reason.
 pub fn survey() -> Survey {
     Survey {
         lacks: vec![NOT_BUILT.to_owned()],
         ..Survey::default()
     }
+}
+
+/// What the kernel holds of BPF: this build cannot ask.
+pub fn held_by_kernel() -> Vec<String> {
+    Vec::new()
 }

@@ -1,16 +1,17 @@
 //! A congestion control in the kernel.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, ReferencesType, RingBuffer};
+use libbpf_rs::{Link, MapCore, Object, OpenObject, ReferencesType};
 use narrows_cc::{Controller, Mode, Spec};
 
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::record::Record;
+use crate::ring::{self, Ring};
 use crate::{EcnFlags, Trace, check_name};
 
 /// `TCP_CONG_NON_RESTRICTED`: sockets without privileges may choose it, and a
@@ -142,20 +143,13 @@ impl Control {
                 link = Some(map.attach_struct_ops().map_err(|e| refused(what, &e))?);
             }
         }
-        let arrived = Arc::new(Mutex::new(Vec::new()));
         let ring = match trace {
             Trace::Off => None,
-            Trace::State | Trace::Full => Some(libbpf::ring(
-                &object,
-                "nw_records",
-                Arc::clone(&arrived),
-                RING,
-            )?),
+            Trace::State | Trace::Full => Some(Ring::of(&object, "nw_records", RING)?),
         };
         Ok(Loaded {
             link,
             ring,
-            arrived,
             object,
             name: name.to_owned(),
             ecn,
@@ -230,8 +224,7 @@ fn prepare(
 pub struct Loaded {
     // Declared in the order in which they are to go.
     link: Option<Link>,
-    ring: Option<RingBuffer<'static>>,
-    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
+    ring: Option<Ring>,
     object: Object,
     name: String,
     ecn: EcnFlags,
@@ -264,20 +257,11 @@ impl Loaded {
     ///
     /// # Errors
     /// If the ring buffer cannot be read or holds what is no record.
-    pub fn poll(&mut self, mut each: impl FnMut(Record)) -> Result<usize, BpfError> {
-        let Some(ring) = &self.ring else {
-            return Ok(0);
-        };
-        let read = ring.consume();
-        let bytes = {
-            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *arrived)
-        };
-        for record in &bytes {
-            each(Record::from_bytes(record)?);
+    pub fn poll(&mut self, each: impl FnMut(Record)) -> Result<usize, BpfError> {
+        match &self.ring {
+            Some(ring) => ring.poll(Record::from_bytes, each),
+            None => Ok(0),
         }
-        read.map_err(|e| refused(RING, &e))?;
-        Ok(bytes.len())
     }
 
     /// How many records were lost because the ring buffer was full.
@@ -286,16 +270,6 @@ impl Loaded {
     /// If the counter cannot be read.
     pub fn dropped(&self) -> Result<u64, BpfError> {
         let what = "read the counters of a congestion control";
-        let counters = self.object.maps().find(|m| m.name() == "nw_counters");
-        let value = counters
-            .map(|m| m.lookup(&0u32.to_ne_bytes(), MapFlags::ANY))
-            .transpose()
-            .map_err(|e| refused(what, &e))?
-            .flatten();
-        let bytes = value.and_then(|v| v.first_chunk::<8>().copied());
-        bytes.map(u64::from_ne_bytes).ok_or(BpfError::Refused {
-            what: what.to_owned(),
-            why: "the map has no such entry".to_owned(),
-        })
+        ring::counter(&self.object, "nw_counters", what)
     }
 }

@@ -7,7 +7,8 @@
 //! signals of `narrows-efm` into packets at a device. [`Record`]s tell what each
 //! hook was told and decided; [`trace`] keeps them in a file and
 //! [`replay`](trace::Trace::replay) runs them through the native build. [`Tap`]
-//! tells of a host's packets with the times that its TCP gave them.
+//! tells of a host's packets with the times that its TCP gave them, [`Bursts`]
+//! how many segments it handed over at once.
 //!
 //! # Kernels
 //!
@@ -43,6 +44,8 @@ pub mod trace;
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod burst;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod control;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod device;
@@ -53,6 +56,8 @@ mod libbpf;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod mark;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod ring;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod tap;
@@ -61,7 +66,9 @@ mod tap;
 mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{Control, Ect1, Loaded, Mark, Tap, survey};
+pub use absent::{Bursts, Control, Ect1, Loaded, Mark, Tap, held_by_kernel, survey};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use control::{Control, Loaded};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -72,7 +79,7 @@ pub use mark::{Mark, MarkCost, mark_cost};
 pub use mark_record::{MarkCounters, MarkRecord};
 pub use record::{Hook, RawSocket, Record};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use survey::survey;
+pub use survey::{held_by_kernel, survey};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use tap::Tap;
 
@@ -101,8 +108,10 @@ pub enum Trace {
     /// Nothing.
     #[default]
     Off,
-    /// A sample of each socket's state at most every millisecond and at each
-    /// change of the state machine.
+    /// What a run reports: of each socket the round trip of an ACK with its
+    /// state, at most once in a millisecond; every change of the state machine,
+    /// every reduction that is taken back, and every decision that is an event
+    /// (the end of slow start).
     State,
     /// Every call of every hook.
     Full,

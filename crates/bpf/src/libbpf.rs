@@ -3,12 +3,9 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use libbpf_rs::{
-    MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, RingBuffer,
-    RingBufferBuilder,
-};
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel};
 
 use crate::error::BpfError;
 
@@ -98,26 +95,4 @@ pub(crate) fn load(mut object: OpenObject, what: &str) -> Result<Object, BpfErro
         *sockets = map.and_then(|m| MapHandle::try_from(&m).ok());
     }
     Ok(loaded)
-}
-
-/// The object's ring buffer `name`, of which each entry is put into `arrived`;
-/// `what` is the step that fails if it cannot be read.
-pub(crate) fn ring(
-    object: &Object,
-    name: &str,
-    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
-    what: &str,
-) -> Result<RingBuffer<'static>, BpfError> {
-    let maps: Vec<_> = object.maps().filter(|m| m.name() == name).collect();
-    let mut builder = RingBufferBuilder::new();
-    for map in &maps {
-        let arrived = Arc::clone(&arrived);
-        builder
-            .add(map, move |bytes| {
-                lock(&arrived).push(bytes.to_vec());
-                0
-            })
-            .map_err(|e| refused(what, &e))?;
-    }
-    builder.build().map_err(|e| refused(what, &e))
 }

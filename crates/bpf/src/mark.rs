@@ -3,11 +3,8 @@
 use std::fmt;
 use std::fs;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use libbpf_rs::{
-    MapCore, MapFlags, Object, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder,
-};
+use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, ProgramInput};
 use narrows_efm::Spec;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
@@ -17,6 +14,7 @@ use crate::device::{Attached, Place};
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::mark_record::{MarkCounters, MarkRecord};
+use crate::ring::Ring;
 
 /// Bytes of an Ethernet header, and of what loopback has in its place.
 const ETHERNET: u32 = 14;
@@ -41,8 +39,7 @@ const PROGRAMS: &str = "the programs that mark packets";
 /// Marks the TCP connections that begin at a device, on either end, while it is
 /// attached. Dropping it detaches it.
 pub struct Mark {
-    ring: Option<RingBuffer<'static>>,
-    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
+    ring: Option<Ring>,
     attached: Attached,
 }
 
@@ -85,18 +82,13 @@ impl Mark {
             });
         }
         let object = load(spec, device.net_at, options)?;
-        let arrived = Arc::new(Mutex::new(Vec::new()));
         let ring = if options.trace {
-            Some(ring(&object, Arc::clone(&arrived))?)
+            Some(Ring::of(&object, "nw_trace", "read the trace of marks")?)
         } else {
             None
         };
         let attached = Attached::new(object, ifindex, !options.clsact, Place::Mark, PROGRAMS)?;
-        Ok(Self {
-            ring,
-            arrived,
-            attached,
-        })
+        Ok(Self { ring, attached })
     }
 
     /// Whether it is attached by tcx.
@@ -117,20 +109,11 @@ impl Mark {
     ///
     /// # Errors
     /// If the ring buffer cannot be read or holds what is no record.
-    pub fn poll(&mut self, mut each: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
-        let Some(ring) = &self.ring else {
-            return Ok(0);
-        };
-        let read = ring.consume();
-        let bytes = {
-            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *arrived)
-        };
-        for record in &bytes {
-            each(MarkRecord::from_bytes(record)?);
+    pub fn poll(&mut self, each: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
+        match &self.ring {
+            Some(ring) => ring.poll(MarkRecord::from_bytes, each),
+            None => Ok(0),
         }
-        read.map_err(|e| refused("read the trace of marks", &e))?;
-        Ok(bytes.len())
     }
 }
 
@@ -220,26 +203,6 @@ fn prepare(
         }
     }
     Ok(())
-}
-
-fn ring(
-    object: &Object,
-    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
-) -> Result<RingBuffer<'static>, BpfError> {
-    let what = "read the trace of marks";
-    let maps: Vec<_> = object.maps().filter(|m| m.name() == "nw_trace").collect();
-    let mut builder = RingBufferBuilder::new();
-    for map in &maps {
-        let arrived = Arc::clone(&arrived);
-        builder
-            .add(map, move |bytes| {
-                let mut arrived = arrived.lock().unwrap_or_else(PoisonError::into_inner);
-                arrived.push(bytes.to_vec());
-                0
-            })
-            .map_err(|e| refused(what, &e))?;
-    }
-    builder.build().map_err(|e| refused(what, &e))
 }
 
 fn counters(object: &Object) -> Result<MarkCounters, BpfError> {

@@ -109,8 +109,8 @@ pub struct RawSocket {
 /// One call of a hook, or one sample of a socket's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// A sample (at most one per millisecond and one per change of state), not
-    /// a hook's call: facts as at the hook that happened to take it.
+    /// Told in [`Trace::State`](crate::Trace::State), in which most calls are
+    /// not.
     pub sample: bool,
     /// Which hook ran.
     pub hook: Hook,

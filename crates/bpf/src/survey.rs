@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use narrows_cc::Spec;
 
 use crate::ect1::Ect1;
@@ -44,4 +45,19 @@ pub fn survey() -> Survey {
         Err(e) => found.lacks.push(e.to_string()),
     }
     found
+}
+
+/// What the kernel holds of BPF now, whoever put it there, a line each:
+/// `program 12 nw_burst`, `map 7 nw_records`, `link 3`. The numbers are the
+/// kernel's and not given twice, so two lists tell what came and what went.
+/// Only root is told; the list of others is empty.
+pub fn held_by_kernel() -> Vec<String> {
+    let named = |kind: &str, id: u32, name: &std::ffi::OsStr| {
+        let line = format!("{kind} {id} {}", name.to_string_lossy());
+        line.trim_end().to_owned()
+    };
+    let programs = ProgInfoIter::default().map(|p| named("program", p.id, &p.name));
+    let maps = MapInfoIter::default().map(|m| named("map", m.id, &m.name));
+    let links = LinkInfoIter::default().map(|l| format!("link {}", l.id));
+    programs.chain(maps).chain(links).collect()
 }

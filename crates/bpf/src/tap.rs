@@ -1,13 +1,13 @@
 //! Packets of a host with the times that its TCP gave them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer};
+use libbpf_rs::{Link, Object};
 
 use crate::error::BpfError;
-use crate::libbpf::{self, refused};
+use crate::libbpf;
 use crate::packets::Packet;
+use crate::ring::{self, Ring};
 use crate::tcx;
 
 const WHAT: &str = "read the ring buffer of a tap";
@@ -16,8 +16,7 @@ const WHAT: &str = "read the ring buffer of a tap";
 pub struct Tap {
     // Declared in the order in which they are to go.
     _links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    arrived: Arc<Mutex<Vec<Vec<u8>>>>,
+    ring: Ring,
     object: Object,
 }
 
@@ -47,12 +46,10 @@ impl Tap {
                 })?,
             );
         }
-        let arrived = Arc::new(Mutex::new(Vec::new()));
-        let ring = libbpf::ring(&object, "nw_packets", Arc::clone(&arrived), WHAT)?;
+        let ring = Ring::of(&object, "nw_packets", WHAT)?;
         Ok(Self {
             _links: links,
             ring,
-            arrived,
             object,
         })
     }
@@ -62,17 +59,8 @@ impl Tap {
     ///
     /// # Errors
     /// If the ring buffer cannot be read or holds what is no packet.
-    pub fn poll(&mut self, mut each: impl FnMut(Packet)) -> Result<usize, BpfError> {
-        let read = self.ring.consume();
-        let bytes = {
-            let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *arrived)
-        };
-        for packet in &bytes {
-            each(Packet::from_bytes(packet)?);
-        }
-        read.map_err(|e| refused(WHAT, &e))?;
-        Ok(bytes.len())
+    pub fn poll(&mut self, each: impl FnMut(Packet)) -> Result<usize, BpfError> {
+        self.ring.poll(Packet::from_bytes, each)
     }
 
     /// How many packets were not told because the ring buffer was full.
@@ -80,17 +68,6 @@ impl Tap {
     /// # Errors
     /// If the counter cannot be read.
     pub fn dropped(&self) -> Result<u64, BpfError> {
-        let what = "read the counter of a tap";
-        let counter = self.object.maps().find(|m| m.name() == "nw_dropped");
-        let value = counter
-            .map(|m| m.lookup(&0u32.to_ne_bytes(), MapFlags::ANY))
-            .transpose()
-            .map_err(|e| refused(what, &e))?
-            .flatten();
-        let bytes = value.and_then(|v| v.first_chunk::<8>().copied());
-        bytes.map(u64::from_ne_bytes).ok_or(BpfError::Refused {
-            what: what.to_owned(),
-            why: "the map has no such entry".to_owned(),
-        })
+        ring::counter(&self.object, "nw_dropped", "read the counter of a tap")
     }
 }

@@ -28,7 +28,7 @@ pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
         return Ok(());
     }
     narrows_live::become_root_of_own_user_namespace()
-        .map_err(|error| narrows_lab::LabError::Engine(error.to_string()))?;
+        .map_err(|error| narrows_lab::LabError::Refused(error.to_string()))?;
     eprintln!(
         "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
          cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"

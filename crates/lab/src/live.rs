@@ -24,6 +24,10 @@ impl Engine for LiveEngine {
         true
     }
 
+    fn accepts(&self, plan: &Plan) -> Result<(), String> {
+        narrows_live::check(plan).map_err(|error| error.to_string())
+    }
+
     fn run(
         &self,
         plan: &Plan,

@@ -69,7 +69,8 @@ pub struct RigFlow {
     pub received_ce: Option<u64>,
     /// Segments that the sender learned were marked, where the kernel says.
     pub delivered_ce: Option<u64>,
-    /// Segments that the kernel put into one buffer at most.
+    /// Segments in the longest burst that its sender's TCP handed to a device at
+    /// once; 0 where that was not counted (no BPF, or Linux before 6.6).
     pub gso_max_segs: u32,
     /// What went otherwise than it should, a sentence each.
     pub notes: Vec<String>,
@@ -151,11 +152,13 @@ impl Rig {
                 "" => String::new(),
                 control => format!("{control}, "),
             };
-            text.push_str(&format!(
-                "  {}: {control}{}\n",
-                flow.name,
-                flow.negotiated()
-            ));
+            let bursts = match flow.gso_max_segs {
+                0 => String::new(),
+                1 => ", segment by segment".to_owned(),
+                n => format!(", bursts of {n} segments at most"),
+            };
+            let negotiated = flow.negotiated();
+            text.push_str(&format!("  {}: {control}{negotiated}{bursts}\n", flow.name));
         }
         for d in &self.disciplines {
             let marks = d.marks.map_or(String::new(), |n| format!(", {n} marked"));

@@ -223,8 +223,8 @@ fn sound_rig() -> Rig {
         },
         stolen_pct: Some(0.4),
         flows: vec![
-            flow("flow/first", "nwprague"),
-            flow("flow/second", "nwcubic"),
+            flow("flow/first", "nw7k2qa_prague"),
+            flow("flow/second", "nw7k2qa_cubic1"),
         ],
         ..Rig::default()
     }
@@ -281,7 +281,18 @@ fn a_control_that_was_not_asked_for_is_found() {
         check("kernel:bbr", "cubic"),
         (false, "other-control".to_owned())
     );
-    assert_eq!(check("cubic", "nw_cubic_x2"), (true, String::new()));
+    for own in ["nw7k2qa_cubic", "nw7k2qa_cubic12"] {
+        assert_eq!(check("cubic", own), (true, String::new()));
+    }
+    // Another algorithm of ours, another program's, one that is not ours at all.
+    for other in ["nw7k2qa_prague", "nw7k2qa_cubicx", "nw7k2_cubic", "my_cubic"] {
+        let found = (false, "other-control".to_owned());
+        assert_eq!(check("cubic", other), found, "{other}");
+    }
+    assert_eq!(
+        check("kernel:cubic", "nw7k2qa_cubic"),
+        (false, "other-control".to_owned())
+    );
     assert_eq!(check("cubic", "cubic"), (true, "kernels-own".to_owned()));
     assert_eq!(check("cubic", "reno"), (false, "other-control".to_owned()));
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
-use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, Record, Trace};
+use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, Trace};
 use narrows_packet::FlowId;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
-use crate::{LiveError, Reporter, World};
+use crate::hearing::Hearing;
+use crate::{Clock, LiveError, Reporter, World};
 
 /// How often records are taken out of the ring buffers. Each holds far more
 /// than what comes in that time: a record per socket and millisecond.
@@ -30,6 +31,35 @@ pub(crate) struct Controls {
 }
 
 impl Controls {
+    /// Refuses a flow that needs a control of ours where none can be loaded:
+    /// by whoever is not the machine's root, and into a kernel that does not
+    /// describe its types. What else there is shows when it is loaded.
+    ///
+    /// # Errors
+    /// What loading it says.
+    pub(crate) fn check(plan: &Plan) -> Result<(), LiveError> {
+        if crate::machine::loads_bpf() {
+            return Ok(());
+        }
+        let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+        for flow in streams {
+            let Control::Own(spec) = &flow.cc else {
+                continue;
+            };
+            if kernels_own(spec).is_some() {
+                continue;
+            }
+            let name = format!("{}_try", crate::RunId::random());
+            let tried = narrows_bpf::Control::load(spec, &name, EcnFlags::None, Trace::Off);
+            tried.map_err(|error| LiveError::Control {
+                flow: flow.name.clone(),
+                control: spec.name().to_owned(),
+                error,
+            })?;
+        }
+        Ok(())
+    }
+
     /// Registers what `plan` needs. Flows with equal words share one.
     ///
     /// # Errors
@@ -136,25 +166,24 @@ impl Controls {
         self.names.get(flow.0 as usize).cloned().unwrap_or_default()
     }
 
-    /// Starts to tell `reporter` what the controls make of marks.
+    /// Starts to tell `reporter` what the controls make of their flows'
+    /// acknowledgements.
     ///
     /// # Errors
     /// When no thread can be started.
     pub(crate) fn listen(
         &mut self,
         plan: &Plan,
+        clock: Clock,
         reporter: Reporter,
     ) -> Result<Listening, LiveError> {
         let mut loaded = std::mem::take(&mut self.loaded);
-        let senders = Senders {
-            flows: (0..plan.flows.len()).map(|i| sender(plan, i)).collect(),
-            reporter,
-        };
+        let mut hearing = Hearing::new(plan, clock, reporter);
         let (stop, stopped) = channel::<()>();
         let listener = std::thread::Builder::new()
             .name("controls".to_owned())
             .spawn(move || {
-                let unread = drain(&mut loaded, &senders, &stopped);
+                let unread = drain(&mut loaded, &mut hearing, &stopped);
                 let dropped = loaded.iter().filter_map(|l| l.dropped().ok()).sum();
                 (loaded, dropped, unread)
             })
@@ -176,39 +205,12 @@ fn kernels_own(spec: &narrows_cc::Spec) -> Option<&'static str> {
     }
 }
 
-/// The address and port of a flow's sender, by whose port its socket is known.
-fn sender(plan: &Plan, flow: usize) -> (u16, FlowId) {
-    let ends = plan.flow_ends(flow);
-    let plan = &plan.flows[flow];
-    let end = if plan.opens == plan.from {
-        ends.opener
-    } else {
-        ends.answerer
-    };
-    (end.1.port(), FlowId(flow as u32))
-}
-
-struct Senders {
-    flows: Vec<(u16, FlowId)>,
-    reporter: Reporter,
-}
-
-impl Senders {
-    fn hear(&self, record: &Record) {
-        let port = record.raw.local_port;
-        let flow = self.flows.iter().find(|(sender, _)| *sender == port);
-        if let (Some((_, flow)), Some(alpha)) = (flow, record.alpha) {
-            self.reporter.set_alpha(*flow, alpha);
-        }
-    }
-}
-
 /// Hands over records until told to stop; whether some could not be read.
-fn drain(loaded: &mut [Loaded], senders: &Senders, stopped: &Receiver<()>) -> bool {
+fn drain(loaded: &mut [Loaded], hearing: &mut Hearing, stopped: &Receiver<()>) -> bool {
     loop {
         let last = stopped.recv_timeout(LISTENING) != Err(RecvTimeoutError::Timeout);
         for control in loaded.iter_mut() {
-            if control.poll(|record| senders.hear(&record)).is_err() {
+            if control.poll(|record| hearing.hear(&record)).is_err() {
                 return true;
             }
         }

@@ -8,6 +8,7 @@ use narrows_packet::EventSink;
 use narrows_scenario::{HostIndex, LinkIndex, Plan};
 use narrows_units::Duration;
 
+use crate::bursts::Bursts;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::disciplines::{Counted, Place, Watching};
@@ -43,6 +44,7 @@ pub fn run(
     let world = World::build(plan, &RunId::random())?;
     let mut controls = Controls::load(plan, &world)?;
     let marks = Marks::attach(plan, &world)?;
+    let bursts = Bursts::attach(plan, &world);
     let devices: Vec<_> = (0..plan.links.len())
         .map(|l| world.own(LinkIndex(l)))
         .map(|own| own.map(|(first, second)| (first.as_fd(), second.as_fd())))
@@ -55,7 +57,7 @@ pub fn run(
     let host = |index: HostIndex| world.namespace(index).clone();
     let mut flows = Flows::start(plan, &host, &|flow| controls.name(flow), clock, &reporter)?;
     let commands = Commands::start(plan, &host, clock, control.keep)?;
-    let listening = controls.listen(plan, reporter)?;
+    let listening = controls.listen(plan, clock, reporter)?;
     let mut notes = controls.notes.clone();
     let late = clock.now();
     if late > narrows_units::Instant::ZERO {
@@ -71,7 +73,8 @@ pub fn run(
 
     let driven = path.drive(&clock, &reports, sink, control);
     let ended = Instant::now();
-    let flow_facts = flows.stop();
+    let mut flow_facts = flows.stop();
+    bursts.tell(plan, &mut flow_facts);
     let command_facts = commands.stop();
     let driven = driven?;
     let passed_on = path.pass_on_rest(&reports, driven.reached, sink);
@@ -91,6 +94,7 @@ pub fn run(
     drop(flows);
     drop(controls);
     drop(marks);
+    drop(bursts);
     drop(devices);
     drop(world);
     Ok(Outcome {
@@ -115,7 +119,7 @@ pub fn run(
 
 /// Refuses what asks for single packets of a link whose datapath is the
 /// kernel's.
-fn check_kernel_links(plan: &Plan) -> Result<(), LiveError> {
+pub(crate) fn check_kernel_links(plan: &Plan) -> Result<(), LiveError> {
     for link in plan.links.iter().filter(|l| !l.datapath.is_own()) {
         let refuse = |what| LiveError::NotInTheKernel {
             link: link.name.clone(),

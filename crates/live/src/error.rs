@@ -52,13 +52,11 @@ pub enum LiveError {
         /// What kind of address that is.
         kind: &'static str,
     },
-    /// An address is in use on this machine.
-    #[error("{address} is already an address of this machine (on {device}): choose another")]
-    AddressClash {
-        /// The address.
-        address: std::net::IpAddr,
-        /// Who has it.
-        device: String,
+    /// What is there is no program.
+    #[error("`{command}` cannot be run: it is no executable file")]
+    NoProgram {
+        /// Its name.
+        command: String,
     },
     /// A program is not there.
     #[error("there is no command `{command}` on this machine (looked in {searched})")]

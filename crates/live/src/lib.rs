@@ -9,6 +9,10 @@
 #![deny(unsafe_code)]
 
 #[cfg(target_os = "linux")]
+mod bursts;
+#[cfg(target_os = "linux")]
+mod check;
+#[cfg(target_os = "linux")]
 mod clock;
 #[cfg(target_os = "linux")]
 mod controls;
@@ -23,6 +27,8 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod flows;
 #[cfg(target_os = "linux")]
+mod hearing;
+#[cfg(target_os = "linux")]
 pub mod machine;
 #[cfg(target_os = "linux")]
 mod marks;
@@ -35,6 +41,8 @@ pub mod shell;
 #[cfg(target_os = "linux")]
 pub mod world;
 
+#[cfg(target_os = "linux")]
+pub use check::check;
 #[cfg(target_os = "linux")]
 pub use clock::Clock;
 #[cfg(target_os = "linux")]

@@ -75,7 +75,8 @@ pub struct FlowFacts {
     pub received_ce: Option<u64>,
     /// Segments that the sender learned were marked, where the kernel says.
     pub delivered_ce: Option<u64>,
-    /// Segments that the kernel put into one buffer at most.
+    /// Segments in the longest burst that its sender's TCP handed to a device at
+    /// once; 0 where that was not counted (no BPF, or Linux before 6.6).
     pub gso_max_segs: u32,
     /// What went otherwise than it should, a sentence each.
     pub notes: Vec<String>,

@@ -127,8 +127,8 @@ fn pair() -> (File, File) {
     (ours.into(), theirs.into())
 }
 
-/// Opens when the path first tells of progress: it throws away what came
-/// before that.
+/// Opens when the path first tells of progress: what is offered then comes
+/// while the path runs.
 #[derive(Default)]
 struct Gate(AtomicBool);
 
@@ -343,7 +343,7 @@ fn a_late_thread_costs_a_link_none_of_its_capacity() {
 
 #[test]
 fn ipv6_passes_and_is_marked() {
-    let toml = "duration = \"300ms\"\n\
+    let toml = "duration = \"1500ms\"\n\
          [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\n\
          up = [\"rate 20Mbit queue fq_codel ce_threshold 100us\"]\n\
          [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\nip = 6\ntraffic = \"cbr rate 1Mbit\"\n";
@@ -439,6 +439,34 @@ fn what_other_threads_saw_is_told_in_order_of_time() {
     assert_eq!(delivered, (1..=200).collect::<Vec<_>>());
     let samples = record.ids(|s| (*s == Seen::Sampled).then_some(0));
     assert_eq!(samples.len(), 60);
+}
+
+#[test]
+fn what_came_before_the_run_began_is_let_in() {
+    // A flow's first SYN and a probe's first question, sent while the path's
+    // thread was still on its way: before the epoch, and after it.
+    for lead_ms in [30, 0] {
+        let plan = link("\"netem delay 1ms\"", "");
+        let Ends { path, stack } = Ends::new();
+        let [mut near, mut far] = stack;
+        let offer: Vec<_> = (0..2).map(|i| packet(&plan, i, 40, Ecn::NotEct)).collect();
+        for packet in &offer {
+            near.write_all(packet).expect("the device holds it");
+        }
+        let clock = Clock::starting_in(Duration::from_millis(lead_ms));
+        let fds = [(path[0].as_fd(), path[1].as_fd())];
+        let mut built = Datapath::new(&plan, 1, &fds).expect("the plan is good");
+        let (_reporter, reports) = reports(0);
+        let mut record = Record::default();
+        let driven = built.drive(&clock, &reports, &mut record, &Control::default());
+        let driven = driven.expect("the path runs");
+        assert_eq!((driven.packets, driven.delivered), (2, 2), "{lead_ms} ms");
+        for packet in &offer {
+            let mut buffer = vec![0; 65_536];
+            let n = far.read(&mut buffer).expect("it waits");
+            assert_eq!(&buffer[..n], packet);
+        }
+    }
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn exact_bytes_arrive_whoever_opens_and_over_both_versions_of_ip() {
 fn a_flow_stops_at_its_time_and_all_that_was_written_arrives() {
     let text = with(
         "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
-         cc = \"kernel:reno\"\nstart = \"50ms\"\nstop = \"1s\"\n",
+         cc = \"kernel:reno\"\nstart = \"50ms\"\nstop = \"2s\"\n",
     );
     let Some(mut run) = Run::start("a_flow_stops", &text) else {
         return;
@@ -179,7 +179,8 @@ fn ecn_is_negotiated_as_the_plan_asks_and_dscp_is_on_every_packet() {
         };
         let packets = tcp_between(&seen, client, server);
         let syns: Vec<&Seen> = packets.iter().filter(|p| p.syn && !p.ack).collect();
-        assert_eq!(syns.len(), 1, "{i}");
+        // One that was sent again on a slow machine would ask for nothing
+        // (RFC 3168 §6.1.1.1), so the first tells.
         // ECE and CWR of the SYN (RFC 3168 §6.1.1), and no AE.
         assert_eq!(syns[0].ecn_flags, if asked { 0b011 } else { 0 }, "{i}");
         for packet in &packets {
@@ -215,6 +216,90 @@ fn what_the_kernel_cannot_negotiate_is_said() {
 }
 
 #[test]
+fn a_control_that_needs_accurate_ecn_gets_it_from_the_handshake_on() {
+    let test = "a_control_that_needs_accurate_ecn";
+    let spec = narrows_cc::Spec::parse("prague").unwrap();
+    let name = format!("{}_prague", narrows_live::RunId::random());
+    let wanted = narrows_bpf::EcnFlags::AccEcn;
+    let loaded = match narrows_bpf::Control::load(&spec, &name, wanted, narrows_bpf::Trace::Off) {
+        Ok(loaded) if loaded.ecn() == wanted => loaded,
+        Ok(_) => return eprintln!("skipped: {test}: this kernel has no AccECN for a control"),
+        Err(e) => return eprintln!("skipped: {test}: {e}"),
+    };
+    let text = with(
+        "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
+         cc = \"prague\"\ntraffic = \"bytes 100000b\"\n",
+    );
+    let Some(mut run) = Run::with_control(test, &text, &name) else {
+        return;
+    };
+    run.until(|seen| finished(seen, ONE).is_some());
+    let seen = run.seen();
+    let (facts, reports) = run.stop();
+    drop(loaded);
+    assert_eq!(facts[0].congestion_control, name);
+    assert!(facts[0].accecn && !facts[0].ecn, "{:?}", facts[0]);
+    assert_eq!(established(&reports, ONE), Some((false, true)));
+    assert_eq!(facts[0].received_ce, facts[0].delivered_ce);
+    let packets = tcp_between(&seen, 32_768, 5_001);
+    let syn = packets.iter().find(|p| p.syn && !p.ack).unwrap();
+    assert_eq!(syn.ecn_flags, 0b111, "AE, CWR and ECE (RFC 9768 §3.1.1)");
+    // Without the program that turns it into ECT(1), data is ECT(0).
+    let data = packets.iter().find(|p| p.payload > 0).unwrap();
+    assert_eq!(data.class & 3, 0b10);
+}
+
+#[test]
+fn data_goes_with_the_syn_of_a_flow_that_comes_after_one_that_fetched_the_cookie() {
+    let flow = |name: &str, more: &str| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n\
+             cc = \"kernel:cubic\"\nfast_open = true\ntraffic = \"bytes 5000b\"\n{more}"
+        )
+    };
+    let text = with("") + &flow("first", "") + &flow("second", "start = \"2s\"\n");
+    let Some(mut run) = Run::start("data_goes_with_the_syn", &text) else {
+        return;
+    };
+    run.until(|seen| [0, 1].iter().all(|f| finished(seen, FlowId(*f)).is_some()));
+    let seen = run.seen();
+    let (facts, reports) = run.stop();
+    for (i, with_data) in [(0, false), (1, true)] {
+        assert_eq!(finished(&reports, FlowId(i)), Some((5_000, true)));
+        assert_eq!(facts[i as usize].notes, Vec::<String>::new());
+        let packets = tcp_between(&seen, 32_768 + i as u16, 5_001 + i as u16);
+        let syn = packets.iter().find(|p| p.syn && !p.ack).unwrap();
+        assert_eq!(syn.payload > 0, with_data, "{i}: {syn:?}");
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_run_begins_and_what_begins_with_it_is_not_lost() {
+    let text = with(
+        "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
+         cc = \"kernel:cubic\"\ntraffic = \"bytes 1000b\"\n\
+         [[flow]]\nname = \"two\"\nfrom = \"client\"\nto = \"server\"\n\
+         traffic = \"cbr rate 1Mbit\"\n\
+         [[probe]]\nname = \"p\"\nfrom = \"client\"\nto = \"server\"\ninterval = \"10ms\"\n\
+         [[command]]\nname = \"c\"\nhost = \"client\"\nrun = [\"sleep\", \"1000\"]\n",
+    );
+    let after = Duration::from_millis(300);
+    let Some(mut run) = Run::starting_in("nothing_is_sent_before", &text, after) else {
+        return;
+    };
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let (sent, programs) = (run.seen(), flows_rig::processes_in(&run.namespaces()));
+    // A machine that was away for so long has nothing to say about it.
+    if run.is_early() {
+        assert!(sent.is_empty() && programs == 0, "{sent:?}");
+    }
+    run.until(|seen| {
+        let answered = seen.iter().any(|r| matches!(r, Report::ProbeRtt { .. }));
+        finished(seen, ONE).is_some() && delivered(seen, FlowId(1)) > 0 && answered
+    });
+}
+
+#[test]
 fn a_control_that_the_kernel_does_not_have_is_refused() {
     let text = with(
         "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
@@ -241,7 +326,9 @@ fn constant_rates_keep_time_and_their_packets_the_plan_s_size() {
     let Some(mut run) = Run::start("constant_rates", &text) else {
         return;
     };
-    run.until(|seen| finished(seen, ONE).is_some());
+    // The flow is over at 500 ms; what a late thread sends or a late path
+    // carries comes after that, and all of it must come.
+    run.until(|seen| finished(seen, ONE).is_some() && delivered(seen, ONE) >= 500_000);
     let seen = run.seen();
     let (facts, reports) = run.stop();
     assert_eq!(facts[0].notes, Vec::<String>::new());
@@ -325,21 +412,27 @@ fn a_flow_whose_packets_are_lost_reports_what_was_sent_again() {
         return;
     };
     run.until(|seen| finished(seen, ONE).is_some());
-    let seen = run.seen();
+    let again = |reports: &[Report]| -> usize {
+        let bytes = |r: &Report| match r {
+            Report::Retransmitted { bytes, .. } => Some(*bytes as usize),
+            _ => None,
+        };
+        reports.iter().filter_map(bytes).sum()
+    };
+    // What is reported was on the wire a second time, once the wire has
+    // carried it: bytes above those that the flow has.
+    let (told, mut twice) = (again(run.reports()), 0);
+    let carried = flows_rig::soon(|| {
+        let data = tcp_between(&run.seen(), 32_768, 5_001).into_iter();
+        let sent = data.filter(|p| p.ports.0 == 32_768).map(|p| p.payload);
+        twice = sent.sum::<usize>() - (3 << 20);
+        twice >= told
+    });
+    assert!(carried, "{told} bytes were reported again, and {twice} seen");
     let (_, reports) = run.stop();
     assert_eq!(finished(&reports, ONE), Some((3 << 20, true)));
+    assert!(again(&reports) > 0);
     let count = |of: fn(&Report) -> bool| reports.iter().filter(|r| of(r)).count();
-    let again = count(|r| matches!(r, Report::Retransmitted { .. }));
-    let sent: usize = tcp_between(&seen, 32_768, 5_001)
-        .iter()
-        .filter(|p| p.payload > 0 && p.ports.0 == 32_768)
-        .map(|p| p.payload)
-        .sum();
-    // The last look is up to an interval before the end.
-    assert!(
-        again > 0 && again * 1448 <= sent - (3 << 20) + 1448,
-        "{again}"
-    );
     assert!(count(|r| matches!(r, Report::Recovery { .. })) > 0);
 }
 
@@ -366,7 +459,9 @@ fn no_thread_outlives_the_flows_even_if_nobody_answers() {
     ];
     assert_eq!(threads_in(&inodes), both);
     let (facts, reports) = run.stop();
-    assert_eq!(threads_in(&inodes), Vec::<String>::new());
+    // A joined thread is listed until the kernel has put it away.
+    let gone = flows_rig::soon(|| threads_in(&inodes).is_empty());
+    assert!(gone, "{:?}", threads_in(&inodes));
     assert_eq!(facts[0].congestion_control, "", "it never was established");
     assert_eq!(finished(&reports, ONE), Some((0, false)));
 }
@@ -391,11 +486,12 @@ fn commands_run_in_their_host_and_leave_output_and_status() {
     let patience = std::time::Instant::now();
     while read("last.out").unwrap_or_default() != "here\n" || read("talk.err").unwrap() != "oops\n"
     {
-        assert!(patience.elapsed().as_secs() < 20, "commands did not run");
+        assert!(patience.elapsed().as_secs() < 60, "commands did not run");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    std::thread::sleep(std::time::Duration::from_millis(150));
     let inodes = run.namespaces();
+    // The shell of `last` and its sleeper stay, and nothing else.
+    assert!(flows_rig::soon(|| flows_rig::processes_in(&inodes) == 2));
     let ended = run.stop_commands();
     assert_eq!(read("talk.out").unwrap(), "to 10.0.0.2\n");
     assert_eq!(
@@ -411,11 +507,8 @@ fn commands_run_in_their_host_and_leave_output_and_status() {
         (None, "stopped at its time")
     );
     assert!(ended[0].line.contains("10.0.0.2"), "{}", ended[0].line);
-    assert_eq!(
-        flows_rig::processes_in(&inodes),
-        0,
-        "the sleeper is gone too"
-    );
+    let gone = flows_rig::soon(|| flows_rig::processes_in(&inodes) == 0);
+    assert!(gone, "the sleeper is gone too");
 }
 
 #[test]
@@ -423,7 +516,7 @@ fn a_program_that_does_not_exist_is_refused_before_anything_starts() {
     for (program, words) in [
         ("no-such-program-anywhere", "PATH"),
         ("/etc/passwd", "no executable file"),
-        ("/no/such/file", "cannot be run"),
+        ("/no/such/file", "there is no command"),
     ] {
         let text = with(&format!(
             "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n\

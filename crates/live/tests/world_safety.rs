@@ -92,14 +92,16 @@ fn thirty_worlds_in_a_row_leave_no_file_open() {
     for _ in 0..30 {
         World::build(&plan, &RunId::random()).unwrap();
     }
-    assert_eq!((open_files(), threads()), before);
+    // A joined thread is listed until the kernel has put it away.
+    let as_before = || soon(|| (open_files(), threads()) == before);
+    assert!(as_before(), "{} {}, {before:?}", open_files(), threads());
     // Nor does one that fails at its last link: this kernel has no device with
     // such an MTU.
     let mut wrong = plan.clone();
     wrong.links[1].mtu = 1 << 20;
     let refused = World::build(&wrong, &RunId::random()).unwrap_err();
     assert!(refused.to_string().contains("MTU"), "{refused}");
-    assert_eq!((open_files(), threads()), before);
+    assert!(as_before(), "{} {}, {before:?}", open_files(), threads());
 }
 
 #[test]
@@ -138,15 +140,7 @@ fn a_program_is_killed_when_the_thread_that_started_it_ends() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_is_refused_in_a_line_before_anything_is_made() {
-    let text = format!(
-        "{THROUGH_A_ROUTER}\n[[command]]\nname = \"wrong\"\nhost = \"client\"\n\
-         run = [\"no-such-program\", \"-v\"]\n"
-    );
-    let refused = World::build(&plan(&text), &RunId::random()).unwrap_err();
-    let line = refused.to_string();
-    assert!(line.contains("`no-such-program`"), "{line}");
-    assert!(!line.contains('\n'), "{line}");
+fn a_program_is_found_as_a_shell_finds_it() {
     assert!(find_program("/no/such/program").is_err());
     assert!(find_program("/").is_err(), "a directory is no program");
     assert_eq!(find_program("/bin/sh").unwrap(), Path::new("/bin/sh"));
@@ -231,9 +225,6 @@ fn a_pair_of_devices_joins_two_namespaces_until_it_is_dropped() {
         .unwrap();
     let twice = a.add_address(veth.near_index, addresses[0].ip(), 30);
     assert!(matches!(twice, Err(LiveError::Refused { .. })), "{twice:?}");
-    let clash = a.refuse_clash(&addresses.map(|a| a.ip())).unwrap_err();
-    assert!(clash.to_string().contains(&near), "{clash}");
-    a.refuse_clash(&[addresses[1].ip()]).unwrap();
     let listener = b.run(|| TcpListener::bind(addresses[1])).unwrap().unwrap();
     let stream = a.run(|| TcpStream::connect(addresses[1])).unwrap().unwrap();
     let (_, peer) = listener.accept().unwrap();

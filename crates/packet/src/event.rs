@@ -102,7 +102,7 @@ pub struct FlowSample {
 }
 
 /// One thing that happened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// `queue` took a packet; the backlog is that after it.

@@ -10,7 +10,7 @@ pub struct PacketId(pub u64);
 
 /// One IP packet: real bytes from the IP header on, then `zero_tail` bytes of
 /// zeros that are counted and not stored.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// Unique within the run.
     pub id: PacketId,

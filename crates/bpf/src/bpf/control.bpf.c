@@ -98,7 +98,23 @@ NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sampl
 	nw_ring_submit(r, NW_RING_NO_WAKEUP);
 }
 
-/* After a hook: what it was told and answered, or now and then how things are. */
+/*
+ * What is told in state mode: what happened, always, and how things are now and
+ * then, by the hook that knows an ACK's round trip.
+ */
+NW_INLINE int nw_is_event(u32 hook, const struct nw_decision *d)
+{
+	return hook == NW_HOOK_SET_STATE || hook == NW_HOOK_INIT ||
+	       hook == NW_HOOK_UNDO_CWND || d->events;
+}
+
+NW_INLINE int nw_is_due(u32 hook, const struct nw_facts *f, const struct nw_socket *s)
+{
+	return hook == NW_HOOK_PKTS_ACKED && f->rtt_us &&
+	       f->now_ns - s->sampled_ns >= NW_SAMPLE_NS;
+}
+
+/* After a hook: what it was told and answered. */
 NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
 			const struct nw_facts *f, const struct nw_decision *d)
 {
@@ -111,8 +127,9 @@ NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
 		return;
 	if (nw_config.trace == NW_TRACE_FULL) {
 		nw_tell(tp, s, 0, hook, argument, answer, f, d);
-	} else if (hook == NW_HOOK_SET_STATE || hook == NW_HOOK_INIT ||
-		   f->now_ns - s->sampled_ns >= NW_SAMPLE_NS) {
+	} else if (nw_is_event(hook, d)) {
+		nw_tell(tp, s, 1, hook, argument, answer, f, d);
+	} else if (nw_is_due(hook, f, s)) {
 		s->sampled_ns = f->now_ns;
 		nw_tell(tp, s, 1, hook, argument, answer, f, d);
 	}

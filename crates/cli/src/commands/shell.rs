@@ -6,9 +6,6 @@ mod gauge;
 mod summary;
 
 #[cfg(target_os = "linux")]
-use std::path::Path;
-
-#[cfg(target_os = "linux")]
 use narrows_live::{LiveError, shell as live};
 #[cfg(target_os = "linux")]
 use narrows_scenario::{Refusal, lone_link};
@@ -76,14 +73,9 @@ fn open(request: &live::Request<'_>) -> Result<live::Shell, live::ShellError> {
 fn code_of(error: &live::ShellError) -> u8 {
     use live::ShellError::{Live, NotStarted};
     match error {
-        // There, but no program, or not for this user.
-        Live(LiveError::NoSuchCommand { command, .. })
-            if command.contains('/') && Path::new(command).exists() =>
-        {
-            NOT_RUN
-        }
         Live(LiveError::NoSuchCommand { .. }) => NOT_FOUND,
-        NotStarted { .. } => NOT_RUN,
+        // There, but no program, or not for this user.
+        Live(LiveError::NoProgram { .. }) | NotStarted { .. } => NOT_RUN,
         _ => NOT_MADE,
     }
 }

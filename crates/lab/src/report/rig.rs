@@ -37,7 +37,7 @@ pub(super) fn section(rig: &Rig) -> Markup {
                         th scope="row" { (flow.name) }
                         td.left { (flow.congestion_control) }
                         td.left { (flow.negotiated()) }
-                        td { (flow.gso_max_segs) }
+                        td { @if flow.gso_max_segs > 0 { (flow.gso_max_segs) } @else { "–" } }
                     } } }
                 }
             }

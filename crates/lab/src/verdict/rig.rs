@@ -132,37 +132,37 @@ fn lateness(found: &mut Findings, summary: &RunSummary, rig: &Rig) {
     }
 }
 
-/// Names of algorithms that kernels have of their own.
-const OF_KERNELS: [&str; 14] = [
-    "bbr",
-    "bic",
-    "cdg",
-    "cubic",
-    "dctcp",
-    "dctcp-reno",
-    "highspeed",
-    "htcp",
-    "hybla",
-    "illinois",
-    "lp",
-    "reno",
-    "vegas",
-    "westwood",
-];
+/// What the names of Narrows' own controls begin with, in the kernel: `nw` and
+/// five letters of the run, then `_`, the algorithm, and a number where a run
+/// has several of it (`nw7k2qa_prague1`).
+const OF_RUNS: (&str, usize) = ("nw", 7);
+
+/// Whether a control that the kernel calls `got` is Narrows' own `algorithm`.
+fn is_own(got: &str, algorithm: &str) -> bool {
+    let (beginning, letters) = OF_RUNS;
+    let Some((run, name)) = got.split_once('_') else {
+        return false;
+    };
+    let number = name.strip_prefix(algorithm);
+    run.starts_with(beginning)
+        && run.len() == letters
+        && number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+}
 
 fn control(found: &mut Findings, facts: &FlowPlan, flow: &RigFlow) {
     let got = flow.congestion_control.as_str();
     let asked = facts.cc.name();
-    if got.is_empty() {
+    let wants_kernels = facts.cc.kernel().is_some();
+    if got.is_empty() || wants_kernels && got == asked || !wants_kernels && is_own(got, asked) {
         return;
     }
-    if facts.cc.kernel().is_none() && got == asked {
+    if got == asked {
         found.note(
             "kernels-own",
             &flow.name,
             format!("{} ran the kernel's own {asked}, not Narrows'", flow.name),
         );
-    } else if got != asked && (facts.cc.kernel().is_some() || OF_KERNELS.contains(&got)) {
+    } else {
         found.distrust(
             "other-control",
             &flow.name,

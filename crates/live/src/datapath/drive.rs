@@ -72,7 +72,9 @@ struct Drive<'p, 'd, 's> {
 impl Datapath<'_> {
     /// Drives the path from the epoch of `clock` to the end of the plan, or
     /// until the caller of the run cancels; hands its events, and those of
-    /// `reports`, to `sink`. Packets that came before the epoch are not let in.
+    /// `reports`, to `sink`. What waits at the devices when it begins is let
+    /// in then: hosts are silent but for the run's own flows, of which none
+    /// must lose its first packet.
     ///
     /// # Errors
     /// When a device fails, or an element makes no progress.
@@ -96,11 +98,6 @@ impl Datapath<'_> {
             due: None,
             counted: Driven::default(),
         };
-        // What came before the epoch is noise; from then on it belongs to the
-        // run, also where this is called late: a flow's first SYN may wait.
-        if !clock.until_epoch().is_zero() {
-            drive.discard()?;
-        }
         clock.sleep_until_epoch();
         drive.run(reports, handle)?;
         Ok(drive.finish())
@@ -111,7 +108,7 @@ impl Datapath<'_> {
     pub fn pass_on_rest(&self, reports: &Reports, at: Instant, sink: &mut dyn EventSink) -> u64 {
         let mut count = 0;
         while let Some((_, report)) = reports.next() {
-            sink.record(at, report.event());
+            sink.record(at, report);
             count += 1;
         }
         count
@@ -341,27 +338,10 @@ impl Drive<'_, '_, '_> {
         let mut any = false;
         for (_, report) in std::iter::from_fn(|| reports.next()).take(most) {
             self.counted.events += 1;
-            self.sink.record(self.now, report.event());
+            self.sink.record(self.now, report);
             any = true;
         }
         any
-    }
-
-    /// Throws away what came before the epoch.
-    fn discard(&mut self) -> Result<(), PathError> {
-        for device in 0..self.path.devices.len() {
-            loop {
-                let Some(from) = &self.path.devices[device] else {
-                    break;
-                };
-                match self.buffer.read(from) {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break,
-                    Err(e) => return Err(self.path.device_error(device, "read", e)),
-                }
-            }
-        }
-        Ok(())
     }
 
     fn finish(self) -> Driven {

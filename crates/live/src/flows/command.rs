@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
@@ -19,6 +19,7 @@ use nix::unistd::Pid;
 use super::HostOf;
 use super::error::FlowError;
 use super::stop::{Stop, Wait};
+use crate::machine::find_program;
 use crate::{Clock, CommandFacts};
 
 /// How often processes are looked after while some run.
@@ -72,9 +73,9 @@ impl Commands {
     /// One line for the first command that is wrong.
     pub fn check(plan: &Plan) -> Result<(), FlowError> {
         for command in &plan.commands {
-            find(&program(command, plan)).map_err(|reason| FlowError::Command {
+            find_program(&program(command, plan)).map_err(|e| FlowError::Command {
                 name: command.name.clone(),
-                reason,
+                reason: e.to_string(),
             })?;
         }
         Ok(())
@@ -152,34 +153,6 @@ fn program(command: &CommandPlan, plan: &Plan) -> String {
         .unwrap_or_default()
 }
 
-/// The program as a shell finds it: by its path if it has a slash, else along
-/// PATH.
-fn find(program: &str) -> Result<PathBuf, String> {
-    if program.contains('/') {
-        return match executable(Path::new(program)) {
-            Ok(true) => Ok(program.into()),
-            Ok(false) => Err(format!("`{program}` is no executable file")),
-            Err(e) => Err(format!("`{program}` cannot be run: {e}")),
-        };
-    }
-    let search = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-    std::env::split_paths(&search)
-        .map(|directory| directory.join(program))
-        .find(|path| matches!(executable(path), Ok(true)))
-        .ok_or_else(|| {
-            format!(
-                "there is no program `{program}` in any directory of PATH ({}); install it, or \
-                 give its path",
-                search.to_string_lossy()
-            )
-        })
-}
-
-fn executable(path: &Path) -> io::Result<bool> {
-    let file = path.metadata()?;
-    Ok(file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
 impl Running {
     fn prepare(
         command: &CommandPlan,
@@ -188,7 +161,7 @@ impl Running {
         keep: Option<&Path>,
     ) -> Result<Self, String> {
         let words = command.arguments(plan);
-        let program = find(&words[0])?;
+        let program = find_program(&words[0]).map_err(|e| e.to_string())?;
         let mut process = host(command.host).command(&program);
         process
             .arg0(&words[0])
@@ -299,8 +272,9 @@ fn supervise(
     stop: &Stop,
     clock: &Clock,
 ) -> Vec<CommandFacts> {
-    clock.sleep_until_epoch();
-    loop {
+    // Told to stop before the run begins, no command is started at all.
+    let mut goes_on = stop.wait_until(clock, Instant::ZERO) == Wait::Due;
+    while goes_on {
         let now = clock.now();
         for command in &mut running {
             command.attend(now);
@@ -310,9 +284,7 @@ fn supervise(
         let due = waits.map(|c| c.start).chain(looks.then_some(now + LOOK));
         // With nothing to do there is still the end to wait for.
         let due = due.min().unwrap_or(now + Duration::from_secs(3_600));
-        if stop.wait_until(clock, due) == Wait::Stopped {
-            break;
-        }
+        goes_on = stop.wait_until(clock, due) == Wait::Due;
     }
     end_all(&mut running, clock);
     end_strays(namespaces);

@@ -16,8 +16,8 @@ use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recv, recvmsg, sendto, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
 
+use super::arrival::arrival;
 use super::error::FlowError;
 use super::facts::EndFacts;
 use super::sockets::Owner;
@@ -31,10 +31,6 @@ const TICK: Duration = Duration::from_millis(5);
 /// Datagrams sent in a row by a sender that is late, before others have their
 /// turn.
 const BURST: u32 = 64;
-
-/// A kernel's time stamp that says more than this lies before the reading of
-/// it is not believed: the clock was set meanwhile.
-const OLDEST_STAMP: Duration = Duration::from_secs(5);
 
 /// One thing that is done with datagrams in a host.
 #[derive(Debug)]
@@ -230,11 +226,13 @@ impl Running {
                 }
                 // The grid is that of the plan, not that of this thread.
                 generator.start(*start);
-                if stop.is_some_and(|at| at <= now) {
-                    generator.stop();
-                }
                 let remote = SockaddrStorage::from(*remote);
                 for _ in 0..BURST {
+                    // What was due before the stop is sent, however late this
+                    // thread woke; the plan says how many datagrams there are.
+                    if ends_by(generator, *stop, now) {
+                        generator.stop();
+                    }
                     let Want::Datagram(bytes) = generator.want(now) else {
                         break;
                     };
@@ -253,8 +251,7 @@ impl Running {
                     }
                     generator.sent(u64::from(bytes));
                 }
-                let stop = stop.filter(|at| *at > now);
-                [generator.next(), stop].into_iter().flatten().min()
+                generator.next()
             }
             Task::Receive { stop, .. } => stop.filter(|_| !self.finished),
             Task::Ask {
@@ -383,6 +380,13 @@ impl Running {
     }
 }
 
+/// Whether an application that stops at `stop` has nothing more to send: what
+/// it wants next is due later, or it wants nothing by itself and the time has
+/// come.
+fn ends_by(generator: &Generator, stop: Option<Instant>, now: Instant) -> bool {
+    stop.is_some_and(|at| generator.next().map_or(now >= at, |due| due >= at))
+}
+
 fn send_probe(
     socket: &OwnedFd,
     probe: Probe,
@@ -400,9 +404,9 @@ fn send_probe(
 /// The kernel stamps datagrams with the time of day (`SO_TIMESTAMPNS`), when
 /// they arrive: a thread that is woken late does not lengthen a round trip.
 /// The run's clock does not jump as the time of day may, so the stamp is
-/// turned into an age by reading the time of day again, and the age is taken
-/// from the run's clock. If the time of day was set in between, the age is
-/// not plausible, and the time of the reading stands for it.
+/// turned into an age, and the age is taken from the run's clock. If the time
+/// of day was set in between, the age is not plausible, and the time of the
+/// reading stands for it.
 fn receive(
     socket: &OwnedFd,
     clock: &Clock,
@@ -424,22 +428,53 @@ fn receive(
         })
     });
     let (len, from) = (message.bytes, message.address);
-    let now = clock.now();
-    let age = stamp.and_then(age).filter(|age| *age <= OLDEST_STAMP);
-    let at = age.map_or(now, |age| {
-        Instant::from_nanos(now.as_nanos().saturating_sub(age.as_nanos()))
-    });
+    let at = stamp.and_then(|stamp| arrival(clock, stamp));
+    let at = at.unwrap_or_else(|| clock.now());
     Some((Probe::parse(&buffer[..len]), at, from))
 }
 
-/// How long ago `stamp` was, by the time of day.
-fn age(stamp: TimeSpec) -> Option<Duration> {
-    let now = clock_gettime(ClockId::CLOCK_REALTIME).ok()?;
-    let ns = |t: TimeSpec| {
-        let (s, ns) = (i128::from(t.tv_sec()), i128::from(t.tv_nsec()));
-        s * 1_000_000_000 + ns
-    };
-    u64::try_from(ns(now) - ns(stamp))
-        .ok()
-        .map(Duration::from_nanos)
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use narrows_traffic::Spec;
+
+    use super::*;
+    use crate::reports;
+
+    #[test]
+    fn a_sender_that_wakes_after_its_stop_sends_what_was_due_before_it() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // One each 100 µs, from 0 until before 10.05 ms.
+        let spec = Spec::parse("cbr rate 800kbit size 10").unwrap();
+        let stop = Instant::ZERO + Duration::from_micros(10_050);
+        let mut running = Running {
+            task: Task::Send {
+                flow: 0,
+                generator: Generator::new(spec),
+                remote: receiver.local_addr().unwrap(),
+                start: Instant::ZERO,
+                stop: Some(stop),
+            },
+            socket: sender.into(),
+            prompt: false,
+            delivered: 0,
+            unreported: 0,
+            finished: false,
+            refused: 0,
+            reason: None,
+        };
+        let (reporter, _reports) = reports(1);
+        let clock = Clock::starting_now();
+        // The thread sleeps through the whole flow.
+        std::thread::sleep(std::time::Duration::from_millis(12));
+        while running.act(&clock, &reporter, &[0; 64]).is_some() {}
+        receiver.set_nonblocking(true).unwrap();
+        let mut arrived = 0;
+        while receiver.recv(&mut [0; 64]).is_ok() {
+            arrived += 1;
+        }
+        assert_eq!((arrived, running.refused), (101, 0));
+    }
 }

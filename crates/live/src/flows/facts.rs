@@ -14,9 +14,6 @@ pub struct EndFacts {
     pub congestion_control: String,
     /// The last look at the socket.
     pub info: Option<TcpInfo>,
-    /// Segments in the largest burst that the host's devices take at once;
-    /// 0 if unknown.
-    pub gso_max_segs: u32,
     /// What went otherwise than the plan says, in sentences.
     pub notes: Vec<String>,
 }
@@ -38,7 +35,6 @@ impl EndFacts {
         }
         if self.sends {
             facts.congestion_control = self.congestion_control;
-            facts.gso_max_segs = self.gso_max_segs;
         }
         facts.notes.extend(self.notes);
     }

@@ -9,6 +9,7 @@
 //! Buffers are the kernel's to size: nobody sets `SO_SNDBUF` or `SO_RCVBUF`
 //! of a stream.
 
+mod arrival;
 mod command;
 mod datagrams;
 mod ecn_switch;
@@ -28,9 +29,25 @@ pub use error::FlowError;
 pub use start::Flows;
 pub use stop::{Stop, Wait};
 
-use narrows_scenario::HostIndex;
+use narrows_packet::FlowId;
+use narrows_scenario::{HostIndex, Plan};
 
 use crate::Namespace;
 
 /// The namespace of each host of a plan.
 pub type HostOf<'a> = dyn Fn(HostIndex) -> Namespace + 'a;
+
+/// The local port of a flow's sender, which no other end of a run has.
+///
+/// # Panics
+/// If the flow is of another plan.
+pub(crate) fn sender_port(plan: &Plan, flow: FlowId) -> u16 {
+    let index = flow.0 as usize;
+    let (ends, flow) = (plan.flow_ends(index), &plan.flows[index]);
+    let sender = if flow.opens == flow.from {
+        ends.opener
+    } else {
+        ends.answerer
+    };
+    sender.1.port()
+}

@@ -160,6 +160,7 @@ impl Flows {
             let body = move || {
                 ready.run(
                     clock,
+                    &stop.clone(),
                     || streams(ends, &plan, host, clock, reporter, stop),
                     Streams::run,
                 )
@@ -172,6 +173,7 @@ impl Flows {
             let body = move || {
                 ready.run(
                     clock,
+                    &stop.clone(),
                     || Datagrams::new(work.datagrams, clock, reporter, stop),
                     Datagrams::run,
                 )
@@ -243,6 +245,7 @@ impl Ready {
     fn run<T>(
         self,
         clock: Clock,
+        stop: &Stop,
         make: impl FnOnce() -> Result<T, FlowError>,
         run: impl FnOnce(T) -> Vec<EndFacts>,
     ) -> Vec<EndFacts> {
@@ -251,7 +254,8 @@ impl Ready {
                 let _ = self.tell.send(Ok(()));
                 match self.go.recv() {
                     Ok(()) => {
-                        clock.sleep_until_epoch();
+                        // Who is told to stop before then sees it by itself.
+                        stop.wait_until(&clock, Instant::ZERO);
                         run(made)
                     }
                     Err(_) => Vec::new(),

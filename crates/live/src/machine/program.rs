@@ -1,7 +1,7 @@
 //! Programs of this machine.
 
 use std::env;
-use std::fs;
+use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::LiveError;
 /// `PATH`, as a shell finds it.
 ///
 /// # Errors
-/// When there is none that can be run.
+/// When there is none, or what is there cannot be run.
 pub fn find_program(name: &str) -> Result<PathBuf, LiveError> {
     let missing = |searched: String| LiveError::NoSuchCommand {
         command: name.to_owned(),
@@ -19,21 +19,26 @@ pub fn find_program(name: &str) -> Result<PathBuf, LiveError> {
     };
     if name.contains('/') {
         let path = Path::new(name);
-        return if runs(path) {
-            Ok(path.to_owned())
-        } else {
-            let here = env::current_dir().unwrap_or_default();
-            Err(missing(here.display().to_string()))
+        return match path.metadata() {
+            Ok(found) if runs(&found) => Ok(path.to_owned()),
+            Ok(_) => Err(LiveError::NoProgram {
+                command: name.to_owned(),
+            }),
+            Err(_) => Err(missing(match path.is_absolute() {
+                true => "the directory that it names".to_owned(),
+                false => env::current_dir().unwrap_or_default().display().to_string(),
+            })),
         };
     }
-    let path = env::var_os("PATH").unwrap_or_default();
+    // What a shell has where nobody has set it (sh(1)).
+    let path = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let found = env::split_paths(&path)
         .map(|d| d.join(name))
-        .find(|p| runs(p));
+        .find(|p| p.metadata().is_ok_and(|m| runs(&m)));
     found.ok_or_else(|| missing(format!("PATH, {}", path.to_string_lossy())))
 }
 
-fn runs(path: &Path) -> bool {
+fn runs(file: &Metadata) -> bool {
     // The x bits of user, group and others.
-    fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    file.is_file() && file.permissions().mode() & 0o111 != 0
 }

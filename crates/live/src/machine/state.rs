@@ -186,6 +186,12 @@ impl State {
         Directory::lock(&self.directory, false)
     }
 
+    /// Where the run may keep a file of its own called `name`. To be written
+    /// down before it is made, as [`Undo::File`].
+    pub fn place(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{}.{name}", self.run))
+    }
+
     /// Writes down how to undo what is about to be done. Of a switch that
     /// another run has changed before, the value from before that run is
     /// written down: the last of them sets it back.

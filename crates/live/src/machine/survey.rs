@@ -157,6 +157,12 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((next()?, next()?))
 }
 
+/// Whether BPF may be tried at all: by root of the machine, on a kernel that
+/// describes its types.
+pub(crate) fn loads_bpf() -> bool {
+    root().is_ok() && btf().is_ok()
+}
+
 /// Refuses a kernel on which nothing would run.
 pub(crate) fn check_kernel() -> Result<(), LiveError> {
     check_release(&release())

@@ -19,7 +19,9 @@ const ESTABLISHED: u8 = 1;
 ///
 /// - `RttSample` is the smoothed round trip at the look, because the kernel
 ///   does not keep single ones: its percentiles are those of the smoothed
-///   value, narrower than of the samples that a simulated sender reports.
+///   value, narrower than of the samples that a simulated sender reports. Of
+///   Narrows' own controls in the kernel it is not used: they tell of single
+///   ACKs, and of each change of state, themselves.
 /// - `Retransmitted` comes once for each segment that was sent again
 ///   (`tcpi_total_retrans`), all at the time of the look, with
 ///   `tcpi_bytes_retrans` shared out among them.

@@ -11,6 +11,7 @@
 //! nftables have no owner, a table. Both are written down before they are made.
 
 mod error;
+mod names;
 mod nft;
 mod outside;
 mod program;
@@ -42,6 +43,7 @@ pub use error::ShellError;
 pub use subnet::{NoSubnet, Subnet};
 pub use tally::{ElementTally, Gauge, QueueTally, Reading, Tally, Way};
 
+use names::Names;
 use outside::{MTU, Outside};
 use program::Program;
 use waiting::{Signals, exit_code};
@@ -95,6 +97,7 @@ pub struct Shell {
     path: Option<JoinHandle<Driven>>,
     // In the order in which they have to go.
     inside: Namespace,
+    names: Option<Names>,
     _door: outside::Door,
     _state: State,
     signals: Signals,
@@ -138,6 +141,7 @@ impl Shell {
             stop,
             path: Some(path),
             inside,
+            names: outside.names,
             _door: outside.door,
             _state: state,
             signals,
@@ -161,12 +165,15 @@ impl Shell {
     /// # Errors
     /// When the command cannot be started, or the path fails under it.
     pub fn run(mut self, tick: &mut dyn FnMut(Reading)) -> Result<Closed, ShellError> {
-        let mut command = self.program.command(&self.inside);
-        command.env(OUTSIDE_VARIABLE, self.gateway.to_string());
-        let mut child = command.spawn().map_err(|source| ShellError::NotStarted {
+        let not_started = |source| ShellError::NotStarted {
             command: self.program.name(),
             source,
-        })?;
+        };
+        let resolvers = self.names.as_ref().map(Names::file);
+        let command = self.program.command(&self.inside, resolvers);
+        let mut command = command.map_err(not_started)?;
+        command.env(OUTSIDE_VARIABLE, self.gateway.to_string());
+        let mut child = command.spawn().map_err(not_started)?;
         let mut look = || {
             tick(self.gauge.read());
             self.path.as_ref().is_some_and(|p| !p.is_finished())

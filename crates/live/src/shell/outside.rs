@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use narrows_units::Rng;
 
+use super::names::{Names, RESOLVERS};
 use super::nft::{Rules, Table};
 use super::user_nat::{self, UserNat};
 use super::{ShellError, Subnet, subnet};
@@ -38,6 +39,8 @@ pub(super) struct Outside {
     /// Where routes lead from the inside, beside its own networks.
     pub reach: Vec<(IpAddr, u8)>,
     pub door: Door,
+    /// What names are resolved by, if not by this machine's servers.
+    pub names: Option<Names>,
     /// What is not as one might expect, a sentence each.
     pub notes: Vec<String>,
 }
@@ -57,41 +60,35 @@ impl Outside {
     ) -> Result<Self, ShellError> {
         let here = Namespace::current(run, "this machine")?;
         let mut chance = Rng::for_name(0, &run.to_string());
-        let mut outside = match Tun::new(&here, &run.device("out"), MTU) {
-            Ok(tun) => by_kernel(run, state, here, tun, wanted, &mut chance)?,
+        let (mut outside, far) = match Tun::new(&here, &run.device("out"), MTU) {
+            Ok(tun) => {
+                let outside = by_kernel(run, state, &here, tun, wanted, &mut chance)?;
+                let gateway = outside.gateway;
+                (outside, (here, gateway))
+            }
             Err(LiveError::NoPermission { .. }) => by_user_space(run, &here, wanted, &mut chance)?,
             Err(e) => return Err(e.into()),
         };
-        if !matches!(outside.door, Door::Closed) {
-            let resolvers = std::fs::read_to_string(RESOLVERS).unwrap_or_default();
-            outside.notes.extend(no_names(&resolvers));
-        }
+        outside.resolve(state, &far);
         Ok(outside)
     }
-}
 
-/// Where programs read whom to ask for names (resolv.conf(5)).
-const RESOLVERS: &str = "/etc/resolv.conf";
-
-/// Why names will not be resolved, if all name servers stand at loopback
-/// addresses: those of the inside are its own.
-fn no_names(resolvers: &str) -> Option<String> {
-    let servers: Vec<&str> = resolvers
-        .lines()
-        .filter_map(|line| {
-            line.trim()
-                .strip_prefix("nameserver")?
-                .split_whitespace()
-                .next()
-        })
-        .collect();
-    let loopback = |server: &&str| server.parse().is_ok_and(|a: IpAddr| a.is_loopback());
-    let first = servers.first().filter(|_| servers.iter().all(loopback))?;
-    Some(format!(
-        "names are not resolved behind the path: the name server {first} in {RESOLVERS} is a \
-         loopback address, and the inside has a loopback of its own; use addresses, or name a \
-         server that is reached through the network"
-    ))
+    /// Lets names be resolved inside, through `far`: the namespace that the
+    /// path ends in, and its address there.
+    fn resolve(&mut self, state: &State, (far, at): &(Namespace, IpAddr)) {
+        let inside = self.inside.first().map(|(address, _)| *address);
+        let (Some(inside), false) = (inside, matches!(self.door, Door::Closed)) else {
+            return;
+        };
+        match Names::relay(far, *at, inside, state) {
+            Ok(names) => self.names = names,
+            Err(e) => self.notes.push(format!(
+                "names are not resolved behind the path: all name servers in {RESOLVERS} have \
+                 loopback addresses, the inside has a loopback of its own, and there can be no \
+                 relay at {at}: {e}"
+            )),
+        }
+    }
 }
 
 /// The addresses of `here` that others may be reached at.
@@ -109,24 +106,24 @@ fn own_addresses(here: &Namespace) -> Result<Vec<(IpAddr, u8)>, LiveError> {
 fn by_kernel(
     run: &RunId,
     state: &State,
-    here: Namespace,
+    here: &Namespace,
     tun: Tun,
     wanted: Option<Subnet>,
     chance: &mut Rng,
 ) -> Result<Outside, ShellError> {
     let taken = here.destinations()?;
-    let own = own_addresses(&here)?;
+    let own = own_addresses(here)?;
     let subnet = Subnet::choose(wanted, Subnet::POINT_TO_POINT, &taken, chance)?;
     let gateway = IpAddr::V4(subnet.host(1));
     here.add_address(tun.index(), gateway, subnet.bits())?;
     let mut inside = vec![(IpAddr::V4(subnet.host(2)), subnet.bits())];
     let mut notes = Vec::new();
 
-    let mut six = Six::of(&here, &tun, &taken, chance);
+    let mut six = Six::of(here, &tun, &taken, chance);
     if let Some(network) = six.network {
         inside.push((host(network, 2), 64));
     }
-    let forwarding = Forwarding::plan(&here, &tun, six.switch)?;
+    let forwarding = Forwarding::plan(here, &tun, six.switch)?;
     let rules = Rules {
         run,
         device: tun.name(),
@@ -135,9 +132,9 @@ fn by_kernel(
         opened: &forwarding.opened(),
     };
     let mut reach = Vec::new();
-    let door = match Table::new(&here, &rules, state) {
+    let door = match Table::new(here, &rules, state) {
         Ok(table) => {
-            forwarding.apply(&here, state)?;
+            forwarding.apply(here, state)?;
             reach.push(ALL_IPV4);
             Door::Kernel { _table: table }
         }
@@ -166,6 +163,7 @@ fn by_kernel(
         gateway,
         reach,
         door,
+        names: None,
         notes,
     })
 }
@@ -301,7 +299,7 @@ fn by_user_space(
     here: &Namespace,
     wanted: Option<Subnet>,
     chance: &mut Rng,
-) -> Result<Outside, ShellError> {
+) -> Result<(Outside, (Namespace, IpAddr)), ShellError> {
     let outside = Namespace::new(run, "outside")?;
     outside.set_sysctls(sysctl::OF_A_ROUTER)?;
     let taken = here.destinations()?;
@@ -317,8 +315,8 @@ fn by_user_space(
         Err(e) => {
             notes.push(match e.kind() {
                 io::ErrorKind::NotFound => closed(
-                    "a user may not change this machine's network, and there is no slirp4netns \
-                     that does without",
+                    "a user may not change this machine's network, and there is neither \
+                     slirp4netns nor pasta, which do without",
                     "sudo apt-get install slirp4netns",
                 ),
                 _ => format!("the outside is closed: {e}"),
@@ -337,30 +335,15 @@ fn by_user_space(
         source: None,
         mtu: None,
     })?;
-    Ok(Outside {
+    let far = (outside, subnet.host(user_nat::BETWEEN).into());
+    let outside = Outside {
         tun,
         inside: vec![(inside, 32)],
         gateway,
         reach: vec![reach],
         door,
+        names: None,
         notes,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn name_servers_at_loopback_addresses_are_told_of() {
-        let said = no_names("# local\nnameserver 127.0.0.53\noptions edns0\n");
-        assert!(said.is_some_and(|s| s.contains("127.0.0.53")));
-        for reachable in [
-            "",
-            "nameserver 192.0.2.53\n",
-            "nameserver ::1\nnameserver fd00::53\n",
-        ] {
-            assert_eq!(no_names(reachable), None, "{reachable}");
-        }
-    }
+    };
+    Ok((outside, far))
 }

@@ -2,15 +2,17 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
 
 use super::ShellError;
+use super::names::RESOLVERS;
 use crate::machine::find_program;
-use crate::world::Namespace;
+use crate::world::{Namespace, start_as};
 
 /// The shell of users who have none.
 const PLAIN_SHELL: &str = "/bin/sh";
@@ -63,19 +65,27 @@ impl Program {
     }
 
     /// The command, to be started in `inside`, with this process's directory,
-    /// terminal and environment, but for what tells the user.
-    pub(super) fn command(&self, inside: &Namespace) -> Command {
-        let mut command = match &self.user {
+    /// terminal and environment, but for what tells the user, and with
+    /// `resolvers` in the place of this machine's.
+    ///
+    /// # Errors
+    /// If a path has a zero in it.
+    pub(super) fn command(
+        &self,
+        inside: &Namespace,
+        resolvers: Option<&Path>,
+    ) -> io::Result<Command> {
+        let mut command = match resolvers {
             None => inside.command(&self.path),
-            Some(Person { user, groups }) => {
-                let mut command = inside.command_as(&self.path, user.uid, user.gid, groups.clone());
-                command
-                    .env("USER", &user.name)
-                    .env("LOGNAME", &user.name)
-                    .env("HOME", &user.dir);
-                command
-            }
+            Some(file) => inside.command_seeing(&self.path, file, Path::new(RESOLVERS))?,
         };
+        if let Some(Person { user, groups }) = &self.user {
+            start_as(&mut command, user.uid, user.gid, groups.clone());
+            command
+                .env("USER", &user.name)
+                .env("LOGNAME", &user.name)
+                .env("HOME", &user.dir);
+        }
         command.args(&self.words[1..]);
         if self.interactive
             && self
@@ -88,7 +98,7 @@ impl Program {
             let before = format!("PS1=\"{PROMPT}$PS1\"; PROMPT_COMMAND={}", quoted(&after));
             command.env("PROMPT_COMMAND", before);
         }
-        command
+        Ok(command)
     }
 }
 

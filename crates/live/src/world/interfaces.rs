@@ -240,25 +240,6 @@ impl Namespace {
             .collect())
     }
 
-    /// Refuses addresses that a device of this namespace has already: whoever
-    /// is reached under them from here would be somebody else.
-    ///
-    /// # Errors
-    /// [`LiveError::AddressClash`] for the first such address; when the kernel
-    /// does not answer.
-    pub fn refuse_clash(&self, addresses: &[IpAddr]) -> Result<(), LiveError> {
-        let taken = self.addresses()?;
-        let Some((index, address)) = taken.iter().find(|(_, a)| addresses.contains(a)) else {
-            return Ok(());
-        };
-        let devices = self.devices()?.into_iter();
-        let device = devices.filter(|d| d.index == *index).map(|d| d.name).next();
-        Err(LiveError::AddressClash {
-            address: *address,
-            device: device.unwrap_or_default(),
-        })
-    }
-
     /// Puts a route into the main table, in place of one to the same
     /// destination if there is one.
     ///

@@ -30,6 +30,7 @@ pub use interfaces::{Device, LOOPBACK, Route, Veth};
 pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
 pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
+pub(crate) use system_calls::{end_with_this_process, start_as};
 pub(crate) use tun::try_tun_file;
 pub use tun::{DEVICE_QUEUE, Tun};
 pub use user_namespace::{
@@ -85,9 +86,9 @@ impl World {
     /// is gone then.
     pub fn build(plan: &Plan, run: &RunId) -> Result<Self, LiveError> {
         machine::check_kernel()?;
+        check(plan)?;
         let ipv6 = sysctl::has_ipv6();
         let routes = plan.routes();
-        check(plan, &routes, ipv6)?;
         let ports = sysctl::reserved_ports(plan);
         let switches = switches(ipv6, &ports);
         let mut world = Self {
@@ -306,12 +307,15 @@ fn switches(ipv6: bool, ports: &str) -> Vec<(&'static str, &str)> {
 }
 
 /// Refuses what the simulator can run and Linux cannot.
-fn check(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
-    for command in &plan.commands {
-        if let Some(program) = command.run.first() {
-            machine::find_program(program)?;
-        }
-    }
+///
+/// # Errors
+/// The first of it, in a line.
+pub(crate) fn check(plan: &Plan) -> Result<(), LiveError> {
+    check_addresses(plan)?;
+    check_ipv6(plan, &plan.routes(), sysctl::has_ipv6())
+}
+
+fn check_addresses(plan: &Plan) -> Result<(), LiveError> {
     for host in &plan.hosts {
         let four = host.ipv4;
         let six = host.ipv6;
@@ -349,6 +353,10 @@ fn check(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
             });
         }
     }
+    Ok(())
+}
+
+fn check_ipv6(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
     for flow in plan.flows.iter().filter(|f| f.ip == IpVersion::V6) {
         let refuse = |reason: String| LiveError::NoIpv6 {
             what: format!("flow/{}", flow.name),

@@ -3,19 +3,19 @@
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::unistd::{Gid, Uid};
 
 use super::RunId;
 use super::interfaces::LOOPBACK;
 use super::netlink::Netlink;
 use super::run_id::RUN_VARIABLE;
-use super::system_calls::{start_as, start_in};
+use super::system_calls::{see_at, start_in};
 use crate::LiveError;
 
 /// A network namespace: a host's own devices, addresses, routes and sockets.
@@ -176,17 +176,19 @@ impl Namespace {
         command
     }
 
-    /// The same, as another user than root.
-    pub fn command_as(
+    /// The same, which sees the file `file` at `place`.
+    ///
+    /// # Errors
+    /// If a path has a zero in it.
+    pub fn command_seeing(
         &self,
         program: impl AsRef<std::ffi::OsStr>,
-        uid: Uid,
-        gid: Gid,
-        groups: Vec<Gid>,
-    ) -> Command {
+        file: &Path,
+        place: &Path,
+    ) -> std::io::Result<Command> {
         let mut command = self.command(program);
-        start_as(&mut command, uid, gid, groups);
-        command
+        see_at(&mut command, file, place)?;
+        Ok(command)
     }
 }
 

@@ -1,12 +1,16 @@
 //! The calls for which no crate has a safe form.
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use nix::libc;
-use nix::sched::{CloneFlags, setns};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
@@ -58,9 +62,49 @@ pub(super) fn start_in<N: AsFd + Send + Sync + 'static>(command: &mut Command, n
     unsafe { command.pre_exec(enter) };
 }
 
+/// Has the program killed when the thread that starts it ends, wherever it
+/// runs.
+pub(crate) fn end_with_this_process(command: &mut Command) {
+    let parent = nix::unistd::getpid();
+    let die_together = move || {
+        set_pdeathsig(Signal::SIGKILL)?;
+        if getppid() != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and
+    // builds errors from their numbers; it takes no lock and no memory.
+    unsafe { command.pre_exec(die_together) };
+}
+
+/// Makes the program see the file `file` at `place`, in a mount namespace of
+/// its own; for everybody else `place` stays what it is. To be called after
+/// [`start_in`] and before [`start_as`]: only root may.
+///
+/// # Errors
+/// If a path has a zero in it.
+pub(super) fn see_at(command: &mut Command, file: &Path, place: &Path) -> io::Result<()> {
+    let file = CString::new(file.as_os_str().as_bytes())?;
+    let place = CString::new(place.as_os_str().as_bytes())?;
+    let cover = move || {
+        const NOTHING: Option<&CStr> = None;
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        // What is mounted outside later is seen inside, and not the reverse.
+        let apart = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+        mount(NOTHING, c"/", NOTHING, apart, NOTHING)?;
+        mount(Some(&*file), &*place, NOTHING, MsFlags::MS_BIND, NOTHING)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes three system calls, on
+    // memory that was taken before, and builds errors from their numbers.
+    unsafe { command.pre_exec(cover) };
+    Ok(())
+}
+
 /// Makes the program start as the user `uid` with `gid` and `groups`. To be
 /// called after [`start_in`]: only who is still root may enter.
-pub(super) fn start_as(command: &mut Command, uid: Uid, gid: Gid, groups: Vec<Gid>) {
+pub(crate) fn start_as(command: &mut Command, uid: Uid, gid: Gid, groups: Vec<Gid>) {
     let become_user = move || {
         setgroups(&groups)?;
         setresgid(gid, gid, gid)?;

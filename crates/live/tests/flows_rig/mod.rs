@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use narrows_live::flows::{Commands, FlowError, Flows};
 use narrows_live::{
@@ -76,6 +76,22 @@ pub fn plan(text: &str) -> Plan {
     }
 }
 
+/// The longest that a test waits for what must come. Much longer than it
+/// takes: a machine may be slow, and no test is about that.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds`; whether it ever did.
+pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
+    let asked = Instant::now();
+    while !holds() {
+        if asked.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
 /// Flows and commands at work over a wire.
 pub struct Run {
     flows: Flows,
@@ -85,6 +101,7 @@ pub struct Run {
     reporter: Option<Reporter>,
     seen: Vec<Report>,
     inodes: Vec<u64>,
+    clock: Clock,
 }
 
 struct Wire {
@@ -104,10 +121,30 @@ fn world(test: &str, plan: &Plan) -> Option<World> {
     }
 }
 
+/// From a run's start to its epoch.
+const SOON: narrows_units::Duration = narrows_units::Duration::from_millis(20);
+
+/// The control that the plan asks for.
+fn asked(plan: &Plan, flow: FlowId) -> String {
+    plan.flows[flow.0 as usize].cc.name().to_owned()
+}
+
 impl Run {
     /// Over a wire that loses nothing. `None` where this machine has none.
     pub fn start(test: &str, text: &str) -> Option<Self> {
         Self::losing(test, text, |_| false)
+    }
+
+    /// The same, with `control` for every flow's congestion control, by the
+    /// kernel's name.
+    pub fn with_control(test: &str, text: &str, control: &str) -> Option<Self> {
+        let control = |_: &Plan, _: FlowId| control.to_owned();
+        Self::with(test, text, |_| false, None, &control, SOON)
+    }
+
+    /// The same, with an epoch that is so far away.
+    pub fn starting_in(test: &str, text: &str, after: narrows_units::Duration) -> Option<Self> {
+        Self::with(test, text, |_| false, None, &asked, after)
     }
 
     /// Over a wire that loses what `lose` says.
@@ -116,12 +153,12 @@ impl Run {
         text: &str,
         lose: impl Fn(&Seen) -> bool + Send + 'static,
     ) -> Option<Self> {
-        Self::with(test, text, lose, None)
+        Self::with(test, text, lose, None, &asked, SOON)
     }
 
     /// With a folder for what commands write.
     pub fn keeping(test: &str, text: &str, keep: &Path) -> Option<Self> {
-        Self::with(test, text, |_| false, Some(keep))
+        Self::with(test, text, |_| false, Some(keep), &asked, SOON)
     }
 
     fn with(
@@ -129,13 +166,15 @@ impl Run {
         text: &str,
         lose: impl Fn(&Seen) -> bool + Send + 'static,
         keep: Option<&Path>,
+        control: &dyn Fn(&Plan, FlowId) -> String,
+        after: narrows_units::Duration,
     ) -> Option<Self> {
         let plan = plan(text);
         let world = world(test, &plan)?;
         let (reporter, reports) = reports(0);
-        let clock = Clock::starting_in(narrows_units::Duration::from_millis(20));
+        let clock = Clock::starting_in(after);
         let host = |h: HostIndex| world.namespace(h).clone();
-        let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
+        let control = |f: FlowId| control(&plan, f);
         let flows = Flows::start(&plan, &host, &control, clock, &reporter);
         let flows = flows.unwrap_or_else(|e| panic!("{e}"));
         let commands = Commands::start(&plan, &host, clock, keep);
@@ -145,6 +184,7 @@ impl Run {
             flows,
             commands,
             inodes: inodes.collect(),
+            clock,
             wire: Wire::start(world, lose),
             reports,
             reporter: Some(reporter),
@@ -165,6 +205,8 @@ impl Run {
         let inodes: Vec<_> = (0..plan.hosts.len())
             .map(|h| host(HostIndex(h)).inode())
             .collect();
+        // A joined thread is listed until the kernel has put it away.
+        soon(|| threads_in(&inodes).is_empty());
         Some((error, threads_in(&inodes)))
     }
 
@@ -172,16 +214,26 @@ impl Run {
     pub fn until(&mut self, enough: impl Fn(&[Report]) -> bool) {
         let patience = Instant::now();
         loop {
-            while let Some((_, report)) = self.reports.next() {
-                self.seen.push(report);
-            }
-            if enough(&self.seen) {
+            if enough(self.reports()) {
                 return;
             }
             let last = &self.seen[self.seen.len().saturating_sub(5)..];
-            assert!(patience.elapsed().as_secs() < 30, "it never was: {last:?}");
+            assert!(patience.elapsed() < PATIENCE, "it never was: {last:?}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+    }
+
+    /// The reports so far.
+    pub fn reports(&mut self) -> &[Report] {
+        while let Some((_, report)) = self.reports.next() {
+            self.seen.push(report);
+        }
+        &self.seen
+    }
+
+    /// Whether the run's epoch is yet to come.
+    pub fn is_early(&self) -> bool {
+        !self.clock.until_epoch().is_zero()
     }
 
     /// The packets on the wire so far.
@@ -198,9 +250,7 @@ impl Run {
     pub fn stop(mut self) -> (Vec<FlowFacts>, Vec<Report>) {
         let facts = self.flows.stop();
         drop(self.reporter.take());
-        while let Some((_, report)) = self.reports.next() {
-            self.seen.push(report);
-        }
+        self.reports();
         (facts, self.seen)
     }
 

@@ -1,0 +1,55 @@
+//! Whether this machine and user can run a plan, before anything is made.
+
+use narrows_scenario::{Control, Plan};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
+
+use crate::controls::Controls;
+use crate::engine::check_kernel_links;
+use crate::flows::{Commands, FlowError};
+use crate::{LiveError, machine, world};
+
+/// Refuses what is sure not to run: a kernel that is too old, a user without
+/// rights, no TUN, addresses that Linux does not take, a command that is not
+/// there, a congestion control that cannot be had. What shows only when it is
+/// tried ends a run while it is being set up.
+///
+/// # Errors
+/// One line for the first of these.
+pub fn check(plan: &Plan) -> Result<(), LiveError> {
+    machine::check_kernel()?;
+    Commands::check(plan)?;
+    world::check(plan)?;
+    check_kernel_links(plan)?;
+    if !world::has_rights() {
+        return Err(LiveError::NoPermission {
+            what: "a live run".to_owned(),
+        });
+    }
+    if plan.links.iter().any(|link| link.datapath.is_own()) {
+        world::try_tun_file()?;
+    }
+    for flow in plan.flows.iter().filter(|f| !f.traffic.is_datagram()) {
+        if let Control::Kernel(control) = &flow.cc {
+            check_kernels(&flow.name, control)?;
+        }
+    }
+    Controls::check(plan)
+}
+
+/// Refuses a control that the kernel does not have. Whether a user may have one
+/// that it has depends on the namespace, and shows there.
+fn check_kernels(flow: &str, control: &str) -> Result<(), LiveError> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let Ok(socket) = socket(AddressFamily::Inet, SockType::Stream, flags, None) else {
+        return Ok(());
+    };
+    match setsockopt(&socket, sockopt::TcpCongestion, &control.into()) {
+        Err(e @ Errno::ENOENT) => Err(LiveError::Flow(FlowError::Control {
+            flow: flow.to_owned(),
+            control: control.to_owned(),
+            reason: e.into(),
+        })),
+        _ => Ok(()),
+    }
+}
