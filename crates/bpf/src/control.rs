@@ -74,6 +74,7 @@ fn look_up_shape() -> Result<Shape, BpfError> {
             .to_owned(),
         hint: "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed for Narrows' own congestion controls; the kernel's own ones work without",
     };
+    libbpf::listen();
     let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
     let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
     let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));

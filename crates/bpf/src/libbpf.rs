@@ -65,12 +65,18 @@ fn verdict(complaints: &[String]) -> Option<String> {
     lines.get(end.checked_sub(1)?).map(|l| (*l).to_owned())
 }
 
-/// Opens an object's ELF bytes.
-pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, BpfError> {
+/// Has libbpf's messages kept instead of printed. To be called before anything
+/// that it may have a word about.
+pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Debug, keep)));
     });
+}
+
+/// Opens an object's ELF bytes.
+pub(crate) fn open(bytes: &[u8]) -> Result<OpenObject, BpfError> {
+    listen();
     ObjectBuilder::default()
         .open_memory(bytes)
         .map_err(|e| refused("read a BPF object", &e))

@@ -164,7 +164,11 @@ fn nothing_is_left_of_whole_runs_however_they_end() {
         }
         let output = child.wait_with_output().expect("it ends");
         let said = text(&output.stderr);
-        assert!(is_right(by, output.status), "{i} {by:?}: {} {said}", output.status);
+        assert!(
+            is_right(by, output.status),
+            "{i} {by:?}: {} {said}",
+            output.status
+        );
         let out = folder.path().join(format!("out-{i}"));
         folder_is_honest(&out, output.status);
         if by == By::Itself {

@@ -49,7 +49,10 @@ fn run(test: &str, plan: &str, script: &str) -> Option<Output> {
     };
     let said = text(&output.stderr);
     let cannot = ["unshare:", "mount:", "setarch:", "setpriv:", "sh:"];
-    if let Some(line) = said.lines().find(|l| cannot.iter().any(|c| l.starts_with(c))) {
+    if let Some(line) = said
+        .lines()
+        .find(|l| cannot.iter().any(|c| l.starts_with(c)))
+    {
         eprintln!("skipped: {test}: {line}");
         return None;
     }
@@ -92,7 +95,8 @@ fn a_kernel_without_types_runs_its_own_controls_only() {
     let prague = PLAIN.replace("kernel:cubic", "prague");
     let words = ["flow/first", "prague", "/sys/kernel/btf/vmlinux", "kernel:"];
     refused("without BTF", &prague, &script, &words);
-    let script = format!("{hide}; {RUN} || test $? = 3; grep -c '\"cubic\"' out/run.json; rm -r out");
+    let script =
+        format!("{hide}; {RUN} || test $? = 3; grep -c '\"cubic\"' out/run.json; rm -r out");
     let cubic = PLAIN.replace("kernel:cubic", "cubic");
     let Some(output) = run("without BTF", &cubic, &script) else {
         return;
@@ -147,7 +151,10 @@ fn a_shell_whose_addresses_are_all_taken_asks_for_others() {
         return;
     };
     let line = refusal(&output);
-    assert!(line.contains("198.18.0.0/15") && line.contains("--subnet"), "{line}");
+    assert!(
+        line.contains("198.18.0.0/15") && line.contains("--subnet"),
+        "{line}"
+    );
     assert_eq!(output.status.code(), Some(125), "{line}");
 }
 

@@ -56,7 +56,10 @@ fn run(test: &str, script: &str) -> Option<(Stage, Output)> {
     };
     let said = text(&output.stderr);
     let cannot = ["unshare:", "mount:", "mknod:", "setpriv:"];
-    if let Some(line) = said.lines().find(|l| cannot.iter().any(|c| l.starts_with(c))) {
+    if let Some(line) = said
+        .lines()
+        .find(|l| cannot.iter().any(|c| l.starts_with(c)))
+    {
         eprintln!("skipped: {test}: {line}");
         return None;
     }
@@ -86,7 +89,10 @@ fn a_user_runs_the_kernels_own_controls() {
     let who = std::fs::read_to_string(stage.path("out/commands/who.out"));
     assert_eq!(who.expect("it ran"), "0\n", "root, of its own namespace");
     // Its state went to the folder for temporary files, and is gone.
-    assert_eq!(stage.left(&[&KNOWN[..], &["out"]].concat()), Vec::<String>::new());
+    assert_eq!(
+        stage.left(&[&KNOWN[..], &["out"]].concat()),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -176,5 +182,8 @@ fn a_users_shell_without_a_way_out_says_so_and_runs() {
     assert_eq!(text(&output.stdout), "here\n");
     let closed = said.lines().filter(|l| l.contains("the outside is closed"));
     assert_eq!(closed.count(), 1, "{said}");
-    assert!(said.contains("slirp4netns") && said.contains("pasta"), "{said}");
+    assert!(
+        said.contains("slirp4netns") && said.contains("pasta"),
+        "{said}"
+    );
 }

@@ -93,7 +93,10 @@ fn resolved(test: &str, user: &str) {
     let answer = lines.next().unwrap_or_default();
     assert!(answer.starts_with("192.0.2.7 "), "{said}{errors}");
     // Outside nothing has changed.
-    assert!(said.ends_with("nameserver 127.0.0.77\noptions timeout:10\n"), "{said}");
+    assert!(
+        said.ends_with("nameserver 127.0.0.77\noptions timeout:10\n"),
+        "{said}"
+    );
     let known = ["nsswitch.conf", "resolv.conf", "tun"];
     assert_eq!(stage.left(&known), Vec::<String>::new());
 }

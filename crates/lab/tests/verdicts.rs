@@ -285,7 +285,12 @@ fn a_control_that_was_not_asked_for_is_found() {
         assert_eq!(check("cubic", own), (true, String::new()));
     }
     // Another algorithm of ours, another program's, one that is not ours at all.
-    for other in ["nw7k2qa_prague", "nw7k2qa_cubicx", "nw7k2_cubic", "my_cubic"] {
+    for other in [
+        "nw7k2qa_prague",
+        "nw7k2qa_cubicx",
+        "nw7k2_cubic",
+        "my_cubic",
+    ] {
         let found = (false, "other-control".to_owned());
         assert_eq!(check("cubic", other), found, "{other}");
     }

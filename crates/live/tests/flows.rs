@@ -428,7 +428,10 @@ fn a_flow_whose_packets_are_lost_reports_what_was_sent_again() {
         twice = sent.sum::<usize>() - (3 << 20);
         twice >= told
     });
-    assert!(carried, "{told} bytes were reported again, and {twice} seen");
+    assert!(
+        carried,
+        "{told} bytes were reported again, and {twice} seen"
+    );
     let (_, reports) = run.stop();
     assert_eq!(finished(&reports, ONE), Some((3 << 20, true)));
     assert!(again(&reports) > 0);
@@ -449,14 +452,7 @@ fn no_thread_outlives_the_flows_even_if_nobody_answers() {
     std::thread::sleep(std::time::Duration::from_millis(100));
     let inodes = run.namespaces();
     // One of each in each host, but nobody looks where nothing is sent.
-    let both = [
-        "datagrams",
-        "datagrams",
-        "samples",
-        "samples",
-        "streams",
-        "streams",
-    ];
+    let both = ["datagrams", "datagrams", "samples", "streams", "streams"];
     assert_eq!(threads_in(&inodes), both);
     let (facts, reports) = run.stop();
     // A joined thread is listed until the kernel has put it away.

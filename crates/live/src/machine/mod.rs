@@ -10,7 +10,7 @@ mod undo;
 
 pub use program::find_program;
 pub use state::State;
-pub(crate) use survey::{check_kernel, loads_bpf};
 pub use survey::{Finding, Machine, Need, survey};
+pub(crate) use survey::{check_kernel, loads_bpf};
 pub use sweep::{Sweep, sweep};
 pub use undo::Undo;

@@ -154,6 +154,8 @@ fn own(here: &Namespace, words: &str, table: &str) -> io::Result<(Child, Option<
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // It would leave a history of what it was told there.
+        .env("HOME", "/dev/null")
         // Ctrl-C is for the command.
         .process_group(0)
         .spawn()?;
