@@ -101,6 +101,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         let kind = match o.unit.as_str() {
             "ms" => "mean",
             "ratio" => "rate",
+            "Mbit/s per s" => "slope",
             _ => "total",
         };
         for (part, value) in [
@@ -114,6 +115,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
             ("p50", o.p50),
             ("p95", o.p95),
             ("truth", o.truth),
+            ("truth_sd", o.truth_sd),
             ("error", o.error),
             ("dwell_ms", o.dwell_ms),
         ] {

@@ -132,7 +132,8 @@ pub(crate) fn reduce_run(
     let end = narrows_units::Instant::ZERO + ended.virtual_time;
     let mut reduced = reducer.finish(plan, engine.name(), seed, end);
     if let Some(observers) = observers {
-        reduced.summary.observations = observers.finish(plan, keep)?;
+        let flows = &reduced.summary.flows;
+        reduced.summary.observations = observers.finish(plan, flows, keep)?;
     }
     let (summary, interrupted) = (&reduced.summary, ended.interrupted);
     let verdict = match &ended.rig {

@@ -325,12 +325,15 @@ pub struct ObservationSummary {
     /// The flow's name, `prague`; of packets that are no flow's, addresses and
     /// ports.
     pub flow: String,
-    /// `delay`, `spin-pn`, `q`; `seen` for the flow's IP bytes of both
-    /// directions.
+    /// `delay`, `spin-pn`, `q`; `seen` for what the flow carried, both
+    /// directions together: `ip` bytes, segments that were sent
+    /// `again_or_late`, its `growth` at first; `ss` for the smoothed round trip
+    /// of the flow's sender, looked at once a second.
     pub technique: String,
     /// `full_rtt_initiator`, `upstream_loss_responder`.
     pub quantity: String,
-    /// `ms`, `ratio` or, of what was seen at all, `MiB`: what the figures below are in.
+    /// What the figures below are in: `ms`, `ratio`, or of what was seen `MiB`,
+    /// `packets` and `Mbit/s per s`.
     pub unit: String,
     /// `measured`, `assumed`, `learnt` or `pinned`.
     pub basis: String,
@@ -356,6 +359,9 @@ pub struct ObservationSummary {
     /// of each sample, or the share of the flow's packets that was dropped or
     /// marked.
     pub truth: Option<f64>,
+    /// Standard deviation of what the network took for each sample.
+    #[serde(default)]
+    pub truth_sd: Option<f64>,
     /// Mean of value less truth.
     pub error: Option<f64>,
     /// How long the ends held the answers on average.

@@ -126,6 +126,68 @@ fn round_trips_are_the_networks_and_losses_are_those_that_happened() {
     assert!(figure("observe/mid/cubic/q/upstream_loss_initiator/error").abs() < 0.1 * truth);
 }
 
+/// Rows of a table, by their columns.
+fn table(dir: &Path, name: &str) -> Vec<std::collections::BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(dir.join(name)).unwrap();
+    reader.deserialize().map(|r| r.unwrap()).collect()
+}
+
+#[test]
+fn the_tables_of_seconds_are_what_the_samples_come_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = run(dir.path());
+    let rows = samples(dir.path());
+    let rows = rows.iter().map(|l| l.split(',').collect::<Vec<_>>());
+    let trips: Vec<(f64, f64)> = rows
+        .filter(|r| r[3] == "delay" && r[4].starts_with("full_rtt"))
+        .map(|r| (r[0].parse().unwrap(), r[5].parse().unwrap()))
+        .collect();
+    let spread = |values: &[f64]| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        (mean, (squares / n).sqrt())
+    };
+    let number = |row: &std::collections::BTreeMap<String, String>, column: &str| -> f64 {
+        row[column].parse().unwrap()
+    };
+    let seconds = table(dir.path(), "seconds.csv");
+    let delay = |rows: Vec<std::collections::BTreeMap<String, String>>| {
+        let rows = rows.into_iter().filter(|r| r["technique"] == "delay");
+        rows.collect::<Vec<_>>()
+    };
+    let seconds = delay(seconds);
+    assert_eq!(seconds.len(), 8);
+    for (second, row) in seconds.iter().enumerate() {
+        let within = |t: f64| t.floor() as usize == second;
+        let here: Vec<f64> = trips.iter().filter(|t| within(t.0)).map(|t| t.1).collect();
+        assert_eq!(number(row, "n"), here.len() as f64, "{second}");
+        let (mean, sd) = spread(&here);
+        assert!((number(row, "rtt_ms") - mean).abs() < 1e-4, "{second}");
+        assert!((number(row, "sd_ms") - sd).abs() < 1e-4, "{second}");
+        assert!(number(row, "ss_ms") > 20.0, "{second}");
+    }
+    let totals = delay(table(dir.path(), "totals.csv"));
+    let [total] = totals.as_slice() else {
+        panic!("{totals:?}")
+    };
+    let (mean, sd) = spread(&trips.iter().map(|t| t.1).collect::<Vec<_>>());
+    assert!((number(total, "rtt_ms") - mean).abs() < 1e-4);
+    assert!((number(total, "sd_ms") - sd).abs() < 1e-4);
+    // Mibit/s over eight seconds, against MiB.
+    let mib: f64 = seconds.iter().map(|r| number(r, "throughput_mibit") / 8.0).sum();
+    assert!((number(total, "mib") - mib).abs() < 1e-4);
+    let figure = |name: &str| metric::lookup(&result.summary, name).unwrap();
+    let seen = figure("observe/mid/cubic/seen/ip/total");
+    assert!((number(total, "mib") - seen).abs() < 1e-5);
+    assert_eq!(
+        figure("flow/cubic/retransmissions"),
+        number(total, "retransmissions")
+    );
+    let smoothed = figure("observe/mid/cubic/ss/smoothed_rtt/mean");
+    assert!((number(total, "ss_ms") - smoothed).abs() < 1e-6);
+}
+
 #[test]
 fn a_run_without_observers_has_no_samples() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,5 +200,7 @@ fn a_run_without_observers_has_no_samples() {
     };
     let result = unwatched(|w| run_scenario(&SimEngine, &plan, &options, w)).unwrap();
     assert!(result.summary.observations.is_empty());
-    assert!(!dir.path().join("samples.csv.gz").exists());
+    for name in ["samples.csv.gz", "seconds.csv", "totals.csv"] {
+        assert!(!dir.path().join(name).exists(), "{name}");
+    }
 }

@@ -56,6 +56,46 @@ fn two_runs_have_one_digest_captures_included() {
     );
 }
 
+/// An application that writes at times of its own: a path that is fast enough
+/// carries exactly what it writes, a slower one what it can.
+#[test]
+fn what_an_application_writes_at_times_of_its_own_is_carried() {
+    let delivered = |rate: &str| {
+        let text = format!(
+            r#"
+version  = 1
+name     = "writes"
+duration = "4s"
+
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["rate {rate} queue pfifo limit 1000", "netem delay 5ms"]
+down = ["netem delay 5ms"]
+
+[[flow]]
+name = "data"
+from = "client"
+to   = "server"
+cc   = "cubic"
+traffic = "writes 1000b every 10ms"
+start = "5ms"
+stop = "2s"
+"#
+        );
+        let draft = Draft::read("writes.toml", text.as_bytes());
+        let plan = draft.and_then(|d| d.check()).unwrap();
+        let options = RunOptions::default();
+        let result = unwatched(|w| run_scenario(&SimEngine, &plan, &options, w)).unwrap();
+        assert!(result.record.verdict.trusted(), "{:?}", result.record.verdict);
+        result.summary.flows[0].bytes_total
+    };
+    // 0, 10, … 1990 ms after the start, at 5 ms.
+    assert_eq!(delivered("10Mbit"), 200_000);
+    let slow = delivered("400Kbit");
+    assert!((100_000..200_000).contains(&slow), "{slow}");
+}
+
 /// What our own numbers say, what our own reader reads, and, where it is
 /// installed, what tshark counts, are the same packets.
 #[test]

@@ -41,6 +41,7 @@ pub fn run(
     let called = Instant::now();
     Commands::check(plan)?;
     check_kernel_links(plan)?;
+    Flows::check(plan)?;
     let world = World::build(plan, &RunId::random())?;
     let mut controls = Controls::load(plan, &world)?;
     let marks = Marks::attach(plan, &world)?;

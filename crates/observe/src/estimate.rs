@@ -295,11 +295,8 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
             }
         }
         if has(Signal::Reflection) {
-            // An R block stands for the Q blocks that it averages, and for its own packets.
-            let trials = match n(own, Count::Reflection) {
-                none if none < 1.0 => 0.0,
-                some => some.max(n(other, Count::Square)),
-            };
+            // An R block stands for the Q blocks that it averages.
+            let trials = n(own, Count::Reflection);
             let quantity = Quantity::ThreeQuarterLoss(side);
             add(
                 Technique::Reflection,

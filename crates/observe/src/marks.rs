@@ -17,6 +17,10 @@ use crate::trains::Trains;
 /// for a round trip: 90 % of 250 ms.
 const NAIVE_CUT_OFF_NS: u64 = 225_000_000;
 
+/// More Q blocks than one R block can stand for, so that sums stay within 32
+/// bits: at 64 packets to an acknowledgement.
+const MOST_UNREFLECTED: u32 = 64;
+
 /// Where each signal stands in byte 12.
 #[derive(Clone, Copy, Debug)]
 struct Masks {
@@ -65,6 +69,9 @@ pub(crate) struct Marks {
     squares: Option<Box<[Square; 2]>>,
     /// R of both directions.
     reflections: Option<Box<[Square; 2]>>,
+    /// Q blocks of each side that have passed since an R block of the other
+    /// side ended.
+    unreflected: [u32; 2],
     trains: Option<Box<[Trains; 2]>>,
     profile: Profile,
     early: [Early; 2],
@@ -93,6 +100,7 @@ impl Marks {
                 .then(|| Box::new(Delay::new(rule))),
             squares: waves(Signal::Square),
             reflections: waves(Signal::Reflection),
+            unreflected: [0; 2],
             trains: profile
                 .has(Signal::RoundTripLoss)
                 .then(Box::<[Trains; 2]>::default),
@@ -273,10 +281,11 @@ impl Marks {
             return;
         };
         let (own, other) = (side.index(), side.other().index());
-        let mut note = |closed, technique, quantity, count| match closed {
+        let mut note = |closed, technique, quantity, count, weight: u32| match closed {
             Some(Closed::Block(block)) => {
                 if let Some(ledger) = ledger.as_deref_mut() {
-                    ledger.add(own, count, block.received, block.sent);
+                    let (received, sent) = (block.received, block.sent);
+                    ledger.add(own, count, received * weight, sent * weight);
                 }
                 out.push(block.sample(now, technique, quantity));
             }
@@ -288,8 +297,13 @@ impl Marks {
             None => {}
         };
         let closed = squares[own].packet(square, newer, now.id);
+        if let Some(Closed::Block(block)) = closed {
+            let blocks = (block.sent / squares[own].n().0).max(1);
+            let waiting = &mut self.unreflected[own];
+            *waiting = (*waiting + blocks).min(MOST_UNREFLECTED);
+        }
         let quantity = Quantity::UpstreamLoss(side);
-        note(closed, Technique::Square, quantity, Count::Square);
+        note(closed, Technique::Square, quantity, Count::Square, 1);
         let Some(reflections) = &mut self.reflections else {
             return;
         };
@@ -304,12 +318,21 @@ impl Marks {
                     Technique::Reflection,
                     Quantity::ThreeQuarterLoss(side),
                     Count::Reflection,
+                    1,
                 );
             }
         }
         let closed = reflections[own].packet(reflection, newer, now.id);
+        // An R block has the average length of the Q blocks that came while it
+        // was sent, and speaks for all of them. Where acknowledgements are
+        // fewer just after a loss than at other times, as where SACKs are held
+        // back, an average over R blocks would count that loss for less.
+        let mut weight = 1;
+        if let Some(Closed::Block(_)) = closed {
+            weight = std::mem::take(&mut self.unreflected[other]).max(1);
+        }
         let quantity = Quantity::ThreeQuarterLoss(side);
-        note(closed, Technique::Reflection, quantity, Count::Reflection);
+        note(closed, Technique::Reflection, quantity, Count::Reflection, weight);
     }
 }
 

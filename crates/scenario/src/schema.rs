@@ -204,6 +204,14 @@ enum OneOrMore {
     More(Vec<String>),
 }
 
+/// Seeds one by one, or in a row.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum Seeds {
+    Each(Vec<u64>),
+    Row(String),
+}
+
 /// How a host treats segments.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -335,8 +343,8 @@ pub(crate) struct Campaign {
     about: Option<String>,
     /// Where its figures come from.
     source: Option<String>,
-    /// The seeds of each cell; `[1]` by default.
-    seeds: Option<Vec<u64>>,
+    /// The seeds of each cell, a list or `1 to 200`; `[1]` by default.
+    seeds: Option<Seeds>,
     /// The file of the scenario that all cells start from.
     base: Option<String>,
     /// That scenario itself, in place of `base`.

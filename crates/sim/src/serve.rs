@@ -224,12 +224,12 @@ impl Engine<'_> {
             self.stop_flow(f);
         }
         self.send_datagrams(f);
+        self.write_when_due(f);
         let flow = &self.sim.flows[f];
         let stop = flow.stop.filter(|_| flow.phase < Phase::Stopped);
-        let next = match (flow.generator.next(), stop) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        // What the connection has no room for now is written when there is some.
+        let due = [flow.generator.next(), flow.generator.next_write(now), stop];
+        let next = due.into_iter().flatten().min();
         let slot = self.sim.flow_slot(f);
         self.sim.paths.wakes.serve(slot, next);
     }
@@ -256,6 +256,19 @@ impl Engine<'_> {
                 self.touch(sender as usize);
             }
             Carrier::Datagrams(_) => self.finish(f, false),
+        }
+    }
+
+    /// The application of flow `f` writes into its connection, if it writes at
+    /// times of its own.
+    fn write_when_due(&mut self, f: usize) {
+        let flow = &self.sim.flows[f];
+        let Carrier::Connection { sender, .. } = flow.carrier else {
+            return;
+        };
+        let writes = flow.generator.next_write(self.sim.now).is_some();
+        if writes && flow.established && flow.phase == Phase::Running {
+            self.touch(sender as usize);
         }
     }
 

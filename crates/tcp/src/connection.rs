@@ -78,7 +78,6 @@ pub(crate) struct Totals {
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) retransmits: u64,
-    pub(crate) spurious: u64,
     pub(crate) data_segments: u64,
     pub(crate) duplicates_told: u64,
 }
@@ -370,7 +369,8 @@ impl Connection {
     pub fn socket_facts(&self) -> SocketFacts {
         SocketFacts {
             lost: self.board.lost,
-            spurious: self.totals.spurious,
+            // Linux's `dsack_dups`, which is what a hook in its kernel can ask for.
+            spurious: self.totals.duplicates_told,
             delivered_ce: u64::from(self.rate.delivered_ce),
             srtt: self.rtt.srtt(),
         }

@@ -345,7 +345,6 @@ impl Connection {
         self.stamp_cwnd();
         self.cong.undo_marker = None;
         self.rack.advanced = true;
-        self.totals.spurious += 1;
         self.tell(TcpEvent::Recovery(RecoveryEvent::SpuriousUndo));
     }
 

@@ -63,6 +63,10 @@ impl Generator {
             Spec::Bulk => Want::Stream(u64::MAX),
             Spec::Bytes(n) if self.sent < n => Want::Stream(n - self.sent),
             Spec::Bytes(_) => Want::End,
+            Spec::Writes(_) => match self.written(started, now).saturating_sub(self.sent) {
+                0 => Want::Nothing,
+                bytes => Want::Stream(bytes),
+            },
             Spec::Cbr(cbr) if self.due(started) <= now => Want::Datagram(cbr.size),
             Spec::Cbr(_) => Want::Nothing,
         }
@@ -74,12 +78,34 @@ impl Generator {
         self.datagrams += 1;
     }
 
-    /// When it wants more although nothing else happens.
+    /// When its next datagram is due.
     pub fn next(&self) -> Option<Instant> {
         match self.spec {
             Spec::Cbr(_) if !self.stopped => self.started.map(|t| self.due(t)),
             _ => None,
         }
+    }
+
+    /// When it writes next, after `now`.
+    pub fn next_write(&self, now: Instant) -> Option<Instant> {
+        let (Spec::Writes(w), Some(started), false) = (self.spec, self.started, self.stopped)
+        else {
+            return None;
+        };
+        let writes = 1 + now.since(started).as_nanos() / w.every.as_nanos().max(1);
+        Some(if now < started { started } else { started + w.every * writes })
+    }
+
+    /// Bytes that the application has written until `now`: one write at the
+    /// start, and one after each interval.
+    fn written(&self, started: Instant, now: Instant) -> u64 {
+        let Spec::Writes(w) = self.spec else { return 0 };
+        if now < started {
+            return 0;
+        }
+        let since = now.since(started);
+        let writes = 1 + since.as_nanos() / w.every.as_nanos().max(1);
+        writes.saturating_mul(w.bytes)
     }
 
     /// When the next datagram is due: the n-th is n sizes of payload after the
@@ -133,6 +159,26 @@ mod tests {
         g.sent(400);
         assert_eq!(g.want(NOW), Want::End);
         assert_eq!(g.bytes(), 1000);
+    }
+
+    #[test]
+    fn writes_come_at_their_times_and_what_was_not_taken_stays_wanted() {
+        let mut g = Generator::new(Spec::parse("writes 1000b every 10ms").unwrap());
+        let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
+        g.start(at(5));
+        assert_eq!(g.want(at(5)), Want::Stream(1000));
+        g.sent(1000);
+        assert_eq!(g.want(at(14)), Want::Nothing);
+        assert_eq!(g.next_write(at(14)), Some(at(15)));
+        assert_eq!(g.want(at(15)), Want::Stream(1000));
+        g.sent(400);
+        assert_eq!(g.want(at(15)), Want::Stream(600));
+        assert_eq!(g.want(at(35)), Want::Stream(2600));
+        g.sent(2600);
+        assert_eq!(g.want(at(44)), Want::Nothing);
+        assert_eq!(g.next_write(at(45)), Some(at(55)));
+        g.stop();
+        assert_eq!((g.want(at(60)), g.next_write(at(60))), (Want::End, None));
     }
 
     #[test]

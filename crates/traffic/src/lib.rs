@@ -12,4 +12,4 @@ pub mod probe;
 mod spec;
 
 pub use generator::{Generator, Want};
-pub use spec::{CbrSpec, Spec};
+pub use spec::{CbrSpec, Spec, WritesSpec};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_units::{Bytes, Rate, Value, WordError, Words};
+use narrows_units::{Bytes, Duration, Rate, Value, WordError, Words};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// What a flow's application sends:
@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// |---|---|
 /// | `bulk` | as much as the connection takes until it is stopped |
 /// | `bytes N` | exactly N bytes (`bytes 10Mb` is 10·2²⁰, as tc counts), then the end of the stream |
+/// | `writes BYTES every TIME` | BYTES into the connection at the start and after each TIME: what is limited by its application, and what keeps a constant rate |
 /// | `cbr rate RATE [size BYTES]` | UDP datagrams of constant size at a constant bit rate |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,8 +21,19 @@ pub enum Spec {
     Bulk,
     /// An exact number of bytes.
     Bytes(u64),
+    /// A write of a constant size at constant intervals.
+    Writes(WritesSpec),
     /// Datagrams at a constant rate.
     Cbr(CbrSpec),
+}
+
+/// Writes of one size, evenly spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WritesSpec {
+    /// Bytes of each write.
+    pub bytes: u64,
+    /// From one to the next.
+    pub every: Duration,
 }
 
 /// Datagrams of one size, evenly spaced.
@@ -39,7 +51,7 @@ const DEFAULT_SIZE: u32 = 1_472;
 /// Payload that fits a datagram over IPv4: 65535 − 20 − 8 bytes.
 const MAX_SIZE: u32 = 65_507;
 
-const KINDS: &str = "bulk, bytes N, or cbr rate RATE [size BYTES]";
+const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, or cbr rate RATE [size BYTES]";
 
 impl Spec {
     /// Reads the words of a flow's traffic.
@@ -54,6 +66,7 @@ impl Spec {
         let spec = match kind.text {
             "bulk" => Self::Bulk,
             "bytes" => Self::Bytes(above_zero::<Bytes>(&mut words, |b| b.get())?.get()),
+            "writes" => Self::Writes(WritesSpec::parse(&mut words)?),
             "cbr" => Self::Cbr(CbrSpec::parse(&mut words)?),
             other => {
                 return Err(WordError::new(kind.span(), format!("`{other}`"), KINDS));
@@ -63,9 +76,28 @@ impl Spec {
         Ok(spec)
     }
 
+    /// Whether it goes on until it is stopped.
+    pub const fn is_endless(&self) -> bool {
+        !matches!(self, Self::Bytes(_))
+    }
+
     /// Whether it goes as datagrams instead of over a connection.
     pub const fn is_datagram(&self) -> bool {
         matches!(self, Self::Cbr(_))
+    }
+}
+
+impl WritesSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let bytes = above_zero::<Bytes>(words, |b| b.get())?.get();
+        if !words.take_if("every") {
+            return Err(match words.take() {
+                Some(w) => WordError::new(w.span(), format!("`{}`", w.text), "every TIME"),
+                None => words.ended("every TIME"),
+            });
+        }
+        let every = above_zero(words, Duration::as_nanos)?;
+        Ok(Self { bytes, every })
     }
 }
 
@@ -123,6 +155,9 @@ impl fmt::Display for Spec {
         match self {
             Self::Bulk => f.write_str("bulk"),
             Self::Bytes(n) => write!(f, "bytes {}", Bytes::new(*n)),
+            Self::Writes(WritesSpec { bytes, every }) => {
+                write!(f, "writes {} every {every}", Bytes::new(*bytes))
+            }
             Self::Cbr(CbrSpec { rate, size }) => {
                 write!(f, "cbr rate {rate}")?;
                 if *size == DEFAULT_SIZE {
@@ -164,6 +199,8 @@ mod tests {
             "bulk",
             "bytes 1000b",
             "bytes 10Mb",
+            "writes 1448b every 200us",
+            "writes 64Kb every 250ms",
             "cbr rate 5Mbit",
             "cbr rate 64Kbit size 160",
         ] {
@@ -181,6 +218,11 @@ mod tests {
             ("bytes 0", "0"),
             ("bytes -1", "-1"),
             ("bulk now", "now"),
+            ("writes", ""),
+            ("writes 0 every 1ms", "0"),
+            ("writes 1000", ""),
+            ("writes 1000 at 1ms", "at"),
+            ("writes 1000 every 0s", "0s"),
             ("cbr", ""),
             ("cbr rate 0bit", "0bit"),
             ("cbr rate 1Mbit size 70000", "70000"),

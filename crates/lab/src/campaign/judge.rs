@@ -1,6 +1,6 @@
 //! Seeds to medians, cells to checks.
 
-use narrows_scenario::{Between, Campaign, Cell, Figure, Held, Judgement, Shape, Tolerance};
+use narrows_scenario::{Between, Campaign, Cell, Held, Judgement, Measured, Shape, Tolerance};
 
 use super::model::{CellResult, CheckResult, MetricResult};
 
@@ -62,13 +62,17 @@ pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResu
 /// What `shape` says of the cells that were run; `None` if it names one that
 /// was not.
 fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
-    let figure = |metric: usize, cell: &str| match cells.iter().find(|c| c.name == cell) {
-        Some(cell) => Figure::Measured(cell.metrics.get(metric).and_then(|m| m.measured)),
-        None => Figure::NotRun,
+    let seen = |metric: usize, cell: &str| {
+        let cell = cells.iter().find(|c| c.name == cell)?;
+        let row = cell.metrics.get(metric);
+        Some(row.map_or_else(Measured::default, |m| Measured {
+            median: m.measured,
+            by_seed: &m.by_seed,
+        }))
     };
     let (mut measured, mut outside) = (Vec::new(), Vec::new());
     for condition in &shape.conditions {
-        match condition.judge(&figure) {
+        match condition.judge(&seen) {
             Held::NotRun => return None,
             Held::Judged(holds, values) => {
                 let line = condition.with(&values);

@@ -6,6 +6,7 @@
 
 mod ledger;
 mod rows;
+mod seconds;
 mod sums;
 
 use std::collections::BTreeMap;
@@ -13,13 +14,15 @@ use std::path::Path;
 
 use narrows_observe::format::Names;
 use narrows_observe::{Config, End, Estimate, Flow, Mode, Observer, Pinned, Sample, Side, Sink};
-use narrows_packet::{EntityId, Event, EventSink};
+use narrows_packet::{EntityId, Event, EventSink, FlowId};
 use narrows_scenario::{ObserverPlan, Plan};
 use narrows_units::Instant;
 
 use crate::error::LabError;
-use crate::summary::ObservationSummary;
+use crate::summary::{FlowSummary, ObservationSummary};
 use ledger::{Ledger, Passed};
+pub(crate) use seconds::{SECONDS, TOTALS};
+use seconds::{Carried, SmoothedRtt};
 
 /// The file of all samples in a results folder.
 pub(crate) const SAMPLES: &str = "samples.csv.gz";
@@ -27,6 +30,7 @@ pub(crate) const SAMPLES: &str = "samples.csv.gz";
 /// All observers of a run.
 pub(crate) struct Observers {
     ledger: Ledger,
+    srtt: SmoothedRtt,
     all: Vec<Watching>,
 }
 
@@ -37,6 +41,8 @@ struct Watching {
     at: EntityId,
     observer: Observer,
     passed: Passed,
+    /// By the plan's flows.
+    carried: Vec<Carried>,
     found: Found,
 }
 
@@ -60,6 +66,8 @@ struct Seen {
     /// IP bytes and packets that passed, both ways together.
     bytes: u64,
     packets: u64,
+    /// Segments that were sent again or came late, both ways together.
+    again: u64,
 }
 
 enum Entry {
@@ -82,6 +90,7 @@ impl Sink for Found {
             plan,
             bytes: 0,
             packets: 0,
+            again: 0,
         };
         self.flows.insert(flow.id(), seen);
     }
@@ -96,6 +105,7 @@ impl Sink for Found {
         if let Some(seen) = self.flows.get_mut(&flow.id()) {
             seen.bytes = Side::BOTH.iter().map(|s| flow.bytes(*s)).sum();
             seen.packets = Side::BOTH.iter().map(|s| flow.packets(*s)).sum();
+            seen.again = Side::BOTH.iter().map(|s| u64::from(flow.again(*s))).sum();
         }
         for estimate in Observer::estimates(flow) {
             if self.wants(estimate.technique.name()) {
@@ -136,6 +146,7 @@ impl Observers {
                 at: EntityId(at as u32),
                 observer: Observer::new(config(observer)),
                 passed: Passed::default(),
+                carried: plan.flows.iter().map(|_| Carried::default()).collect(),
                 found: Found {
                     techniques: observer.techniques.clone(),
                     ..Found::default()
@@ -144,6 +155,7 @@ impl Observers {
         }
         Ok(Self {
             ledger: Ledger::new(plan, names),
+            srtt: SmoothedRtt::new(plan.flows.len()),
             all,
         })
     }
@@ -152,6 +164,9 @@ impl Observers {
         for watching in self.all.iter_mut().filter(|w| w.at == tap) {
             watching.passed.pass(packet);
             watching.found.now = packet.flow.map(|f| f.0 as usize);
+            if let Some(carried) = packet.flow.and_then(|f| watching.carried.get_mut(f.0 as usize)) {
+                carried.add(now, u64::from(packet.len()));
+            }
             let Watching {
                 observer, found, ..
             } = watching;
@@ -160,10 +175,12 @@ impl Observers {
     }
 
     /// Ends all observers: sums for the summary, and if `keep` is a results
-    /// folder, all samples in it.
+    /// folder, all samples and the tables of seconds in it. `flows` are the
+    /// flows' own figures.
     pub(crate) fn finish(
         mut self,
         plan: &Plan,
+        flows: &[FlowSummary],
         keep: Option<&Path>,
     ) -> Result<Vec<ObservationSummary>, LabError> {
         for watching in &mut self.all {
@@ -173,10 +190,12 @@ impl Observers {
             std::fs::create_dir_all(dir).map_err(LabError::io("create", dir))?;
             let path = dir.join(SAMPLES);
             rows::write(&path, &self.ledger, &self.all).map_err(LabError::io("write", &path))?;
+            seconds::write(dir, plan, &self.all, &self.srtt, flows)
+                .map_err(LabError::io("write", &dir.join(SECONDS)))?;
         }
         let mut sums = Vec::new();
         for watching in &self.all {
-            sums::add(plan, &self.ledger, watching, &mut sums);
+            sums::add(plan, &self.ledger, &self.srtt, watching, &mut sums);
         }
         Ok(sums)
     }
@@ -195,6 +214,10 @@ impl EventSink for Observed<'_> {
             Event::Sent { host, packet } => self.observers.ledger.sent(now, host, packet),
             Event::Received { packet, .. } => self.observers.ledger.received(now, packet),
             Event::Dropped { packet, .. } => self.observers.ledger.dropped(packet),
+            Event::Sampled {
+                flow: FlowId(flow),
+                sample,
+            } => self.observers.srtt.sampled(now, flow as usize, &sample),
             _ => {}
         }
         self.then.record(now, event);

@@ -6,6 +6,7 @@ use narrows_observe::{Estimate, Measured, Sample, Unit};
 use narrows_scenario::Plan;
 
 use super::ledger::Ledger;
+use super::seconds::{Carried, SmoothedRtt, Spread};
 use super::{Entry, Seen, Watching};
 use crate::summary::{ObservationSummary, millionths};
 
@@ -13,7 +14,7 @@ use crate::summary::{ObservationSummary, millionths};
 #[derive(Default)]
 struct Trips {
     values: Vec<f64>,
-    truths: f64,
+    truths: Spread,
     errors: Vec<f64>,
     dwells: f64,
 }
@@ -26,7 +27,7 @@ impl Trips {
         let value = rtt.as_millis_f64();
         self.values.push(value);
         if let Some(trip) = ledger.round_trip(sample) {
-            self.truths += trip.network;
+            self.truths.add(trip.network);
             self.dwells += trip.dwell;
             self.errors.push(value - trip.network);
         }
@@ -37,22 +38,48 @@ impl Trips {
 pub(super) fn add(
     plan: &Plan,
     ledger: &Ledger,
+    srtt: &SmoothedRtt,
     watching: &Watching,
     sums: &mut Vec<ObservationSummary>,
 ) {
     for seen in watching.found.flows.values() {
-        sums.push(ObservationSummary {
+        let of_flow = |technique: &str, quantity: &str, unit: &str| ObservationSummary {
             observer: watching.name.clone(),
             tap: watching.tap.clone(),
             flow: name(plan, seen),
-            technique: "seen".to_owned(),
-            quantity: "ip".to_owned(),
-            unit: "MiB".to_owned(),
+            technique: technique.to_owned(),
+            quantity: quantity.to_owned(),
+            unit: unit.to_owned(),
             basis: "measured".to_owned(),
+            ..ObservationSummary::default()
+        };
+        sums.push(ObservationSummary {
             value: millionths(seen.bytes as f64 / f64::from(1 << 20)),
             n: seen.packets,
-            ..ObservationSummary::default()
+            ..of_flow("seen", "ip", "MiB")
         });
+        sums.push(ObservationSummary {
+            value: seen.again as f64,
+            n: seen.packets,
+            ..of_flow("seen", "again_or_late", "packets")
+        });
+        let Some(flow) = seen.plan else { continue };
+        if let Some(growth) = watching.carried.get(flow).and_then(Carried::growth) {
+            sums.push(ObservationSummary {
+                value: millionths(growth),
+                n: seen.packets,
+                ..of_flow("seen", "growth", "Mbit/s per s")
+            });
+        }
+        let smoothed = srtt.all(flow);
+        if let Some(mean) = smoothed.mean() {
+            sums.push(ObservationSummary {
+                value: millionths(mean),
+                sd: smoothed.sd().map(millionths),
+                n: smoothed.n,
+                ..of_flow("ss", "smoothed_rtt", "ms")
+            });
+        }
     }
     let mut trips: BTreeMap<_, Trips> = BTreeMap::new();
     for entry in &watching.found.log {
@@ -129,7 +156,8 @@ fn against_truth(sum: &mut ObservationSummary, trips: &mut Trips) {
     (sum.p50, sum.p95) = (at(0.5), at(0.95));
     let n = trips.errors.len() as f64;
     if n > 0.0 {
-        sum.truth = Some(millionths(trips.truths / n));
+        sum.truth = trips.truths.mean().map(millionths);
+        sum.truth_sd = trips.truths.sd().map(millionths);
         sum.error = Some(millionths(trips.errors.iter().sum::<f64>() / n));
         sum.dwell_ms = Some(millionths(trips.dwells / n));
     }

@@ -10,7 +10,7 @@ use crate::capture::CAPTURES;
 use crate::error::LabError;
 use crate::flent;
 use crate::metric;
-use crate::observers::SAMPLES;
+use crate::observers::{SAMPLES, SECONDS, TOTALS};
 use crate::run::Output;
 
 /// Where what programs wrote is kept.
@@ -148,8 +148,10 @@ impl Folder {
                 names.push(flent::FILE.to_owned());
             }
         }
-        if self.dir.join(SAMPLES).is_file() {
-            names.push(SAMPLES.to_owned());
+        for name in [SAMPLES, SECONDS, TOTALS] {
+            if self.dir.join(name).is_file() {
+                names.push(name.to_owned());
+            }
         }
         for below in [CAPTURES, COMMANDS] {
             let dir = self.dir.join(below);

@@ -111,7 +111,7 @@ fn fills_window(plan: &Plan, facts: &FlowPlan) -> bool {
 
 /// Whether it sends for as long as it may.
 fn is_endless(facts: &FlowPlan) -> bool {
-    is_bulk(facts) || facts.traffic.is_datagram()
+    facts.traffic.is_endless()
 }
 
 fn life(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {

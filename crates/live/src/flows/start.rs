@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use narrows_packet::FlowId;
 use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
-use narrows_scenario::{HostIndex, NameTable, Plan};
+use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, Traffic};
 use narrows_traffic::Generator;
 use narrows_traffic::probe::{Asker, PAYLOAD_LEN};
 use narrows_units::{Duration, Instant};
@@ -65,6 +65,22 @@ struct Ready {
 }
 
 impl Flows {
+    /// Whether live runs have all that the plan's flows need, to be asked
+    /// before anything is built.
+    ///
+    /// # Errors
+    /// For the first application that they do not have.
+    pub fn check(plan: &Plan) -> Result<(), FlowError> {
+        let writes = |f: &&FlowPlan| matches!(f.traffic, Traffic::Writes(_));
+        match plan.flows.iter().find(writes) {
+            Some(flow) => Err(FlowError::Application {
+                flow: flow.name.clone(),
+                traffic: flow.traffic.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Opens and binds every socket of `plan`'s flows and probes in their
     /// hosts, and starts the threads that use them. `control` says what the
     /// kernel calls a flow's congestion control.

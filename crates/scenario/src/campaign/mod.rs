@@ -20,7 +20,7 @@ pub(crate) use pair::PAIR;
 pub use pair::{Pair, PairedCells};
 #[cfg(test)]
 pub(crate) use read::{AT_TOP, CHECK, PUBLISHED, TOLERANCE};
-pub use shape::{Condition, Figure, Held, Shape};
+pub use shape::{Condition, Held, Measured, Seen, Shape};
 
 /// A campaign, checked: every cell is a plan that can run.
 #[derive(Clone, Debug, PartialEq)]

@@ -49,6 +49,9 @@ pub(crate) const TOLERANCE: &[&str] = &[
 /// What a `[[check]]` may have.
 pub(crate) const CHECK: &[&str] = &["id", "text", "holds", "gate", "source"];
 
+/// More seeds in a row than anyone has the time for.
+const MOST_SEEDS: u64 = 10_000;
+
 /// Reads a campaign.
 pub(super) fn campaign(
     name: &str,
@@ -90,13 +93,19 @@ pub(super) fn campaign(
 }
 
 fn seeds(top: &Fields<'_>) -> Result<Vec<u64>, Refusal> {
+    if let Some((first, last)) = top.get("seeds").and_then(Node::as_text).and_then(range) {
+        return Ok((first..=last).collect());
+    }
     let mut seeds = Vec::new();
     for node in top.list("seeds") {
         let seed = node
             .as_whole()
             .filter(|s| *s <= LARGEST_SEED)
             .ok_or_else(|| {
-                let allowed = "a list of whole numbers, such as [1, 2, 3]";
+                let allowed = format!(
+                    "a list of whole numbers, such as [1, 2, 3], or up to {MOST_SEEDS} in a row, \
+                     such as \"1 to 200\""
+                );
                 Refusal::at(&node.spot, "seeds", node.describe(), allowed)
             })?;
         if seeds.contains(&seed) {
@@ -112,6 +121,13 @@ fn seeds(top: &Fields<'_>) -> Result<Vec<u64>, Refusal> {
         seeds.push(1);
     }
     Ok(seeds)
+}
+
+/// `1 to 200`: the first and the last of seeds in a row.
+fn range(text: &str) -> Option<(u64, u64)> {
+    let (first, last) = text.split_once(" to ")?;
+    let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+    (first <= last && last <= LARGEST_SEED && last - first < MOST_SEEDS).then_some((first, last))
 }
 
 fn metrics(top: &Fields<'_>) -> Result<Vec<Metric>, Refusal> {

@@ -42,14 +42,31 @@ pub enum Held {
     Judged(bool, Vec<Option<f64>>),
 }
 
-/// The measured figure of a cell.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Figure {
-    /// The cell was not run.
-    NotRun,
-    /// Its median over the seeds, if it has one.
-    Measured(Option<f64>),
+/// What was measured of one metric in a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measured<'a> {
+    /// The median over the seeds, if any has one.
+    pub median: Option<f64>,
+    /// Each seed's own.
+    pub by_seed: &'a [Option<f64>],
 }
+
+/// What was measured of a metric, by its index, in the cell of a name; `None`
+/// if the cell was not run.
+pub type Seen<'a> = dyn Fn(usize, &str) -> Option<Measured<'a>> + 'a;
+
+/// What a term comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Figure {
+    /// A cell was not run, or with too few seeds.
+    NotRun,
+    /// Its value, if there is one.
+    Is(Option<f64>),
+}
+
+/// Seeds below which the share of intervals that hold the truth is not judged:
+/// of 50 it has a standard error of 3 points where it should be 95.
+const SEEDS_FOR_COVERAGE: usize = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
@@ -66,6 +83,9 @@ enum Term {
     Of(usize, String),
     /// Its amount without a sign.
     Abs(Box<Term>),
+    /// `covered(TRUTH, LOW, HIGH)[CELL]`: the percentage of seeds in which the
+    /// interval holds the mean of TRUTH over all seeds.
+    Covered([usize; 3], String),
     Two(Box<Term>, char, Box<Term>),
 }
 
@@ -99,13 +119,13 @@ impl Condition {
         })
     }
 
-    /// Whether it holds; `figure(metric, cell)` is what was measured.
-    pub fn judge(&self, figure: &dyn Fn(usize, &str) -> Figure) -> Held {
+    /// Whether it holds, by what was measured.
+    pub fn judge(&self, seen: &Seen<'_>) -> Held {
         let mut values = Vec::with_capacity(1 + self.rest.len());
         for term in std::iter::once(&self.first).chain(self.rest.iter().map(|(_, t)| t)) {
-            match term.value(figure) {
+            match term.value(seen) {
                 Figure::NotRun => return Held::NotRun,
-                Figure::Measured(value) => values.push(value),
+                Figure::Is(value) => values.push(value),
             }
         }
         let holds = self
@@ -154,18 +174,27 @@ impl fmt::Display for Order {
 }
 
 impl Term {
-    fn value(&self, figure: &dyn Fn(usize, &str) -> Figure) -> Figure {
+    fn value(&self, seen: &Seen<'_>) -> Figure {
         match self {
-            Self::Number(n) => Figure::Measured(Some(*n)),
-            Self::Of(metric, cell) => figure(*metric, cell),
-            Self::Abs(term) => match term.value(figure) {
-                Figure::Measured(value) => Figure::Measured(value.map(f64::abs)),
+            Self::Number(n) => Figure::Is(Some(*n)),
+            Self::Of(metric, cell) => {
+                seen(*metric, cell).map_or(Figure::NotRun, |m| Figure::Is(m.median))
+            }
+            Self::Abs(term) => match term.value(seen) {
+                Figure::Is(value) => Figure::Is(value.map(f64::abs)),
                 none => none,
             },
+            Self::Covered(metrics, cell) => {
+                let [truth, low, high] = metrics.map(|m| seen(m, cell));
+                match (truth, low, high) {
+                    (Some(truth), Some(low), Some(high)) => {
+                        covered(truth.by_seed, low.by_seed, high.by_seed)
+                    }
+                    _ => Figure::NotRun,
+                }
+            }
             Self::Two(left, op, right) => {
-                let (Figure::Measured(a), Figure::Measured(b)) =
-                    (left.value(figure), right.value(figure))
-                else {
+                let (Figure::Is(a), Figure::Is(b)) = (left.value(seen), right.value(seen)) else {
                     return Figure::NotRun;
                 };
                 let value = a.zip(b).map(|(a, b)| match op {
@@ -174,10 +203,28 @@ impl Term {
                     '*' => a * b,
                     _ => a / b,
                 });
-                Figure::Measured(value.filter(|v| v.is_finite()))
+                Figure::Is(value.filter(|v| v.is_finite()))
             }
         }
     }
+}
+
+/// The percentage of seeds whose interval holds the mean of all truths. A seed
+/// without an interval does not hold it.
+fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> Figure {
+    if truth.len() < SEEDS_FOR_COVERAGE {
+        return Figure::NotRun;
+    }
+    let known: Vec<f64> = truth.iter().copied().flatten().collect();
+    if known.is_empty() {
+        return Figure::Is(None);
+    }
+    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    let holds = |(low, high): (&Option<f64>, &Option<f64>)| {
+        matches!((low, high), (Some(low), Some(high)) if *low <= mean && mean <= *high)
+    };
+    let hits = low.iter().zip(high).filter(|pair| holds(*pair)).count();
+    Figure::Is(Some(100.0 * hits as f64 / truth.len() as f64))
 }
 
 struct Reader<'a> {
@@ -246,7 +293,8 @@ impl<'a> Reader<'a> {
     }
 
     fn atom(&mut self, depth: usize) -> Result<Term, WordError> {
-        const ALLOWED: &str = "a number, `METRIC[CELL]`, `abs(…)` or `(`";
+        const ALLOWED: &str =
+            "a number, `METRIC[CELL]`, `abs(…)`, `covered(TRUTH, LOW, HIGH)[CELL]` or `(`";
         if depth > DEEPEST {
             return Err(self.wrong("fewer brackets"));
         }
@@ -259,14 +307,45 @@ impl<'a> Reader<'a> {
         if word == "abs" && self.take_if(&['(']).is_some() {
             return Ok(Term::Abs(Box::new(self.bracketed(depth)?)));
         }
+        if word == "covered" && self.take_if(&['(']).is_some() {
+            return self.covered();
+        }
         if let Ok(number) = word.parse::<f64>() {
             return Ok(Term::Number(number));
         }
-        let metric = self.metrics.iter().position(|m| m.name == word);
-        let Some(metric) = metric else {
+        let Some(metric) = self.metric_called(word) else {
             self.at = start;
             return Err(self.wrong(ALLOWED));
         };
+        Ok(Term::Of(metric, self.cell()?))
+    }
+
+    fn metric_called(&self, word: &str) -> Option<usize> {
+        self.metrics.iter().position(|m| m.name == word)
+    }
+
+    /// `TRUTH, LOW, HIGH)[CELL]`.
+    fn covered(&mut self) -> Result<Term, WordError> {
+        let mut metrics = [0; 3];
+        for (i, metric) in metrics.iter_mut().enumerate() {
+            self.next();
+            let start = self.at;
+            let word = self.word();
+            let Some(found) = self.metric_called(word) else {
+                self.at = start;
+                return Err(self.wrong("three metrics: the truth, and the interval's ends"));
+            };
+            *metric = found;
+            let (end, allowed) = if i < 2 { (',', "`,`") } else { (')', "`)`") };
+            if self.take_if(&[end]).is_none() {
+                return Err(self.wrong(allowed));
+            }
+        }
+        Ok(Term::Covered(metrics, self.cell()?))
+    }
+
+    /// `[CELL]`.
+    fn cell(&mut self) -> Result<String, WordError> {
         if self.take_if(&['[']).is_none() {
             return Err(self.wrong("`[` and the name of a cell"));
         }
@@ -277,7 +356,7 @@ impl<'a> Reader<'a> {
             return Err(self.wrong("the name of a cell and `]`"));
         }
         self.at += rest.find(']').unwrap_or(0) + 1;
-        Ok(Term::Of(metric, cell.to_owned()))
+        Ok(cell.to_owned())
     }
 
     fn bracketed(&mut self, depth: usize) -> Result<Term, WordError> {
@@ -314,12 +393,38 @@ mod tests {
     fn judged(text: &str) -> Held {
         condition(text)
             .expect(text)
-            .judge(&|metric, cell| match (metric, cell) {
-                (0, "base") => Figure::Measured(Some(70.0)),
-                (0, _) => Figure::Measured(Some(-20.0)),
-                (_, "base") => Figure::Measured(None),
-                _ => Figure::NotRun,
+            .judge(&|metric, cell| {
+                let median = match (metric, cell) {
+                    (0, "base") => Some(70.0),
+                    (0, _) => Some(-20.0),
+                    (_, "base") => None,
+                    _ => return None,
+                };
+                Some(Measured {
+                    median,
+                    by_seed: &[],
+                })
             })
+    }
+
+    #[test]
+    fn coverage_is_of_the_mean_of_all_truths_and_needs_many_seeds() {
+        let condition = condition("covered(mean_ms, sd, mean_ms)[base] <= 98").expect("one");
+        let truth: Vec<Option<f64>> = (0..100).map(|i| Some(f64::from(i % 2))).collect();
+        // The truth is 0.5; it is held where the lower end is below and the
+        // seed's own value, which is the upper one here, above.
+        let low: Vec<Option<f64>> = (0..100).map(|i| (i != 1).then_some(0.2)).collect();
+        let judge = |n: usize| {
+            condition.judge(&|metric, _| {
+                Some(Measured {
+                    median: None,
+                    by_seed: if metric == 0 { &truth[..n] } else { &low[..n] },
+                })
+            })
+        };
+        assert_eq!(judge(49), Held::NotRun);
+        let expected = Held::Judged(true, vec![Some(49.0), Some(98.0)]);
+        assert_eq!(judge(100), expected);
     }
 
     #[test]
@@ -356,6 +461,9 @@ mod tests {
             "1 < (2",
             "1 < 2 3",
             "1 = 2",
+            "covered(mean_ms, sd)[base] > 1",
+            "covered(mean_ms, sd, x)[base] > 1",
+            "covered(mean_ms, sd, sd) > 1",
         ] {
             assert!(condition(text).is_err(), "{text}");
         }

@@ -1,0 +1,58 @@
+//! A part of `efm/coverage`: intervals of loss rates hold what really happened,
+//! for signals whose senders are too much of a machine to model by hand.
+
+mod support;
+
+use narrows_lab::{CampaignOptions, CampaignResult, SimEngine, run_campaign};
+use narrows_scenario::{Campaign, catalog};
+use support::unwatched;
+
+/// Seeds: enough to tell 95 % from 75.
+const SEEDS: u64 = 50;
+
+fn run(cell: &str) -> CampaignResult {
+    let entry = catalog::entry("efm/coverage").unwrap();
+    let mut campaign =
+        Campaign::read(&entry.file(), entry.text.as_bytes(), &entry.shelf(), &[]).unwrap();
+    campaign.only(&[cell.to_owned()]).unwrap();
+    let options = CampaignOptions {
+        seeds: (1..=SEEDS).collect(),
+        ..CampaignOptions::default()
+    };
+    let folder = unwatched(|w| run_campaign(&SimEngine, &campaign, &options, w)).unwrap();
+    folder.result
+}
+
+/// Of all seeds, how many have an interval that holds the mean of the truths,
+/// and how far the mean of the values is from it, as a part of it.
+fn covered(result: &CampaignResult, cell: &str, metric: &str) -> (usize, f64) {
+    let cell = result.cell(cell).unwrap();
+    let of = |name: &str| -> Vec<f64> {
+        let row = cell.metric(name).unwrap();
+        row.by_seed.iter().map(|v| v.unwrap()).collect()
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (low, high) = (of(&format!("{metric}_low")), of(&format!("{metric}_high")));
+    let truth = mean(&of(&format!("{metric}_truth")));
+    let held = low.iter().zip(&high);
+    let held = held.filter(|(low, high)| **low <= truth && truth <= **high);
+    (held.count(), mean(&of(metric)) / truth - 1.0)
+}
+
+#[test]
+fn the_round_trip_loss_bit_errs_no_more_than_its_interval_says() {
+    let result = run("random/t");
+    let (held, bias) = covered(&result, "random/t", "t");
+    assert!((42..=50).contains(&held), "{held} of {SEEDS}");
+    assert!(bias.abs() < 0.1, "{bias}");
+}
+
+#[test]
+fn the_reflected_square_wave_errs_no_more_than_its_interval_says() {
+    let result = run("burst/q-r");
+    for metric in ["q", "r", "qr_end"] {
+        let (held, bias) = covered(&result, "burst/q-r", metric);
+        assert!((42..=50).contains(&held), "{metric}: {held} of {SEEDS}");
+        assert!(bias.abs() < 0.05, "{metric}: {bias}");
+    }
+}
