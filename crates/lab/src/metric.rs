@@ -9,6 +9,7 @@
 //! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
 //! `queue/` may stand before a queue's name.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::summary::{Distribution, RunSummary, millionths};
@@ -176,6 +177,30 @@ pub fn figure(summary: &RunSummary, entity: &str, column: &str) -> Option<f64> {
         .or_else(|| (entity == "run").then(|| lookup(summary, column))?)
 }
 
+/// The same for many figures of one run, whose numbers are listed only once.
+pub(crate) struct Figures<'a> {
+    summary: &'a RunSummary,
+    by_name: HashMap<String, f64>,
+}
+
+impl<'a> Figures<'a> {
+    pub(crate) fn of(summary: &'a RunSummary) -> Self {
+        let mut by_name = HashMap::new();
+        for m in metrics(summary) {
+            by_name.entry(m.key()).or_insert(m.value);
+        }
+        Self { summary, by_name }
+    }
+
+    /// As [`figure`].
+    pub(crate) fn figure(&self, entity: &str, column: &str) -> Option<f64> {
+        let name = format!("{entity}/{}", column.replace('.', "/"));
+        let known = self.by_name.get(&name).copied();
+        let other = || figure(self.summary, entity, column);
+        known.or_else(|| (entity == "run").then(other).flatten())
+    }
+}
+
 /// `summary.csv`: `entity,metric,value`.
 pub fn to_csv(summary: &RunSummary) -> String {
     let mut text = "entity,metric,value\n".to_owned();
@@ -296,5 +321,15 @@ mod tests {
         assert_eq!(of("flow/prague", "goodput_mbit"), Some(30.0));
         assert_eq!(of("link/access/up/bottleneck", "marks.step"), Some(7.0));
         assert_eq!(of("flow/prague", "rtt_ms.p99"), None);
+        let figures = Figures::of(&summary);
+        for (entity, column) in [
+            ("run", "jain"),
+            ("run", "share1_pct"),
+            ("flow/prague", "goodput_mbit"),
+            ("link/access/up/bottleneck", "marks.step"),
+            ("flow/prague", "rtt_ms.p99"),
+        ] {
+            assert_eq!(figures.figure(entity, column), of(entity, column));
+        }
     }
 }

@@ -327,7 +327,7 @@ pub struct ObservationSummary {
     pub flow: String,
     /// `delay`, `spin-pn`, `q`; `seen` for what the flow carried, both
     /// directions together: `ip` bytes, segments that were sent
-    /// `again_or_late`, its `growth` at first; `ss` for the smoothed round trip
+    /// `again_or_late`, its `growth` after slow start; `ss` for the smoothed round trip
     /// of the flow's sender, looked at once a second.
     pub technique: String,
     /// `full_rtt_initiator`, `upstream_loss_responder`.

@@ -16,9 +16,10 @@ pub enum Role {
 /// What the host's socket knows that the packet does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketFacts {
-    /// Segments declared lost so far.
+    /// Segments sent again so far: those that were declared lost and not
+    /// acknowledged before that.
     pub lost: u64,
-    /// Losses found to be spurious so far.
+    /// Of these, those that the peer says it had got before.
     pub spurious: u64,
     /// CE-marked segments that the peer has echoed so far.
     pub delivered_ce: u64,

@@ -368,8 +368,10 @@ impl Connection {
     /// What a host hook may know of the socket.
     pub fn socket_facts(&self) -> SocketFacts {
         SocketFacts {
-            lost: self.board.lost,
-            // Linux's `dsack_dups`, which is what a hook in its kernel can ask for.
+            // Linux's `total_retrans` and `dsack_dups`, which a hook in its kernel
+            // can ask for. What a timeout takes for lost and is acknowledged
+            // before it was sent again was not lost.
+            lost: self.totals.retransmits,
             spurious: self.totals.duplicates_told,
             delivered_ce: u64::from(self.rate.delivered_ce),
             srtt: self.rtt.srtt(),

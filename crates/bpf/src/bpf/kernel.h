@@ -128,6 +128,7 @@ struct tcp_sock {
 	u32 received_ce;	/* v6.18 */
 	u32 lost;
 	u32 dsack_dups;		/* v4.18 */
+	u32 total_retrans;
 	u32 srtt_us;
 	struct minmax rtt_min;
 	struct tcp_options_received rx_opt;

@@ -246,8 +246,10 @@ NW_INLINE struct nw_efm_flow *nw_flow_of(struct nw_look *look,
 	return nw_map_lookup(&nw_flows, &look->key);
 }
 
-/* What the socket counted, where a signal wants it. A loss is spurious when the
- * peer has said by DSACK (RFC 2883) that it had got the segment before.
+/* What the socket counted, where a signal wants it. Lost is what was sent again:
+ * a timeout takes more for lost, but what is acknowledged before it is sent again
+ * was not. A loss is spurious when the peer has said by DSACK (RFC 2883) that it
+ * had got the segment before.
  */
 NW_INLINE void nw_ask_socket(struct nw_skb *skb, struct nw_efm_packet *packet)
 {
@@ -259,7 +261,7 @@ NW_INLINE void nw_ask_socket(struct nw_skb *skb, struct nw_efm_packet *packet)
 	tp = nw_tcp_socket(sk);
 	if (!tp)
 		return;
-	packet->lost = tp->lost;
+	packet->lost = tp->total_retrans;
 	packet->spurious = tp->dsack_dups;
 	packet->delivered_ce = tp->delivered_ce;
 	packet->has |= NW_EFM_HAS_SOCKET;

@@ -15,7 +15,7 @@ use super::table::cells_csv;
 use crate::engine::{Engine, Progress, Watch};
 use crate::error::LabError;
 use crate::facts::{RateSteps, path_of};
-use crate::metric::figure;
+use crate::metric::Figures;
 use crate::results::{self, CampaignFolder, FileRecord, Folder, RunResult};
 use crate::run::{Output, reduce_run};
 use crate::series::Series;
@@ -310,9 +310,10 @@ impl<'a> Hall<'a> {
             state.events += run.ended.events;
             state.packets += run.ended.packets;
         }
+        let figures = Figures::of(&run.reduced.summary);
         let values = self
             .campaign
-            .evaluate(&mut |entity, column| figure(&run.reduced.summary, entity, column));
+            .evaluate(&mut |entity, column| figures.figure(entity, column));
         let mut file = None;
         if let Some(parent) = self.folder {
             let name = &self.folders[cell];

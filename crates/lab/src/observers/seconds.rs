@@ -50,11 +50,12 @@ impl Carried {
         self.0[from..to].iter().sum()
     }
 
-    /// How fast the flow grew at first, in Mbit/s per second: the slope of the
-    /// line with the least squares through its rate in intervals of 100 ms,
-    /// from its first packet to the interval in which it first carries half of
-    /// what it carries in its best second. `None` of a flow that has that at
-    /// once.
+    /// How fast the flow grew after its slow start, in Mbit/s per second: the
+    /// slope of the line with the least squares through its rate in intervals
+    /// of 100 ms, from the trough behind its first peak to the interval in which
+    /// it again carries half of what it carries in its best second. From its
+    /// first packet on if it has no such trough; `None` of a flow that carries
+    /// that at once.
     pub(super) fn growth(&self) -> Option<f64> {
         let first = self.0.iter().position(|b| *b > 0)?;
         let rates = &self.0[first..];
@@ -63,6 +64,8 @@ impl Carried {
             .map(|w| w.iter().sum::<u64>())
             .max()?;
         let half = best as f64 / INTERVALS_IN_SECOND as f64 / 2.0;
+        let trough = trough(rates).filter(|at| (rates[*at] as f64) < half);
+        let rates = &rates[trough.unwrap_or(0)..];
         let end = rates.iter().position(|b| *b as f64 >= half)?;
         let rates = &rates[..=end];
         let n = rates.len() as f64;
@@ -78,6 +81,13 @@ impl Carried {
         // Bytes in an interval per interval.
         (below > 0.0).then(|| above / below * 8.0 / 1e6 / seconds / seconds)
     }
+}
+
+/// Where what falls behind its first peak begins to rise again.
+fn trough(rates: &[u64]) -> Option<usize> {
+    let falls = rates.windows(2).position(|w| w[1] < w[0])?;
+    let rises = rates[falls..].windows(2).position(|w| w[1] >= w[0])?;
+    Some(falls + rises)
 }
 
 /// What `ss` shows of each flow's sender at the end of each second, in ms.
@@ -252,6 +262,17 @@ mod tests {
             carried.add(at(1_000 + 100 * i), (mbit * 1e6 / 8.0 / 10.0) as u64);
         }
         let growth = carried.growth().unwrap();
+        assert!((growth - 4.0).abs() < 0.01, "{growth}");
+        // The same behind a slow start that overshoots.
+        let mut overshot = Carried::default();
+        for (i, bytes) in [1, 2, 4, 8, 5, 1].into_iter().enumerate() {
+            overshot.add(at(100 * i as u64), 62_500 * bytes);
+        }
+        for i in 0..200u64 {
+            let mbit = (5.0 + 0.4 * (i + 1) as f64).min(45.0);
+            overshot.add(at(600 + 100 * i), (mbit * 1e6 / 8.0 / 10.0) as u64);
+        }
+        let growth = overshot.growth().unwrap();
         assert!((growth - 4.0).abs() < 0.01, "{growth}");
         let mut at_once = Carried::default();
         (0..20).for_each(|i| at_once.add(at(100 * i), 1_000));
