@@ -175,7 +175,10 @@ fn the_tables_of_seconds_are_what_the_samples_come_to() {
     assert!((number(total, "rtt_ms") - mean).abs() < 1e-4);
     assert!((number(total, "sd_ms") - sd).abs() < 1e-4);
     // Mibit/s over eight seconds, against MiB.
-    let mib: f64 = seconds.iter().map(|r| number(r, "throughput_mibit") / 8.0).sum();
+    let mib: f64 = seconds
+        .iter()
+        .map(|r| number(r, "throughput_mibit") / 8.0)
+        .sum();
     assert!((number(total, "mib") - mib).abs() < 1e-4);
     let figure = |name: &str| metric::lookup(&result.summary, name).unwrap();
     let seen = figure("observe/mid/cubic/seen/ip/total");

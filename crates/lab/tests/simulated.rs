@@ -87,7 +87,11 @@ stop = "2s"
         let plan = draft.and_then(|d| d.check()).unwrap();
         let options = RunOptions::default();
         let result = unwatched(|w| run_scenario(&SimEngine, &plan, &options, w)).unwrap();
-        assert!(result.record.verdict.trusted(), "{:?}", result.record.verdict);
+        assert!(
+            result.record.verdict.trusted(),
+            "{:?}",
+            result.record.verdict
+        );
         result.summary.flows[0].bytes_total
     };
     // 0, 10, … 1990 ms after the start, at 5 ms.

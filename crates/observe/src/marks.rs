@@ -332,7 +332,13 @@ impl Marks {
             weight = std::mem::take(&mut self.unreflected[other]).max(1);
         }
         let quantity = Quantity::ThreeQuarterLoss(side);
-        note(closed, Technique::Reflection, quantity, Count::Reflection, weight);
+        note(
+            closed,
+            Technique::Reflection,
+            quantity,
+            Count::Reflection,
+            weight,
+        );
     }
 }
 

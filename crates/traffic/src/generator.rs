@@ -93,7 +93,11 @@ impl Generator {
             return None;
         };
         let writes = 1 + now.since(started).as_nanos() / w.every.as_nanos().max(1);
-        Some(if now < started { started } else { started + w.every * writes })
+        Some(if now < started {
+            started
+        } else {
+            started + w.every * writes
+        })
     }
 
     /// Bytes that the application has written until `now`: one write at the

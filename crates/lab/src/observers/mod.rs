@@ -21,8 +21,8 @@ use narrows_units::Instant;
 use crate::error::LabError;
 use crate::summary::{FlowSummary, ObservationSummary};
 use ledger::{Ledger, Passed};
-pub(crate) use seconds::{SECONDS, TOTALS};
 use seconds::{Carried, SmoothedRtt};
+pub(crate) use seconds::{SECONDS, TOTALS};
 
 /// The file of all samples in a results folder.
 pub(crate) const SAMPLES: &str = "samples.csv.gz";
@@ -164,7 +164,10 @@ impl Observers {
         for watching in self.all.iter_mut().filter(|w| w.at == tap) {
             watching.passed.pass(packet);
             watching.found.now = packet.flow.map(|f| f.0 as usize);
-            if let Some(carried) = packet.flow.and_then(|f| watching.carried.get_mut(f.0 as usize)) {
+            if let Some(carried) = packet
+                .flow
+                .and_then(|f| watching.carried.get_mut(f.0 as usize))
+            {
                 carried.add(now, u64::from(packet.len()));
             }
             let Watching {

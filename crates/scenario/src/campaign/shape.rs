@@ -220,9 +220,7 @@ fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> 
         return Figure::Is(None);
     }
     let mean = known.iter().sum::<f64>() / known.len() as f64;
-    let holds = |(low, high): (&Option<f64>, &Option<f64>)| {
-        matches!((low, high), (Some(low), Some(high)) if *low <= mean && mean <= *high)
-    };
+    let holds = |(low, high): (&Option<f64>, &Option<f64>)| matches!((low, high), (Some(low), Some(high)) if *low <= mean && mean <= *high);
     let hits = low.iter().zip(high).filter(|pair| holds(*pair)).count();
     Figure::Is(Some(100.0 * hits as f64 / truth.len() as f64))
 }
@@ -391,20 +389,18 @@ mod tests {
     }
 
     fn judged(text: &str) -> Held {
-        condition(text)
-            .expect(text)
-            .judge(&|metric, cell| {
-                let median = match (metric, cell) {
-                    (0, "base") => Some(70.0),
-                    (0, _) => Some(-20.0),
-                    (_, "base") => None,
-                    _ => return None,
-                };
-                Some(Measured {
-                    median,
-                    by_seed: &[],
-                })
+        condition(text).expect(text).judge(&|metric, cell| {
+            let median = match (metric, cell) {
+                (0, "base") => Some(70.0),
+                (0, _) => Some(-20.0),
+                (_, "base") => None,
+                _ => return None,
+            };
+            Some(Measured {
+                median,
+                by_seed: &[],
             })
+        })
     }
 
     #[test]
