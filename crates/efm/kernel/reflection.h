@@ -6,7 +6,8 @@
  * The signal is 0 until the first Q block has arrived, and then changes. A block
  * begins with the length M of the last Q block; when more arrive before it ends,
  * M is their average. What rounding M took away or added is made good in the next
- * block (section 3.4.1).
+ * block (section 3.4.1). So is what was already sent of a block beyond an M that
+ * became shorter meanwhile: it would hide 3 % of losses in bursts of five.
  */
 #ifndef NW_EFM_REFLECTION_H
 #define NW_EFM_REFLECTION_H
@@ -46,19 +47,24 @@ static inline void nw_efm_reflection_in(struct nw_efm_flow *f,
 static inline void nw_efm_reflection_length(struct nw_efm_flow *f, u32 average)
 {
 	u32 exact = average + f->r_carry;
-	u32 length = (exact + NW_EFM_R_ONE / 2) / NW_EFM_R_ONE;
+	u32 length = 0;
 
+	/* lengths are below 2^15 packets: a larger one is a debt */
+	if (!(exact >> 31))
+		length = (exact + NW_EFM_R_ONE / 2) / NW_EFM_R_ONE;
 	f->r_length = length ? length : 1;
-	f->r_rounded = exact - length * NW_EFM_R_ONE;
+	f->r_rounded = exact - f->r_length * NW_EFM_R_ONE;
 }
 
 static inline void nw_efm_reflection_begin(struct nw_efm_flow *f, u64 blocks)
 {
+	u32 beyond = f->r_sent > f->r_length ? f->r_sent - f->r_length : 0;
+
 	f->r_value = !f->r_value;
 	f->r_sent = 0;
 	f->r_base = blocks;
 	f->r_seen = blocks;
-	f->r_carry = f->r_rounded;
+	f->r_carry = f->r_rounded - beyond * NW_EFM_R_ONE;
 	nw_efm_reflection_length(f, f->r_last * NW_EFM_R_ONE);
 }
 
