@@ -49,9 +49,9 @@ fn the_round_trip_loss_bit_errs_no_more_than_its_interval_says() {
 
 #[test]
 fn the_reflected_square_wave_errs_no_more_than_its_interval_says() {
-    let result = run("burst/q-r");
+    let result = run("random/q-r");
     for metric in ["q", "r", "qr_end"] {
-        let (held, bias) = covered(&result, "burst/q-r", metric);
+        let (held, bias) = covered(&result, "random/q-r", metric);
         assert!((42..=50).contains(&held), "{metric}: {held} of {SEEDS}");
         assert!(bias.abs() < 0.05, "{metric}: {bias}");
     }

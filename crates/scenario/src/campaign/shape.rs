@@ -210,7 +210,8 @@ impl Term {
 }
 
 /// The percentage of seeds whose interval holds the mean of all truths. A seed
-/// without an interval does not hold it.
+/// without an interval does not hold it; one without a truth, as of a flow that
+/// carries no marks because its SYN was lost, does not count.
 fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> Figure {
     if truth.len() < SEEDS_FOR_COVERAGE {
         return Figure::NotRun;
@@ -220,9 +221,13 @@ fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> 
         return Figure::Is(None);
     }
     let mean = known.iter().sum::<f64>() / known.len() as f64;
-    let holds = |(low, high): (&Option<f64>, &Option<f64>)| matches!((low, high), (Some(low), Some(high)) if *low <= mean && mean <= *high);
-    let hits = low.iter().zip(high).filter(|pair| holds(*pair)).count();
-    Figure::Is(Some(100.0 * hits as f64 / truth.len() as f64))
+    let holds = |low: Option<f64>, high: Option<f64>| matches!((low, high), (Some(low), Some(high)) if low <= mean && mean <= high);
+    let seeds = truth.iter().zip(low.iter().zip(high));
+    let judged = seeds.filter(|(truth, _)| truth.is_some());
+    let hits = judged
+        .filter(|(_, (low, high))| holds(**low, **high))
+        .count();
+    Figure::Is(Some(100.0 * hits as f64 / known.len() as f64))
 }
 
 struct Reader<'a> {
