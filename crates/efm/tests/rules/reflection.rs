@@ -126,30 +126,6 @@ fn rfc_3_4_1_rounding_does_not_add_up() {
     assert!((mean - 63.5).abs() < 0.1, "{mean} of {runs:?}");
 }
 
-/// What was sent of a block before an average made it shorter is made good too:
-/// the mean length is that of the blocks that arrived, however long their bursts.
-#[test]
-fn a_block_that_became_too_short_to_end_in_time_is_made_good() {
-    // One block in four is half as long; two arrive in each R block, at all
-    // phases, as R blocks are shorter than what arrives meanwhile.
-    let (mut a, mut b) = pair(WORDS);
-    let (mut sent, mut arrived) = (Vec::new(), 0);
-    for i in 0..64 * 2000_u64 {
-        let packet = a.send(i, DATA);
-        if i / 64 % 4 != 1 || i % 64 >= 32 {
-            b.receive(i, &packet);
-            arrived += 1;
-        }
-        if i % 2 == 0 {
-            sent.push(reflection(&b.send(i, DATA)));
-        }
-    }
-    let runs = runs(&sent);
-    let mean = runs.iter().sum::<u32>() as f64 / runs.len() as f64;
-    let wanted = f64::from(arrived) / 2000.0;
-    assert!((mean - wanted).abs() < 1.0, "{mean} for {wanted}");
-}
-
 /// RFC 9506 §3.2.3: a packet of the old block may come up to the threshold late.
 #[test]
 fn rfc_3_2_3_late_packets_do_not_end_or_begin_blocks() {
