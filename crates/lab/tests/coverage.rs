@@ -23,28 +23,34 @@ fn run(cell: &str) -> CampaignResult {
     folder.result
 }
 
-/// Of all seeds, how many have an interval that holds the mean of the truths,
-/// and how far the mean of the values is from it, as a part of it.
-fn covered(result: &CampaignResult, cell: &str, metric: &str) -> (usize, f64) {
+/// Of the seeds whose flow carries marks (its SYN was not lost), the percentage
+/// whose interval holds the mean of the truths, and how far the mean of the
+/// values is from it, as a part of it.
+fn covered(result: &CampaignResult, cell: &str, metric: &str) -> (f64, f64) {
     let cell = result.cell(cell).unwrap();
     let of = |name: &str| -> Vec<f64> {
         let row = cell.metric(name).unwrap();
-        row.by_seed.iter().map(|v| v.unwrap()).collect()
+        row.by_seed.iter().flatten().copied().collect()
     };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (low, high) = (of(&format!("{metric}_low")), of(&format!("{metric}_high")));
-    let truth = mean(&of(&format!("{metric}_truth")));
+    let (values, truths) = (of(metric), of(&format!("{metric}_truth")));
+    let all = [low.len(), high.len(), values.len(), truths.len()];
+    assert!(all.iter().all(|n| *n == all[0] && *n >= 45), "{all:?}");
+    let truth = mean(&truths);
     let held = low.iter().zip(&high);
     let held = held.filter(|(low, high)| **low <= truth && truth <= **high);
-    (held.count(), mean(&of(metric)) / truth - 1.0)
+    let percent = 100.0 * held.count() as f64 / low.len() as f64;
+    (percent, mean(&values) / truth - 1.0)
 }
 
 #[test]
 fn the_round_trip_loss_bit_errs_no_more_than_its_interval_says() {
     let result = run("random/t");
     let (held, bias) = covered(&result, "random/t", "t");
-    assert!((42..=50).contains(&held), "{held} of {SEEDS}");
-    assert!(bias.abs() < 0.1, "{bias}");
+    assert!(held >= 84.0, "{held} %");
+    // It read 75 % too much where trains were paired in the wrong order.
+    assert!(bias.abs() < 0.25, "{bias}");
 }
 
 #[test]
@@ -52,7 +58,7 @@ fn the_reflected_square_wave_errs_no_more_than_its_interval_says() {
     let result = run("random/q-r");
     for metric in ["q", "r", "qr_end"] {
         let (held, bias) = covered(&result, "random/q-r", metric);
-        assert!((42..=50).contains(&held), "{metric}: {held} of {SEEDS}");
+        assert!(held >= 84.0, "{metric}: {held} %");
         assert!(bias.abs() < 0.05, "{metric}: {bias}");
     }
 }
