@@ -100,6 +100,15 @@ impl Owner<'_> {
             control: options.control.clone(),
             reason: e.into(),
         })?;
+        // Closed by a kill, it is reset: one that waited for acknowledgements
+        // that never come would keep its namespace and its congestion control
+        // for minutes. The end of its stream is told by shutdown(2), which this
+        // does not change; a connection that is accepted has it from the listener.
+        let reset = nix::libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        self.set(&socket, "be reset when closed", sockopt::Linger, &reset)?;
         if options.pace {
             socket_option::pace_always(&socket).map_err(self.cannot("have it paced"))?;
         }

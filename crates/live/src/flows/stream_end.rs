@@ -512,13 +512,7 @@ impl StreamEnd {
         if self.phase != Phase::Over && self.started && !self.sends() {
             self.over(scene, false);
         }
-        // A reset instead of a FIN that would keep the namespace alive until
-        // nobody has acknowledged it often enough.
-        let reset = nix::libc::linger {
-            l_onoff: 1,
-            l_linger: 0,
-        };
-        let _ = setsockopt(&self.socket, sockopt::Linger, &reset);
+        // Closed now, the socket is reset (see `Owner::stream`).
         self.facts
     }
 }
