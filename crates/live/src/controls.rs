@@ -80,6 +80,10 @@ impl Controls {
                     continue;
                 }
                 // It has no connection to control.
+                Control::Quic(_) => {
+                    controls.names.push(String::new());
+                    continue;
+                }
                 Control::Own(_) if flow.traffic.is_datagram() => {
                     controls.names.push(String::new());
                     continue;

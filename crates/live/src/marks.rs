@@ -4,7 +4,7 @@
 use narrows_bpf::{BpfError, Mark, MarkCounters, MarkOptions};
 use narrows_packet::FlowId;
 use narrows_scenario::endpoints::ANSWERER_PORTS;
-use narrows_scenario::{LinkIndex, MarkPlan, Marking, Plan};
+use narrows_scenario::{FlowPlan, LinkIndex, MarkPlan, Marking, Plan};
 
 use crate::machine::{State, Undo};
 use crate::world::{own_segments, set_own_segments};
@@ -139,7 +139,7 @@ fn attach_at(
 ) -> Result<Vec<Mark>, LiveError> {
     let tcp = |flow: &FlowId| {
         let flow = plan.flows.get(flow.0 as usize);
-        flow.is_some_and(|f| !f.traffic.is_datagram())
+        flow.is_some_and(FlowPlan::is_tcp)
     };
     let all = (0..plan.flows.len() as u32).map(FlowId);
     let ports: Vec<Option<u16>> = if all.filter(tcp).all(|f| mark.flows.contains(&f)) {

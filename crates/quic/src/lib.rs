@@ -3,5 +3,24 @@
 //!
 //! Time is an argument everywhere, and every random draw comes from a seed, so
 //! that a run repeats byte for byte.
+//!
+//! [`Connection`] is one end of a real QUIC connection: quinn-proto, driven in
+//! a run's time, with connection ids and randomness from a seed, and with
+//! cryptography that hides nothing in TLS's place.
 
 #![forbid(unsafe_code)]
+
+mod connection;
+mod control;
+pub mod datagram;
+mod epoch;
+mod null;
+mod settings;
+pub mod spin;
+mod watch;
+
+pub use connection::{Connection, QuicEvent, send_window};
+pub use control::{Control, PREFIX};
+pub use epoch::Epoch;
+pub use settings::{Config, LEAST_PAYLOAD};
+pub use watch::{Noted, Watch, lost_sizes};

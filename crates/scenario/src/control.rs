@@ -1,4 +1,5 @@
-//! Who decides how fast a flow sends: an algorithm of ours, or a kernel's own.
+//! Who decides how fast a flow sends: an algorithm of ours, a kernel's own, or
+//! one of quinn's.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +18,8 @@ const LONGEST_NAME: usize = 15;
 /// Algorithms of the kernel that ours repeat: the simulator runs ours for them.
 const REPEATED: [&str; 2] = ["reno", "cubic"];
 
-/// A flow's congestion control: `prague variant 2020`, `kernel:bbr`.
+/// A flow's congestion control: `prague variant 2020`, `kernel:bbr`,
+/// `quic:cubic`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// One of Narrows' own, with its parameters.
@@ -25,6 +27,8 @@ pub enum Control {
     /// The kernel's algorithm of this name, with whatever parameters the
     /// kernel gives it: 1 to 15 of `a` to `z`, `0` to `9` and `_`.
     Kernel(String),
+    /// One of quinn's, for flows over QUIC.
+    Quic(narrows_quic::Control),
 }
 
 impl Control {
@@ -36,6 +40,9 @@ impl Control {
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         let first = words.peek();
+        if first.is_some_and(|w| w.text.starts_with(narrows_quic::PREFIX)) {
+            return narrows_quic::Control::parse(line).map(Self::Quic);
+        }
         let Some((word, name)) = first.and_then(|w| Some((w, w.text.strip_prefix(KERNEL)?))) else {
             return Spec::parse(line)
                 .map(Self::Own)
@@ -63,6 +70,7 @@ impl Control {
         match self {
             Self::Own(spec) => spec.name(),
             Self::Kernel(name) => name,
+            Self::Quic(control) => control.name(),
         }
     }
 
@@ -77,6 +85,7 @@ impl Control {
                 accecn: name == "prague",
                 ect1: name == "prague",
             },
+            Self::Quic(_) => Needs::default(),
         }
     }
 
@@ -84,26 +93,34 @@ impl Control {
     pub fn own(&self) -> Option<&Spec> {
         match self {
             Self::Own(spec) => Some(spec),
-            Self::Kernel(_) => None,
+            Self::Kernel(_) | Self::Quic(_) => None,
         }
     }
 
     /// The kernel's name for it, if it is the kernel's own.
     pub fn kernel(&self) -> Option<&str> {
         match self {
-            Self::Own(_) => None,
+            Self::Own(_) | Self::Quic(_) => None,
             Self::Kernel(name) => Some(name),
+        }
+    }
+
+    /// Which of quinn's it is, if it is one.
+    pub fn quic(&self) -> Option<narrows_quic::Control> {
+        match self {
+            Self::Own(_) | Self::Kernel(_) => None,
+            Self::Quic(control) => Some(*control),
         }
     }
 
     /// What a simulator runs for it: ours, which for `kernel:reno` and
     /// `kernel:cubic` is the same algorithm with Linux's defaults; nothing for
-    /// the kernel's others.
+    /// the kernel's others, nor for quinn's.
     pub fn simulated(&self) -> Option<Spec> {
         match self {
             Self::Own(spec) => Some(spec.clone()),
             Self::Kernel(name) if REPEATED.contains(&name.as_str()) => Spec::parse(name).ok(),
-            Self::Kernel(_) => None,
+            Self::Kernel(_) | Self::Quic(_) => None,
         }
     }
 }
@@ -140,6 +157,7 @@ impl fmt::Display for Control {
         match self {
             Self::Own(spec) => spec.fmt(f),
             Self::Kernel(name) => write!(f, "{KERNEL}{name}"),
+            Self::Quic(control) => control.fmt(f),
         }
     }
 }

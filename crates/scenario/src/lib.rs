@@ -25,6 +25,7 @@ mod refusal;
 mod schema;
 mod set;
 mod source;
+mod transport;
 mod tree;
 mod write;
 
@@ -48,3 +49,4 @@ pub use plan::{
 };
 pub use refusal::Refusal;
 pub use schema::schema;
+pub use transport::{SpinUse, Transport};

@@ -24,6 +24,8 @@ const FLOW_KEYS: &[&str] = &[
     "ip",
     "fast_open",
     "mark",
+    "transport",
+    "spin",
 ];
 
 /// One link, `access`, between `client` and `server`, and flows over it.

@@ -10,6 +10,7 @@ use narrows_wire::efm::Profile;
 use serde::{Serialize, Serializer};
 
 use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
+use crate::transport::{SpinUse, Transport};
 
 /// One run, checked: names are unique, every flow has a path, every value is
 /// in range.
@@ -210,6 +211,19 @@ pub struct FlowPlan {
     pub fast_open: bool,
     /// How the two hosts treat this flow's segments.
     pub host: HostModel,
+    /// What carries it.
+    #[serde(skip_serializing_if = "Transport::is_default")]
+    pub transport: Transport,
+    /// What its spin bit does, if it runs over QUIC.
+    #[serde(skip_serializing_if = "SpinUse::is_default")]
+    pub spin: SpinUse,
+}
+
+impl FlowPlan {
+    /// Whether its packets have TCP headers.
+    pub fn is_tcp(&self) -> bool {
+        self.transport == Transport::Tcp && !self.traffic.is_datagram()
+    }
 }
 
 /// A latency probe: a datagram each `interval`, sent back by the other end.

@@ -130,8 +130,13 @@ pub(crate) struct Flow {
     /// Who opens the connection; `from` by default.
     opens: Option<String>,
     /// The congestion control in words: `cubic`, `prague variant 2020`,
-    /// `kernel:bbr`.
+    /// `kernel:bbr`, `quic:cubic`.
     cc: Option<String>,
+    /// `tcp` or `quic`; what `cc` is made for by default.
+    transport: Option<String>,
+    /// The spin bit of a flow over QUIC: `seed` (the default: each end
+    /// switches it off by chance), `on` or `greased`.
+    spin: Option<FlagOrText>,
     /// What the handshake asks for; what `cc` needs by default.
     ecn: Option<Ecn>,
     /// The code point, 0 to 63 or by name.

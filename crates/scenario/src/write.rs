@@ -10,6 +10,7 @@ use crate::plan::{
     CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, MarkPlan, NamedElement, ObserverPlan,
     Plan, ProbePlan, codepoint_word, ecn_mode_word,
 };
+use crate::transport::Transport;
 
 impl Plan {
     /// The plan as a scenario file. Read again, it gives the same plan.
@@ -130,6 +131,9 @@ impl Plan {
             file.text("opens", &self.host(flow.opens).name);
         }
         file.words("cc", &flow.cc);
+        if !flow.spin.is_default() {
+            file.words("spin", flow.spin);
+        }
         file.text("ecn", ecn_mode_word(flow.ecn));
         if flow.dscp != 0 {
             file.plain("dscp", flow.dscp);
@@ -146,7 +150,11 @@ impl Plan {
         if flow.fast_open {
             file.plain("fast_open", true);
         }
-        let switches = model::write(&flow.host);
+        // Flows that are not over TCP may not say it.
+        let switches = match flow.transport {
+            Transport::Tcp => model::write(&flow.host),
+            Transport::Quic => Vec::new(),
+        };
         if !switches.is_empty() {
             let switches: Vec<String> =
                 switches.iter().map(|(k, v)| format!("{k} = {v}")).collect();

@@ -8,7 +8,7 @@ use narrows_packet::{FlowId, Role};
 use narrows_path::paths::Paths;
 use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::endpoints::{Ends, MAX_FLOWS, MAX_PROBES};
-use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, ProbePlan, assemble};
+use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, ProbePlan, Transport, assemble};
 use narrows_tcp::{Config, Connection};
 use narrows_traffic::Generator;
 use narrows_traffic::probe::{Asker, PAYLOAD_LEN};
@@ -20,6 +20,7 @@ use crate::engine::Simulation;
 use crate::flow::{Carrier, Envelope, Flow, Phase, Socket};
 use crate::host::{Node, Owner};
 use crate::probe::ProbeState;
+use crate::quic::{self, QuicEnd};
 
 impl Simulation {
     /// Builds everything that `plan` names; randomness comes from `seed` and
@@ -47,10 +48,11 @@ impl Simulation {
             nodes: nodes(plan, &names),
         };
         build.marks();
-        let (mut sockets, mut flows) = (Vec::new(), Vec::new());
+        let (mut ends, mut flows) = (FlowEnds::default(), Vec::new());
         for (i, flow) in plan.flows.iter().enumerate() {
-            flows.push(build.flow(i, flow, &mut sockets)?);
+            flows.push(build.flow(i, flow, &mut ends)?);
         }
+        let FlowEnds { sockets, quics } = ends;
         let mut probes = Vec::new();
         for (i, probe) in plan.probes.iter().enumerate() {
             probes.push(build.probe(i, probe)?);
@@ -61,7 +63,7 @@ impl Simulation {
             .enumerate()
             .flat_map(|(i, h)| [(IpAddr::V4(h.ipv4), i), (IpAddr::V6(h.ipv6), i)])
             .collect::<BTreeMap<_, _>>();
-        let slots = sockets.len() + flows.len() + probes.len();
+        let slots = sockets.len() + flows.len() + probes.len() + quics.len();
         let mut sim = Self {
             end: Instant::ZERO + plan.duration,
             // A sampler that never advances would hang the run.
@@ -75,6 +77,7 @@ impl Simulation {
             sockets,
             flows,
             probes,
+            quics,
             changes: assembled.changes,
             ..Self::empty()
         };
@@ -86,14 +89,21 @@ impl Simulation {
 /// Whether there is anything in a checked plan that needs real hosts.
 ///
 /// # Errors
-/// [`SimError::Kernel`] and [`SimError::Command`].
+/// [`SimError::Kernel`], [`SimError::Unrepeatable`] and [`SimError::Command`].
 pub fn accepts(plan: &Plan) -> Result<(), SimError> {
     if let Some(command) = plan.commands.first() {
         return Err(SimError::Command {
             command: command.name.clone(),
         });
     }
-    let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+    let mut quic = plan.flows.iter().filter_map(|f| Some((f, f.cc.quic()?)));
+    if let Some((flow, control)) = quic.find(|(_, control)| !control.repeats()) {
+        return Err(SimError::Unrepeatable {
+            flow: flow.name.clone(),
+            control: control.to_string(),
+        });
+    }
+    let streams = plan.flows.iter().filter(|f| f.is_tcp());
     match streams.into_iter().find(|f| f.cc.simulated().is_none()) {
         None => Ok(()),
         Some(flow) => Err(SimError::Kernel {
@@ -101,6 +111,13 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
             control: flow.cc.to_string(),
         }),
     }
+}
+
+/// Ends of all flows' connections.
+#[derive(Default)]
+struct FlowEnds {
+    sockets: Vec<Socket>,
+    quics: Vec<QuicEnd>,
 }
 
 struct Builder<'p> {
@@ -157,15 +174,31 @@ impl Builder<'_> {
         &mut self,
         i: usize,
         plan: &FlowPlan,
-        sockets: &mut Vec<Socket>,
+        ends: &mut FlowEnds,
     ) -> Result<Flow, SimError> {
+        let sockets = &mut ends.sockets;
         let name = format!("flow/{}", plan.name);
         let Ends {
             opener: (_, near),
             answerer: (answers, far),
         } = self.plan.flow_ends(i);
         let (hop, hop_back, mtu) = self.path(&name, plan.opens, answers)?;
-        let carrier = if plan.traffic.is_datagram() {
+        let carrier = if plan.transport == Transport::Quic {
+            let [opener, answerer] = quic::ends(self.plan, i, self.seed, mtu, [hop, hop_back]);
+            let number = ends.quics.len() as u32;
+            for (at, end) in [(number, &opener), (number + 1, &answerer)] {
+                self.nodes[end.node as usize].ports.listen(
+                    ip::UDP,
+                    end.connection.config().local.port(),
+                    Owner::Quic(at),
+                );
+            }
+            ends.quics.extend([opener, answerer]);
+            Carrier::Quic {
+                opener: number,
+                sender: number + u32::from(plan.opens != plan.from),
+            }
+        } else if plan.traffic.is_datagram() {
             let from_opener = plan.from == plan.opens;
             let (source, destination) = if from_opener {
                 (near, far)

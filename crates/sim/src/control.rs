@@ -45,7 +45,7 @@ pub struct ElementReport {
 pub struct FlowReport {
     /// Whether the sender's connection was opened; datagrams need none.
     pub established: bool,
-    /// Classic ECN was negotiated.
+    /// Classic ECN was negotiated; of QUIC, that packets carry ECT(0).
     pub ecn: bool,
     /// AccECN was negotiated.
     pub accecn: bool,
@@ -68,6 +68,17 @@ pub enum SimError {
          controls, kernel:reno or kernel:cubic, or run it with --engine live"
     )]
     Kernel {
+        /// The flow.
+        flow: String,
+        /// Its control, as written.
+        control: String,
+    },
+    /// A flow has a control that draws from the operating system.
+    #[error(
+        "flow/{flow}: quinn's `{control}` draws from the system's own randomness, so that no run \
+         would repeat; give the flow quic:cubic or quic:newreno, or run it with --engine live"
+    )]
+    Unrepeatable {
         /// The flow.
         flow: String,
         /// Its control, as written.

@@ -14,6 +14,7 @@ use crate::control::{ElementReport, FlowReport, Outcome, SimError};
 use crate::flow::{Flow, Socket};
 use crate::host::Node;
 use crate::probe::ProbeState;
+use crate::quic::QuicEnd;
 
 /// Wakes between two looks at the caller's cancel flag.
 const LOOK_EVERY: u64 = 1 << 14;
@@ -35,6 +36,7 @@ pub struct Simulation {
     pub(crate) sockets: Vec<Socket>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) probes: Vec<ProbeState>,
+    pub(crate) quics: Vec<QuicEnd>,
     pub(crate) changes: Vec<Planned>,
     pub(crate) now: Instant,
     pub(crate) events: u64,
@@ -50,6 +52,7 @@ enum SlotOwner {
     Socket(usize),
     Flow(usize),
     Probe(usize),
+    Quic(usize),
     Sampler,
     Change(usize),
 }
@@ -68,6 +71,7 @@ impl Simulation {
             sockets: Vec::new(),
             flows: Vec::new(),
             probes: Vec::new(),
+            quics: Vec::new(),
             changes: Vec::new(),
             now: Instant::ZERO,
             events: 0,
@@ -134,8 +138,12 @@ impl Simulation {
         self.flow_slot(self.flows.len() + i)
     }
 
+    pub(crate) fn quic_slot(&self, i: usize) -> Slot {
+        self.probe_slot(self.probes.len() + i)
+    }
+
     fn sampler_slot(&self) -> Slot {
-        self.probe_slot(self.probes.len())
+        self.quic_slot(self.quics.len())
     }
 
     fn change_slot(&self, i: usize) -> Slot {
@@ -152,6 +160,7 @@ impl Simulation {
             (self.sockets.len(), SlotOwner::Socket),
             (self.flows.len(), SlotOwner::Flow),
             (self.probes.len(), SlotOwner::Probe),
+            (self.quics.len(), SlotOwner::Quic),
             (1, |_| SlotOwner::Sampler),
         ] {
             if i < n {
@@ -168,6 +177,7 @@ impl Simulation {
             SlotOwner::Socket(i) => return self.flow_name(self.sockets[i].flow as usize),
             SlotOwner::Flow(i) => return self.flow_name(i),
             SlotOwner::Probe(i) => self.probes[i].entity,
+            SlotOwner::Quic(i) => return self.flow_name(self.quics[i].flow as usize),
             SlotOwner::Sampler => return "the sampler".to_owned(),
             SlotOwner::Change(i) => return format!("change {}", self.changes[i].words),
         };
@@ -242,6 +252,7 @@ impl Engine<'_> {
         match self.sim.owner_of(slot) {
             SlotOwner::Flow(i) => self.wake_flow(i),
             SlotOwner::Probe(i) => self.wake_probe(i),
+            SlotOwner::Quic(i) => self.wake_quic(i, slot),
             SlotOwner::Sampler => {
                 self.sample();
                 let next = self.sim.now + self.sim.sample_interval;

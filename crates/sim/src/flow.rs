@@ -33,6 +33,8 @@ pub struct Socket {
 pub enum Carrier {
     /// A connection between two sockets.
     Connection { opener: u32, sender: u32 },
+    /// A QUIC connection between two ends.
+    Quic { opener: u32, sender: u32 },
     /// Datagrams in one direction.
     Datagrams(Envelope),
 }

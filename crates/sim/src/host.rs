@@ -10,6 +10,8 @@ use crate::demux::Ports;
 pub enum Owner {
     /// A TCP socket.
     Socket(u32),
+    /// An end of a QUIC connection.
+    Quic(u32),
     /// The receiving end of a flow of datagrams.
     Datagrams(u32),
     /// The end of a probe that asks.

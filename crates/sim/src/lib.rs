@@ -18,6 +18,7 @@ mod flow;
 mod forward;
 mod host;
 mod probe;
+mod quic;
 mod serve;
 
 pub use build::accepts;

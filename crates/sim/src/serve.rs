@@ -11,6 +11,7 @@ use crate::demux::Addressing;
 use crate::engine::Engine;
 use crate::flow::{Carrier, Envelope, Phase, Socket};
 use crate::host::Owner;
+use crate::quic;
 
 /// Bytes that an application keeps written ahead at least: four of the
 /// largest bursts that segmentation makes (64 KiB).
@@ -29,6 +30,7 @@ impl Engine<'_> {
         let owner = self.sim.nodes[node].ports.owner(addressing.protocol, port);
         let (role, socket) = match owner {
             Some(Owner::Socket(s)) => (self.sim.sockets[s as usize].role, Some(s as usize)),
+            Some(Owner::Quic(q)) => (self.sim.quics[q as usize].role, None),
             Some(Owner::Asker(_)) => (Role::Initiator, None),
             _ => (Role::Responder, None),
         };
@@ -44,6 +46,7 @@ impl Engine<'_> {
                 self.consume(packet);
                 self.touch(s);
             }
+            Some(Owner::Quic(q)) => self.take_quic(q as usize, packet),
             Some(Owner::Datagrams(f)) => self.take_datagram(f as usize, &addressing, packet),
             Some(Owner::Asker(p)) => self.take_answer(p as usize, &addressing, packet),
             Some(Owner::Answerer(p)) => self.take_question(p as usize, &addressing, packet),
@@ -210,13 +213,17 @@ impl Engine<'_> {
         if flow.phase == Phase::Waiting && flow.start <= now {
             flow.phase = Phase::Running;
             flow.generator.start(now);
-            if let Carrier::Connection { opener, .. } = flow.carrier {
-                let opener = opener as usize;
-                let cookie = self.cookie_for(opener);
-                let connection = &mut self.sim.sockets[opener].connection;
-                connection.remember_fast_open(cookie);
-                connection.open(now);
-                self.touch(opener);
+            match flow.carrier {
+                Carrier::Connection { opener, .. } => {
+                    let opener = opener as usize;
+                    let cookie = self.cookie_for(opener);
+                    let connection = &mut self.sim.sockets[opener].connection;
+                    connection.remember_fast_open(cookie);
+                    connection.open(now);
+                    self.touch(opener);
+                }
+                Carrier::Quic { opener, .. } => self.open_quic(opener as usize),
+                Carrier::Datagrams(_) => {}
             }
         }
         let flow = &mut self.sim.flows[f];
@@ -255,6 +262,7 @@ impl Engine<'_> {
             Carrier::Connection { sender, .. } => {
                 self.touch(sender as usize);
             }
+            Carrier::Quic { sender, .. } => self.touch_quic(sender as usize),
             Carrier::Datagrams(_) => self.finish(f, false),
         }
     }
@@ -379,12 +387,19 @@ impl Engine<'_> {
     pub(crate) fn sample_flows(&mut self) {
         let now = self.sim.now;
         for flow in &mut self.sim.flows {
-            let Carrier::Connection { sender, .. } = flow.carrier else {
-                continue;
-            };
             if flow.phase == Phase::Waiting || flow.phase == Phase::Finished {
                 continue;
             }
+            let sender = match flow.carrier {
+                Carrier::Connection { sender, .. } => sender,
+                Carrier::Quic { sender, .. } => {
+                    let sample = quic::sample(&self.sim.quics, sender as usize);
+                    let flow = flow.id;
+                    self.sink.record(now, Event::Sampled { flow, sample });
+                    continue;
+                }
+                Carrier::Datagrams(_) => continue,
+            };
             let connection = &self.sim.sockets[sender as usize].connection;
             let sample = connection.sample(now);
             let id = flow.id;
@@ -405,7 +420,7 @@ impl Engine<'_> {
     }
 
     /// Reports the end of a flow, once.
-    fn finish(&mut self, f: usize, complete: bool) {
+    pub(crate) fn finish(&mut self, f: usize, complete: bool) {
         let flow = &mut self.sim.flows[f];
         if flow.phase == Phase::Finished {
             return;

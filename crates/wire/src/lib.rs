@@ -13,6 +13,7 @@ mod flow;
 pub mod icmp;
 pub mod ip;
 pub mod link;
+pub mod quic;
 pub mod tcp;
 pub mod udp;
 
@@ -21,5 +22,6 @@ pub use error::Malformed;
 pub use flow::FlowKey;
 pub use icmp::Icmp;
 pub use ip::{Ecn, Ip, IpFields};
+pub use quic::Quic;
 pub use tcp::{SackList, Tcp, TcpFields, TcpFlags, TcpOptions};
 pub use udp::{Udp, UdpFields};

@@ -135,7 +135,7 @@ fn life(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary)
 }
 
 fn negotiation(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
-    if flow.established_s.is_none() || facts.traffic.is_datagram() {
+    if flow.established_s.is_none() || !facts.is_tcp() {
         return;
     }
     let name = &flow.name;

@@ -73,7 +73,7 @@ pub(super) fn judge(found: &mut Findings, plan: &Plan, summary: &RunSummary, rig
         );
     }
     for (facts, flow) in plan.flows.iter().zip(&rig.flows) {
-        if !facts.traffic.is_datagram() {
+        if facts.is_tcp() {
             control(found, facts, flow);
             feedback(found, flow);
         }

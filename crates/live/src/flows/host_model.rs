@@ -36,7 +36,7 @@ pub fn notes(model: &HostModel) -> Vec<String> {
 /// Switches of a host's namespace (sysctl) that its flows ask for. They hold
 /// for all of its flows, so they are turned if all agree.
 pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str)> {
-    let streams = || plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+    let streams = || plan.flows.iter().filter(|f| f.is_tcp());
     let all = |mut flows: Box<dyn Iterator<Item = bool> + '_>| {
         flows.next().is_some_and(|first| first && flows.all(|f| f))
     };

@@ -2,7 +2,7 @@
 //! the hosts' namespaces.
 //!
 //! [`Flows`] drives the generators that the simulator drives too, over TCP
-//! ([one thread for each host](streams)) or as datagrams; [`Commands`] runs
+//! ([one thread for each host](streams)), over [QUIC](quic) or as datagrams; [`Commands`] runs
 //! programs. Addresses and ports are the simulator's, so that the path knows
 //! a packet's flow.
 //!
@@ -16,6 +16,7 @@ mod ecn_switch;
 mod error;
 mod facts;
 mod host_model;
+mod quic;
 #[allow(unsafe_code)]
 mod socket_option;
 mod sockets;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use narrows_packet::FlowId;
 use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
-use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, Traffic};
+use narrows_scenario::{FlowPlan, HostIndex, NameTable, Plan, Traffic, Transport};
 use narrows_traffic::Generator;
 use narrows_traffic::probe::{Asker, PAYLOAD_LEN};
 use narrows_units::{Duration, Instant};
@@ -20,6 +20,7 @@ use super::ecn_switch::{Ask, EcnSwitch};
 use super::error::FlowError;
 use super::facts::EndFacts;
 use super::host_model;
+use super::quic::{self, Certificate, Quic, QuicPlan};
 use super::sockets::StreamOptions;
 use super::stop::Stop;
 use super::stream_end::{EndPlan, Shared, StreamEnd};
@@ -35,8 +36,8 @@ const PROBE_HEADERS: u32 = 20 + 8;
 const OTHER_FILES: u64 = 256;
 
 /// The plan's flows and probes, at work: each host has a thread for its
-/// streams, one for its datagrams and one that looks at its sockets, as far as
-/// it has such.
+/// streams, one for its datagrams, one for QUIC and one that looks at its
+/// sockets, as far as it has such.
 ///
 /// They begin at the plan's times on the run's clock, and go on until
 /// [`stop`](Self::stop) or until this is dropped; no thread is left half a
@@ -55,6 +56,7 @@ pub struct Flows {
 struct Work {
     streams: Vec<(EndPlan, usize)>,
     datagrams: Vec<TaskPlan>,
+    quic: Vec<QuicPlan>,
     sampler: Option<Sampler>,
 }
 
@@ -121,7 +123,7 @@ impl Flows {
             others: Vec::new(),
         };
         let mut begin = Vec::new();
-        for (index, work) in work(plan, control, clock, reporter) {
+        for (index, work) in work(plan, control, clock, reporter)? {
             let namespace = host(index);
             let settings = host_model::settings(plan, index);
             namespace
@@ -199,6 +201,18 @@ impl Flows {
                 told,
                 go,
             )?;
+        }
+        if !work.quic.is_empty() {
+            let (ready, told, go) = ready();
+            let (reporter, stop) = (reporter.clone(), self.stop.clone());
+            let body = move || {
+                ready.run(
+                    clock,
+                    || Quic::new(work.quic, clock, &reporter, stop),
+                    Quic::run,
+                )
+            };
+            wait(namespace.spawn("quic", body).map_err(refused)?, told, go)?;
         }
         if let Some(sampler) = work.sampler {
             let stop = self.stop.clone();
@@ -322,10 +336,13 @@ fn work(
     control: &dyn Fn(FlowId) -> String,
     clock: Clock,
     reporter: &Reporter,
-) -> BTreeMap<HostIndex, Work> {
+) -> Result<BTreeMap<HostIndex, Work>, FlowError> {
     let mut hosts: BTreeMap<HostIndex, Work> = BTreeMap::new();
+    let mut certificate = None;
     for (i, flow) in plan.flows.iter().enumerate() {
-        if flow.traffic.is_datagram() {
+        if flow.transport == Transport::Quic {
+            quic_flow(plan, i, &mut certificate, &mut hosts)?;
+        } else if flow.traffic.is_datagram() {
             datagram_flow(plan, i, &mut hosts);
         } else {
             stream_flow(plan, i, control(FlowId(i as u32)), &mut hosts);
@@ -362,7 +379,30 @@ fn work(
             programs: runs_programs,
         });
     }
-    hosts
+    Ok(hosts)
+}
+
+fn quic_flow(
+    plan: &Plan,
+    i: usize,
+    certificate: &mut Option<Certificate>,
+    hosts: &mut BTreeMap<HostIndex, Work>,
+) -> Result<(), FlowError> {
+    let made = match certificate.take() {
+        Some(made) => made,
+        None => Certificate::new().map_err(|reason| FlowError::Socket {
+            what: format!("flow/{}", plan.flows[i].name),
+            action: "make a certificate".to_owned(),
+            reason,
+        })?,
+    };
+    let ends = plan.flow_ends(i);
+    let [opener, answerer] = quic::plans(plan, i, &made)?;
+    *certificate = Some(made);
+    for ((host, _), end) in [(ends.opener, opener), (ends.answerer, answerer)] {
+        hosts.entry(host).or_default().quic.push(end);
+    }
+    Ok(())
 }
 
 fn stream_flow(plan: &Plan, i: usize, control: String, hosts: &mut BTreeMap<HostIndex, Work>) {

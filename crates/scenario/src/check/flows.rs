@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use narrows_units::{Bytes, Instant, Value as _};
 
 use super::graph::Reach;
+use super::transport;
 use crate::fields::Fields;
 use crate::parts::{Control, Dscp, EcnMode, HostModel, Traffic};
 use crate::plan::{FlowPlan, HostIndex, IpVersion, Plan};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
+use crate::transport::Transport;
 use crate::tree::{Node, Value};
 
 /// What a `[[flow]]` may have.
@@ -19,6 +21,8 @@ pub(crate) const FLOW: &[&str] = &[
     "to",
     "opens",
     "cc",
+    "transport",
+    "spin",
     "ecn",
     "dscp",
     "start",
@@ -64,8 +68,15 @@ fn flow(
         }
     };
     let traffic = traffic(&fields)?;
-    let cc = match fields.words("cc", "a congestion control in words", Control::parse)? {
+    let cc = fields.words("cc", "a congestion control in words", Control::parse)?;
+    let transport = transport::read(&fields, cc.as_ref())?;
+    let ip = ip(&fields)?;
+    if transport == Transport::Quic {
+        transport::fits_quic(&fields, plan, (from, to), &traffic, ip)?;
+    }
+    let cc = match cc {
         Some(cc) => cc,
+        None if transport == Transport::Quic => Control::Quic(Default::default()),
         None if traffic.is_datagram() => no_control(&fields)?,
         None => return Err(fields.missing("cc", "a congestion control, such as \"cubic\"")),
     };
@@ -75,14 +86,23 @@ fn flow(
         from,
         to,
         opens,
-        ecn: ecn(&fields, &cc)?,
+        ecn: match transport {
+            Transport::Tcp => ecn(&fields, &cc)?,
+            Transport::Quic => transport::quic_ecn(&fields)?,
+        },
         dscp: dscp(&fields)?,
         start,
         stop,
         traffic,
-        ip: ip(&fields)?,
+        ip,
         fast_open: fields.flag("fast_open")?.unwrap_or(false),
-        host: super::model::read(&fields, model)?,
+        host: match transport {
+            Transport::Tcp => super::model::read(&fields, model)?,
+            // It is about TCP's segments.
+            Transport::Quic => HostModel::default(),
+        },
+        transport,
+        spin: transport::spin(&fields, transport)?,
         cc,
     })
 }

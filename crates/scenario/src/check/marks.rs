@@ -27,7 +27,7 @@ pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
         };
         super::unique(&mut names, &name, &fields)?;
         let flow = &plan.flows[number];
-        if flow.traffic.is_datagram() {
+        if !flow.is_tcp() {
             return Err(over_tcp(&fields, "mark"));
         }
         plan.marks.push(MarkPlan {
@@ -77,14 +77,14 @@ fn ends(flow: &FlowPlan) -> Vec<HostIndex> {
 fn over_tcp(fields: &Fields<'_>, key: &str) -> Refusal {
     fields
         .refuse(key, "a flow over TCP")
-        .with_help("the signals stand in the TCP header; datagrams have none")
+        .with_help("the signals stand in the TCP header; QUIC and plain datagrams have none")
 }
 
 /// The flows of `flows`; without it, all that have a TCP header.
 fn marked_flows(fields: &Fields<'_>, plan: &Plan) -> Result<Vec<FlowId>, Refusal> {
     let streams = || {
         let flows = plan.flows.iter().enumerate();
-        flows.filter(|(_, f)| !f.traffic.is_datagram())
+        flows.filter(|(_, f)| f.is_tcp())
     };
     let known = || streams().map(|(_, f)| f.name.as_str());
     if fields.get("flows").is_none() {
@@ -101,8 +101,8 @@ fn marked_flows(fields: &Fields<'_>, plan: &Plan) -> Result<Vec<FlowId>, Refusal
         let Some(at) = found else {
             return Err(refuse.did_you_mean(name, known()));
         };
-        if plan.flows[at].traffic.is_datagram() {
-            return Err(refuse.with_help(format!("`{name}` sends datagrams, not TCP")));
+        if !plan.flows[at].is_tcp() {
+            return Err(refuse.with_help(format!("`{name}` does not run over TCP")));
         }
         let id = FlowId(at as u32);
         if flows.contains(&id) {

@@ -7,6 +7,7 @@ mod links;
 mod marks;
 pub(crate) mod model;
 mod observers;
+mod transport;
 pub(crate) mod watch;
 
 use std::collections::BTreeMap;

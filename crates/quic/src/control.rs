@@ -1,0 +1,122 @@
+//! Who decides how fast a QUIC flow sends, in words.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use narrows_units::{WordError, Words};
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What stands before the name of one of quinn's controls.
+pub const PREFIX: &str = "quic:";
+
+const NAMES: &str = "quic:cubic, quic:newreno or quic:bbr";
+
+/// One of quinn's congestion controls; they are quinn's own code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// CUBIC (RFC 9438), quinn's default.
+    #[default]
+    Cubic,
+    /// NewReno (RFC 9002 §7).
+    NewReno,
+    /// BBR, which quinn calls experimental.
+    Bbr,
+}
+
+impl Control {
+    /// Reads a line of words, `quic:cubic`.
+    ///
+    /// # Errors
+    /// When it is not the name of one of them, or something follows it.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let Some(word) = words.take() else {
+            return Err(words.ended(NAMES));
+        };
+        let control = match word.text.strip_prefix(PREFIX) {
+            Some("cubic") => Self::Cubic,
+            Some("newreno") => Self::NewReno,
+            Some("bbr") => Self::Bbr,
+            _ => {
+                let found = format!("`{}`", word.text);
+                return Err(WordError::new(word.span(), found, NAMES));
+            }
+        };
+        words.finish("nothing (quinn's controls have quinn's parameters)")?;
+        Ok(control)
+    }
+
+    /// Its name alone: `cubic`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "newreno",
+            Self::Bbr => "bbr",
+        }
+    }
+
+    /// Whether two runs with one seed are alike. quinn's BBR draws the phase
+    /// of its gain cycle from the operating system's randomness (quinn-proto
+    /// 0.11, `congestion/bbr`), and cannot be given a seed.
+    pub const fn repeats(self) -> bool {
+        !matches!(self, Self::Bbr)
+    }
+
+    /// What builds it for a connection.
+    pub fn factory(self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match self {
+            Self::Cubic => Arc::new(CubicConfig::default()),
+            Self::NewReno => Arc::new(NewRenoConfig::default()),
+            Self::Bbr => Arc::new(BbrConfig::default()),
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}{}", self.name())
+    }
+}
+
+impl FromStr for Control {
+    type Err = WordError;
+
+    fn from_str(words: &str) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+}
+
+impl Serialize for Control {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Control {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let words = String::deserialize(deserializer)?;
+        Self::parse(&words).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_as_written_and_others_are_refused_with_their_place() {
+        for control in [Control::Cubic, Control::NewReno, Control::Bbr] {
+            assert_eq!(Control::parse(&control.to_string()).unwrap(), control);
+        }
+        for (words, at) in [
+            ("cubic", 0..5),
+            ("quic:reno", 0..9),
+            ("quic:cubic hystart off", 11..18),
+        ] {
+            let error = Control::parse(words).unwrap_err();
+            assert_eq!(error.span, at, "{words}: {error}");
+        }
+    }
+}

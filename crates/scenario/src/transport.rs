@@ -1,0 +1,84 @@
+//! What carries a flow, and what its spin bit does.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// The transport under a flow. A flow of datagrams has none, and counts as
+/// [`Tcp`](Self::Tcp) here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// Real QUIC, as quinn speaks it.
+    Quic,
+}
+
+impl Transport {
+    /// All of them, in the order in which messages name them.
+    pub const ALL: [Self; 2] = [Self::Tcp, Self::Quic];
+
+    /// The word for it in a file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Quic => "quic",
+        }
+    }
+
+    /// Whether it is what a file need not say.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What the spin bit of a QUIC flow does (RFC 9000 §17.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SpinUse {
+    /// As the flow's seed has it: each end switches it off by chance, as quinn
+    /// does.
+    #[default]
+    Seed,
+    /// Both ends spin.
+    On,
+    /// Neither does: each packet shows a random bit.
+    Greased,
+}
+
+impl SpinUse {
+    /// All of them, in the order in which messages name them.
+    pub const ALL: [Self; 3] = [Self::Seed, Self::On, Self::Greased];
+
+    /// The word for it in a file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Seed => "seed",
+            Self::On => "on",
+            Self::Greased => "greased",
+        }
+    }
+
+    /// Whether it is what a file need not say.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+macro_rules! words {
+    ($($name:ident),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+    )*};
+}
+
+words!(Transport, SpinUse);
