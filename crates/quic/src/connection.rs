@@ -93,9 +93,7 @@ impl Connection {
         let watch = Watch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));
-        // One draw apart, so that guesses are not the ids that follow.
-        rng.draw_u64();
-        let client = settings::client(crypto, transport, rng);
+        let client = settings::client(crypto, transport, &mut rng);
         let endpoint = Endpoint::new(endpoint, None, true, None);
         Self::new(config, epoch, endpoint, Some(client), watch)
     }

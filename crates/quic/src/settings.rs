@@ -87,7 +87,7 @@ impl Config {
         for part in seed.chunks_mut(8) {
             part.copy_from_slice(&rng.draw_u64().to_le_bytes());
         }
-        let ids = rng.clone();
+        let ids = Rng::for_name(rng.draw_u64(), "connection ids");
         let mut endpoint = EndpointConfig::new(crypto);
         endpoint
             .rng_seed(Some(seed))
@@ -99,9 +99,14 @@ impl Config {
 }
 
 /// What the client's end connects with.
-pub(crate) fn client(crypto: Arc<Null>, transport: Arc<TransportConfig>, rng: Rng) -> ClientConfig {
+pub(crate) fn client(
+    crypto: Arc<Null>,
+    transport: Arc<TransportConfig>,
+    rng: &mut Rng,
+) -> ClientConfig {
     let mut client = ClientConfig::new(crypto);
-    let guesses = Mutex::new(SeededIds(rng));
+    let guesses = Rng::for_name(rng.draw_u64(), "the server's connection id");
+    let guesses = Mutex::new(SeededIds(guesses));
     client
         .transport_config(transport)
         .initial_dst_cid_provider(Arc::new(move || {

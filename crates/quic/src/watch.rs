@@ -75,11 +75,12 @@ impl Watch {
     /// Packets and bytes that were declared lost since this was last called;
     /// `stats` are the connection's own.
     pub fn take_lost(&self, stats: impl FnOnce() -> ConnectionStats) -> Option<(u64, u64)> {
-        let mut seen = self.seen();
-        if !std::mem::take(&mut seen.losses) {
+        if !std::mem::take(&mut self.seen().losses) {
             return None;
         }
+        // Not while the watch is held: they may wait for the connection.
         let path = stats().path;
+        let mut seen = self.seen();
         let before = std::mem::replace(&mut seen.lost, (path.lost_packets, path.lost_bytes));
         Some((path.lost_packets - before.0, path.lost_bytes - before.1))
     }

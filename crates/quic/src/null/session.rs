@@ -6,7 +6,7 @@ use std::io;
 use narrows_units::stable_hash;
 use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys, PacketKey};
 use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectionId, Side, TransportError};
+use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 
 use super::keys::{Level, keys, packet_keys};
 
@@ -138,7 +138,11 @@ impl Session {
 }
 
 fn broken(what: &str) -> TransportError {
-    TransportError::PROTOCOL_VIOLATION(format!("the handshake has {what}"))
+    TransportError {
+        code: TransportErrorCode::PROTOCOL_VIOLATION,
+        frame: None,
+        reason: format!("the handshake has {what}"),
+    }
 }
 
 impl crypto::Session for Session {
