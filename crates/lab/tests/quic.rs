@@ -89,9 +89,15 @@ fn spin_round_trips_are_the_paths_and_a_greased_bit_gives_none() {
     assert!((20.0..60.0).contains(&mean), "{mean}");
     let truth = spin("full_rtt_initiator/truth").unwrap();
     assert!(truth >= 20.0 && truth <= mean, "{truth} of {mean}");
-    assert_eq!(figure("observe/mid/greased/spin/full_rtt_initiator/n"), None);
+    assert_eq!(
+        figure("observe/mid/greased/spin/full_rtt_initiator/n"),
+        None
+    );
     // Packet numbers are encrypted: nobody there can go by them.
-    assert_eq!(figure("observe/mid/spinning/spin-pn/full_rtt_initiator/n"), None);
+    assert_eq!(
+        figure("observe/mid/spinning/spin-pn/full_rtt_initiator/n"),
+        None
+    );
     let handshake = figure("observe/mid/spinning/handshake/full_rtt_initiator/mean").unwrap();
     assert!((20.0..30.0).contains(&handshake), "{handshake}");
     // Before the tap there is only the client's own delay, and no queue.

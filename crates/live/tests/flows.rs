@@ -530,7 +530,10 @@ fn quic_carries_exact_bytes_whoever_opens_and_ends_a_flow_at_its_stop() {
     let mut text = with("");
     for (name, more) in [
         ("a", "traffic = \"bytes 1000003b\""),
-        ("b", "traffic = \"bytes 1000003b\"\nopens = \"server\"\nip = 6"),
+        (
+            "b",
+            "traffic = \"bytes 1000003b\"\nopens = \"server\"\nip = 6",
+        ),
         ("c", "stop = \"1s\"\necn = false"),
     ] {
         text += &format!(

@@ -13,6 +13,7 @@ use crate::ledger::{Count, Ledger};
 use crate::marks::Marks;
 use crate::mean::{Mean, RttMeans};
 use crate::probes::after;
+use crate::quic::{self, Quic};
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
 use crate::seq_ack::SeqAck;
 use crate::spin::SpinClass;
@@ -179,6 +180,8 @@ pub struct Flow {
     opened: bool,
     /// Codes that SYN and SYN-ACK announced.
     codes: [Option<u8>; 2],
+    /// What is known of its handshake, if it is QUIC.
+    pub(crate) quic: Option<Quic>,
     syn: Option<u32>,
     id: FlowId,
     pub(crate) first_at: u64,
@@ -190,8 +193,10 @@ impl Flow {
         let flags = packet.segment().map_or(TcpFlags(0), |s| s.flags);
         let syn = flags.has(TcpFlags::SYN);
         let answers = syn && flags.has(TcpFlags::ACK);
+        let payload = packet.datagram();
+        let opens = syn || payload.is_some_and(quic::opens);
         let (low, high) = (packet.ends.low().1, packet.ends.high().1);
-        let low_opened = match (syn, low.cmp(&high)) {
+        let low_opened = match (opens, low.cmp(&high)) {
             (true, _) => packet.from_low != answers,
             // Without a handshake: the higher port asked, else who is seen first.
             (false, std::cmp::Ordering::Equal) => packet.from_low,
@@ -209,9 +214,10 @@ impl Flow {
             state: if syn { State::Starting } else { State::Up },
             profile: Profile::NONE,
             low_opened,
-            role_known: syn,
+            role_known: opens,
             opened: false,
             codes: [None; 2],
+            quic: payload.is_some_and(quic::begins).then(Quic::default),
             syn: None,
             id,
             first_at: at,
@@ -249,10 +255,12 @@ impl Flow {
         self.ends.protocol()
     }
 
-    /// `TCP` or `UDP`.
+    /// `TCP`, `QUIC` or `UDP`.
     pub fn protocol_name(&self) -> &'static str {
         if self.protocol() == ip::TCP {
             "TCP"
+        } else if self.quic.is_some() {
+            "QUIC"
         } else {
             "UDP"
         }
@@ -350,7 +358,10 @@ impl Flow {
         let begun = out.len();
         match &packet.above {
             Above::Tcp(segment) => self.segment(side, segment, packet.ecn, now, config, out),
-            Above::Udp(_) => self.count(side, packet.ecn),
+            Above::Udp(payload) => {
+                self.count(side, packet.ecn);
+                self.datagram(side, payload, packet.length, now, config, out);
+            }
         }
         self.take(&out[begun..]);
     }
@@ -474,12 +485,17 @@ impl Flow {
         if let Some(profile) = config.profile {
             self.profile = profile;
         }
-        let floor = (self.floor != u64::MAX).then_some(self.floor);
+        let floor = self.floor();
         let marks = self
             .marks
             .get_or_insert_with(|| Box::new(Marks::new(self.profile, config)));
         let ledger = self.ledger.as_deref_mut();
         marks.packet(side, segment, order.newer, floor, now, ledger, out);
+    }
+
+    /// The least full round trip that is sure, in nanoseconds.
+    pub(crate) fn floor(&self) -> Option<u64> {
+        (self.floor != u64::MAX).then_some(self.floor)
     }
 
     /// Counts a packet in the ledger, which exists once the flow is worth one.

@@ -29,6 +29,7 @@ mod marks;
 mod mean;
 mod observer;
 mod probes;
+mod quic;
 mod sample;
 mod seq_ack;
 mod spin;

@@ -110,6 +110,36 @@ impl Marks {
         }
     }
 
+    /// QUIC's: the spin bit alone, of packets of which nobody on the path can
+    /// tell the order.
+    pub fn of_quic(config: &Config) -> Self {
+        let mut marks = Self::new(Profile::of(&[Signal::Spin]).unwrap_or_default(), config);
+        if let Some(spin) = &mut marks.spin {
+            spin.without_numbers();
+        }
+        marks
+    }
+
+    /// The spin bit of a packet that shows nothing else.
+    pub fn spin_alone(
+        &mut self,
+        side: Side,
+        spin: bool,
+        floor: Option<u64>,
+        now: Now,
+        out: &mut Vec<Sample>,
+    ) {
+        let shown = Shown {
+            side,
+            spin,
+            vec: None,
+            newer: true,
+        };
+        if let Some(spin) = &mut self.spin {
+            spin.packet(shown, floor, now, out);
+        }
+    }
+
     /// Whether the flow's packets carry `signal`.
     pub fn has(&self, signal: Signal) -> bool {
         self.profile.has(signal)

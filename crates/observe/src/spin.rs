@@ -170,6 +170,8 @@ pub(crate) struct Spin {
     class: SpinClass,
     /// Only every edge, whatever the bit does otherwise.
     naive: bool,
+    /// Whether packets show in which order they were sent.
+    numbered: bool,
     basic: Waves,
     ordered: Waves,
     heuristic: Waves,
@@ -197,6 +199,7 @@ impl Spin {
             agreed: [None; 2],
             class: SpinClass::Unknown,
             naive: mode == Mode::Thesis,
+            numbered: true,
             basic,
             ordered,
             heuristic,
@@ -205,6 +208,12 @@ impl Spin {
             nonzero,
             rejected: [0; 5],
         }
+    }
+
+    /// Packets do not show in which order they were sent: nothing is said of
+    /// what their numbers would give.
+    pub fn without_numbers(&mut self) {
+        self.numbered = false;
     }
 
     pub fn class(&self) -> SpinClass {
@@ -272,6 +281,10 @@ impl Spin {
         }
         habit.edges = habit.edges.saturating_add(1);
         habit.last_edge = now.at.max(habit.first_edge);
+        if !self.numbered {
+            self.ordered.set(shown.side, shown.spin);
+            return;
+        }
         self.ordered
             .edge(shown.side, shown.spin, now, (true, true), out);
     }

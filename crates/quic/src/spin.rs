@@ -107,11 +107,7 @@ fn exchange(
 /// The number of the first pair of generators with which both ends spin, of
 /// those that `draw` gives for 0, 1, 2, …; 0 if there is none among the first
 /// hundred, of which each does so with a chance of 49 in 64.
-pub fn first_that_spins(
-    client: &Config,
-    server: &Config,
-    draw: impl Fn(u32) -> (Rng, Rng),
-) -> u32 {
+pub fn first_that_spins(client: &Config, server: &Config, draw: impl Fn(u32) -> (Rng, Rng)) -> u32 {
     (0..100)
         .find(|number| rehearse(client, server, draw(*number)) == (true, true))
         .unwrap_or(0)

@@ -117,7 +117,10 @@ fn transfer(seed: u64, bytes: u64, percent: u32) -> Seen {
 #[test]
 fn a_transfer_completes_over_a_clean_path_in_round_trips_of_its_length() {
     let seen = transfer(1, 1_000_000, 0);
-    assert_eq!((seen.delivered, seen.complete, seen.lost), (1_000_000, true, 0));
+    assert_eq!(
+        (seen.delivered, seen.complete, seen.lost),
+        (1_000_000, true, 0)
+    );
     assert_eq!(seen.closed, [true, true]);
     // The path, and at most the delay that the receiver may add (RFC 9000 §18.2).
     let most = Duration::from_millis(20 + 25);
@@ -163,9 +166,10 @@ fn packets_are_quic_as_a_path_reads_it() {
         panic!("the first packet has a long header");
     };
     assert_eq!((long.version, long.kind), (1, Some(LongType::Initial)));
-    let short = seen.packets.iter().filter(|(_, _, bytes)| {
-        matches!(Quic::parse(&payload(bytes)), Ok(Quic::Short { .. }))
-    });
+    let short = seen
+        .packets
+        .iter()
+        .filter(|(_, _, bytes)| matches!(Quic::parse(&payload(bytes)), Ok(Quic::Short { .. })));
     assert!(short.count() > 50);
     // MTU discovery found the largest packet of the path.
     let largest = seen.packets.iter().map(|(_, _, bytes)| bytes.len()).max();

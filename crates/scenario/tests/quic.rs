@@ -62,7 +62,11 @@ fn a_flow_over_quic_may_stand_in_a_line() {
 fn what_quic_or_tcp_cannot_have_is_refused_in_words() {
     for (keys, key, allowed) in [
         ("cc = \"cubic\"\ntransport = \"quic\"", "cc", "quic:cubic"),
-        ("cc = \"quic:cubic\"\ntransport = \"tcp\"", "transport", "quic"),
+        (
+            "cc = \"quic:cubic\"\ntransport = \"tcp\"",
+            "transport",
+            "quic",
+        ),
         ("cc = \"quic:vegas\"", "cc", "quic:newreno"),
         ("cc = \"cubic\"\ntransport = \"sctp\"", "transport", "tcp"),
         ("cc = \"cubic\"\nspin = \"on\"", "spin", "QUIC"),

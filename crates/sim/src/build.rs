@@ -170,12 +170,7 @@ impl Builder<'_> {
         Ok((*first, *second, mtus.min().unwrap_or(1500)))
     }
 
-    fn flow(
-        &mut self,
-        i: usize,
-        plan: &FlowPlan,
-        ends: &mut FlowEnds,
-    ) -> Result<Flow, SimError> {
+    fn flow(&mut self, i: usize, plan: &FlowPlan, ends: &mut FlowEnds) -> Result<Flow, SimError> {
         let sockets = &mut ends.sockets;
         let name = format!("flow/{}", plan.name);
         let Ends {

@@ -94,8 +94,8 @@ traffic = "bytes 1234567"
 
 #[test]
 fn a_stopped_flow_ends_soon_and_leaves_the_link_to_others() {
-    let flows = flow("long", "cc = \"quic:cubic\"")
-        + &flow("short", "cc = \"quic:cubic\"\nstop = \"4s\"");
+    let flows =
+        flow("long", "cc = \"quic:cubic\"") + &flow("short", "cc = \"quic:cubic\"\nstop = \"4s\"");
     let toml = dumbbell("fq_codel", &flows);
     let mut record = Record::default();
     run(&plan(&toml), 1, &mut record);
@@ -128,23 +128,33 @@ impl EventSink for Codepoints {
 #[test]
 fn marks_slow_a_flow_down_without_loss_and_ecn_may_be_left_out() {
     let with = |words: &str| {
-        let toml = dumbbell("fq_codel", &flow("one", &format!("cc = \"quic:cubic\"\n{words}")));
+        let toml = dumbbell(
+            "fq_codel",
+            &flow("one", &format!("cc = \"quic:cubic\"\n{words}")),
+        );
         let mut seen = Codepoints::default();
         run(&plan(&toml), 1, &mut seen);
         seen
     };
     let on = with("");
     assert!(on.sent[Ecn::Ect0 as usize] > 10_000, "{:?}", on.sent);
-    assert!(on.recoveries.contains(&RecoveryEvent::CongestionExperienced));
+    assert!(
+        on.recoveries
+            .contains(&RecoveryEvent::CongestionExperienced)
+    );
     let off = with("ecn = false");
     assert_eq!(off.sent[Ecn::Ect0 as usize], 0);
-    assert!(!off.recoveries.contains(&RecoveryEvent::CongestionExperienced));
+    assert!(
+        !off.recoveries
+            .contains(&RecoveryEvent::CongestionExperienced)
+    );
     assert!(off.retransmitted > on.retransmitted);
 }
 
 #[test]
 fn one_seed_gives_one_digest_and_another_seed_another() {
-    let flows = flow("a", "cc = \"quic:cubic\"") + &flow("b", "cc = \"quic:newreno\"\nspin = \"on\"");
+    let flows =
+        flow("a", "cc = \"quic:cubic\"") + &flow("b", "cc = \"quic:newreno\"\nspin = \"on\"");
     let mut plan = plan(&dumbbell("dualpi2", &flows));
     plan.duration = Duration::from_secs(2);
     let digest = |seed| {

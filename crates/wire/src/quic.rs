@@ -153,7 +153,10 @@ mod tests {
                     panic!("{first:x} is a long header");
                 };
                 assert_eq!((read.version, read.kind), (version, Some(kind)));
-                assert_eq!((read.destination, read.source), (&b"server-8"[..], &b""[..]));
+                assert_eq!(
+                    (read.destination, read.source),
+                    (&b"server-8"[..], &b""[..])
+                );
                 assert!(read.is_likely());
             }
         }

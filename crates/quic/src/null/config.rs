@@ -90,6 +90,10 @@ impl AeadKey for Null {
         let end = data.len().checked_sub(8).ok_or(CryptoError)?;
         let (data, tag) = data.split_at_mut(end);
         let own = stable_hash(stable_hash(self.0, additional_data), data).to_le_bytes();
-        if own == *tag { Ok(data) } else { Err(CryptoError) }
+        if own == *tag {
+            Ok(data)
+        } else {
+            Err(CryptoError)
+        }
     }
 }

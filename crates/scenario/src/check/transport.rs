@@ -91,7 +91,10 @@ pub(super) fn fits_quic(
     }
     for (key, why) in [
         ("fast_open", "QUIC sends nothing before its handshake here"),
-        ("host_model", "it says how a host treats the segments of TCP"),
+        (
+            "host_model",
+            "it says how a host treats the segments of TCP",
+        ),
     ] {
         if fields.get(key).is_some() {
             return Err(fields.refuse(key, "a flow over TCP").with_help(why));
@@ -112,7 +115,10 @@ pub(super) fn fits_quic(
     match small {
         None => Ok(()),
         Some(link) => {
-            let found = format!("QUIC over the link `{}` with an MTU of {}", link.name, link.mtu);
+            let found = format!(
+                "QUIC over the link `{}` with an MTU of {}",
+                link.name, link.mtu
+            );
             let allowed = format!("an MTU of at least {}", LEAST_PAYLOAD + headers);
             Err(
                 Refusal::at(fields.spot(), fields.name_of("transport"), found, allowed)

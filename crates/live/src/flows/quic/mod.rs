@@ -11,7 +11,6 @@ mod socket;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use narrows_packet::FlowId;
@@ -20,8 +19,6 @@ use narrows_scenario::{EcnMode, Plan, SpinUse};
 use narrows_traffic::Generator;
 use narrows_units::{Duration, Instant};
 use quinn::{Endpoint, EndpointConfig, Runtime, TokioRuntime};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime;
 
 pub use certificate::Certificate;
@@ -32,6 +29,9 @@ use super::error::FlowError;
 use super::facts::EndFacts;
 use super::stop::{Stop, wake_sharply};
 use crate::{Clock, Reporter};
+
+/// How often it is looked whether the run has ended.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// One end of a flow, as it is planned.
 #[derive(Debug)]
@@ -160,7 +160,14 @@ impl Quic {
                 })
                 .transpose()
                 .map_err(|e: io::Error| cannot(&plan.name, "prepare TLS", e))?;
-            ends.push(End::new(plan, endpoint, client, watch, clock, reporter.clone()));
+            ends.push(End::new(
+                plan,
+                endpoint,
+                client,
+                watch,
+                clock,
+                reporter.clone(),
+            ));
         }
         drop(entered);
         Ok(Self {
@@ -198,14 +205,8 @@ impl Quic {
 
 /// Returns once threads are told to end.
 async fn wait_for(stop: &Stop) {
-    let event = stop.as_fd().try_clone_to_owned();
-    let waiting = event.and_then(|fd| AsyncFd::with_interest(fd, Interest::READABLE));
-    if let Ok(waiting) = &waiting {
-        let _ = waiting.readable().await;
-    }
-    // Without a descriptor of its own, it looks now and then.
     while !stop.told() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(LOOK).await;
     }
 }
 
