@@ -27,6 +27,8 @@ pub(crate) struct Quic {
     cid_len: [u8; 2],
     /// Whether the responder has answered.
     answered: bool,
+    /// Whether the initiator has been heard again since.
+    heard: bool,
 }
 
 /// What a packet shows.
@@ -36,8 +38,6 @@ enum Shown {
     Asked,
     /// The responder's first packet.
     Answered,
-    /// The initiator has the answer.
-    Heard,
     /// A packet of the connection itself, and its spin bit.
     Spin(bool),
     /// Nothing that is of use.
@@ -77,7 +77,7 @@ impl Quic {
         self.cid_len[side.index()] = long.source.len() as u8;
         match (side, self.answered) {
             (Side::Initiator, false) => Shown::Asked,
-            (Side::Initiator, true) => Shown::Heard,
+            (Side::Initiator, true) => Shown::Nothing,
             (Side::Responder, false) => {
                 self.answered = true;
                 Shown::Answered
@@ -104,13 +104,16 @@ impl Flow {
             None if begins(payload) => self.quic.insert(Quic::default()),
             None => return,
         };
-        match quic.read(side, payload, length) {
+        let shown = quic.read(side, payload, length);
+        // Whatever the initiator sends next, it has the answer.
+        if side == Side::Initiator && quic.answered && !quic.heard {
+            quic.heard = true;
+            self.handshake.ack(now, out);
+        }
+        match shown {
             Shown::Asked => self.handshake.syn(now),
             Shown::Answered => self.handshake.syn_ack(now, out),
-            Shown::Heard => self.handshake.ack(now, out),
             Shown::Spin(spin) => {
-                // The first packet may come with a short header at once.
-                self.handshake_over(side, now, out);
                 let floor = self.floor();
                 let marks = self
                     .marks
@@ -118,13 +121,6 @@ impl Flow {
                 marks.spin_alone(side, spin, floor, now, out);
             }
             Shown::Nothing => {}
-        }
-    }
-
-    /// A short header of the initiator ends the handshake as seen from here.
-    fn handshake_over(&mut self, side: Side, now: Now, out: &mut Vec<Sample>) {
-        if side == Side::Initiator && self.quic.is_some_and(|q| q.answered) {
-            self.handshake.ack(now, out);
         }
     }
 }
@@ -147,7 +143,7 @@ mod tests {
         assert_eq!(quic.read(Initiator, &initial(8), whole), Shown::Asked);
         assert_eq!(quic.read(Responder, &initial(8), whole), Shown::Answered);
         assert_eq!(quic.read(Responder, &initial(8), whole), Shown::Nothing);
-        assert_eq!(quic.read(Initiator, &initial(8), whole), Shown::Heard);
+        assert_eq!(quic.read(Initiator, &initial(8), whole), Shown::Nothing);
         assert_eq!(quic.read(Initiator, &[0x60], whole), Shown::Spin(true));
         assert_eq!(quic.read(Responder, &[0x00], whole), Shown::Spin(false));
     }
