@@ -45,6 +45,7 @@ const FILES: &[(&str, &str)] = files![
     "lone-prague.toml",
     "lossy-path.toml",
     "prague-beside-cubic.toml",
+    "quic-beside-tcp.toml",
     "rate-step.toml",
     "shared-queue.toml",
     "two-bottlenecks.toml",
