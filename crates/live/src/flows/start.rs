@@ -208,6 +208,7 @@ impl Flows {
             let body = move || {
                 ready.run(
                     clock,
+                    &stop.clone(),
                     || Quic::new(work.quic, clock, &reporter, stop),
                     Quic::run,
                 )
