@@ -23,7 +23,7 @@ impl Bursts {
     }
 
     fn try_attach(plan: &Plan, world: &World) -> Result<Option<narrows_bpf::Bursts>, LiveError> {
-        let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+        let streams = plan.flows.iter().filter(|f| f.is_tcp());
         let senders: BTreeSet<_> = streams.map(|f| f.from).collect();
         if senders.is_empty() {
             return Ok(None);
@@ -50,7 +50,7 @@ impl Bursts {
     pub(crate) fn tell(&self, plan: &Plan, facts: &mut [FlowFacts]) {
         let Some(bursts) = &self.0 else { return };
         for (i, (flow, facts)) in plan.flows.iter().zip(facts).enumerate() {
-            if !flow.traffic.is_datagram() {
+            if flow.is_tcp() {
                 let port = sender_port(plan, FlowId(i as u32));
                 facts.gso_max_segs = bursts.longest(port).unwrap_or(0);
             }
