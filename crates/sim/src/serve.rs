@@ -271,12 +271,14 @@ impl Engine<'_> {
     /// times of its own.
     fn write_when_due(&mut self, f: usize) {
         let flow = &self.sim.flows[f];
-        let Carrier::Connection { sender, .. } = flow.carrier else {
-            return;
-        };
         let writes = flow.generator.next_write(self.sim.now).is_some();
-        if writes && flow.established && flow.phase == Phase::Running {
-            self.touch(sender as usize);
+        if !(writes && flow.established && flow.phase == Phase::Running) {
+            return;
+        }
+        match flow.carrier {
+            Carrier::Connection { sender, .. } => self.touch(sender as usize),
+            Carrier::Quic { sender, .. } => self.touch_quic(sender as usize),
+            Carrier::Datagrams(_) => {}
         }
     }
 
