@@ -181,9 +181,9 @@ impl Observer {
         self.counters.no_ip += 1;
     }
 
-    /// Counts packets that passed, but did not come here.
-    pub fn count_dropped(&mut self, packets: u64) {
-        self.counters.dropped += packets;
+    /// Says how many packets have passed so far, but did not come here.
+    pub fn set_dropped(&mut self, packets: u64) {
+        self.counters.dropped = packets;
     }
 
     /// Observes a packet that [`classify`](Self::classify) has read.

@@ -40,67 +40,50 @@ impl Line {
         self.0.resize(end, b' ');
     }
 
-    /// Moves what was added since `start` to the right end of `width`.
-    fn push_right(&mut self, start: usize, width: usize) {
-        let length = self.0.len() - start;
-        if length < width {
-            self.0.resize(start + width, b' ');
-            self.0[start..].rotate_right(width - length);
-        }
+    /// Adds a text of ASCII with spaces before it up to `width`.
+    fn right(&mut self, text: &[u8], width: usize) -> &mut Self {
+        let spaces = width.saturating_sub(text.len());
+        self.0.resize(self.0.len() + spaces, b' ');
+        self.0.extend_from_slice(text);
+        self
     }
 
     /// Adds a whole number, with spaces before it up to `width`.
     pub fn whole(&mut self, number: u64, width: usize) -> &mut Self {
-        let start = self.0.len();
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        let mut rest = number;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.0.extend_from_slice(&digits[at..]);
-        self.push_right(start, width);
-        self
+        let mut digits = Digits::default();
+        digits.prepend(number, 1);
+        self.right(digits.get(), width)
     }
 
-    /// Adds a whole number, with zeros before it up to `width`.
+    /// Adds a whole number, with zeros before it up to `width` of at most 20.
     pub fn zeros(&mut self, number: u64, width: usize) -> &mut Self {
-        let start = self.0.len();
-        self.whole(number, width);
-        for digit in &mut self.0[start..] {
-            if *digit == b' ' {
-                *digit = b'0';
-            }
-        }
-        self
+        let mut digits = Digits::default();
+        digits.prepend(number, width);
+        self.right(digits.get(), 0)
     }
 
     /// Adds a number with `decimals` decimals, 1 to 6 of them, with spaces
     /// before it up to `width`: exactly what `{:width$.decimals$}` gives.
     pub fn fixed(&mut self, number: f64, decimals: usize, width: usize) -> &mut Self {
-        let start = self.0.len();
-        let unit = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6][decimals.min(6)];
-        let scaled = number.abs() * unit;
-        let down = scaled.floor();
-        if scaled < LARGE && (scaled - down - 0.5).abs() > NEAR {
+        let unit = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000][decimals.min(6)];
+        let scaled = number.abs() * unit as f64;
+        // Towards zero, and 0 for what is no number.
+        let down = scaled as u64;
+        let rest = scaled - down as f64;
+        if scaled < LARGE && (rest - 0.5).abs() > NEAR {
+            let all = down + u64::from(rest > 0.5);
+            let mut digits = Digits::default();
+            digits.prepend(all % unit, decimals);
+            digits.prepend_byte(b'.');
+            digits.prepend(all / unit, 1);
             if number.is_sign_negative() {
-                self.0.push(b'-');
+                digits.prepend_byte(b'-');
             }
-            let all = down as u64 + u64::from(scaled - down > 0.5);
-            let unit = unit as u64;
-            self.whole(all / unit, 0).text(".");
-            self.zeros(all % unit, decimals);
+            self.right(digits.get(), width)
         } else {
             // Huge, no number, or too close to call.
-            let _ = write!(self.0, "{number:.decimals$}");
+            self.right(format!("{number:.decimals$}").as_bytes(), width)
         }
-        self.push_right(start, width);
-        self
     }
 
     /// Hands it on, and is empty.
@@ -108,6 +91,41 @@ impl Line {
         let written = out.write_all(&self.0);
         self.0.clear();
         written
+    }
+}
+
+/// A number from its last digit to its first.
+struct Digits {
+    bytes: [u8; 32],
+    at: usize,
+}
+
+impl Default for Digits {
+    fn default() -> Self {
+        Self {
+            bytes: [0; 32],
+            at: 32,
+        }
+    }
+}
+
+impl Digits {
+    fn get(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn prepend_byte(&mut self, byte: u8) {
+        self.at -= 1;
+        self.bytes[self.at] = byte;
+    }
+
+    /// Puts a number before what is there, with at least `least` digits.
+    fn prepend(&mut self, mut number: u64, least: usize) {
+        let end = self.at;
+        while number > 0 || end - self.at < least {
+            self.prepend_byte(b'0' + (number % 10) as u8);
+            number /= 10;
+        }
     }
 }
 

@@ -70,6 +70,8 @@ pub fn watch<W: Write>(
                 let Some(block) = capture.block() else { break };
                 tell(watch, taps[at], &block, at, file.as_mut())?;
             }
+            let statistics = capture.statistics().map_err(refused)?;
+            watch.dropped(taps[at], statistics.dropped);
         }
         watch.passes(before(SystemTime::now(), LAG));
         watch.draw();

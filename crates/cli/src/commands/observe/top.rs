@@ -134,7 +134,11 @@ fn head(title: &str, seconds: f64, taps: &[Tap]) -> String {
     let sum = |count: fn(&Tap) -> u64| taps.iter().map(count).sum::<u64>();
     let packets = sum(|t| t.observer.counters().packets);
     let flows = sum(|t| t.observer.flows_now());
-    format!("{title}: {seconds:.1} s, {packets} packets, {flows} flows   (q quits)")
+    let dropped = match sum(|t| t.observer.counters().dropped) {
+        0 => String::new(),
+        n => format!(" and {n} dropped"),
+    };
+    format!("{title}: {seconds:.1} s, {packets} packets{dropped}, {flows} flows   (q quits)")
 }
 
 /// A column: its title, its technique, and what of it to show.

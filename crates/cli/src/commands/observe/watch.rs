@@ -151,10 +151,10 @@ impl<W: Write> Watch<W> {
         }
     }
 
-    /// Packets of a tap that the machine had no room for.
+    /// How many packets of a tap the machine had no room for so far.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub fn dropped(&mut self, tap: usize, packets: u64) {
-        self.taps[tap].observer.count_dropped(packets);
+        self.taps[tap].observer.set_dropped(packets);
     }
 
     fn turn_to(&mut self, tap: usize) {
