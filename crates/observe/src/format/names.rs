@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
+use narrows_wire::ip;
 use sha2::{Digest, Sha256};
 
 use crate::flow::Flow;
@@ -52,10 +53,21 @@ impl Names {
 
     /// Address and port of one end of a flow.
     pub fn end(&self, flow: &Flow, side: Side) -> String {
+        let mut end = String::with_capacity(24);
+        // Writing to memory does not fail.
+        let _ = self.write_end(&mut end, flow, side);
+        end
+    }
+
+    fn write_end(&self, out: &mut impl fmt::Write, flow: &Flow, side: Side) -> fmt::Result {
         let (address, port) = flow.end(side);
         match (address, self.key) {
-            (IpAddr::V6(a), None) => format!("[{a}]:{port}"),
-            _ => format!("{}:{port}", self.address(address)),
+            (IpAddr::V4(a), None) => {
+                let [a, b, c, d] = a.octets();
+                write!(out, "{a}.{b}.{c}.{d}:{port}")
+            }
+            (IpAddr::V6(a), None) => write!(out, "[{a}]:{port}"),
+            _ => write!(out, "{}:{port}", self.address(address)),
         }
     }
 
@@ -70,12 +82,14 @@ struct FlowName<'a>(&'a Names, &'a Flow);
 impl fmt::Display for FlowName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(names, flow) = self;
-        let protocol = flow.protocol_name().to_ascii_lowercase();
-        let (from, to) = (
-            names.end(flow, Side::Initiator),
-            names.end(flow, Side::Responder),
-        );
-        write!(f, "{protocol}/{from}-{to}/{}", flow.id())
+        f.write_str(match flow.protocol() {
+            ip::TCP => "tcp/",
+            _ => "udp/",
+        })?;
+        names.write_end(f, flow, Side::Initiator)?;
+        f.write_str("-")?;
+        names.write_end(f, flow, Side::Responder)?;
+        write!(f, "/{}", flow.id())
     }
 }
 
