@@ -24,7 +24,7 @@ demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
 
-bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is
+bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking costs
 	@scripts/setup --bench
 	@$(CARGO) build --release --locked --package narrows $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
@@ -34,6 +34,8 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
 	@bench/observe
+	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)
+	@bench/marking
 
 lint: ## rustfmt, clippy, licences
 	@scripts/lint

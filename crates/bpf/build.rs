@@ -1,6 +1,6 @@
 //! Compiles the BPF objects with clang: one per congestion control, one for
-//! ECT(1), one for measurement signals, one that taps packets, one that counts
-//! bursts. Without clang the
+//! ECT(1), one for measurement signals and one for what they cost at the least,
+//! one that taps packets, one that counts bursts. Without clang the
 //! crate is built all the same, and says at run time what it lacks.
 
 use std::env;
@@ -56,7 +56,7 @@ fn main() {
         let object = out.join(format!("{name}.bpf.o"));
         compile(&clang, big_endian, "control.bpf.c", &more, &object);
     }
-    for hook in ["burst", "ect1", "mark", "tap"] {
+    for hook in ["burst", "ect1", "mark", "mark_floor", "tap"] {
         let object = out.join(format!("{hook}.bpf.o"));
         compile(&clang, big_endian, &format!("{hook}.bpf.c"), &[], &object);
     }

@@ -6,7 +6,9 @@ use narrows_cc::Spec;
 
 use crate::error::{BpfError, NOT_BUILT};
 use crate::packets::Packet;
-use crate::{EcnFlags, MarkCounters, MarkOptions, MarkRecord, Record, Survey, Trace};
+use crate::{
+    EcnFlags, MarkCounters, MarkFloor, MarkOptions, MarkRecord, MarkRun, Record, Survey, Trace,
+};
 
 /// Loads congestion controls; here it says why it cannot.
 #[derive(Debug)]
@@ -115,6 +117,14 @@ impl Mark {
         match self.0 {}
     }
 
+    /// Records of a trace that found no room.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn untraced(&self) -> Result<u64, BpfError> {
+        match self.0 {}
+    }
+
     /// Hands over what a trace has told.
     ///
     /// # Errors
@@ -122,6 +132,60 @@ impl Mark {
     pub fn poll(&mut self, _: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
         match self.0 {}
     }
+}
+
+/// The marking programs without a device; here it says why there are none.
+#[derive(Debug)]
+pub struct MarkRuns(Infallible);
+
+impl MarkRuns {
+    /// Refuses.
+    ///
+    /// # Errors
+    /// Always: this build cannot load BPF.
+    pub fn load(_: &narrows_efm::Spec, _: &MarkOptions) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    /// A frame leaves.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn leave(&self, _: &[u8], _: u32) -> Result<MarkRun, BpfError> {
+        match self.0 {}
+    }
+
+    /// A frame of this host's TCP leaves.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn leave_at(&self, _: &[u8], _: u32, _: u64) -> Result<MarkRun, BpfError> {
+        match self.0 {}
+    }
+
+    /// A frame arrives.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn arrive(&self, _: &[u8], _: u32) -> Result<MarkRun, BpfError> {
+        match self.0 {}
+    }
+
+    /// What they have done so far.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn counters(&self) -> Result<MarkCounters, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Refuses.
+///
+/// # Errors
+/// Always: this build cannot load BPF.
+pub fn mark_floor(_: &[u8], _: u32) -> Result<MarkFloor, BpfError> {
+    Err(BpfError::NotBuilt(NOT_BUILT))
 }
 
 /// Tells of a device's packets; here it says why it cannot.

@@ -37,6 +37,7 @@
 
 mod error;
 mod mark_record;
+mod mark_trace;
 pub mod packets;
 mod record;
 pub mod trace;
@@ -56,6 +57,8 @@ mod libbpf;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod mark;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod mark_runs;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ring;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
@@ -66,7 +69,9 @@ mod tap;
 mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{Bursts, Control, Ect1, Loaded, Mark, Tap, held_by_kernel, survey};
+pub use absent::{
+    Bursts, Control, Ect1, Loaded, Mark, MarkRuns, Tap, held_by_kernel, mark_floor, survey,
+};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -75,8 +80,12 @@ pub use control::{Control, Loaded};
 pub use ect1::Ect1;
 pub use error::BpfError;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use mark::{Mark, MarkCost, mark_cost};
-pub use mark_record::{MarkCounters, MarkRecord};
+pub use mark::Mark;
+pub use mark_record::MarkRecord;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use mark_runs::{MarkRuns, mark_floor};
+pub use mark_trace::{MarkDifference, MarkTrace, MarksReplayed};
+pub use narrows_efm::Counters as MarkCounters;
 pub use record::{Hook, RawSocket, Record};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use survey::{held_by_kernel, survey};
@@ -122,13 +131,45 @@ pub enum Trace {
 pub struct MarkOptions {
     /// Only connections with this end.
     pub host: Option<std::net::IpAddr>,
-    /// Only connections with this port at either end.
-    pub port: Option<u16>,
+    /// Only connections with one of these ports at either end; all if empty.
+    pub ports: Vec<u16>,
     /// Tell of every packet of a marked flow, see [`Mark::poll`].
     pub trace: bool,
     /// By clsact, also where the kernel has tcx.
     pub clsact: bool,
 }
+
+/// What became of a frame in test runs of the marking programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkRun {
+    /// Nanoseconds of a run, on average.
+    pub ns: u64,
+    /// The frame after the last.
+    pub frame: Vec<u8>,
+}
+
+/// What the parts of such a run cost, each as a program of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkFloor {
+    /// Nanoseconds of a run that does nothing; the others contain it.
+    pub empty_ns: u64,
+    /// Reading a packet's headers.
+    pub look_ns: u64,
+    /// Finding a connection.
+    pub lookup_ns: u64,
+    /// Finding it in a hash table of the kernel's, for comparison.
+    pub lookup_hashed_ns: u64,
+    /// Reading the clock.
+    pub clock_ns: u64,
+    /// Changing a bit and mending the checksum. A run of the marking programs
+    /// pays it for a packet of which the bits are not what they are to be.
+    pub change_ns: u64,
+}
+
+/// Priority and handle of the clsact filters that mark packets.
+pub const MARK_PLACE: u32 = 2;
+/// How the names of the programs that mark packets begin.
+pub const MARK_PROGRAM: &str = "nw_mark_";
 
 /// What this machine can load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,22 +2,23 @@
 
 use std::fmt;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-use libbpf_rs::{MapCore, MapFlags, Object, OpenObject, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, Object, OpenObject};
 use narrows_efm::Spec;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 
-use crate::MarkOptions;
 use crate::device::{Attached, Place};
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
-use crate::mark_record::{MarkCounters, MarkRecord};
+use crate::mark_record::{self, MarkRecord};
 use crate::ring::Ring;
+use crate::{MarkCounters, MarkOptions};
 
 /// Bytes of an Ethernet header, and of what loopback has in its place.
-const ETHERNET: u32 = 14;
+pub(crate) const ETHERNET: u32 = 14;
 /// Types of devices with one (`ARPHRD_ETHER`, `ARPHRD_LOOPBACK`).
 const WITH_ETHERNET: [u16; 2] = [1, 772];
 /// Types of devices without any header before the network's: raw IP, tunnels of
@@ -33,6 +34,9 @@ const RING_OFF: u32 = 4096;
 /// Flags of `struct nw_mark_settings`.
 const FILTER_HOST: u32 = 1;
 const FILTER_PORT: u32 = 2;
+
+/// Odd numbers by which the programs hash connections.
+const SEEDS: u64 = 3;
 
 const PROGRAMS: &str = "the programs that mark packets";
 
@@ -101,7 +105,15 @@ impl Mark {
     /// # Errors
     /// If the counters cannot be read.
     pub fn counters(&self) -> Result<MarkCounters, BpfError> {
-        counters(self.attached.object())
+        Ok(counters(self.attached.object())?.0)
+    }
+
+    /// Records of a trace that found no room.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn untraced(&self) -> Result<u64, BpfError> {
+        Ok(counters(self.attached.object())?.1)
     }
 
     /// Hands over what a trace has told since the last call, in order, and
@@ -164,7 +176,7 @@ impl Device {
 }
 
 /// Loads both programs for one kind of device.
-fn load(spec: &Spec, net_at: u32, options: &MarkOptions) -> Result<Object, BpfError> {
+pub(crate) fn load(spec: &Spec, net_at: u32, options: &MarkOptions) -> Result<Object, BpfError> {
     let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/mark.bpf.o"));
     let mut object = libbpf::open(bytes)?;
     prepare(&mut object, spec, net_at, options).map_err(|e| refused("set up marks", &e))?;
@@ -179,7 +191,12 @@ fn prepare(
     options: &MarkOptions,
 ) -> libbpf_rs::Result<()> {
     let mut settings = spec.params().to_bytes().to_vec();
-    let filter = options.host.map_or(0, |_| FILTER_HOST) | options.port.map_or(0, |_| FILTER_PORT);
+    let of_ports = if options.ports.is_empty() {
+        0
+    } else {
+        FILTER_PORT
+    };
+    let filter = options.host.map_or(0, |_| FILTER_HOST) | of_ports;
     settings.extend_from_slice(&net_at.to_ne_bytes());
     settings.extend_from_slice(&filter.to_ne_bytes());
     let host = match options.host {
@@ -188,9 +205,20 @@ fn prepare(
         None => [0; 16],
     };
     settings.extend_from_slice(&host);
-    settings.extend_from_slice(&options.port.unwrap_or(0).to_be_bytes());
-    settings.extend_from_slice(&u16::from(options.trace).to_ne_bytes());
+    for i in 0..SEEDS {
+        // Drawn anew for each process and each hasher.
+        let seed = RandomState::new().hash_one(i) | 1;
+        settings.extend_from_slice(&seed.to_ne_bytes());
+    }
+    settings.extend_from_slice(&u32::from(options.trace).to_ne_bytes());
     settings.extend_from_slice(&u32::from(spec.needs_socket()).to_ne_bytes());
+    let mut ports = [0u64; 1024];
+    for port in &options.ports {
+        // The program has them as they stand in a packet.
+        let port = u16::from_ne_bytes(port.to_be_bytes());
+        ports[usize::from(port >> 6)] |= 1 << (port & 63);
+    }
+    settings.extend(ports.iter().flat_map(|word| word.to_ne_bytes()));
     for mut map in object.maps_mut() {
         match &*map.name().to_string_lossy() {
             ".rodata.nw" => {
@@ -205,63 +233,15 @@ fn prepare(
     Ok(())
 }
 
-fn counters(object: &Object) -> Result<MarkCounters, BpfError> {
+/// What the programs of `object` have done, and records that found no room.
+pub(crate) fn counters(object: &Object) -> Result<(MarkCounters, u64), BpfError> {
     let what = "read the counters of marks";
-    let map = |name: &str| object.maps().find(|m| m.name() == name);
-    let cpus = map("nw_counters")
+    let map = object.maps().find(|m| m.name() == "nw_counters");
+    let cpus = map
         .map(|m| m.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY))
         .transpose()
         .map_err(|e| refused(what, &e))?
         .flatten()
         .unwrap_or_default();
-    let present = map("nw_flows").map_or(0, |m| m.keys().count() as u64);
-    Ok(MarkCounters::sum(&cpus, present))
-}
-
-/// What a run of the programs costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkCost {
-    /// Nanoseconds for a packet that leaves.
-    pub out_ns: u64,
-    /// Nanoseconds for one that arrives.
-    pub in_ns: u64,
-}
-
-/// Measures `spec` by the kernel's own test runs: an established flow of
-/// `packet`s, Ethernet frames, of which `repeat` leave and arrive. The first two
-/// are its SYN, which leaves, and its SYN-ACK, which arrives.
-///
-/// # Errors
-/// If the kernel refuses, or the caller is not root.
-pub fn mark_cost(
-    spec: &Spec,
-    syn: &[u8],
-    syn_ack: &[u8],
-    leaving: &[u8],
-    arriving: &[u8],
-    repeat: u32,
-) -> Result<MarkCost, BpfError> {
-    let object = load(spec, ETHERNET, &MarkOptions::default())?;
-    let run = |ingress: bool, frame: &[u8], repeat: u32| {
-        let section = if ingress { "tcx/ingress" } else { "tcx/egress" };
-        let what = "measure the programs that mark packets";
-        let program = object.progs_mut().find(|p| p.section() == section);
-        let program = program.ok_or_else(|| BpfError::Refused {
-            what: what.to_owned(),
-            why: "the object has no such program".to_owned(),
-        })?;
-        let input = ProgramInput {
-            data_in: Some(frame),
-            repeat,
-            ..ProgramInput::default()
-        };
-        let output = program.test_run(input).map_err(|e| refused(what, &e))?;
-        Ok::<_, BpfError>(output.duration.as_nanos() as u64)
-    };
-    run(false, syn, 1)?;
-    run(true, syn_ack, 1)?;
-    Ok(MarkCost {
-        out_ns: run(false, leaving, repeat)?,
-        in_ns: run(true, arriving, repeat)?,
-    })
+    Ok(mark_record::sum(&cpus))
 }

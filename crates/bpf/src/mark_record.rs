@@ -3,86 +3,45 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use narrows_efm::{PacketFacts, Write};
-use narrows_wire::{FlowKey, Signal, ip};
+use narrows_efm::{Counters as MarkCounters, PacketFacts, Write};
+use narrows_wire::{FlowKey, ip};
 
 use crate::error::BpfError;
 
 /// Bytes of `struct nw_mark_record`.
-const RECORD_BYTES: usize = 96;
+pub(crate) const RECORD_BYTES: usize = 96;
 /// 64-bit words of `struct nw_mark_counters`.
-const COUNTERS: usize = 16;
+const COUNTERS: usize = 19;
 
-/// Signals in the order of `enum nw_efm_place`.
-const PLACES: [Signal; 8] = [
-    Signal::Spin,
-    Signal::Vec,
-    Signal::Delay,
-    Signal::Square,
-    Signal::Loss,
-    Signal::Reflection,
-    Signal::RoundTripLoss,
-    Signal::EcnEcho,
-];
-
-/// What marking has come to at one device so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MarkCounters {
-    /// Connections that began and were looked at.
-    pub flows: u64,
-    /// Of these, forgotten because there were too many.
-    pub evicted: u64,
-    /// SYNs and SYN-ACKs that a code other than 000 was written into.
-    pub announced: u64,
-    /// Packets that signals were written into, all-zero bits included.
-    pub marked: u64,
-    /// Of these, with each signal's bit set (for the edge counter: not zero),
-    /// signals that never were left out.
-    pub set: Vec<(Signal, u64)>,
-    /// Packets left without marks, but for a spin value, as they were to be cut
-    /// in several.
-    pub segmented: u64,
-    /// What became of those on the wire.
-    pub segments: u64,
-    /// SYNs and SYN-ACKs that no socket of this host sent, left alone by
-    /// profiles with L or E.
-    pub without_socket: u64,
-    /// Packets that the kernel would not let change.
-    pub refused: u64,
-    /// Records of a trace that found no room.
-    pub untraced: u64,
-}
-
-impl MarkCounters {
-    /// Adds up the counters of all CPUs; `present` flows are in the table.
-    pub(crate) fn sum(cpus: &[Vec<u8>], present: u64) -> Self {
-        let mut sum = [0u64; COUNTERS];
-        for cpu in cpus {
-            for (total, word) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
-                let word = <[u8; 8]>::try_from(word).map_or(0, u64::from_ne_bytes);
-                *total = total.wrapping_add(word);
-            }
-        }
-        let set = PLACES.into_iter().zip(sum[3..11].iter().copied());
-        Self {
-            flows: sum[0],
-            evicted: sum[0].saturating_sub(present),
-            announced: sum[1],
-            marked: sum[2],
-            set: set.filter(|(_, count)| *count > 0).collect(),
-            segmented: sum[11],
-            segments: sum[12],
-            without_socket: sum[13],
-            refused: sum[14],
-            untraced: sum[15],
+/// Adds up `struct nw_mark_counters` of all CPUs. The second number counts records of a trace that found no room.
+#[cfg_attr(
+    not(all(target_os = "linux", feature = "load", bpf_objects)),
+    allow(dead_code)
+)]
+pub(crate) fn sum(cpus: &[Vec<u8>]) -> (MarkCounters, u64) {
+    let mut sum = [0u64; COUNTERS];
+    for cpu in cpus {
+        for (total, word) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
+            let word = <[u8; 8]>::try_from(word).map_or(0, u64::from_ne_bytes);
+            *total = total.wrapping_add(word);
         }
     }
-
-    /// Packets with the bit of `signal` set.
-    pub fn set(&self, signal: Signal) -> u64 {
-        let found = self.set.iter().find(|(s, _)| *s == signal);
-        found.map_or(0, |(_, count)| *count)
-    }
+    let mut set = [0; 8];
+    set.copy_from_slice(&sum[3..11]);
+    let counters = MarkCounters {
+        flows: sum[0],
+        evicted: sum[18],
+        announced: sum[1],
+        marked: sum[2],
+        set,
+        segmented: sum[11],
+        segments: sum[12],
+        without_socket: sum[13],
+        refused: sum[14],
+        passed_over: sum[16],
+        other: sum[17],
+    };
+    (counters, sum[15])
 }
 
 /// One packet at a device, and what was decided.
@@ -99,6 +58,26 @@ pub struct MarkRecord {
 }
 
 impl MarkRecord {
+    /// The bytes that [`from_bytes`](Self::from_bytes) reads.
+    pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..48].copy_from_slice(&self.packet.to_bytes());
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+            IpAddr::V6(v6) => v6.octets(),
+        };
+        bytes[48..64].copy_from_slice(&octets(self.flow.source));
+        bytes[64..80].copy_from_slice(&octets(self.flow.destination));
+        bytes[80..82].copy_from_slice(&self.flow.source_port.to_be_bytes());
+        bytes[82..84].copy_from_slice(&self.flow.destination_port.to_be_bytes());
+        bytes[88..92].copy_from_slice(&u32::from(self.arrived).to_ne_bytes());
+        let write = self
+            .write
+            .map_or(0, |w| u32::from_be_bytes([0, 0, w.mask, w.bits]));
+        bytes[92..].copy_from_slice(&write.to_ne_bytes());
+        bytes
+    }
+
     /// Reads `struct nw_mark_record`.
     ///
     /// # Errors
@@ -118,7 +97,7 @@ impl MarkRecord {
         let port = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
         let word =
             |at: usize| u32::from_ne_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
-        let [_, _, mask, bits] = word(40).to_be_bytes();
+        let [_, _, mask, bits] = word(44).to_be_bytes();
         Ok(Self {
             flow: FlowKey {
                 source: address(0),
@@ -127,9 +106,51 @@ impl MarkRecord {
                 destination_port: port(34),
                 protocol: ip::TCP,
             },
-            arrived: word(36) != 0,
+            arrived: word(40) != 0,
             packet: PacketFacts::from_bytes(packet),
             write: (mask != 0).then_some(Write { mask, bits }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_its_fields_where_the_kernel_wrote_them() {
+        let mut bytes = [0; RECORD_BYTES];
+        for (i, byte) in bytes[..43].iter_mut().enumerate() {
+            *byte = i as u8;
+        }
+        bytes[58..64].copy_from_slice(&[0xff, 0xff, 10, 9, 0, 1]);
+        bytes[64] = 0xfd;
+        bytes[80..84].copy_from_slice(&[0x12, 0x34, 0x13, 0x89]);
+        bytes[88..92].copy_from_slice(&1u32.to_ne_bytes());
+        bytes[92..].copy_from_slice(&0x0e02u32.to_ne_bytes());
+        let record = MarkRecord::from_bytes(&bytes).unwrap();
+        assert_eq!(record.flow.source, IpAddr::from([10, 9, 0, 1]));
+        assert!(record.flow.destination.is_ipv6() && record.arrived);
+        let ports = (record.flow.source_port, record.flow.destination_port);
+        assert_eq!(ports, (0x1234, 5001));
+        let write = Write {
+            mask: 0x0e,
+            bits: 2,
+        };
+        assert_eq!(record.write, Some(write));
+        assert_eq!(record.to_bytes(), bytes);
+        assert!(MarkRecord::from_bytes(&bytes[1..]).is_err());
+    }
+
+    #[test]
+    fn counters_of_all_cpus_are_added_up() {
+        let cpu = |from: u64| (from..from + 19).flat_map(u64::to_ne_bytes).collect();
+        let (counters, untraced) = sum(&[cpu(1), cpu(101)]);
+        assert_eq!((counters.flows, counters.evicted), (102, 138));
+        assert_eq!((counters.set[0], counters.set[7]), (108, 122));
+        assert_eq!(
+            (untraced, counters.passed_over, counters.other),
+            (132, 134, 136)
+        );
     }
 }

@@ -256,7 +256,7 @@ fn what_the_filter_leaves_out_and_what_comes_after_detaching_is_unmarked() {
     ] {
         let options = MarkOptions {
             host,
-            port,
+            ports: port.into_iter().collect(),
             ..MarkOptions::default()
         };
         let Some((passed, counters)) = marked(test, "s", V4, &options) else {

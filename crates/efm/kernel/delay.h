@@ -77,11 +77,11 @@ static inline void nw_efm_delay_in(struct nw_efm_flow *f,
 				   const struct nw_efm_params *params,
 				   const struct nw_efm_packet *p)
 {
-	u32 now = nw_efm_delay_now(p);
-	u32 i;
+	u32 now, i;
 
 	if (!(p->bits & f->mask[NW_EFM_AT_D]))
 		return;
+	now = nw_efm_delay_now(p);
 	for (i = 0; i < NW_EFM_TRIES; i++) {
 		u64 old = NW_EFM_READ(&f->delay_word);
 		u64 kept = old & (NW_EFM_DELAY_SENT | NW_EFM_DELAY_TIME);
@@ -114,8 +114,7 @@ static inline u8 nw_efm_delay_out(struct nw_efm_flow *f,
 				  const struct nw_efm_params *params,
 				  const struct nw_efm_packet *p)
 {
-	u32 now = nw_efm_delay_now(p);
-	u32 i;
+	u32 now, i;
 
 	if (params->rules & NW_EFM_DELAY_SKIP_SACK && p->has & NW_EFM_HAS_SACK)
 		return 0;
@@ -125,6 +124,11 @@ static inline u8 nw_efm_delay_out(struct nw_efm_flow *f,
 		u64 arrived = old >> NW_EFM_DELAY_ARRIVED & NW_EFM_DELAY_TIME;
 		int mark = 0, made = 0;
 
+		/* who makes none and has none asks for no time */
+		if (!(old & NW_EFM_DELAY_PENDING) &&
+		    f->role != NW_EFM_INITIATOR)
+			return 0;
+		now = nw_efm_delay_now(p);
 		/* a late one is dropped */
 		if (old & NW_EFM_DELAY_PENDING)
 			mark = !(params->rules & NW_EFM_DELAY_HOLD &&

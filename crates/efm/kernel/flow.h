@@ -38,7 +38,10 @@ static inline u32 nw_efm_egress(struct nw_efm_flow *f,
 				const struct nw_efm_params *params,
 				const struct nw_efm_packet *p)
 {
-	u8 active = f->active, bits = 0;
+	/* never more than the parameters say; where they are constants, the
+	 * verifier of BPF leaves out what is off
+	 */
+	u8 active = f->active & params->signals, bits = 0;
 	int edge;
 
 	if (p->flags & NW_TCP_SYN)
@@ -54,7 +57,7 @@ static inline u32 nw_efm_egress(struct nw_efm_flow *f,
 		if (active & NW_EFM_S && !(active & NW_EFM_VEC) &&
 		    NW_EFM_READ(&f->spin_word) & NW_EFM_SPIN_VALUE)
 			bits = f->mask[NW_EFM_AT_S];
-		return NW_EFM_WRITE(nw_efm_mask(f), bits);
+		return NW_EFM_WRITE(f->all, bits);
 	}
 	if (active & NW_EFM_S) {
 		u8 before = f->spin_out;
@@ -74,7 +77,7 @@ static inline u32 nw_efm_egress(struct nw_efm_flow *f,
 		nw_efm_unreported_start(f, p);
 		bits |= nw_efm_unreported_out(f, p);
 	}
-	return NW_EFM_WRITE(nw_efm_mask(f), bits);
+	return NW_EFM_WRITE(f->all, bits);
 }
 
 /* A packet arrives. */
@@ -82,8 +85,8 @@ static inline void nw_efm_ingress(struct nw_efm_flow *f,
 				  const struct nw_efm_params *params,
 				  const struct nw_efm_packet *p)
 {
-	u8 active = f->active;
-	int newer, edge = 0;
+	u8 active = f->active & params->signals;
+	int edge = 0;
 
 	if (p->flags & NW_TCP_SYN) {
 		if (p->flags & NW_TCP_ACK)
@@ -94,9 +97,8 @@ static inline void nw_efm_ingress(struct nw_efm_flow *f,
 	}
 	if (!active)
 		return;
-	newer = nw_efm_newer(f, p);
 	if (active & NW_EFM_S)
-		edge = nw_efm_spin_in(f, params, p, newer);
+		edge = nw_efm_spin_in(f, params, p, nw_efm_newer(f, p));
 	if (active & NW_EFM_T)
 		nw_efm_round_trip_in(f, p, edge);
 	if (active & NW_EFM_D)

@@ -11,27 +11,30 @@
 #define NW_TCP_HEADER_MAX	60
 #define NW_TCP_KIND_SACK	5	/* RFC 2018 */
 #define NW_TCP_KIND_TIMESTAMP	8	/* RFC 7323 */
+/* Two NOPs and a timestamp of 10 bytes, as nearly all packets begin their options
+ * (RFC 7323 appendix A), and the length of a header that has these alone.
+ */
+#define NW_TCP_TIMESTAMP	0x0101080aU
+#define NW_TCP_WITH_TIMESTAMP	32
 
 static inline u32 nw_efm_be32(const u8 *at)
 {
+#ifdef NW_EFM_BE32
+	/* the includer's own: a compiler for BPF makes seven instructions of it */
+	return NW_EFM_BE32(at);
+#else
 	return (u32)at[0] << 24 | (u32)at[1] << 16 | (u32)at[2] << 8 | at[3];
+#endif
 }
 
 /*
- * Reads the header in `h`, of which NW_TCP_HEADER_MAX bytes can be read, zeros
- * behind its end. `len` is the length of header and payload on the wire. An
- * option that cannot be is the last that is read, as in Linux. Returns the
- * header's length, 0 where it cannot be one.
- *
- * The place in the options is kept in memory. The verifier of BPF follows a value
- * in a register through every order of options that there may be, and never ends;
- * of memory outside of the stack it follows none.
+ * Reads the first NW_TCP_HEADER_MIN bytes of the header in `h`. `len` is the length
+ * of header and payload on the wire. Returns the header's length, 0 where it cannot
+ * be one.
  */
-static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
+static inline u32 nw_efm_read_fixed(struct nw_efm_packet *p, const u8 *h, u32 len)
 {
-	volatile u32 *place = &p->option_at;
 	u32 header = (u32)(h[12] >> 4) * 4;
-	u32 i;
 
 	p->seq = nw_efm_be32(h + 4);
 	p->ack = nw_efm_be32(h + 8);
@@ -39,7 +42,7 @@ static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
 	p->bits = h[12] & NW_EFM_BITS;
 	p->tsval = 0;
 	p->has &= NW_EFM_HAS_SOCKET;
-	*place = 0;
+	p->option_at = 0;
 	if (header < NW_TCP_HEADER_MIN || header > len)
 		return 0;
 	p->seq_end = p->seq + (len - header);
@@ -47,7 +50,35 @@ static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
 		p->seq_end++;
 	if (p->flags & NW_TCP_FIN)
 		p->seq_end++;
+	return header;
+}
+
+/*
+ * Reads the options of the header of `header` bytes in `h`, of which
+ * NW_TCP_HEADER_MAX can be read, zeros behind its end. An option that cannot be is
+ * the last that is read, as in Linux.
+ *
+ * The place in the options is kept in memory. The verifier of BPF follows a value
+ * in a register through every order of options that there may be, and never ends;
+ * of memory outside of the stack it follows none.
+ */
+static inline void nw_efm_read_options(struct nw_efm_packet *p, const u8 *h,
+				       u32 header)
+{
+	volatile u32 *place = &p->option_at;
+	u32 i;
+
 	*place = NW_TCP_HEADER_MIN;
+	if (header >= NW_TCP_WITH_TIMESTAMP &&
+	    nw_efm_be32(h + NW_TCP_HEADER_MIN) == NW_TCP_TIMESTAMP) {
+		p->tsval = nw_efm_be32(h + NW_TCP_HEADER_MIN + 4);
+		p->has |= NW_EFM_HAS_TS;
+		if (header == NW_TCP_WITH_TIMESTAMP) {
+			*place = 0;
+			return;
+		}
+		*place = NW_TCP_WITH_TIMESTAMP;
+	}
 	for (i = 0; i < NW_TCP_HEADER_MAX - NW_TCP_HEADER_MIN; i++) {
 		u32 at = *place, kind, size;
 
@@ -76,6 +107,15 @@ static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
 		*place = at + size;
 	}
 	*place = 0;
+}
+
+/* Reads both. */
+static inline u32 nw_efm_read(struct nw_efm_packet *p, const u8 *h, u32 len)
+{
+	u32 header = nw_efm_read_fixed(p, h, len);
+
+	if (header)
+		nw_efm_read_options(p, h, header);
 	return header;
 }
 

@@ -66,17 +66,7 @@ static inline void nw_efm_activate(struct nw_efm_flow *f, u8 signals)
 		f->mask[at] = signals >> at & 1 ? highest : 0;
 		left &= (u8)~f->mask[at];
 	}
-}
-
-/* The bits of byte 12 that the active signals have. */
-static inline u8 nw_efm_mask(const struct nw_efm_flow *f)
-{
-	u8 mask = 0;
-	u32 at;
-
-	for (at = 0; at < NW_EFM_PLACES; at++)
-		mask |= f->mask[at];
-	return mask;
+	f->all = NW_EFM_BITS & (u8)~left;
 }
 
 #endif /* NW_EFM_LAYOUT_H */

@@ -53,6 +53,14 @@ static inline int nw_efm_cas(u64 *word, u64 old, u64 new)
 #define NW_EFM_READ(word)	(*(word))
 #endif
 
+/*
+ * The clock of the host. An includer may read it when it is first asked for, as most
+ * packets need no time; in the simulator it comes with the packet.
+ */
+#ifndef NW_EFM_CLOCK
+#define NW_EFM_CLOCK(p)	((p)->now_ns)
+#endif
+
 /* Attempts at a word that others change as well. When all fail the packet goes
  * unmarked, which is always allowed.
  */
@@ -100,7 +108,7 @@ enum nw_efm_has {
 
 /* One packet, and with it what the host's socket knows. */
 struct nw_efm_packet {
-	u64 now_ns;		/* clock of the host */
+	u64 now_ns;		/* clock of the host, see NW_EFM_CLOCK */
 	u32 seq;
 	u32 seq_end;		/* behind its last octet, SYN and FIN included */
 	u32 ack;
@@ -210,7 +218,8 @@ struct nw_efm_flow {
 	u8 t_clean;		/* enum nw_efm_t_clean (in; out when a pause begins) */
 	u8 delay_misses;	/* samples generated since one came back (out) */
 	u8 mask[NW_EFM_PLACES];	/* bits of byte 12 of each active signal */
-	u8 unused[4];
+	u8 all;			/* and of all of them */
+	u8 unused[3];
 };
 _Static_assert(sizeof(struct nw_efm_flow) == 160, "layout of nw_efm_flow");
 _Static_assert(__builtin_offsetof(struct nw_efm_flow, isn) == 40, "isn");
@@ -227,7 +236,7 @@ static inline int nw_efm_before(u32 a, u32 b)
 
 static inline u64 nw_efm_now_us(const struct nw_efm_packet *p)
 {
-	return p->now_ns / 1000;
+	return NW_EFM_CLOCK(p) / 1000;
 }
 
 #endif /* NW_EFM_H */

@@ -52,8 +52,11 @@ static inline int nw_efm_spin_in(struct nw_efm_flow *f,
 		return 0;
 	f->spin_in = value;
 	if (next != (f->spin_word & NW_EFM_SPIN_VALUE)) {
+		/* without the counter nobody asks when */
+		u64 now = params->signals & NW_EFM_VEC ? nw_efm_now_us(p) : 0;
+
 		vec = edge ? vec + 1 : 1;
-		f->spin_word = nw_efm_now_us(p) << NW_EFM_SPIN_TIME |
+		f->spin_word = now << NW_EFM_SPIN_TIME |
 			       (u64)(vec > 3 ? 3 : vec) << NW_EFM_SPIN_VEC |
 			       next;
 	}

@@ -9,6 +9,8 @@ pub(crate) const HEADER_MIN: usize = 20;
 
 /// 160 bytes: the size of `struct nw_efm_flow`, which C asserts.
 const STATE_WORDS: usize = 20;
+/// The word of which the second half begins `nw_efm_flow.mask`.
+const MASKS: usize = 148 / 8;
 
 // SAFETY: the declarations match kernel/native.h; every function reads and
 // writes only what its pointers point at, for the length of the call.
@@ -72,6 +74,17 @@ impl Flow {
         let write = unsafe { nw_efm_native_egress(self.words.as_mut_ptr(), params, packet) };
         let [_, _, mask, bits] = write.to_be_bytes();
         (mask != 0).then_some(Write { mask, bits })
+    }
+
+    /// The bits of byte 12 that each signal has, in the order of `enum
+    /// nw_efm_place`.
+    pub(crate) fn masks(&self) -> [u8; 8] {
+        let mut masks = [0; 8];
+        // From byte 148 on, as C asserts: half of one word and half of the next.
+        let [before, after] = [MASKS, MASKS + 1].map(|word| self.words[word].to_ne_bytes());
+        masks[..4].copy_from_slice(&before[4..]);
+        masks[4..].copy_from_slice(&after[..4]);
+        masks
     }
 
     /// A packet arrives.

@@ -9,6 +9,7 @@
 
 #![deny(unsafe_code)]
 
+mod counters;
 #[allow(unsafe_code)]
 mod ffi;
 mod marker;
@@ -16,7 +17,8 @@ mod params;
 mod spec;
 mod table;
 
+pub use counters::{Counters, HostMarks};
 pub use ffi::{Flow, Write};
-pub use marker::{Counters, Marker};
+pub use marker::Marker;
 pub use params::{PacketFacts, Params};
 pub use spec::{Announce, DelayRule, Spec, SpinRule};

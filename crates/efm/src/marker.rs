@@ -4,25 +4,14 @@ use narrows_packet::{FlowId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 use narrows_wire::{FlowKey, Ip, ip};
 
-use crate::ffi::Flow;
+use crate::counters::Counters;
+use crate::ffi::{Flow, Write};
 use crate::params::{PacketFacts, Params};
 use crate::spec::Spec;
 use crate::table::Table;
 
-/// Connections that a host keeps by default; as many as a map of the BPF
-/// program.
+/// Connections that a host keeps by default.
 const FLOWS: usize = 65_536;
-
-/// What a marker has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// SYNs and SYN-ACKs that a code was written into.
-    pub announced: u64,
-    /// Packets that signals were written into.
-    pub marked: u64,
-    /// Connections forgotten because there were too many.
-    pub evicted: u64,
-}
 
 /// Marks the TCP connections of one host that begin while it looks, by the
 /// rules of a [`Spec`]. What is no TCP, a fragment or of an earlier connection
@@ -35,8 +24,7 @@ pub struct Marker {
     params: Params,
     flows: Table<FlowKey, Flow>,
     only: Option<Vec<FlowId>>,
-    announced: u64,
-    marked: u64,
+    counters: Counters,
 }
 
 impl Marker {
@@ -46,8 +34,7 @@ impl Marker {
             params: spec.params(),
             flows: Table::new(FLOWS),
             only: None,
-            announced: 0,
-            marked: 0,
+            counters: Counters::default(),
         }
     }
 
@@ -73,9 +60,22 @@ impl Marker {
     /// What it has done so far.
     pub fn counters(&self) -> Counters {
         Counters {
-            announced: self.announced,
-            marked: self.marked,
+            flows: self.flows.inserted(),
             evicted: self.flows.evicted(),
+            ..self.counters
+        }
+    }
+
+    /// As the program at a device counts.
+    fn count(&mut self, write: Write, facts: &PacketFacts, masks: &[u8; 8]) {
+        let counters = &mut self.counters;
+        if facts.is_syn() {
+            counters.announced += u64::from(write.bits != 0);
+            return;
+        }
+        counters.marked += 1;
+        for (set, mask) in counters.set.iter_mut().zip(masks) {
+            *set += u64::from(mask & write.bits != 0);
         }
     }
 
@@ -126,24 +126,23 @@ impl HostHook for Marker {
         packet: &mut Packet,
         socket: Option<&SocketFacts>,
     ) -> HookVerdict {
-        if !self.wants(packet) {
-            return HookVerdict::Pass;
-        }
         let Some((key, at, facts)) = segment(now, packet, socket) else {
+            self.counters.other += 1;
             return HookVerdict::Pass;
         };
-        let flow = if facts.is_syn() {
-            Some(self.flows.get_or_insert(key))
-        } else {
-            self.flows.get(&key)
+        let flow = match self.wants(packet) {
+            false => None,
+            true if facts.is_syn() => Some(self.flows.get_or_insert(key)),
+            true => self.flows.get(&key),
         };
-        if let Some(write) = flow.and_then(|flow| flow.egress(&self.params, &facts)) {
+        let Some(flow) = flow else {
+            self.counters.passed_over += 1;
+            return HookVerdict::Pass;
+        };
+        if let Some(write) = flow.egress(&self.params, &facts) {
             write.apply(&mut packet.bytes[at..]);
-            if facts.is_syn() {
-                self.announced += 1;
-            } else {
-                self.marked += 1;
-            }
+            let masks = flow.masks();
+            self.count(write, &facts, &masks);
         }
         HookVerdict::Pass
     }

@@ -138,6 +138,27 @@ impl PacketFacts {
         }
     }
 
+    /// The bytes that [`from_bytes`](Self::from_bytes) reads.
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        bytes[..8].copy_from_slice(&self.now_ns.to_ne_bytes());
+        let words = [
+            self.seq,
+            self.seq_end,
+            self.ack,
+            self.tsval,
+            self.segments,
+            self.lost,
+            self.spurious,
+            self.delivered_ce,
+        ];
+        for (to, word) in bytes[8..40].chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes[40..43].copy_from_slice(&[self.flags, self.bits, self.has]);
+        bytes
+    }
+
     /// Whether it is a SYN or a SYN-ACK.
     pub fn is_syn(&self) -> bool {
         self.flags & TcpFlags::SYN as u8 != 0
@@ -166,5 +187,6 @@ mod tests {
         assert_eq!((facts.ack, facts.tsval, facts.segments), (4, 5, 6));
         assert_eq!((facts.lost, facts.spurious, facts.delivered_ce), (7, 8, 9));
         assert_eq!((facts.flags, facts.bits, facts.has), (10, 11, 12));
+        assert_eq!(facts.to_bytes(), bytes);
     }
 }

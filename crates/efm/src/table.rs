@@ -24,6 +24,7 @@ pub(crate) struct Table<K, V> {
     oldest: u32,
     newest: u32,
     capacity: usize,
+    inserted: u64,
     evicted: u64,
 }
 
@@ -36,6 +37,7 @@ impl<K: Copy + Ord, V: Default> Table<K, V> {
             oldest: NONE,
             newest: NONE,
             capacity: capacity.clamp(1, NONE as usize),
+            inserted: 0,
             evicted: 0,
         }
     }
@@ -58,6 +60,11 @@ impl<K: Copy + Ord, V: Default> Table<K, V> {
             None => self.insert(key),
         };
         &mut self.slots[at as usize].value
+    }
+
+    /// How many values there have been.
+    pub(crate) fn inserted(&self) -> u64 {
+        self.inserted
     }
 
     /// How many values had to make room.
@@ -83,6 +90,7 @@ impl<K: Copy + Ord, V: Default> Table<K, V> {
             self.evicted += 1;
             at
         };
+        self.inserted += 1;
         self.places.insert(key, at);
         self.link(at);
         at

@@ -136,6 +136,7 @@ fn fragments_datagrams_and_what_cannot_be_read_go_on_unchanged() {
         marker.ingress(Instant::ZERO, Role::Responder, &mut packet, None);
         assert_eq!(packet.bytes, before);
     }
+    assert_eq!(marker.counters().other, 5);
 }
 
 #[test]
@@ -158,12 +159,18 @@ fn the_connection_that_was_silent_longest_makes_room() {
     first_bits(&mut marker, V4, 3, &[]);
     assert_eq!(bits(&mut marker, V4, 2, &[]), 0x04);
     assert_eq!(bits(&mut marker, V4, 1, &[]), 0, "forgotten");
+    let mut set = [0; 8];
+    // The first of its second block.
+    set[3] = 1;
     assert_eq!(
         marker.counters(),
         Counters {
-            announced: 0,
-            marked: 2 * 64 + 2,
+            flows: 3,
             evicted: 1,
+            marked: 2 * 64 + 2,
+            set,
+            passed_over: 1,
+            ..Counters::default()
         }
     );
 }
@@ -175,6 +182,6 @@ fn announcements_and_marks_are_counted() {
         first_bits(&mut marker, V6, 9, &[]);
     }
     let counters = marker.counters();
-    // The second SYN repeats the first, and so ends the marks.
-    assert_eq!((counters.announced, counters.marked), (2, 1));
+    // The second SYN repeats the first with code 000, and so ends the marks.
+    assert_eq!((counters.announced, counters.marked), (1, 1));
 }

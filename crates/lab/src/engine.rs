@@ -7,6 +7,7 @@ use narrows_packet::EventSink;
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
+use crate::marks::MarkSummary;
 use crate::rig::Rig;
 
 /// Runs plans and reports their events.
@@ -69,6 +70,8 @@ pub struct Ended {
     pub interrupted: bool,
     /// What is known of the machine, where it had a part in the run.
     pub rig: Option<Rig>,
+    /// What the plan's marks did at each of their hosts.
+    pub marks: Vec<MarkSummary>,
 }
 
 /// How far a run or campaign is.

@@ -19,6 +19,7 @@ pub mod flent;
 pub mod histogram;
 #[cfg(target_os = "linux")]
 mod live;
+mod marks;
 pub mod metric;
 mod observers;
 pub mod plot;
@@ -41,6 +42,7 @@ pub use engine::{Ended, Engine, Progress, RunControl, Watch};
 pub use error::LabError;
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
+pub use marks::{MarkSummary, Unmarked};
 pub use results::{Results, RunRecord, RunResult};
 pub use rig::Rig;
 pub use run::{Output, RunOptions, run_scenario};

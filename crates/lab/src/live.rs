@@ -52,6 +52,7 @@ impl Engine for LiveEngine {
             virtual_time: outcome.virtual_time,
             interrupted: outcome.interrupted,
             rig: Some(rig(outcome.rig, stolen_pct, plan.measure.length())),
+            marks: outcome.marks.into_iter().map(Into::into).collect(),
         })
     }
 }

@@ -96,6 +96,12 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
             list.count(&dropper.name, &format!("drops/{cause}"), n);
         }
     }
+    for mark in &summary.marks {
+        let e = &format!("{}/{}", mark.name, mark.host);
+        for (metric, n) in mark.counts() {
+            list.count(e, &metric, n);
+        }
+    }
     for o in &summary.observations {
         let e = &format!("observe/{}/{}", o.observer, o.flow);
         let called = format!("{}/{}", o.technique, o.quantity);

@@ -135,6 +135,7 @@ pub(crate) fn reduce_run(
         let flows = &reduced.summary.flows;
         reduced.summary.observations = observers.finish(plan, flows, keep)?;
     }
+    reduced.summary.marks.clone_from(&ended.marks);
     let (summary, interrupted) = (&reduced.summary, ended.interrupted);
     let verdict = match &ended.rig {
         Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),

@@ -42,6 +42,7 @@ impl Engine for SimEngine {
             virtual_time: outcome.virtual_time,
             interrupted: outcome.interrupted,
             rig: None,
+            marks: outcome.marks.into_iter().map(Into::into).collect(),
         })
     }
 }

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::marks::MarkSummary;
+
 /// The metrics of one run. `summary.json` is this.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
@@ -34,6 +36,9 @@ pub struct RunSummary {
     /// Elements without a queue that dropped packets (loss, policing).
     #[serde(default)]
     pub droppers: Vec<DropperSummary>,
+    /// What the scenario's marks did, one for each of their hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<MarkSummary>,
     /// What the scenario's observers came to, one for each technique and
     /// quantity of each flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

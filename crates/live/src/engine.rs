@@ -89,7 +89,7 @@ pub fn run(
     let disciplines = discipline_facts(&world.disciplines(), counted);
     notes.extend(full_devices(plan, &world));
     notes.extend(kernel_links(plan));
-    notes.extend(marks.notes());
+    let mark_counters = marks.counters(&mut notes);
     let ring_drops = listening.stop()?;
     drop(path);
     drop(flows);
@@ -103,6 +103,7 @@ pub fn run(
         packets: driven.packets,
         virtual_time: driven.reached.since(narrows_units::Instant::ZERO),
         interrupted: driven.interrupted,
+        marks: mark_counters,
         rig: Rig {
             kernel: kernel_release(),
             lateness: driven.lateness,

@@ -2,6 +2,7 @@
 //! `narrows mark`, and of the hosts of a run.
 
 use narrows_bpf::{BpfError, Mark, MarkCounters, MarkOptions};
+use narrows_efm::HostMarks;
 use narrows_packet::FlowId;
 use narrows_scenario::endpoints::ANSWERER_PORTS;
 use narrows_scenario::{FlowPlan, LinkIndex, MarkPlan, Marking, Plan};
@@ -21,7 +22,7 @@ const ONE_SEGMENT: u32 = 1;
 pub struct DeviceMarks {
     // Declared in the order in which they are to go.
     mark: Mark,
-    _state: Option<State>,
+    _state: State,
 }
 
 impl DeviceMarks {
@@ -37,14 +38,12 @@ impl DeviceMarks {
         options: &MarkOptions,
     ) -> Result<Self, LiveError> {
         let absent = |e| LiveError::refused(format!("there is no device {device}"), e);
-        let (index, segments) = own_segments(device).map_err(absent)?;
-        let refused = |error| LiveError::Mark {
-            what: device.to_owned(),
-            error,
-        };
-        let mark = Mark::attach_with(index, signals, options).map_err(refused)?;
-        let state = if signals.counts_packets() && segments != ONE_SEGMENT {
-            let state = State::open(&RunId::random())?;
+        let (_, segments) = own_segments(device).map_err(absent)?;
+        // Written down before it is done: a killed process undoes nothing.
+        let state = State::open(&RunId::random())?;
+        state.record(&Undo::MarkFilters(device.to_owned()))?;
+        let mark = attach_own(device, signals, options)?;
+        if signals.counts_packets() && segments != ONE_SEGMENT {
             state.record(&Undo::Segments {
                 device: device.to_owned(),
                 value: segments,
@@ -52,10 +51,7 @@ impl DeviceMarks {
             set_own_segments(device, ONE_SEGMENT).map_err(|e| {
                 LiveError::refused(format!("{device}: gso_max_segs cannot be set"), e)
             })?;
-            Some(state)
-        } else {
-            None
-        };
+        }
         Ok(Self {
             mark,
             _state: state,
@@ -79,9 +75,26 @@ impl DeviceMarks {
     }
 }
 
+fn attach_own(device: &str, signals: &Marking, options: &MarkOptions) -> Result<Mark, LiveError> {
+    let refused = |error| LiveError::Mark {
+        what: device.to_owned(),
+        error,
+    };
+    let absent = |e| LiveError::refused(format!("there is no device {device}"), e);
+    let (index, _) = own_segments(device).map_err(absent)?;
+    Mark::attach_with(index, signals, options).map_err(refused)
+}
+
 /// The marks of a run: at every device of the hosts that put them there.
 pub(crate) struct Marks {
-    attached: Vec<(String, Mark)>,
+    attached: Vec<At>,
+}
+
+/// One attachment.
+struct At {
+    mark: String,
+    host: String,
+    programs: Mark,
 }
 
 impl Marks {
@@ -101,52 +114,68 @@ impl Marks {
                         continue;
                     }
                     let attach = || attach_at(mark, plan, name, index);
-                    let attached = world.namespace(end).run(attach)??;
-                    let place = format!("mark/{}: host/{}", mark.name, plan.host(end).name);
-                    let named = attached.into_iter().map(|m| (place.clone(), m));
-                    marks.attached.extend(named);
+                    marks.attached.push(At {
+                        mark: mark.name.clone(),
+                        host: plan.host(end).name.clone(),
+                        programs: world.namespace(end).run(attach)??,
+                    });
                 }
             }
         }
         Ok(marks)
     }
 
-    /// A sentence for each device at which packets stayed without marks.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        for (place, mark) in &self.attached {
-            match mark.counters() {
-                Ok(c) if c.segments + c.refused + c.evicted > 0 => notes.push(format!(
-                    "{place}: {} packets on the wire stayed without marks, {} connections were \
-                     forgotten",
-                    c.segments + c.refused,
-                    c.evicted
-                )),
-                Ok(_) => {}
-                Err(e) => notes.push(format!("{place}: {e}")),
+    /// What they did, by mark and host; in `notes` a sentence for each that left
+    /// packets without marks that should have them.
+    pub(crate) fn counters(&self, notes: &mut Vec<String>) -> Vec<HostMarks> {
+        let mut all: Vec<HostMarks> = Vec::new();
+        for at in &self.attached {
+            let counters = match at.programs.counters() {
+                Ok(counters) => counters,
+                Err(e) => {
+                    notes.push(format!("mark/{} at host/{}: {e}", at.mark, at.host));
+                    continue;
+                }
+            };
+            let same = |m: &&mut HostMarks| m.mark == at.mark && m.host == at.host;
+            match all.iter_mut().find(same) {
+                Some(sum) => sum.counters += counters,
+                None => all.push(HostMarks {
+                    mark: at.mark.clone(),
+                    host: at.host.clone(),
+                    counters,
+                }),
             }
         }
-        notes
+        notes.extend(all.iter().filter_map(incomplete));
+        all
     }
 }
 
-/// One attachment for all flows, or one for each flow that is marked.
-fn attach_at(
-    mark: &MarkPlan,
-    plan: &Plan,
-    device: &str,
-    index: u32,
-) -> Result<Vec<Mark>, LiveError> {
+fn incomplete(marks: &HostMarks) -> Option<String> {
+    let c = &marks.counters;
+    let unmarked = c.segments + c.refused;
+    (unmarked + c.evicted > 0).then(|| {
+        format!(
+            "mark/{} at host/{}: {unmarked} packets on the wire stayed without marks, {} \
+             connections were forgotten",
+            marks.mark, marks.host, c.evicted
+        )
+    })
+}
+
+/// Attaches to a device of a host that marks.
+fn attach_at(mark: &MarkPlan, plan: &Plan, device: &str, index: u32) -> Result<Mark, LiveError> {
     let tcp = |flow: &FlowId| {
         let flow = plan.flows.get(flow.0 as usize);
         flow.is_some_and(FlowPlan::is_tcp)
     };
-    let all = (0..plan.flows.len() as u32).map(FlowId);
-    let ports: Vec<Option<u16>> = if all.filter(tcp).all(|f| mark.flows.contains(&f)) {
-        vec![None]
+    let mut all = (0..plan.flows.len() as u32).map(FlowId).filter(tcp);
+    let ports = if all.all(|f| mark.flows.contains(&f)) {
+        Vec::new()
     } else {
         let ports = mark.flows.iter().map(|f| ANSWERER_PORTS + f.0 as u16);
-        ports.map(Some).collect()
+        ports.collect()
     };
     let refused = |error: BpfError| LiveError::Mark {
         what: format!("mark/{}", mark.name),
@@ -156,20 +185,16 @@ fn attach_at(
         set_own_segments(device, ONE_SEGMENT)
             .map_err(|e| LiveError::refused(format!("{device}: gso_max_segs cannot be set"), e))?;
     }
-    let mut attached = Vec::new();
-    for port in ports {
-        let options = MarkOptions {
-            port,
-            ..MarkOptions::default()
-        };
-        let mark = Mark::attach_with(index, &mark.signals, &options).map_err(refused)?;
-        if !mark.is_tcx() && port.is_some() {
-            return Err(refused(BpfError::Kernel {
-                what: "marks of some flows and not of others need tcx".to_owned(),
-                hint: "Linux 6.6 has it; mark all flows, or none",
-            }));
-        }
-        attached.push(mark);
+    let options = MarkOptions {
+        ports,
+        ..MarkOptions::default()
+    };
+    let attached = Mark::attach_with(index, &mark.signals, &options).map_err(refused)?;
+    if !attached.is_tcx() && plan.marks.len() > 1 {
+        return Err(refused(BpfError::Kernel {
+            what: "several marks in one scenario need tcx".to_owned(),
+            hint: "Linux 6.6 has it; take one mark",
+        }));
     }
     Ok(attached)
 }

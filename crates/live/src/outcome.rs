@@ -1,5 +1,6 @@
 //! What a live run hands back.
 
+use narrows_efm::HostMarks;
 use narrows_units::Duration;
 
 /// What a run counted, and what is known of the rig that it ran on.
@@ -13,6 +14,8 @@ pub struct Outcome {
     pub virtual_time: Duration,
     /// Whether the run was cancelled before its end.
     pub interrupted: bool,
+    /// What the plan's marks did at each of their hosts.
+    pub marks: Vec<HostMarks>,
     /// The rig.
     pub rig: Rig,
 }

@@ -140,12 +140,12 @@ fn nodes(plan: &Plan, names: &NameTable) -> Vec<Node> {
 }
 
 impl Builder<'_> {
-    /// Puts the markers of each host in the place of its hooks.
+    /// Puts the markers of each host where its packets leave and arrive.
     fn marks(&mut self) {
         for mark in &self.plan.marks {
             for HostIndex(host) in &mark.hosts {
                 let marker = Marker::new(&mark.signals).only(mark.flows.clone());
-                self.nodes[*host].hooks.push(Box::new(marker));
+                self.nodes[*host].markers.push((mark.name.clone(), marker));
             }
         }
     }

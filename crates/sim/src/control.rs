@@ -1,5 +1,6 @@
 //! What the caller of a run hears from it.
 
+use narrows_efm::HostMarks;
 use narrows_packet::{Counters, EntityId};
 use narrows_scenario::BadChange;
 use narrows_units::{Duration, Instant};
@@ -27,6 +28,8 @@ pub struct Outcome {
     pub elements: Vec<ElementReport>,
     /// Each flow, in the plan's order.
     pub flows: Vec<FlowReport>,
+    /// What the plan's marks did at each of their hosts.
+    pub marks: Vec<HostMarks>,
     /// The names of entities, by their index.
     pub names: Vec<String>,
 }

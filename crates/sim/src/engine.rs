@@ -353,6 +353,15 @@ impl Engine<'_> {
                     broken: f.broken,
                 })
                 .collect(),
+            marks: sim
+                .nodes
+                .iter()
+                .flat_map(|node| {
+                    let name = sim.names.as_slice().get(node.entity.0 as usize);
+                    let name = name.and_then(|n| n.strip_prefix("host/"));
+                    node.marks(name.unwrap_or_default())
+                })
+                .collect(),
             names: sim.names.as_slice().to_vec(),
         }
     }

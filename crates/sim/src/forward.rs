@@ -93,7 +93,7 @@ impl Engine<'_> {
         socket: Option<usize>,
     ) -> bool {
         let sim = &mut self.sim;
-        if sim.nodes[node].hooks.is_empty() {
+        if !sim.nodes[node].has_hooks() {
             return true;
         }
         let facts = socket.map(|s| sim.sockets[s].connection.socket_facts());
@@ -110,7 +110,7 @@ impl Engine<'_> {
         socket: Option<usize>,
     ) -> bool {
         let sim = &mut self.sim;
-        if sim.nodes[node].hooks.is_empty() {
+        if !sim.nodes[node].has_hooks() {
             return true;
         }
         let facts = socket.map(|s| sim.sockets[s].connection.socket_facts());

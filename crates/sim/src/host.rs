@@ -1,5 +1,6 @@
 //! Hosts, routers and links as the engine keeps them.
 
+use narrows_efm::{HostMarks, Marker};
 use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 
@@ -28,6 +29,8 @@ pub struct Node {
     pub ipv4: [u8; 4],
     pub ipv6: [u8; 16],
     pub ports: Ports<Owner>,
+    /// Marks of the plan, each with its name; they come before other hooks.
+    pub markers: Vec<(String, Marker)>,
     pub hooks: Vec<Box<dyn HostHook>>,
 }
 
@@ -42,6 +45,28 @@ impl Node {
         }
     }
 
+    /// Whether somebody wants to see the packets.
+    #[inline]
+    pub fn has_hooks(&self) -> bool {
+        !self.hooks.is_empty() || !self.markers.is_empty()
+    }
+
+    /// All that looks at packets, in order.
+    fn all_hooks(&mut self) -> impl Iterator<Item = &mut dyn HostHook> {
+        let markers = self.markers.iter_mut().map(|(_, m)| m as &mut dyn HostHook);
+        let others = self.hooks.iter_mut().map(|h| &mut **h as &mut dyn HostHook);
+        markers.chain(others)
+    }
+
+    /// What the markers of this host, which has the name `host`, have done.
+    pub fn marks(&self, host: &str) -> impl Iterator<Item = HostMarks> {
+        self.markers.iter().map(move |(mark, marker)| HostMarks {
+            mark: mark.clone(),
+            host: host.to_owned(),
+            counters: marker.counters(),
+        })
+    }
+
     /// Shows a leaving packet to the hooks; whether it goes on.
     pub fn egress(
         &mut self,
@@ -50,8 +75,7 @@ impl Node {
         packet: &mut Packet,
         facts: Option<&SocketFacts>,
     ) -> bool {
-        self.hooks
-            .iter_mut()
+        self.all_hooks()
             .all(|hook| hook.egress(now, role, packet, facts) == HookVerdict::Pass)
     }
 
@@ -63,8 +87,7 @@ impl Node {
         packet: &mut Packet,
         facts: Option<&SocketFacts>,
     ) -> bool {
-        self.hooks
-            .iter_mut()
+        self.all_hooks()
             .all(|hook| hook.ingress(now, role, packet, facts) == HookVerdict::Pass)
     }
 }

@@ -48,6 +48,14 @@ const SIGNALS: [(Signal, &str); 8] = [
     (Signal::EcnEcho, "e"),
 ];
 
+impl Signal {
+    /// The word that names it in a profile.
+    pub fn word(self) -> &'static str {
+        let found = SIGNALS.iter().find(|(signal, _)| *signal == self);
+        found.map_or("", |(_, word)| word)
+    }
+}
+
 /// The profiles that a handshake can announce; a profile's code is its place.
 /// The codes 1, 2 and 3 are those of Guarna's patches (thesis, Politecnico di
 /// Torino 2024), with 0x04 and 0x02 of byte 12 as their two bits.

@@ -91,7 +91,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     told.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
     let options = MarkOptions {
         host: request.filter.host,
-        port: request.filter.port,
+        ports: request.filter.port.into_iter().collect(),
         ..MarkOptions::default()
     };
     let marks = DeviceMarks::attach(&args.dev, &request.signals, &options);
@@ -127,24 +127,26 @@ fn print_counters(args: &Mark, request: &Request, counters: &narrows_live::MarkC
     use crate::output::{print, print_json};
 
     let c = counters;
-    let set = c.set.iter().map(|(s, n)| (word(*s).to_owned(), *n));
+    let set = c.signals().map(|(s, n)| (s.word().to_owned(), n));
     let set: Vec<(String, u64)> = set.collect();
     if args.format == Format::Json {
         let set: serde_json::Map<_, _> = set.into_iter().map(|(s, n)| (s, n.into())).collect();
         print_json(&serde_json::json!({
             "device": args.dev,
             "profile": request.signals.to_string(),
-            "flows": c.flows,
+            "connections": c.flows,
             "evicted": c.evicted,
             "announced": c.announced,
             "marked": c.marked,
             "set": set,
             "unmarked": {
-                "super_packets": c.segmented,
-                "packets": c.segments,
+                "segments": c.segments,
+                "segmented": c.segmented,
                 "refused": c.refused,
+                "without_socket": c.without_socket,
+                "passed_over": c.passed_over,
+                "other": c.other,
             },
-            "without_socket": c.without_socket,
         }));
         return;
     }
@@ -158,33 +160,20 @@ fn print_counters(args: &Mark, request: &Request, counters: &narrows_live::MarkC
         text.push_str(&format!("  {signal:<10} set in {n}\n"));
     }
     text.push_str(&format!(
-        "unmarked     {} packets on the wire, in {} that the device cut; {} that could not be \
-         changed\n",
-        c.segments, c.segmented, c.refused
+        "unmarked     {} packets on the wire, in {} that the device cut\n",
+        c.segments, c.segmented
     ));
-    if c.without_socket > 0 {
-        text.push_str(&format!(
-            "left alone   {} connections of other hosts\n",
-            c.without_socket
-        ));
+    for (n, what) in [
+        (c.refused, "that could not be changed"),
+        (c.without_socket, "SYNs that no socket here sent"),
+        (c.passed_over, "of connections that are not marked"),
+        (c.other, "that are no TCP, or fragments"),
+    ] {
+        if n > 0 {
+            text.push_str(&format!("             {n} {what}\n"));
+        }
     }
     print(&text);
-}
-
-/// The word of a signal.
-#[cfg(target_os = "linux")]
-fn word(signal: narrows_wire::Signal) -> &'static str {
-    use narrows_wire::Signal;
-    match signal {
-        Signal::Spin => "s",
-        Signal::Vec => "vec",
-        Signal::Delay => "d",
-        Signal::Square => "q",
-        Signal::Loss => "l",
-        Signal::Reflection => "r",
-        Signal::RoundTripLoss => "t",
-        Signal::EcnEcho => "e",
-    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,17 @@ static void scatter(void *at, size_t size)
 		byte[i] = (u8)draw();
 }
 
+/* Masks from nowhere, but the one of all of them belongs to them. */
+static void scatter_flow(struct nw_efm_flow *f)
+{
+	u32 at;
+
+	scatter(f, sizeof(*f));
+	f->all = 0;
+	for (at = 0; at < NW_EFM_PLACES; at++)
+		f->all |= f->mask[at];
+}
+
 /* A packet that moves on, with now and then one from nowhere. */
 static void next_packet(struct nw_efm_packet *p)
 {
@@ -86,7 +97,7 @@ static int drive_flow(void)
 			next_params(&params);
 		/* memory that was never a flow */
 		if (draw() % 4096 == 0)
-			scatter(&f, sizeof(f));
+			scatter_flow(&f);
 		if (draw() % 1024 == 0) {
 			p.flags = NW_TCP_SYN;
 			nw_efm_native_ingress(&f, &params, &p);

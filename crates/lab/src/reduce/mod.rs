@@ -253,6 +253,7 @@ impl Reducer {
             queues: queue_summaries,
             probes: probe_summaries,
             droppers,
+            marks: Vec::new(),
             observations: Vec::new(),
             topology: crate::facts::topology(plan),
         };

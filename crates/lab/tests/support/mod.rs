@@ -98,7 +98,7 @@ impl Engine for ModelEngine {
                     packets: 0,
                     virtual_time: now.since(Instant::ZERO),
                     interrupted: true,
-                    rig: None,
+                    ..Ended::default()
                 });
             }
             (control.reached)(now);
@@ -170,7 +170,7 @@ impl Engine for ModelEngine {
             packets: acked.iter().sum::<u64>() / MSS,
             virtual_time: plan.duration,
             interrupted: false,
-            rig: None,
+            ..Ended::default()
         })
     }
 }

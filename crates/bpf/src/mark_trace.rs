@@ -1,0 +1,174 @@
+//! Files of what the marking programs saw and decided at a device, and their
+//! replay through the native build.
+//!
+//! A file is a gzip stream of
+//!
+//! | Bytes | Meaning |
+//! |---|---|
+//! | 8 | `NWMARKS` and the format's number, 1 |
+//! | 2 + n | length and text: the profile in `narrows-efm`'s words |
+//! | 2 + n | the same: the release of the kernel that ran the programs |
+//! | 4 | number of records |
+//! | per record: 96 | `struct nw_mark_record` of bpf/mark.h |
+//!
+//! Numbers are little-endian; so are those of records, which come from such a
+//! machine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use narrows_efm::{Flow, Spec};
+use narrows_wire::FlowKey;
+
+use crate::error::BpfError;
+use crate::mark_record::{MarkRecord, RECORD_BYTES};
+
+const MAGIC: [u8; 8] = *b"NWMARKS\x01";
+
+/// What the marking programs were told of each packet of a device, and what they
+/// decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkTrace {
+    /// The signals and their rules.
+    pub spec: Spec,
+    /// Release of the kernel that ran the programs.
+    pub kernel: String,
+    /// In the order in which the packets came to the device.
+    pub records: Vec<MarkRecord>,
+}
+
+/// What a replay ran through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarksReplayed {
+    /// Connections.
+    pub flows: usize,
+    /// Packets that left, each with a decision.
+    pub left: u64,
+    /// Of these, with at least one bit set.
+    pub set: u64,
+    /// Packets that arrived.
+    pub arrived: u64,
+}
+
+/// The first packet for which the kernel and the native build decide otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MarkDifference {
+    /// Index of the record.
+    pub index: usize,
+    /// What differs, with both values.
+    pub what: String,
+}
+
+impl fmt::Display for MarkDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}: {}", self.index, self.what)
+    }
+}
+
+impl MarkTrace {
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// If `out` cannot be written, or a text or the number of records is beyond
+    /// what the format can say.
+    pub fn write(&self, out: impl Write) -> Result<(), BpfError> {
+        let too_long = || damaged("it is too long");
+        let mut gzip = GzEncoder::new(out, Compression::best());
+        gzip.write_all(&MAGIC)?;
+        for text in [self.spec.to_string(), self.kernel.clone()] {
+            let len = u16::try_from(text.len()).map_err(|_| too_long())?;
+            gzip.write_all(&len.to_le_bytes())?;
+            gzip.write_all(text.as_bytes())?;
+        }
+        let count = u32::try_from(self.records.len()).map_err(|_| too_long())?;
+        gzip.write_all(&count.to_le_bytes())?;
+        for record in &self.records {
+            gzip.write_all(&record.to_bytes())?;
+        }
+        gzip.finish()?.flush()?;
+        Ok(())
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it is not one, is cut short, or names an unknown profile.
+    pub fn read(input: impl Read) -> Result<Self, BpfError> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(input).read_to_end(&mut bytes)?;
+        let mut rest = bytes
+            .strip_prefix(&MAGIC)
+            .ok_or_else(|| damaged("it does not begin as a trace of marks"))?;
+        let words = text(&mut rest)?;
+        let spec = Spec::parse(&words)
+            .map_err(|e| BpfError::Trace(format!("its profile `{words}`: {e}")))?;
+        let kernel = text(&mut rest)?;
+        let (count, rest) = rest.split_first_chunk().ok_or_else(cut_short)?;
+        let count = u32::from_le_bytes(*count) as usize;
+        if Some(rest.len()) != count.checked_mul(RECORD_BYTES) {
+            return Err(cut_short());
+        }
+        let records = rest.chunks_exact(RECORD_BYTES).map(MarkRecord::from_bytes);
+        Ok(Self {
+            spec,
+            kernel,
+            records: records.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Tells every recorded packet to the native state machines and compares
+    /// what they decide with what the kernel's decided.
+    ///
+    /// # Errors
+    /// The first difference; a packet of a connection whose SYN is not in the
+    /// trace counts as one.
+    pub fn replay(&self) -> Result<MarksReplayed, MarkDifference> {
+        let params = self.spec.params();
+        let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
+        let mut done = MarksReplayed::default();
+        for (index, record) in self.records.iter().enumerate() {
+            let differs = |what| MarkDifference { index, what };
+            if record.packet.is_syn() {
+                flows.entry(record.flow).or_default();
+            }
+            let flow = flows
+                .get_mut(&record.flow)
+                .ok_or_else(|| differs("a packet of a connection without a SYN".to_owned()))?;
+            if record.arrived {
+                flow.ingress(&params, &record.packet);
+                done.arrived += 1;
+                continue;
+            }
+            let native = flow.egress(&params, &record.packet);
+            if native != record.write {
+                let kernel = record.write;
+                return Err(differs(format!("kernel {kernel:?}, native {native:?}")));
+            }
+            done.left += 1;
+            done.set += u64::from(native.is_some_and(|write| write.bits != 0));
+        }
+        done.flows = flows.len();
+        Ok(done)
+    }
+}
+
+fn damaged(what: &str) -> BpfError {
+    BpfError::Trace(what.to_owned())
+}
+
+fn cut_short() -> BpfError {
+    damaged("it is cut short or too long")
+}
+
+fn text(rest: &mut &[u8]) -> Result<String, BpfError> {
+    let (len, more) = rest.split_first_chunk().ok_or_else(cut_short)?;
+    let (text, more) = more
+        .split_at_checked(usize::from(u16::from_le_bytes(*len)))
+        .ok_or_else(cut_short)?;
+    *rest = more;
+    String::from_utf8(text.to_vec()).map_err(|_| damaged("its head is not text"))
+}
