@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// so that there are some round trips; perl is on every Debian.
 const SERVER: &str = r#"
 use IO::Socket::IP;
-my $l = IO::Socket::IP->new(Listen => 1, LocalPort => 5201, V6Only => 0, ReuseAddr => 1) or die "listen: $@";
+my $l = IO::Socket::IP->new(Listen => 1, LocalHost => '::', LocalPort => 5201, V6Only => 0, ReuseAddr => 1) or die "listen: $@";
 print STDERR "listening\n"; $| = 1;
 my $c = $l->accept; my ($n, $b) = (0, '');
 while (my $r = sysread($c, $b, 65536)) { $n += $r; last if $n >= 600000 }
