@@ -49,13 +49,16 @@ impl Segment {
 struct End {
     sent: u32,
     unreported: u32,
-    // R (RFC 9506 §3.4): the average over Q blocks that came in the last R block.
+    // R: the block under way, what is left over from the one before and from this,
+    // Q blocks that came meanwhile, the last of all, and whether it is a new one.
     r_value: bool,
     r_sent: u32,
     r_length: u32,
     carry: f64,
-    mean: f64,
+    rounded: f64,
     blocks: Vec<u32>,
+    last: u32,
+    came: bool,
     q_value: Option<bool>,
     q_run: u32,
 }
@@ -65,42 +68,60 @@ impl End {
         match self.q_value {
             Some(value) if value != q => {
                 self.blocks.push(self.q_run);
+                self.last = self.q_run;
+                self.came = true;
                 self.q_run = 1;
-                if self.r_length == 0 {
-                    // The first block: R turns with it.
-                    self.turns();
-                }
             }
             _ => self.q_run += 1,
         }
         self.q_value = Some(q);
     }
 
-    /// Begins an R block as long as the Q blocks that came since the last one.
+    /// Begins an R block as long as the last Q block; what the one before had too
+    /// much is made good.
     fn turns(&mut self) {
-        if !self.blocks.is_empty() {
-            let sum = f64::from(self.blocks.iter().sum::<u32>());
-            self.mean = sum / self.blocks.len() as f64;
-            self.blocks.clear();
-        }
-        let wanted = self.mean + self.carry;
-        self.r_length = wanted.round().max(1.0) as u32;
-        self.carry = wanted - f64::from(self.r_length);
+        let beyond = self.r_sent.saturating_sub(self.r_length);
+        self.carry = self.rounded - f64::from(beyond);
         self.r_value = !self.r_value;
         self.r_sent = 0;
+        self.blocks.clear();
+        self.lasts(f64::from(self.last));
     }
 
-    /// Bits of the next packet: Q, L, R.
+    /// The block is to have this length, and what is left over from before.
+    fn lasts(&mut self, mean: f64) {
+        let exact = mean + self.carry;
+        self.r_length = exact.round().max(1.0) as u32;
+        self.rounded = exact - f64::from(self.r_length);
+    }
+
+    /// Bits of the next packet: Q, L, R. The length of an R block is the mean of
+    /// the Q blocks that came since it began (RFC 9506 section 3.4).
     fn sends(&mut self) -> (bool, bool, bool) {
         let q = self.sent / N % 2 == 1;
         self.sent += 1;
         let l = self.unreported > 0;
         self.unreported -= u32::from(l);
-        if self.r_length > 0 && self.r_sent >= self.r_length {
+        if std::mem::take(&mut self.came) {
+            if self.r_length == 0 {
+                self.turns();
+            } else {
+                let sum = f64::from(self.blocks.iter().sum::<u32>());
+                self.lasts(sum / self.blocks.len() as f64);
+            }
+        }
+        if self.r_length == 0 {
+            return (q, l, false);
+        }
+        if self.r_sent >= self.r_length {
             self.turns();
         }
+        let r = self.r_value;
         self.r_sent += 1;
-        (q, l, self.r_value)
+        if self.r_sent >= self.r_length {
+            self.turns();
+        }
+        (q, l, r)
     }
 }
 
