@@ -79,13 +79,16 @@ fn costs(words: &str, ipv6: bool) -> Result<Vec<[u64; 3]>, BpfError> {
     (0..BATCHES).map(batch).collect()
 }
 
+/// One of the times that make up the floor, in nanoseconds.
+type Part = fn(&MarkFloor) -> u64;
+
 fn run() -> Result<(), BpfError> {
     let packet = frame(false, true, 0x10, 2, 1000);
     let floor: Result<Vec<MarkFloor>, BpfError> =
         (0..BATCHES).map(|_| mark_floor(&packet, RUNS)).collect();
     let floor = floor?;
     println!("  ns per run, median (least) of {BATCHES} x {RUNS} test runs");
-    let parts: [(&str, fn(&MarkFloor) -> u64); 6] = [
+    let parts: [(&str, Part); 6] = [
         ("an empty program", |f| f.empty_ns),
         ("... that reads the headers", |f| f.look_ns),
         ("... that finds the connection", |f| f.lookup_ns),

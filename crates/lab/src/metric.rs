@@ -9,7 +9,7 @@
 //! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
 //! `queue/` may stand before a queue's name.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::summary::{Distribution, RunSummary, millionths};
@@ -186,12 +186,12 @@ pub fn figure(summary: &RunSummary, entity: &str, column: &str) -> Option<f64> {
 /// The same for many figures of one run, whose numbers are listed only once.
 pub(crate) struct Figures<'a> {
     summary: &'a RunSummary,
-    by_name: HashMap<String, f64>,
+    by_name: BTreeMap<String, f64>,
 }
 
 impl<'a> Figures<'a> {
     pub(crate) fn of(summary: &'a RunSummary) -> Self {
-        let mut by_name = HashMap::new();
+        let mut by_name = BTreeMap::new();
         for m in metrics(summary) {
             by_name.entry(m.key()).or_insert(m.value);
         }
