@@ -92,6 +92,29 @@ impl PacketFacts {
         (header_len > 0 && header_len as usize <= there).then_some(facts)
     }
 
+    /// A packet of a transport that numbers its packets, in place of a TCP
+    /// header. The state machines learn a connection's roles from its opening:
+    /// `opening` is `Some(false)` for the first packet of the initiator,
+    /// `Some(true)` for the responder's answer, and `None` for every other
+    /// packet. `bits` are signals where [`Profile::mask`](narrows_wire::Profile)
+    /// has them.
+    pub fn numbered(now: Instant, number: u32, opening: Option<bool>, bits: u8) -> Self {
+        let flags = match opening {
+            None => 0,
+            Some(false) => TcpFlags::SYN,
+            Some(true) => TcpFlags::SYN | TcpFlags::ACK,
+        };
+        Self {
+            now_ns: now.as_nanos(),
+            seq: number,
+            seq_end: number.wrapping_add(1),
+            segments: 1,
+            flags: flags as u8,
+            bits,
+            ..Self::default()
+        }
+    }
+
     /// With what the socket counted: segments declared lost, of these found to
     /// be spurious, and CE-marked segments that the peer has echoed. Each
     /// counts from the connection's start and may wrap at 32 bits.

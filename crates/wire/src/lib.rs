@@ -13,7 +13,9 @@ mod flow;
 pub mod icmp;
 pub mod ip;
 pub mod link;
+pub mod plus;
 pub mod quic;
+pub mod quic_model;
 pub mod tcp;
 pub mod udp;
 
@@ -22,6 +24,8 @@ pub use error::Malformed;
 pub use flow::FlowKey;
 pub use icmp::Icmp;
 pub use ip::{Ecn, Ip, IpFields};
+pub use plus::Plus;
 pub use quic::Quic;
+pub use quic_model::QuicModel;
 pub use tcp::{SackList, Tcp, TcpFields, TcpFlags, TcpOptions};
 pub use udp::{Udp, UdpFields};
