@@ -6,7 +6,8 @@
 //!
 //! [`Connection`] is one end of a real QUIC connection: quinn-proto, driven in
 //! a run's time, with connection ids and randomness from a seed, and with
-//! cryptography that hides nothing in TLS's place.
+//! cryptography that hides nothing in TLS's place. [`model`] has flows that are only
+//! modelled, and show more than QUIC does.
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod connection;
 mod control;
 pub mod datagram;
 mod epoch;
+pub mod model;
 mod null;
 mod settings;
 pub mod spin;

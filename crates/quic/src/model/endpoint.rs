@@ -1,0 +1,500 @@
+//! One end of a modelled flow.
+
+use std::collections::VecDeque;
+
+use narrows_packet::{FlowSample, Role};
+use narrows_units::{Duration, Instant, Rng};
+use narrows_wire::plus::Flags;
+use narrows_wire::quic_model::{self, Shown};
+use narrows_wire::{Plus, QuicModel, plus};
+
+use super::frame::{Chunk, Frames, OVERHEAD, Opening};
+use super::inbound::Inbound;
+use super::outbound::Outbound;
+use super::received::{Arrival, Received};
+use super::rtt::Rtt;
+use super::signals::Signals;
+use super::spec::{Pace, Shape, Spec};
+
+/// RFC 9000 §18.2, `max_ack_delay`: the longest that an acknowledgement waits.
+const ACK_DELAY: Duration = Duration::from_millis(25);
+/// Doublings of a timeout; 2¹⁰ of the shortest is more than a minute.
+const MOST_BACKOFF: u32 = 10;
+
+/// What happened at one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelEvent {
+    /// The handshake is done.
+    Established,
+    /// A round trip was measured.
+    RttSample(Duration),
+    /// So many bytes more are there in order.
+    Delivered(u64),
+    /// A packet with so many bytes of the stream that were sent before leaves.
+    Retransmitted(u32),
+    /// Packets are taken for lost because later ones arrived.
+    Lost(u32),
+    /// Nothing was heard for the probe timeout.
+    Timeout,
+    /// The other end's stream is complete.
+    PeerFinished,
+}
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    Opening,
+    Open,
+}
+
+/// One end of a modelled flow: packets in, packets out, time as an argument.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    spec: Spec,
+    role: Role,
+    state: State,
+    rng: Rng,
+    /// Connection ID of QUIC, token of PLUS: the initiator's choice.
+    connection: u64,
+    next_number: u32,
+    signals: Signals,
+    /// Whether this end's part of the handshake has left once.
+    opened: bool,
+    owes_opening: bool,
+    received: Received,
+    inbound: Inbound,
+    outbound: Outbound,
+    rtt: Rtt,
+    /// Packets that call for an acknowledgement.
+    unacknowledged: u32,
+    ack_due: Option<Instant>,
+    backoff: u32,
+    /// When the last packet left that a timeout counts from.
+    last_call: Instant,
+    owes_probe: bool,
+    next_at_rate: Instant,
+    events: VecDeque<ModelEvent>,
+}
+
+impl Endpoint {
+    /// An end that has sent nothing. Its numbers, its connection's and fixed
+    /// values come from `rng`.
+    pub fn new(spec: Spec, role: Role, mut rng: Rng) -> Self {
+        let signals = Signals::new(&spec, &mut rng);
+        let connection = rng.draw_u64();
+        Self {
+            role,
+            state: State::Idle,
+            connection,
+            next_number: match spec.shape() {
+                Shape::Quic => 0,
+                // Serial numbers start anywhere.
+                Shape::Plus => rng.draw_u64() as u32,
+            },
+            signals,
+            opened: false,
+            owes_opening: false,
+            received: Received::default(),
+            inbound: Inbound::default(),
+            outbound: Outbound::default(),
+            rtt: Rtt::default(),
+            unacknowledged: 0,
+            ack_due: None,
+            backoff: 0,
+            last_call: Instant::ZERO,
+            owes_probe: false,
+            next_at_rate: Instant::ZERO,
+            events: VecDeque::new(),
+            rng,
+            spec,
+        }
+    }
+
+    /// What the flow is.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The initiator begins the handshake.
+    pub fn open(&mut self) {
+        if self.state == State::Idle && self.role == Role::Initiator {
+            self.state = State::Opening;
+            self.owes_opening = true;
+        }
+    }
+
+    /// The application writes `bytes`.
+    pub fn write(&mut self, bytes: u64) {
+        self.outbound.write(bytes);
+    }
+
+    /// The application has nothing more to write.
+    pub fn close(&mut self) {
+        self.outbound.end();
+    }
+
+    /// Bytes that were written and never sent.
+    pub fn unsent(&self) -> u64 {
+        self.outbound.unsent()
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<ModelEvent> {
+        self.events.pop_front()
+    }
+
+    /// A UDP payload arrives; what is no packet of the flow is passed over.
+    pub fn receive(&mut self, now: Instant, payload: &[u8]) {
+        let Some(packet) = Arriving::read(self.spec.shape(), payload) else {
+            return;
+        };
+        if let Some(opening) = packet.frames.opening {
+            self.hear_opening(now, opening, &packet);
+            return;
+        }
+        if self.state != State::Open || packet.connection != self.connection {
+            return;
+        }
+        let arrival = self.received.take(packet.number, now);
+        if arrival == Arrival::Repeated {
+            return;
+        }
+        self.signals.arrived(now, packet.number, packet.shown);
+        if let Some(ack) = &packet.frames.ack {
+            let told = self.outbound.acked(now, ack, &self.rtt);
+            if let Some(rtt) = told.rtt {
+                self.rtt.add(rtt, ack.held.min(ACK_DELAY));
+                self.events.push_back(ModelEvent::RttSample(rtt));
+            }
+            if told.news {
+                self.backoff = 0;
+                self.owes_probe = false;
+            }
+            self.note_lost(told.lost);
+        }
+        if let Some(chunk) = packet.frames.chunk {
+            self.hear_chunk(now, chunk, arrival);
+        }
+    }
+
+    fn hear_opening(&mut self, now: Instant, opening: Opening, packet: &Arriving) {
+        match (opening, self.role) {
+            (Opening::Hello, Role::Responder) => {
+                if self.state == State::Idle {
+                    self.connection = packet.connection;
+                    self.signals.open_in(now, packet.number, false);
+                    self.establish(now, packet.number);
+                }
+                // A second hello says that the answer was lost.
+                self.owes_opening |= packet.connection == self.connection;
+            }
+            (Opening::Answer, Role::Initiator)
+                if self.state == State::Opening && packet.connection == self.connection =>
+            {
+                self.signals.open_in(now, packet.number, true);
+                // After a second hello it is unknown which one was answered.
+                if self.backoff == 0 {
+                    self.rtt.add(now.since(self.last_call), Duration::ZERO);
+                }
+                self.establish(now, packet.number);
+            }
+            _ => {}
+        }
+    }
+
+    fn establish(&mut self, now: Instant, number: u32) {
+        self.received.take(number, now);
+        self.state = State::Open;
+        self.backoff = 0;
+        self.next_at_rate = now;
+        self.events.push_back(ModelEvent::Established);
+    }
+
+    fn hear_chunk(&mut self, now: Instant, chunk: Chunk, arrival: Arrival) {
+        let brought = self.inbound.take(chunk);
+        if brought.bytes > 0 {
+            self.events.push_back(ModelEvent::Delivered(brought.bytes));
+        }
+        if brought.end {
+            self.events.push_back(ModelEvent::PeerFinished);
+        }
+        self.unacknowledged += 1;
+        // RFC 9000 §13.2.1: at once if the packet is out of order.
+        let now_due = arrival == Arrival::OutOfOrder
+            || self.unacknowledged >= self.spec.ack_every()
+            || brought.end;
+        let due = if now_due { now } else { now + ACK_DELAY };
+        self.ack_due = Some(self.ack_due.map_or(due, |known| known.min(due)));
+    }
+
+    fn note_lost(&mut self, lost: u32) {
+        if lost > 0 {
+            self.events.push_back(ModelEvent::Lost(lost));
+        }
+    }
+
+    /// Writes the next packet to be sent now into `out`, which is emptied
+    /// first: all but the zeros at its end. Its UDP payload's whole length.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<u32> {
+        if self.owes_opening {
+            return Some(self.send_opening(now, out));
+        }
+        if self.state != State::Open {
+            return None;
+        }
+        let piece = self.next_piece(now);
+        let ack_due = self.ack_due.is_some_and(|due| due <= now);
+        if piece.is_none() && !ack_due {
+            return None;
+        }
+        let frames = Frames {
+            opening: None,
+            // What goes anyway takes a waiting acknowledgement along.
+            ack: self.ack_due.and_then(|_| self.received.ack(now)),
+            chunk: piece,
+        };
+        if frames.ack.is_some() {
+            self.ack_due = None;
+            self.unacknowledged = 0;
+        }
+        let number = self.number();
+        if let Some(chunk) = piece {
+            self.outbound.sent(now, number, chunk);
+            self.last_call = now;
+        }
+        let counts = (self.outbound.lost, self.outbound.spurious);
+        let shown = self.signals.out(now, number, counts, &mut self.rng);
+        self.put(out, number, shown, &frames);
+        let zeros = piece.map_or(0, |chunk| u32::from(chunk.len));
+        let length = out.len() as u32 + zeros;
+        // A full piece fills its packet, with an acknowledgement or without.
+        let full = zeros == u32::from(self.room());
+        Some(if full { self.spec.size() } else { length })
+    }
+
+    /// What is to be sent now of the stream.
+    fn next_piece(&mut self, now: Instant) -> Option<Chunk> {
+        if std::mem::take(&mut self.owes_probe) {
+            if let Some(chunk) = self.outbound.oldest() {
+                let bytes = u32::from(chunk.len);
+                self.events.push_back(ModelEvent::Retransmitted(bytes));
+                return Some(chunk);
+            }
+        }
+        if !self.outbound.waits() || !self.may_send(now) {
+            return None;
+        }
+        let (chunk, again) = self.outbound.piece(self.room())?;
+        if let Pace::Rate(rate) = self.spec.pace() {
+            let gap = rate.time_for(u64::from(self.spec.size()));
+            // What was missed is not caught up with.
+            let from = match now.since(self.next_at_rate) > gap {
+                true => now,
+                false => self.next_at_rate,
+            };
+            self.next_at_rate = from + gap;
+        }
+        if again {
+            let bytes = u32::from(chunk.len);
+            self.events.push_back(ModelEvent::Retransmitted(bytes));
+        }
+        Some(chunk)
+    }
+
+    fn may_send(&self, now: Instant) -> bool {
+        match self.spec.pace() {
+            Pace::Window(window) => self.outbound.flying() < window,
+            Pace::Rate(_) => self.next_at_rate <= now,
+        }
+    }
+
+    /// Bytes of the stream in a full packet: always with room for an
+    /// acknowledgement, so that all pieces are alike.
+    fn room(&self) -> u16 {
+        let header = match self.spec.shape() {
+            Shape::Quic => quic_model::SHORT_LEN,
+            Shape::Plus => plus::HEADER_LEN,
+        };
+        (self.spec.size() as usize - header - OVERHEAD) as u16
+    }
+
+    fn send_opening(&mut self, now: Instant, out: &mut Vec<u8>) -> u32 {
+        let answer = self.role == Role::Responder;
+        let number = self.number();
+        if !self.opened {
+            self.opened = true;
+            self.signals.open_out(now, number, answer);
+        }
+        self.owes_opening = false;
+        self.last_call = now;
+        let frames = Frames {
+            opening: Some(if answer {
+                Opening::Answer
+            } else {
+                Opening::Hello
+            }),
+            ..Frames::default()
+        };
+        self.put(out, number, Shown::default(), &frames);
+        // RFC 9000 §14.1: both are padded.
+        self.spec.size().max(out.len() as u32)
+    }
+
+    fn number(&mut self) -> u32 {
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        number
+    }
+
+    /// Writes header and frames.
+    fn put(&self, out: &mut Vec<u8>, number: u32, shown: Shown, frames: &Frames) {
+        out.clear();
+        match (self.spec.shape(), frames.opening) {
+            (Shape::Quic, None) => QuicModel::Short {
+                connection: self.connection,
+                number,
+                shown,
+            }
+            .write(out),
+            (Shape::Quic, Some(opening)) => QuicModel::Long {
+                connection: self.connection,
+                number,
+                answer: opening == Opening::Answer,
+            }
+            .write(out),
+            (Shape::Plus, _) => Plus {
+                token: self.connection,
+                serial: number,
+                echo: self.received.latest(),
+                spin: shown.spin,
+                vec: shown.vec,
+                flags: Flags {
+                    stop: frames.chunk.is_some_and(|chunk| chunk.fin),
+                    ..Flags::default()
+                },
+                field: None,
+            }
+            .write(out),
+        }
+        frames.write(out);
+    }
+
+    /// When something happens by itself.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let opening = (self.state == State::Opening).then(|| self.timeout_at());
+        let flying = self.outbound.flying() > 0;
+        let loss = self.outbound.loss_time(&self.rtt).filter(|_| flying);
+        let probe = (flying && loss.is_none()).then(|| self.timeout_at());
+        let paced = match self.spec.pace() {
+            Pace::Rate(_) if self.state == State::Open && self.outbound.waits() => {
+                Some(self.next_at_rate)
+            }
+            _ => None,
+        };
+        [opening, loss, probe, paced, self.ack_due]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn timeout_at(&self) -> Instant {
+        let since = self.outbound.last_sent().unwrap_or(self.last_call);
+        let timeout = self.rtt.probe_timeout(ACK_DELAY).max(self.spec.least_timeout());
+        since + timeout * (1 << self.backoff)
+    }
+
+    /// The time has come that [`next_timeout`](Self::next_timeout) named. What
+    /// it leads to is sent by [`poll_transmit`](Self::poll_transmit).
+    pub fn on_timeout(&mut self, now: Instant) {
+        if self.state == State::Opening && self.timeout_at() <= now {
+            self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+            self.owes_opening = true;
+            self.events.push_back(ModelEvent::Timeout);
+        }
+        if self.state != State::Open || self.outbound.flying() == 0 {
+            return;
+        }
+        match self.outbound.loss_time(&self.rtt) {
+            Some(at) if at <= now => {
+                let lost = self.outbound.detect(now, &self.rtt);
+                self.note_lost(lost);
+            }
+            Some(_) => {}
+            None if self.timeout_at() <= now => {
+                self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
+                self.owes_probe = true;
+                self.events.push_back(ModelEvent::Timeout);
+            }
+            None => {}
+        }
+    }
+
+    /// A look at the sender.
+    pub fn sample(&self) -> FlowSample {
+        let (window, pacing) = match self.spec.pace() {
+            Pace::Window(window) => (window, 0),
+            Pace::Rate(rate) => (self.outbound.flying(), rate.as_bytes()),
+        };
+        FlowSample {
+            cwnd: window,
+            ssthresh: u32::MAX,
+            in_flight: self.outbound.flying(),
+            srtt: self.rtt.smoothed,
+            latest_rtt: self.rtt.latest,
+            min_rtt: self.rtt.least,
+            pacing_rate: pacing,
+            delivery_rate: 0,
+            bytes_acked: self.outbound.acked_bytes,
+            retransmits: self.outbound.sent_again,
+            delivered: self.outbound.acked_packets,
+            delivered_ce: 0,
+            alpha: u32::MAX,
+            ca_state: 0,
+        }
+    }
+}
+
+/// A packet as it arrives.
+struct Arriving {
+    connection: u64,
+    number: u32,
+    shown: Shown,
+    frames: Frames,
+}
+
+impl Arriving {
+    fn read(shape: Shape, payload: &[u8]) -> Option<Self> {
+        let (connection, number, shown, header) = match shape {
+            Shape::Quic => {
+                let header = QuicModel::parse(payload).ok()?;
+                let len = header.len();
+                match header {
+                    QuicModel::Long {
+                        connection, number, ..
+                    } => (connection, number, Shown::default(), len),
+                    QuicModel::Short {
+                        connection,
+                        number,
+                        shown,
+                    } => (connection, number, shown, len),
+                }
+            }
+            Shape::Plus => {
+                let header = Plus::parse(payload).ok()?;
+                let shown = Shown {
+                    spin: header.spin,
+                    vec: header.vec,
+                    ..Shown::default()
+                };
+                (header.token, header.serial, shown, header.len())
+            }
+        };
+        Some(Self {
+            connection,
+            number,
+            shown,
+            frames: Frames::parse(payload.get(header..)?)?,
+        })
+    }
+}

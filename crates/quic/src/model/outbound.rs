@@ -1,0 +1,301 @@
+//! The stream as it leaves: what is on its way, what is lost, what goes again.
+
+use std::collections::VecDeque;
+
+use narrows_units::{Duration, Instant};
+
+use super::frame::{Ack, Chunk};
+use super::rtt::Rtt;
+
+/// RFC 9002 §6.1.1: packets later than one that make it lost.
+const REORDERING: u32 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Flying,
+    Acked,
+    Lost,
+}
+
+/// A packet that called for an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    number: u32,
+    at: Instant,
+    chunk: Chunk,
+    fate: Fate,
+}
+
+/// What an acknowledgement told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Whether anything was acknowledged for the first time.
+    pub news: bool,
+    /// The round trip of the largest, if it was among that.
+    pub rtt: Option<Duration>,
+    /// Packets that are now taken for lost.
+    pub lost: u32,
+}
+
+/// The sending half of a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outbound {
+    /// Bytes that the application has written.
+    written: u64,
+    /// Where the next new piece begins.
+    next: u64,
+    ends: bool,
+    end_sent: bool,
+    /// Pieces to be sent again.
+    again: VecDeque<Chunk>,
+    /// In the order of their numbers; what stands first is not acknowledged.
+    sent: VecDeque<Sent>,
+    flying: u32,
+    largest_acked: Option<u32>,
+    /// Packets taken for lost, and of these those that were acknowledged later.
+    pub lost: u64,
+    pub spurious: u64,
+    pub acked_packets: u64,
+    pub acked_bytes: u64,
+    pub sent_again: u64,
+}
+
+impl Outbound {
+    pub fn write(&mut self, bytes: u64) {
+        self.written = self.written.saturating_add(bytes);
+    }
+
+    /// The stream ends behind what is written.
+    pub fn end(&mut self) {
+        self.ends = true;
+    }
+
+    /// Bytes that have never been sent.
+    pub fn unsent(&self) -> u64 {
+        self.written - self.next
+    }
+
+    /// Packets on their way.
+    pub fn flying(&self) -> u32 {
+        self.flying
+    }
+
+    /// Whether there is a piece to be sent.
+    pub fn waits(&self) -> bool {
+        !self.again.is_empty() || self.unsent() > 0 || self.ends && !self.end_sent
+    }
+
+    /// The next piece of at most `room` bytes, and whether it goes again.
+    pub fn piece(&mut self, room: u16) -> Option<(Chunk, bool)> {
+        if let Some(chunk) = self.again.pop_front() {
+            self.sent_again += 1;
+            return Some((chunk, true));
+        }
+        if !self.waits() {
+            return None;
+        }
+        let len = self.unsent().min(u64::from(room)) as u16;
+        let chunk = Chunk {
+            offset: self.next,
+            len,
+            fin: self.ends && self.next + u64::from(len) == self.written,
+        };
+        self.next += u64::from(len);
+        self.end_sent |= chunk.fin;
+        Some((chunk, false))
+    }
+
+    /// The oldest piece on its way, to be sent as a probe.
+    pub fn oldest(&mut self) -> Option<Chunk> {
+        let oldest = self.sent.iter().find(|s| s.fate == Fate::Flying)?;
+        self.sent_again += 1;
+        Some(oldest.chunk)
+    }
+
+    /// Packet `number` leaves with `chunk`.
+    pub fn sent(&mut self, now: Instant, number: u32, chunk: Chunk) {
+        self.flying += 1;
+        self.sent.push_back(Sent {
+            number,
+            at: now,
+            chunk,
+            fate: Fate::Flying,
+        });
+    }
+
+    /// An acknowledgement arrives.
+    pub fn acked(&mut self, now: Instant, ack: &Ack, rtt: &Rtt) -> Told {
+        let mut told = Told::default();
+        let Some(front) = self.sent.front().map(|s| s.number) else {
+            return told;
+        };
+        // Serial numbers: places are distances from the first.
+        let place = ack.largest.wrapping_sub(front);
+        if place < 1 << 31 {
+            let after = |sent: &Sent| sent.number.wrapping_sub(front) <= place;
+            let until = self.sent.partition_point(after);
+            for sent in self.sent.range_mut(..until) {
+                if sent.fate == Fate::Acked || !ack.has(sent.number) {
+                    continue;
+                }
+                match sent.fate {
+                    Fate::Flying => {
+                        self.flying -= 1;
+                        if sent.number == ack.largest {
+                            told.rtt = Some(now.since(sent.at));
+                        }
+                    }
+                    _ => self.spurious += 1,
+                }
+                sent.fate = Fate::Acked;
+                self.acked_packets += 1;
+                self.acked_bytes += u64::from(sent.chunk.len);
+                told.news = true;
+            }
+            let newer = |known: u32| ack.largest.wrapping_sub(known) < 1 << 31;
+            if self.largest_acked.is_none_or(newer) {
+                self.largest_acked = Some(ack.largest);
+            }
+        }
+        told.lost = self.detect(now, rtt);
+        told
+    }
+
+    /// Takes for lost what was sent so long before what was acknowledged that it
+    /// will not come (RFC 9002 §6.1), and forgets what is settled. How many were
+    /// lost.
+    pub fn detect(&mut self, now: Instant, rtt: &Rtt) -> u32 {
+        let mut lost = 0;
+        let delay = rtt.loss_delay();
+        if let (Some(largest), Some(front)) = (self.largest_acked, self.front()) {
+            let place = largest.wrapping_sub(front);
+            let behind = |s: &Sent| place < 1 << 31 && s.number.wrapping_sub(front) < place;
+            let until = self.sent.partition_point(behind);
+            for sent in self.sent.range_mut(..until) {
+                if sent.fate != Fate::Flying {
+                    continue;
+                }
+                let late = now.since(sent.at) >= delay;
+                if late || largest.wrapping_sub(sent.number) >= REORDERING {
+                    sent.fate = Fate::Lost;
+                    self.flying -= 1;
+                    self.lost += 1;
+                    self.again.push_back(sent.chunk);
+                    lost += 1;
+                }
+            }
+        }
+        // What was lost may still be acknowledged for three round trips or so
+        // (RFC 9002 §6.1 leaves it open; appendix A.1 keeps it "for some time").
+        let kept = delay * 3;
+        while let Some(first) = self.sent.front() {
+            let settled = match first.fate {
+                Fate::Flying => false,
+                Fate::Acked => true,
+                Fate::Lost => now.since(first.at) >= kept,
+            };
+            if !settled {
+                break;
+            }
+            self.sent.pop_front();
+        }
+        lost
+    }
+
+    fn front(&self) -> Option<u32> {
+        self.sent.front().map(|s| s.number)
+    }
+
+    /// When [`detect`](Self::detect) would find something although nothing
+    /// arrives.
+    pub fn loss_time(&self, rtt: &Rtt) -> Option<Instant> {
+        let (largest, front) = (self.largest_acked?, self.front()?);
+        let place = largest.wrapping_sub(front);
+        let behind = |s: &&Sent| place < 1 << 31 && s.number.wrapping_sub(front) < place;
+        let mut waiting = self.sent.iter().take_while(behind);
+        let first = waiting.find(|s| s.fate == Fate::Flying)?;
+        Some(first.at + rtt.loss_delay())
+    }
+
+    /// When the last packet left that is still on its way.
+    pub fn last_sent(&self) -> Option<Instant> {
+        let mut newest = self.sent.iter().rev();
+        newest.find(|s| s.fate == Fate::Flying).map(|s| s.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Instant = |ms| Instant::from_nanos(ms * 1_000_000);
+
+    fn ack(numbers: &[u32]) -> Ack {
+        let largest = *numbers.iter().max().unwrap();
+        let mut ranges = [0; super::super::frame::RANGE_WORDS];
+        for number in numbers.iter().filter(|n| **n != largest) {
+            ranges[0] |= 1 << (largest - number - 1);
+        }
+        Ack {
+            largest,
+            held: Duration::ZERO,
+            ranges,
+        }
+    }
+
+    fn flight(packets: u32) -> (Outbound, Rtt) {
+        let mut out = Outbound::default();
+        out.write(u64::from(packets) * 100);
+        for number in 0..packets {
+            let (chunk, again) = out.piece(100).unwrap();
+            assert!(!again);
+            out.sent(MS(u64::from(number)), number, chunk);
+        }
+        let mut rtt = Rtt::default();
+        rtt.add(Duration::from_millis(40), Duration::ZERO);
+        (out, rtt)
+    }
+
+    #[test]
+    fn three_later_packets_make_one_lost_and_two_do_not() {
+        let (mut out, rtt) = flight(6);
+        let told = out.acked(MS(41), &ack(&[1, 2]), &rtt);
+        assert_eq!((told.lost, told.rtt), (0, Some(Duration::from_millis(39))));
+        assert_eq!(out.acked(MS(42), &ack(&[1, 2, 3]), &rtt).lost, 1);
+        assert_eq!((out.lost, out.flying()), (1, 2));
+        let (again, is_again) = out.piece(100).unwrap();
+        assert_eq!((again.offset, is_again), (0, true));
+        // It was only late.
+        let told = out.acked(MS(43), &ack(&[0, 1, 2, 3]), &rtt);
+        assert!(told.news);
+        assert_eq!((out.spurious, out.flying()), (1, 2));
+    }
+
+    #[test]
+    fn one_packet_is_lost_by_time_when_nothing_follows() {
+        let (mut out, rtt) = flight(2);
+        out.acked(MS(41), &ack(&[1]), &rtt);
+        assert_eq!(out.loss_time(&rtt), Some(MS(45)));
+        assert_eq!(out.detect(MS(44), &rtt), 0);
+        assert_eq!(out.detect(MS(45), &rtt), 1);
+        assert_eq!(out.loss_time(&rtt), None);
+    }
+
+    #[test]
+    fn the_last_piece_ends_the_stream_and_an_end_that_comes_late_has_one_of_its_own() {
+        let mut out = Outbound::default();
+        out.write(150);
+        let (first, _) = out.piece(100).unwrap();
+        assert!(!first.fin);
+        out.end();
+        let (second, _) = out.piece(100).unwrap();
+        assert_eq!((second.len, second.fin), (50, true));
+        assert!(!out.waits());
+        let mut late = Outbound::default();
+        late.write(100);
+        assert!(!late.piece(100).unwrap().0.fin);
+        late.end();
+        let (end, _) = late.piece(100).unwrap();
+        assert_eq!((end.offset, end.len, end.fin), (100, 0, true));
+    }
+}

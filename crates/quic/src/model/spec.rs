@@ -1,0 +1,401 @@
+//! A modelled flow in words: `quic-model signals s+vec window 64`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use narrows_units::{Duration, Rate, Value, Word, WordError, Words};
+use narrows_wire::{Profile, Signal};
+use serde::{Serialize, Serializer};
+
+/// What the packets look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Modelled QUIC.
+    Quic,
+    /// The PLUS header, and modelled QUIC's frames behind it.
+    Plus,
+}
+
+impl Shape {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quic => "quic-model",
+            Self::Plus => "plus",
+        }
+    }
+}
+
+/// What the spin bit does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpinUse {
+    /// It spins.
+    #[default]
+    On,
+    /// It has one value for the whole connection, drawn for each end.
+    Fixed,
+    /// It has a value drawn for each packet (RFC 9000 §17.4).
+    Greased,
+}
+
+const SPIN: [(&str, SpinUse); 3] = [
+    ("on", SpinUse::On),
+    ("fixed", SpinUse::Fixed),
+    ("greased", SpinUse::Greased),
+];
+
+/// What holds the sender back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// So many packets unacknowledged at a time.
+    Window(u32),
+    /// So many bits of UDP payload each second, whatever is lost.
+    Rate(Rate),
+}
+
+/// A modelled flow, all values resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    shape: Shape,
+    /// Bits of [`Signal`]: some of spin, counter, square and loss.
+    signals: u8,
+    spin: SpinUse,
+    pace: Pace,
+    ack_every: u32,
+    size: u32,
+    least_timeout: Duration,
+    block: u32,
+}
+
+/// Packets in flight unless something else is said: at 40 ms and 1200 bytes
+/// 15 Mbit/s (our choice).
+const WINDOW: u32 = 64;
+/// Most packets in flight: the loss detection looks at all of them.
+const MOST_IN_FLIGHT: u32 = 16_384;
+/// RFC 9000 §13.2.2: an acknowledgement after at least two packets.
+const ACK_EVERY: u32 = 2;
+/// UDP payload that RFC 9000 §14 wants every path to carry.
+const SIZE: u32 = 1_200;
+/// What holds all headers with an acknowledgement and some data.
+const LEAST_SIZE: u32 = 128;
+/// UDP payload in an IPv6 packet of 1500 bytes.
+const MOST_SIZE: u32 = 1_452;
+/// Q block of RFC 9506 §3.2.1.
+const BLOCK: u32 = 64;
+/// The longest least timeout.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+const SHAPES: &str = "`quic-model` or `plus`";
+const KEYS: &str = "`signals`, `spin`, `window`, `rate`, `ack`, `size`, `timeout` or `n`";
+const SIGNALS: &str = "`none`, or some of s, vec, q and l joined by `+`, such as s+vec (vec needs s)";
+const PLUS_SIGNALS: &str = "`none`, `s` or `s+vec`: the PLUS header has no other bits";
+const LETTERS: [(Signal, &str); 4] = [
+    (Signal::Spin, "s"),
+    (Signal::Vec, "vec"),
+    (Signal::Square, "q"),
+    (Signal::Loss, "l"),
+];
+
+impl Spec {
+    /// Whether a line of words begins as that of a modelled flow.
+    pub fn begins(line: &str) -> bool {
+        let first = line.split_whitespace().next();
+        [Shape::Quic, Shape::Plus]
+            .iter()
+            .any(|shape| first == Some(shape.name()))
+    }
+
+    /// A flow of this shape with a spin bit and its counter, all else as it is
+    /// unless something is said.
+    pub const fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            signals: Signal::Spin as u8 | Signal::Vec as u8,
+            spin: SpinUse::On,
+            pace: Pace::Window(WINDOW),
+            ack_every: ACK_EVERY,
+            size: SIZE,
+            least_timeout: Duration::from_nanos(0),
+            block: BLOCK,
+        }
+    }
+
+    /// Reads a line of words: `quic-model` or `plus`, then keys with values.
+    ///
+    /// # Errors
+    /// On an unknown word, a value out of range, or keys that do not go
+    /// together.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let first = words.take().ok_or_else(|| words.ended(SHAPES))?;
+        let shape = [Shape::Quic, Shape::Plus]
+            .into_iter()
+            .find(|s| s.name() == first.text)
+            .ok_or_else(|| bad(first, SHAPES))?;
+        let mut spec = Self::new(shape);
+        let (mut spin, mut pace, mut block) = (None, None, None);
+        while let Some(key) = words.take() {
+            match key.text {
+                "signals" => spec.signals = signals(&mut words, shape)?,
+                "spin" => {
+                    spin = Some(key);
+                    spec.spin = one_of(&mut words, &SPIN, "`on`, `fixed` or `greased`")?;
+                }
+                "window" | "rate" if pace.is_some() => {
+                    return Err(bad(key, "either `window` or `rate`, once"));
+                }
+                "window" => {
+                    let window = number(&mut words, 1, MOST_IN_FLIGHT)?;
+                    pace = Some(Pace::Window(window));
+                }
+                "rate" => pace = Some(Pace::Rate(rate(&mut words)?)),
+                "ack" => spec.ack_every = number(&mut words, 1, 64)?,
+                "size" => spec.size = number(&mut words, LEAST_SIZE, MOST_SIZE)?,
+                "timeout" => spec.least_timeout = timeout(&mut words)?,
+                "n" => {
+                    block = Some(key);
+                    spec.block = power_of_two(&mut words)?;
+                }
+                _ => return Err(bad(key, KEYS)),
+            }
+        }
+        spec.pace = pace.unwrap_or(spec.pace);
+        for (key, signal, letter) in [(spin, Signal::Spin, "s"), (block, Signal::Square, "q")] {
+            if let (Some(key), false) = (key, spec.has(signal)) {
+                let allowed = format!("a key of a signal that is sent; add `{letter}` to `signals`");
+                return Err(bad(key, &allowed));
+            }
+        }
+        Ok(spec)
+    }
+
+    /// What its packets look like.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Whether its packets carry `signal`.
+    pub fn has(&self, signal: Signal) -> bool {
+        self.signals & signal as u8 != 0
+    }
+
+    /// What its spin bit does.
+    pub fn spin(&self) -> SpinUse {
+        self.spin
+    }
+
+    /// What holds its sender back.
+    pub fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Packets that call for data after which one is acknowledged at the latest.
+    pub fn ack_every(&self) -> u32 {
+        self.ack_every
+    }
+
+    /// Bytes of UDP payload in a full packet.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The least probe timeout; zero for what RFC 9002 says.
+    pub fn least_timeout(&self) -> Duration {
+        self.least_timeout
+    }
+
+    /// Packets in a Q block.
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// The signals of `of` that it sends, as a profile of their own.
+    pub(super) fn profile(&self, of: &[Signal]) -> Option<Profile> {
+        let sent: Vec<Signal> = of.iter().copied().filter(|s| self.has(*s)).collect();
+        Profile::of(&sent).filter(|p| !p.is_none())
+    }
+}
+
+fn bad(word: Word<'_>, allowed: &str) -> WordError {
+    WordError::new(word.span(), format!("`{}`", word.text), allowed)
+}
+
+fn signals(words: &mut Words<'_>, shape: Shape) -> Result<u8, WordError> {
+    let allowed = match shape {
+        Shape::Quic => SIGNALS,
+        Shape::Plus => PLUS_SIGNALS,
+    };
+    let word = words.take().ok_or_else(|| words.ended(allowed))?;
+    if word.text == "none" {
+        return Ok(0);
+    }
+    let mut set = 0;
+    for part in word.text.split('+') {
+        let found = LETTERS.iter().find(|(_, letter)| *letter == part);
+        let (signal, _) = found.ok_or_else(|| bad(word, allowed))?;
+        if set & *signal as u8 != 0 {
+            return Err(bad(word, allowed));
+        }
+        set |= *signal as u8;
+    }
+    let lone_counter = set & Signal::Vec as u8 != 0 && set & Signal::Spin as u8 == 0;
+    let too_many = shape == Shape::Plus && set & (Signal::Square as u8 | Signal::Loss as u8) != 0;
+    if lone_counter || too_many {
+        return Err(bad(word, allowed));
+    }
+    Ok(set)
+}
+
+fn one_of<T: Copy>(
+    words: &mut Words<'_>,
+    known: &[(&str, T)],
+    allowed: &str,
+) -> Result<T, WordError> {
+    let word = words.take().ok_or_else(|| words.ended(allowed))?;
+    let found = known.iter().find(|(name, _)| *name == word.text);
+    found.map(|(_, v)| *v).ok_or_else(|| bad(word, allowed))
+}
+
+fn number(words: &mut Words<'_>, least: u32, most: u32) -> Result<u32, WordError> {
+    let allowed = format!("a whole number from {least} to {most}");
+    let word = words.take().ok_or_else(|| words.ended(allowed.as_str()))?;
+    word.text
+        .parse()
+        .ok()
+        .filter(|n| (least..=most).contains(n))
+        .ok_or_else(|| bad(word, &allowed))
+}
+
+fn rate(words: &mut Words<'_>) -> Result<Rate, WordError> {
+    let at = words.peek();
+    let rate: Rate = words.value()?;
+    match at {
+        Some(word) if rate.as_bits() == 0 => Err(bad(word, "more than zero")),
+        _ => Ok(rate),
+    }
+}
+
+fn timeout(words: &mut Words<'_>) -> Result<Duration, WordError> {
+    let at = words.peek();
+    let time: Duration = words.value()?;
+    match at {
+        Some(word) if time > LONGEST_TIMEOUT => Err(bad(word, "a time up to 60s")),
+        _ => Ok(time),
+    }
+}
+
+/// The range of `n` in the words of marks.
+fn power_of_two(words: &mut Words<'_>) -> Result<u32, WordError> {
+    const ALLOWED: &str = "a power of two from 4 to 16384";
+    let word = words.take().ok_or_else(|| words.ended(ALLOWED))?;
+    word.text
+        .parse()
+        .ok()
+        .filter(|n: &u32| n.is_power_of_two() && (4..=16_384).contains(n))
+        .ok_or_else(|| bad(word, ALLOWED))
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let usual = Self::new(self.shape);
+        f.write_str(self.shape.name())?;
+        if self.signals != usual.signals {
+            let sent: Vec<&str> = LETTERS
+                .iter()
+                .filter(|(signal, _)| self.has(*signal))
+                .map(|(_, letter)| *letter)
+                .collect();
+            let sent = if sent.is_empty() {
+                "none".to_owned()
+            } else {
+                sent.join("+")
+            };
+            write!(f, " signals {sent}")?;
+        }
+        if let Some((name, _)) = SPIN
+            .iter()
+            .find(|(_, spin)| *spin == self.spin && *spin != usual.spin)
+        {
+            write!(f, " spin {name}")?;
+        }
+        match self.pace {
+            Pace::Rate(rate) => write!(f, " rate {rate}")?,
+            Pace::Window(WINDOW) => {}
+            Pace::Window(window) => write!(f, " window {window}")?,
+        }
+        if self.ack_every != usual.ack_every {
+            write!(f, " ack {}", self.ack_every)?;
+        }
+        if self.size != usual.size {
+            write!(f, " size {}", self.size)?;
+        }
+        if self.least_timeout != usual.least_timeout {
+            write!(f, " timeout {}", self.least_timeout)?;
+        }
+        if self.block != usual.block {
+            write!(f, " n {}", self.block)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Spec {
+    type Err = WordError;
+
+    fn from_str(words: &str) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+}
+
+impl Serialize for Spec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back_as_they_were_written() {
+        for line in [
+            "quic-model",
+            "plus",
+            "quic-model signals none",
+            "quic-model signals s+vec+q+l rate 20Mbit ack 1",
+            "quic-model signals s spin greased window 200 size 1000",
+            "quic-model spin fixed timeout 200ms",
+            "quic-model signals q n 32",
+            "plus signals s window 100",
+        ] {
+            let spec = Spec::parse(line).unwrap();
+            assert_eq!(spec.to_string(), line);
+            assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+        }
+    }
+
+    #[test]
+    fn what_the_header_cannot_carry_or_the_flow_cannot_do_is_refused_where_it_stands() {
+        for (line, at) in [
+            ("quick", 0..5),
+            ("quic-model speed 3", 11..16),
+            ("quic-model signals vec", 19..22),
+            ("quic-model signals s+s", 19..22),
+            ("quic-model signals d", 19..20),
+            ("plus signals s+q", 13..16),
+            ("quic-model signals q spin on", 21..25),
+            ("quic-model n 32", 11..12),
+            ("quic-model signals q n 48", 23..25),
+            ("quic-model window 0", 18..19),
+            ("quic-model window 9 rate 1Mbit", 20..24),
+            ("quic-model rate 0bit", 16..20),
+            ("quic-model size 9000", 16..20),
+            ("quic-model ack", 14..14),
+            ("quic-model timeout 61s", 19..22),
+        ] {
+            let error = Spec::parse(line).unwrap_err();
+            assert_eq!(error.span, at, "{line}: {error}");
+        }
+    }
+}

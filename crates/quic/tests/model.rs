@@ -1,0 +1,310 @@
+//! Modelled flows over a path of this file's own: they transfer, they recover,
+//! and they show what they are to show.
+
+use std::collections::BTreeMap;
+
+use narrows_packet::Role;
+use narrows_quic::model::{Endpoint, ModelEvent, Shape, Spec};
+use narrows_units::{Duration, Instant, Rng};
+use narrows_wire::{Plus, QuicModel};
+
+/// One way.
+const DELAY: Duration = Duration::from_millis(20);
+
+/// What a packet showed, as it left its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Left {
+    at: Instant,
+    initiator: bool,
+    number: u32,
+    echo: u32,
+    spin: bool,
+    vec: u8,
+    square: bool,
+    loss: bool,
+    handshake: bool,
+    length: u32,
+}
+
+struct Ran {
+    left: Vec<Left>,
+    delivered: u64,
+    complete: bool,
+}
+
+fn shown(shape: Shape, payload: &[u8]) -> (u32, u32, bool, u8, bool, bool, bool) {
+    match shape {
+        Shape::Plus => {
+            let p = Plus::parse(payload).expect("a PLUS header");
+            let first = p.echo == 0;
+            (p.serial, p.echo, p.spin, p.vec, false, false, first)
+        }
+        Shape::Quic => match QuicModel::parse(payload).expect("a header") {
+            QuicModel::Long { number, .. } => (number, 0, false, 0, false, false, true),
+            QuicModel::Short { number, shown, .. } => (
+                number, 0, shown.spin, shown.vec, shown.square, shown.loss, false,
+            ),
+        },
+    }
+}
+
+/// Runs `words` for `time`; the responder sends `bytes`. `lost` says of each
+/// packet, by its place among all that left, whether the path loses it.
+fn run(
+    words: &str,
+    bytes: u64,
+    time: Duration,
+    seed: u64,
+    mut lost: impl FnMut(u64, bool, Instant) -> bool,
+) -> Ran {
+    let spec = Spec::parse(words).expect("words of a flow");
+    let rng = |end: &str| Rng::for_name(seed, end);
+    let mut ends = [
+        Endpoint::new(spec, Role::Initiator, rng("initiator")),
+        Endpoint::new(spec, Role::Responder, rng("responder")),
+    ];
+    let mut path: BTreeMap<(Instant, u64), (usize, Vec<u8>)> = BTreeMap::new();
+    let mut ran = Ran {
+        left: Vec::new(),
+        delivered: 0,
+        complete: false,
+    };
+    let (mut now, mut count, mut buffer) = (Instant::ZERO, 0u64, Vec::new());
+    ends[0].open();
+    ends[1].write(bytes);
+    ends[1].close();
+    loop {
+        for from in 0..2 {
+            while let Some(length) = ends[from].poll_transmit(now, &mut buffer) {
+                let (number, echo, spin, vec, square, loss, handshake) =
+                    shown(spec.shape(), &buffer);
+                let initiator = from == 0;
+                ran.left.push(Left {
+                    at: now,
+                    initiator,
+                    number,
+                    echo,
+                    spin,
+                    vec,
+                    square,
+                    loss,
+                    handshake,
+                    length,
+                });
+                if !lost(count, initiator, now) {
+                    path.insert((now + DELAY, count), (1 - from, buffer.clone()));
+                }
+                count += 1;
+            }
+            while let Some(event) = ends[from].poll_event() {
+                match event {
+                    ModelEvent::Delivered(n) => ran.delivered += n,
+                    ModelEvent::PeerFinished => ran.complete = true,
+                    _ => {}
+                }
+            }
+        }
+        let arrival = path.first_key_value().map(|((at, _), _)| *at);
+        let timers = ends.iter().filter_map(Endpoint::next_timeout);
+        let Some(next) = timers.chain(arrival).min() else {
+            return ran;
+        };
+        if next.since(Instant::ZERO) > time {
+            return ran;
+        }
+        now = now.max(next);
+        while let Some(first) = path.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            let (to, payload) = first.remove();
+            ends[to].receive(now, &payload);
+        }
+        for end in &mut ends {
+            if end.next_timeout().is_some_and(|t| t <= now) {
+                end.on_timeout(now);
+            }
+        }
+    }
+}
+
+fn clean(_: u64, _: bool, _: Instant) -> bool {
+    false
+}
+
+const S: fn(u64) -> Duration = Duration::from_secs;
+
+#[test]
+fn every_byte_arrives_over_a_path_that_loses_a_tenth() {
+    for words in ["quic-model", "plus", "quic-model rate 4Mbit", "plus window 1"] {
+        for seed in 0..4 {
+            let mut rng = Rng::for_name(seed, "loss");
+            let ran = run(words, 200_000, S(600), seed, |_, _, _| rng.unit() < 0.1);
+            assert_eq!(ran.delivered, 200_000, "{words} seed {seed}");
+            assert!(ran.complete, "{words} seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_handshake_that_loses_either_packet_is_made_again() {
+    for gone in [0, 1] {
+        let ran = run("quic-model", 5_000, S(60), 1, |count, _, _| count == gone);
+        assert!(ran.complete, "packet {gone} lost");
+        assert!(ran.left.iter().filter(|l| l.handshake).count() >= 3);
+    }
+}
+
+#[test]
+fn a_window_bounds_what_is_in_flight_and_a_rate_what_leaves() {
+    let ran = run("quic-model window 10", 2_000_000, S(60), 1, clean);
+    // Ten packets a round trip, whatever the acknowledgements' grouping.
+    let mut sent = ran.left.iter().filter(|l| !l.initiator && !l.handshake);
+    let first = sent.next().expect("data").at;
+    let count = 1 + sent.filter(|l| l.at.since(first) < S(4)).count();
+    assert!((950..=1_010).contains(&count), "{count} in 100 round trips");
+    let ran = run("quic-model rate 9600kbit", 2_000_000, S(60), 1, clean);
+    let data: Vec<_> = ran.left.iter().filter(|l| l.length == 1_200).collect();
+    let steady = &data[10..data.len() - 10];
+    let gaps = steady.windows(2).map(|w| w[1].at.since(w[0].at));
+    assert!(gaps.into_iter().all(|gap| gap == Duration::from_millis(1)));
+}
+
+#[test]
+fn the_spin_bit_turns_once_in_a_round_trip_and_its_counter_reaches_three() {
+    for words in ["quic-model rate 9600kbit", "plus rate 9600kbit"] {
+        let ran = run(words, 10_000_000, S(4), 1, clean);
+        for initiator in [true, false] {
+            let own: Vec<_> = ran
+                .left
+                .iter()
+                .filter(|l| l.initiator == initiator && !l.handshake)
+                .collect();
+            let edges: Vec<_> = own.windows(2).filter(|w| w[0].spin != w[1].spin).collect();
+            // 40 ms, and up to three until packets leave that carry the edge on.
+            let between = edges.windows(2).map(|e| e[1][1].at.since(e[0][1].at));
+            for gap in between.skip(3) {
+                assert!((40..=44).contains(&gap.as_millis()), "{words}: {gap}");
+            }
+            // Of the counter only edges speak, and none is held for a
+            // millisecond longer than it has to be but where packets are rarer.
+            let spoken = own.windows(2).filter(|w| w[1].vec > 0);
+            assert!(spoken.into_iter().all(|w| w[0].spin != w[1].spin));
+            assert!(edges.iter().any(|e| e[1].vec == 3), "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_edge_starts_the_counter_over() {
+    let mut edges = 0;
+    let mut last = None;
+    let clean_run = run("quic-model rate 9600kbit", 10_000_000, S(2), 1, clean);
+    // The place of the responder's tenth edge among all packets.
+    let at = clean_run.left.iter().position(|l| {
+        let edge = !l.initiator && !l.handshake && last.is_some_and(|s| s != l.spin);
+        if !l.initiator && !l.handshake {
+            last = Some(l.spin);
+        }
+        edges += u32::from(edge);
+        edge && edges == 10
+    });
+    let at = at.expect("ten edges") as u64;
+    let ran = run("quic-model rate 9600kbit", 10_000_000, S(2), 1, |count, _, _| count == at);
+    assert_eq!(ran.left[at as usize], clean_run.left[at as usize]);
+    assert_eq!(clean_run.left[at as usize].vec, 3);
+    let after = ran.left[at as usize..].iter().filter(|l| l.initiator && l.vec > 0);
+    let counters: Vec<u8> = after.map(|l| l.vec).take(3).collect();
+    // The initiator saw the change without a counter: one, and three again later.
+    assert_eq!(counters, [1, 3, 3]);
+}
+
+#[test]
+fn greased_bits_change_at_random_and_fixed_ones_never() {
+    for (spin, most, least) in [("fixed", 0, 0), ("greased", 1_100, 900)] {
+        let words = format!("quic-model signals s spin {spin} rate 9600kbit");
+        let ran = run(&words, 2_400_000, S(4), 3, clean);
+        let own = ran.left.iter().filter(|l| !l.initiator && !l.handshake);
+        let bits: Vec<bool> = own.map(|l| l.spin).take(2_001).collect();
+        let changes = bits.windows(2).filter(|w| w[0] != w[1]).count();
+        assert!((least..=most).contains(&changes), "{spin}: {changes}");
+    }
+}
+
+#[test]
+fn q_counts_packets_in_blocks_and_l_marks_one_for_each_that_was_lost() {
+    let words = "quic-model signals q+l n 32 rate 9600kbit";
+    let mut rng = Rng::for_name(7, "loss");
+    let mut gone = 0u32;
+    let ran = run(words, 3_000_000, S(60), 7, |_, initiator, now| {
+        let lost = !initiator && now > Instant::ZERO + S(1) && rng.unit() < 0.02;
+        gone += u32::from(lost);
+        lost
+    });
+    assert!(ran.complete);
+    let own: Vec<_> = ran
+        .left
+        .iter()
+        .filter(|l| !l.initiator && !l.handshake)
+        .collect();
+    for (place, packet) in own.iter().enumerate() {
+        assert_eq!(packet.square, place / 32 % 2 == 1, "packet {place}");
+    }
+    let marks = own.iter().filter(|l| l.loss).count() as u32;
+    assert!(gone > 20 && marks + 2 >= gone && marks <= gone + 2, "{marks} of {gone}");
+}
+
+#[test]
+fn plus_numbers_every_packet_and_echoes_what_arrived_last() {
+    let ran = run("plus", 300_000, S(10), 5, clean);
+    assert!(ran.complete);
+    for initiator in [true, false] {
+        let own: Vec<_> = ran.left.iter().filter(|l| l.initiator == initiator).collect();
+        for pair in own.windows(2) {
+            assert_eq!(pair[1].number, pair[0].number.wrapping_add(1));
+        }
+        // What arrived last left a one-way delay ago on this path.
+        for packet in own.iter().skip(1) {
+            let heard = ran.left.iter().rev().find(|l| {
+                l.initiator != initiator && l.at + DELAY <= packet.at
+            });
+            assert_eq!(packet.echo, heard.expect("something heard").number);
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_packets_and_another_other_ones() {
+    let lossy = |seed| {
+        let mut rng = Rng::for_name(seed, "loss");
+        run("plus window 20", 300_000, S(20), seed, move |_, _, _| rng.unit() < 0.05).left
+    };
+    assert_eq!(lossy(1), lossy(1));
+    assert_ne!(lossy(1), lossy(2));
+}
+
+#[test]
+fn bytes_of_any_kind_do_no_harm() {
+    let mut rng = Rng::for_name(1, "noise");
+    for words in ["quic-model", "plus"] {
+        let spec = Spec::parse(words).expect("words");
+        let mut end = Endpoint::new(spec, Role::Responder, Rng::for_name(1, "end"));
+        let mut good = Vec::new();
+        let mut client = Endpoint::new(spec, Role::Initiator, Rng::for_name(1, "client"));
+        client.open();
+        client.poll_transmit(Instant::ZERO, &mut good).expect("a hello");
+        end.receive(Instant::ZERO, &good);
+        for round in 0..20_000 {
+            let now = Instant::ZERO + Duration::from_micros(round);
+            let mut bytes = good.clone();
+            for _ in 0..rng.below(4) {
+                let at = rng.below(bytes.len() as u32) as usize;
+                bytes[at] = rng.draw_u64() as u8;
+            }
+            bytes.truncate(rng.below(bytes.len() as u32 + 1) as usize);
+            end.receive(now, &bytes);
+            while end.poll_transmit(now, &mut bytes).is_some() {}
+            while end.poll_event().is_some() {}
+        }
+    }
+}
