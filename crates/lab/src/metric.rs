@@ -106,7 +106,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         let e = &format!("observe/{}/{}", o.observer, o.flow);
         let called = format!("{}/{}", o.technique, o.quantity);
         let kind = match o.unit.as_str() {
-            "ms" => "mean",
+            "ms" | "%" => "mean",
             "ratio" => "rate",
             "Mbit/s per s" => "slope",
             _ => "total",
@@ -125,6 +125,11 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
             ("truth_sd", o.truth_sd),
             ("error", o.error),
             ("dwell_ms", o.dwell_ms),
+            ("error_p025", o.errors.map(|s| s.p025)),
+            ("error_p50", o.errors.map(|s| s.p50)),
+            ("error_p975", o.errors.map(|s| s.p975)),
+            ("error_max", o.errors.map(|s| s.max)),
+            ("short", o.errors.map(|s| s.short)),
         ] {
             list.maybe(e, &format!("{called}/{part}"), value);
         }

@@ -371,6 +371,25 @@ pub struct ObservationSummary {
     pub error: Option<f64>,
     /// How long the ends held the answers on average.
     pub dwell_ms: Option<f64>,
+    /// Where the errors of round trips lie; of one technique held against
+    /// another, the differences in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<ErrorSpread>,
+}
+
+/// How errors spread: value less truth, in the unit of the value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorSpread {
+    /// 25 of 1000 are at most this.
+    pub p025: f64,
+    /// The median.
+    pub p50: f64,
+    /// 975 of 1000 are at most this.
+    pub p975: f64,
+    /// The largest.
+    pub max: f64,
+    /// The share of samples that are shorter than a tenth of the truth.
+    pub short: f64,
 }
 
 /// The graph of a run, enough to draw it.

@@ -62,6 +62,8 @@ pub enum Technique {
     TsSingle,
     /// TCP timestamps, every value.
     TsAll,
+    /// Packet serial numbers and their echoes (PLUS), one at a time.
+    PsnPse,
     /// Every edge of the spin bit.
     Spin,
     /// Edges of the spin bit on packets that are newer than all before.
@@ -100,6 +102,7 @@ impl Technique {
             Self::SeqAck => "seq-ack",
             Self::TsSingle => "ts-single",
             Self::TsAll => "ts-all",
+            Self::PsnPse => "psn-pse",
             Self::Spin => "spin",
             Self::SpinPacketNumber => "spin-pn",
             Self::SpinHeuristic => "spin-heuristic",

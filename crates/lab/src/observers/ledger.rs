@@ -178,20 +178,18 @@ impl Ledger {
     }
 
     /// What the network did to the two packets that bound a round trip, and in
-    /// a full one to the packet between them. `None` if one of them never
-    /// arrived.
+    /// a full one to the packet between them. `None` if nothing arrived that
+    /// could tell.
     pub(super) fn round_trip(&self, sample: &Sample) -> Option<RoundTrip> {
         let Measured::Rtt(value) = sample.value else {
             return None;
         };
         let arrived = |f: &&Fate| f.received != NEVER;
-        let (probe, answer) = (
-            self.of(sample.first).filter(arrived)?,
-            self.of(sample.last)?,
-        );
+        let (probe, answer) = (self.of(sample.first)?, self.of(sample.last)?);
         let ended = sample.at.as_nanos();
         let began = ended.checked_sub(value.as_nanos())?;
-        let mut network = (probe.received.checked_sub(began)?) + ended.checked_sub(answer.sent)?;
+        let mut network = self.arrival(probe)?.checked_sub(began)?;
+        network += ended.checked_sub(answer.sent)?;
         if let Quantity::FullRtt(_) = sample.quantity {
             let between = self.of(u64::from(answer.heard)).filter(arrived)?;
             network += between.received - between.sent;
@@ -201,6 +199,21 @@ impl Ledger {
             network: ms(network),
             dwell: ms(value.as_nanos().saturating_sub(network)),
         })
+    }
+
+    /// When a packet arrived; of one that was lost, when it would have, had it
+    /// taken as long as the next of its side that arrived. A round trip that
+    /// began with a packet that was lost behind the observer is the less exact
+    /// one: without its truth the worst errors would not be counted.
+    fn arrival(&self, packet: &Fate) -> Option<u64> {
+        if packet.received != NEVER {
+            return Some(packet.received);
+        }
+        let way = &self.ways.get(packet.flow as usize)?[usize::from(packet.way)];
+        let later = way.sent.get(packet.order as usize + 1..)?;
+        let mut fates = later.iter().filter_map(|id| self.of(u64::from(*id)));
+        let next = fates.find(|f| f.received != NEVER)?;
+        Some(packet.sent + (next.received - next.sent))
     }
 
     /// The share of the packets between the two that bound a block, both

@@ -5,8 +5,10 @@
 //! what really happened to these packets, which only a laboratory knows.
 
 mod ledger;
+mod pairs;
 mod rows;
 mod seconds;
+mod spread;
 mod sums;
 
 use std::collections::BTreeMap;

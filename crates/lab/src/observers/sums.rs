@@ -6,7 +6,9 @@ use narrows_observe::{Estimate, Measured, Sample, Unit};
 use narrows_scenario::Plan;
 
 use super::ledger::Ledger;
+use super::pairs;
 use super::seconds::{Carried, SmoothedRtt, Spread};
+use super::spread::Errors;
 use super::{Entry, Seen, Watching};
 use crate::summary::{ObservationSummary, millionths};
 
@@ -15,7 +17,7 @@ use crate::summary::{ObservationSummary, millionths};
 struct Trips {
     values: Vec<f64>,
     truths: Spread,
-    errors: Vec<f64>,
+    errors: Errors,
     dwells: f64,
 }
 
@@ -29,7 +31,7 @@ impl Trips {
         if let Some(trip) = ledger.round_trip(sample) {
             self.truths.add(trip.network);
             self.dwells += trip.dwell;
-            self.errors.push(value - trip.network);
+            self.errors.add(value, trip.network);
         }
     }
 }
@@ -118,10 +120,11 @@ pub(super) fn add(
         }
         sums.push(sum);
     }
+    pairs::add(plan, watching, sums);
 }
 
 /// The flow's name in the plan; of others, addresses and ports.
-fn name(plan: &Plan, seen: &Seen) -> String {
+pub(super) fn name(plan: &Plan, seen: &Seen) -> String {
     match seen.plan.and_then(|f| plan.flows.get(f)) {
         Some(flow) => flow.name.clone(),
         None => seen.called.clone(),
@@ -155,10 +158,11 @@ fn against_truth(sum: &mut ObservationSummary, trips: &mut Trips) {
     };
     (sum.p50, sum.p95) = (at(0.5), at(0.95));
     let n = trips.errors.len() as f64;
-    if n > 0.0 {
+    if let Some(error) = trips.errors.mean() {
         sum.truth = trips.truths.mean().map(millionths);
         sum.truth_sd = trips.truths.sd().map(millionths);
-        sum.error = Some(millionths(trips.errors.iter().sum::<f64>() / n));
+        sum.error = Some(millionths(error));
         sum.dwell_ms = Some(millionths(trips.dwells / n));
+        sum.errors = std::mem::take(&mut trips.errors).spread();
     }
 }

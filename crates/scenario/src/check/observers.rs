@@ -28,6 +28,7 @@ const TECHNIQUES: &[&str] = &[
     "seq-ack",
     "ts-single",
     "ts-all",
+    "psn-pse",
     "spin",
     "spin-pn",
     "spin-heuristic",
