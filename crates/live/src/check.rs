@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
 use crate::controls::Controls;
-use crate::engine::check_kernel_links;
+use crate::engine::{check_kernel_links, check_modelled};
 use crate::flows::{Commands, FlowError};
 use crate::{LiveError, machine, world};
 
@@ -17,6 +17,7 @@ use crate::{LiveError, machine, world};
 /// # Errors
 /// One line for the first of these.
 pub fn check(plan: &Plan) -> Result<(), LiveError> {
+    check_modelled(plan)?;
     machine::check_kernel()?;
     Commands::check(plan)?;
     world::check(plan)?;

@@ -39,6 +39,7 @@ pub fn run(
     control: &Control<'_>,
 ) -> Result<Outcome, LiveError> {
     let called = Instant::now();
+    check_modelled(plan)?;
     Commands::check(plan)?;
     check_kernel_links(plan)?;
     Flows::check(plan)?;
@@ -157,6 +158,18 @@ fn discipline_facts(places: &[Place], counted: Vec<Counted>) -> Vec<DisciplineFa
         marks: counted.marks,
     };
     places.iter().zip(counted).map(facts).collect()
+}
+
+/// Refuses flows that only the simulator has.
+pub(crate) fn check_modelled(plan: &Plan) -> Result<(), LiveError> {
+    let mut modelled = plan.flows.iter().filter(|f| f.transport.modelled().is_some());
+    match modelled.next() {
+        None => Ok(()),
+        Some(flow) => Err(LiveError::Modelled {
+            flow: flow.name.clone(),
+            transport: flow.transport.name(),
+        }),
+    }
 }
 
 /// A sentence for each device whose own queue ran over.

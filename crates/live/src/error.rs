@@ -66,6 +66,17 @@ pub enum LiveError {
         /// Where it was looked for.
         searched: String,
     },
+    /// A flow that no host's stack can have.
+    #[error(
+        "flow/{flow}: `{transport}` is a modelled flow, only in the simulator; run it with \
+         --engine sim, or give the flow `transport = \"quic\"`"
+    )]
+    Modelled {
+        /// The flow.
+        flow: String,
+        /// What it models.
+        transport: &'static str,
+    },
     /// Flows, probes or commands that cannot be had.
     #[error(transparent)]
     Flow(#[from] crate::flows::FlowError),

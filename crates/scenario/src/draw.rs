@@ -65,7 +65,10 @@ fn chain(elements: &[NamedElement]) -> String {
 fn flow_words(flow: &FlowPlan) -> String {
     let mut words = format!(
         "{}, {}, ECN {}",
-        flow.cc,
+        match flow.transport.modelled() {
+            Some(spec) => spec.to_string(),
+            None => flow.cc.to_string(),
+        },
         flow.traffic,
         ecn_mode_word(flow.ecn)
     );

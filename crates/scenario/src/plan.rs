@@ -224,6 +224,16 @@ impl FlowPlan {
     pub fn is_tcp(&self) -> bool {
         self.transport == Transport::Tcp && !self.traffic.is_datagram()
     }
+
+    /// What decides how fast it sends, in words: its congestion control, what a
+    /// modelled flow has in its place, or `none` for datagrams.
+    pub fn control_words(&self) -> String {
+        match (self.transport.modelled(), self.traffic.is_datagram()) {
+            (Some(spec), _) => spec.to_string(),
+            (None, true) => "none".to_owned(),
+            (None, false) => self.cc.to_string(),
+        }
+    }
 }
 
 /// A latency probe: a datagram each `interval`, sent back by the other end.

@@ -132,7 +132,8 @@ pub(crate) struct Flow {
     /// The congestion control in words: `cubic`, `prague variant 2020`,
     /// `kernel:bbr`, `quic:cubic`.
     cc: Option<String>,
-    /// `tcp` or `quic`; what `cc` is made for by default.
+    /// `tcp` or `quic`; what `cc` is made for by default. Or a modelled flow in
+    /// words, `quic-model signals s+vec window 64`, `plus rate 20Mbit`.
     transport: Option<String>,
     /// The spin bit of a flow over QUIC: `seed` (the default: each end
     /// switches it off by chance), `on` or `greased`.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use narrows_quic::model;
 use serde::{Serialize, Serializer};
 
 /// The transport under a flow. A flow of datagrams has none, and counts as
@@ -13,10 +14,12 @@ pub enum Transport {
     Tcp,
     /// Real QUIC, as quinn speaks it.
     Quic,
+    /// A modelled flow, which shows a path what QUIC or PLUS would show it.
+    Modelled(model::Spec),
 }
 
 impl Transport {
-    /// All of them, in the order in which messages name them.
+    /// Those that a word says in full, in the order in which messages name them.
     pub const ALL: [Self; 2] = [Self::Tcp, Self::Quic];
 
     /// The word for it in a file.
@@ -24,6 +27,15 @@ impl Transport {
         match self {
             Self::Tcp => "tcp",
             Self::Quic => "quic",
+            Self::Modelled(spec) => spec.shape().name(),
+        }
+    }
+
+    /// The modelled flow, if it is one.
+    pub const fn modelled(&self) -> Option<&model::Spec> {
+        match self {
+            Self::Modelled(spec) => Some(spec),
+            Self::Tcp | Self::Quic => None,
         }
     }
 
@@ -81,4 +93,19 @@ macro_rules! words {
     )*};
 }
 
-words!(Transport, SpinUse);
+words!(SpinUse);
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Modelled(spec) => spec.fmt(f),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+impl Serialize for Transport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

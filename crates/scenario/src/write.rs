@@ -130,11 +130,15 @@ impl Plan {
         if flow.opens != flow.from {
             file.text("opens", &self.host(flow.opens).name);
         }
-        file.words("cc", &flow.cc);
-        if !flow.spin.is_default() {
-            file.words("spin", flow.spin);
+        if flow.transport.modelled().is_some() {
+            file.words("transport", flow.transport);
+        } else {
+            file.words("cc", &flow.cc);
+            if !flow.spin.is_default() {
+                file.words("spin", flow.spin);
+            }
+            file.text("ecn", ecn_mode_word(flow.ecn));
         }
-        file.text("ecn", ecn_mode_word(flow.ecn));
         if flow.dscp != 0 {
             file.plain("dscp", flow.dscp);
         }
@@ -153,7 +157,7 @@ impl Plan {
         // Flows that are not over TCP may not say it.
         let switches = match flow.transport {
             Transport::Tcp => model::write(&flow.host),
-            Transport::Quic => Vec::new(),
+            Transport::Quic | Transport::Modelled(_) => Vec::new(),
         };
         if !switches.is_empty() {
             let switches: Vec<String> =

@@ -19,6 +19,7 @@ use crate::control::SimError;
 use crate::engine::Simulation;
 use crate::flow::{Carrier, Envelope, Flow, Phase, Socket};
 use crate::host::{Node, Owner};
+use crate::model::{self, ModelEnd};
 use crate::probe::ProbeState;
 use crate::quic::{self, QuicEnd};
 
@@ -52,7 +53,11 @@ impl Simulation {
         for (i, flow) in plan.flows.iter().enumerate() {
             flows.push(build.flow(i, flow, &mut ends)?);
         }
-        let FlowEnds { sockets, quics } = ends;
+        let FlowEnds {
+            sockets,
+            quics,
+            models,
+        } = ends;
         let mut probes = Vec::new();
         for (i, probe) in plan.probes.iter().enumerate() {
             probes.push(build.probe(i, probe)?);
@@ -63,7 +68,8 @@ impl Simulation {
             .enumerate()
             .flat_map(|(i, h)| [(IpAddr::V4(h.ipv4), i), (IpAddr::V6(h.ipv6), i)])
             .collect::<BTreeMap<_, _>>();
-        let slots = sockets.len() + flows.len() + probes.len() + quics.len();
+        let ends = sockets.len() + quics.len() + models.len();
+        let slots = ends + flows.len() + probes.len();
         let mut sim = Self {
             end: Instant::ZERO + plan.duration,
             // A sampler that never advances would hang the run.
@@ -78,6 +84,7 @@ impl Simulation {
             flows,
             probes,
             quics,
+            models,
             changes: assembled.changes,
             ..Self::empty()
         };
@@ -118,6 +125,7 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
 struct FlowEnds {
     sockets: Vec<Socket>,
     quics: Vec<QuicEnd>,
+    models: Vec<ModelEnd>,
 }
 
 struct Builder<'p> {
@@ -190,6 +198,21 @@ impl Builder<'_> {
             }
             ends.quics.extend([opener, answerer]);
             Carrier::Quic {
+                opener: number,
+                sender: number + u32::from(plan.opens != plan.from),
+            }
+        } else if let Some(spec) = plan.transport.modelled() {
+            let [opener, answerer] = model::ends(self.plan, i, self.seed, spec, [hop, hop_back]);
+            let number = ends.models.len() as u32;
+            for (at, end) in [(number, &opener), (number + 1, &answerer)] {
+                self.nodes[end.envelope.node as usize].ports.listen(
+                    ip::UDP,
+                    end.envelope.source.port(),
+                    Owner::Model(at),
+                );
+            }
+            ends.models.extend([opener, answerer]);
+            Carrier::Model {
                 opener: number,
                 sender: number + u32::from(plan.opens != plan.from),
             }

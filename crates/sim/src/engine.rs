@@ -13,6 +13,7 @@ use narrows_units::{Duration, Instant};
 use crate::control::{ElementReport, FlowReport, Outcome, SimError};
 use crate::flow::{Flow, Socket};
 use crate::host::Node;
+use crate::model::ModelEnd;
 use crate::probe::ProbeState;
 use crate::quic::QuicEnd;
 
@@ -37,6 +38,9 @@ pub struct Simulation {
     pub(crate) flows: Vec<Flow>,
     pub(crate) probes: Vec<ProbeState>,
     pub(crate) quics: Vec<QuicEnd>,
+    pub(crate) models: Vec<ModelEnd>,
+    /// Where a packet is written before it has its addresses.
+    pub(crate) scratch: Vec<u8>,
     pub(crate) changes: Vec<Planned>,
     pub(crate) now: Instant,
     pub(crate) events: u64,
@@ -53,6 +57,7 @@ enum SlotOwner {
     Flow(usize),
     Probe(usize),
     Quic(usize),
+    Model(usize),
     Sampler,
     Change(usize),
 }
@@ -72,6 +77,8 @@ impl Simulation {
             flows: Vec::new(),
             probes: Vec::new(),
             quics: Vec::new(),
+            models: Vec::new(),
+            scratch: Vec::new(),
             changes: Vec::new(),
             now: Instant::ZERO,
             events: 0,
@@ -142,8 +149,12 @@ impl Simulation {
         self.probe_slot(self.probes.len() + i)
     }
 
+    pub(crate) fn model_slot(&self, i: usize) -> Slot {
+        self.quic_slot(self.quics.len() + i)
+    }
+
     fn sampler_slot(&self) -> Slot {
-        self.quic_slot(self.quics.len())
+        self.model_slot(self.models.len())
     }
 
     fn change_slot(&self, i: usize) -> Slot {
@@ -161,6 +172,7 @@ impl Simulation {
             (self.flows.len(), SlotOwner::Flow),
             (self.probes.len(), SlotOwner::Probe),
             (self.quics.len(), SlotOwner::Quic),
+            (self.models.len(), SlotOwner::Model),
             (1, |_| SlotOwner::Sampler),
         ] {
             if i < n {
@@ -178,6 +190,7 @@ impl Simulation {
             SlotOwner::Flow(i) => return self.flow_name(i),
             SlotOwner::Probe(i) => self.probes[i].entity,
             SlotOwner::Quic(i) => return self.flow_name(self.quics[i].flow as usize),
+            SlotOwner::Model(i) => return self.flow_name(self.models[i].flow as usize),
             SlotOwner::Sampler => return "the sampler".to_owned(),
             SlotOwner::Change(i) => return format!("change {}", self.changes[i].words),
         };
@@ -253,6 +266,7 @@ impl Engine<'_> {
             SlotOwner::Flow(i) => self.wake_flow(i),
             SlotOwner::Probe(i) => self.wake_probe(i),
             SlotOwner::Quic(i) => self.wake_quic(i, slot),
+            SlotOwner::Model(i) => self.wake_model(i, slot),
             SlotOwner::Sampler => {
                 self.sample();
                 let next = self.sim.now + self.sim.sample_interval;

@@ -35,6 +35,8 @@ pub enum Carrier {
     Connection { opener: u32, sender: u32 },
     /// A QUIC connection between two ends.
     Quic { opener: u32, sender: u32 },
+    /// A modelled flow between two ends.
+    Model { opener: u32, sender: u32 },
     /// Datagrams in one direction.
     Datagrams(Envelope),
 }

@@ -13,6 +13,8 @@ pub enum Owner {
     Socket(u32),
     /// An end of a QUIC connection.
     Quic(u32),
+    /// An end of a modelled flow.
+    Model(u32),
     /// The receiving end of a flow of datagrams.
     Datagrams(u32),
     /// The end of a probe that asks.

@@ -17,6 +17,7 @@ mod engine;
 mod flow;
 mod forward;
 mod host;
+mod model;
 mod probe;
 mod quic;
 mod serve;

@@ -3,21 +3,25 @@
 use std::net::SocketAddr;
 
 use narrows_packet::{Event, Packet, RecoveryEvent, Role};
+use narrows_path::routes::Hop;
 use narrows_path::wakes::Slot;
-use narrows_quic::model::{Endpoint, ModelEvent};
+use narrows_quic::model::{Endpoint, ModelEvent, Spec};
+use narrows_scenario::endpoints::Ends;
+use narrows_scenario::{HostIndex, Plan};
 use narrows_traffic::Want;
+use narrows_units::Rng;
 use narrows_wire::udp;
 
 use crate::demux::Addressing;
 use crate::engine::Engine;
-use crate::flow::{Carrier, Envelope, Phase};
+use crate::flow::Envelope;
 
 /// Bytes that an application keeps written ahead. It is asked again with every
 /// packet, so this never limits; what is left of it goes out after a stop.
 const WRITE_AHEAD: u64 = 256 << 10;
 
 /// One end of a modelled flow in a host.
-pub struct ModelSocket {
+pub struct ModelEnd {
     pub endpoint: Endpoint,
     pub envelope: Envelope,
     pub flow: u32,
@@ -30,8 +34,42 @@ pub struct ModelSocket {
     pub closing: bool,
 }
 
+/// The ends of flow `i`, that which opens it first; `hops` lead from the one
+/// to the other and back.
+pub fn ends(plan: &Plan, i: usize, seed: u64, spec: &Spec, hops: [Hop; 2]) -> [ModelEnd; 2] {
+    let flow = &plan.flows[i];
+    let Ends { opener, answerer } = plan.flow_ends(i);
+    let end = |role, (host, local): (HostIndex, SocketAddr), remote, hop| {
+        let name = match role {
+            Role::Initiator => "opener",
+            Role::Responder => "answerer",
+        };
+        let rng = Rng::for_name(seed, &format!("flow/{}/{name}", flow.name));
+        ModelEnd {
+            endpoint: Endpoint::new(*spec, role, rng),
+            envelope: Envelope {
+                node: host.0 as u32,
+                hop,
+                source: local,
+                destination: remote,
+                traffic_class: flow.dscp << 2,
+                ident: 0,
+            },
+            flow: i as u32,
+            role,
+            sends: host == flow.from,
+            remote,
+            closing: false,
+        }
+    };
+    [
+        end(Role::Initiator, opener, answerer.1, hops[0]),
+        end(Role::Responder, answerer, opener.1, hops[1]),
+    ]
+}
+
 impl Engine<'_> {
-    /// A datagram for modelled end `m`; whether it comes from the other end.
+    /// Whether a datagram for modelled end `m` comes from its other end.
     pub(crate) fn is_models(&self, m: usize, source: SocketAddr) -> bool {
         self.sim.models[m].remote == source
     }
@@ -167,29 +205,5 @@ impl Engine<'_> {
             _ => return,
         };
         self.sink.record(now, event);
-    }
-
-    /// A stop of the flow whose sender is modelled end `m`.
-    pub(crate) fn stop_model(&mut self, m: usize) {
-        self.touch_model(m);
-    }
-
-    /// Looks at the senders of modelled flows.
-    pub(crate) fn sample_models(&mut self) {
-        let now = self.sim.now;
-        for flow in &self.sim.flows {
-            let Carrier::Model { sender, .. } = flow.carrier else {
-                continue;
-            };
-            if flow.phase == Phase::Waiting || flow.phase == Phase::Finished {
-                continue;
-            }
-            let sample = self.sim.models[sender as usize].endpoint.sample();
-            let event = Event::Sampled {
-                flow: flow.id,
-                sample,
-            };
-            self.sink.record(now, event);
-        }
     }
 }

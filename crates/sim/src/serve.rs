@@ -31,6 +31,7 @@ impl Engine<'_> {
         let (role, socket) = match owner {
             Some(Owner::Socket(s)) => (self.sim.sockets[s as usize].role, Some(s as usize)),
             Some(Owner::Quic(q)) => (self.sim.quics[q as usize].role, None),
+            Some(Owner::Model(m)) => (self.sim.models[m as usize].role, None),
             Some(Owner::Asker(_)) => (Role::Initiator, None),
             _ => (Role::Responder, None),
         };
@@ -47,6 +48,9 @@ impl Engine<'_> {
                 self.touch(s);
             }
             Some(Owner::Quic(q)) => self.take_quic(q as usize, packet),
+            Some(Owner::Model(m)) if self.is_models(m as usize, addressing.source) => {
+                self.take_model(m as usize, &addressing, packet);
+            }
             Some(Owner::Datagrams(f)) => self.take_datagram(f as usize, &addressing, packet),
             Some(Owner::Asker(p)) => self.take_answer(p as usize, &addressing, packet),
             Some(Owner::Answerer(p)) => self.take_question(p as usize, &addressing, packet),
@@ -223,6 +227,7 @@ impl Engine<'_> {
                     self.touch(opener);
                 }
                 Carrier::Quic { opener, .. } => self.open_quic(opener as usize),
+                Carrier::Model { opener, .. } => self.open_model(opener as usize),
                 Carrier::Datagrams(_) => {}
             }
         }
@@ -263,6 +268,7 @@ impl Engine<'_> {
                 self.touch(sender as usize);
             }
             Carrier::Quic { sender, .. } => self.touch_quic(sender as usize),
+            Carrier::Model { sender, .. } => self.touch_model(sender as usize),
             Carrier::Datagrams(_) => self.finish(f, false),
         }
     }
@@ -300,7 +306,7 @@ impl Engine<'_> {
         }
     }
 
-    fn send_sealed(&mut self, envelope: &Envelope, role: Role, mut packet: Box<Packet>) {
+    pub(crate) fn send_sealed(&mut self, envelope: &Envelope, role: Role, mut packet: Box<Packet>) {
         let node = envelope.node as usize;
         if self.pass_egress(node, role, &mut packet, None) {
             self.send(node, envelope.hop, packet);
@@ -396,6 +402,12 @@ impl Engine<'_> {
                 Carrier::Connection { sender, .. } => sender,
                 Carrier::Quic { sender, .. } => {
                     let sample = quic::sample(&self.sim.quics, sender as usize);
+                    let flow = flow.id;
+                    self.sink.record(now, Event::Sampled { flow, sample });
+                    continue;
+                }
+                Carrier::Model { sender, .. } => {
+                    let sample = self.sim.models[sender as usize].endpoint.sample();
                     let flow = flow.id;
                     self.sink.record(now, Event::Sampled { flow, sample });
                     continue;

@@ -227,10 +227,7 @@ impl FlowState {
         let summary = FlowSummary {
             from: plan.host(facts.from).name.clone(),
             to: plan.host(facts.to).name.clone(),
-            cc: match facts.traffic.is_datagram() {
-                true => "none".to_owned(),
-                false => facts.cc.to_string(),
-            },
+            cc: facts.control_words(),
             start_s: self.start.as_secs_f64(),
             established_s: self.established.map(Instant::as_secs_f64),
             finished_s: finished_at.map(Instant::as_secs_f64),

@@ -8,7 +8,7 @@ use narrows_wire::{Profile, Signal};
 use serde::{Serialize, Serializer};
 
 /// What the packets look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Modelled QUIC.
     Quic,
@@ -27,7 +27,7 @@ impl Shape {
 }
 
 /// What the spin bit does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SpinUse {
     /// It spins.
     #[default]
@@ -45,7 +45,7 @@ const SPIN: [(&str, SpinUse); 3] = [
 ];
 
 /// What holds the sender back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pace {
     /// So many packets unacknowledged at a time.
     Window(u32),
@@ -54,7 +54,7 @@ pub enum Pace {
 }
 
 /// A modelled flow, all values resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
     shape: Shape,
     /// Bits of [`Signal`]: some of spin, counter, square and loss.
@@ -170,7 +170,7 @@ impl Spec {
     }
 
     /// What its packets look like.
-    pub fn shape(&self) -> Shape {
+    pub const fn shape(&self) -> Shape {
         self.shape
     }
 

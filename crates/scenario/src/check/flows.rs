@@ -74,8 +74,12 @@ fn flow(
     if transport == Transport::Quic {
         transport::fits_quic(&fields, plan, (from, to), &traffic, ip)?;
     }
+    if let Some(spec) = transport.modelled() {
+        transport::fits_modelled(&fields, plan, (from, to), spec, (&traffic, ip))?;
+    }
     let cc = match cc {
         Some(cc) => cc,
+        None if transport.modelled().is_some() => no_control(&fields)?,
         None if transport == Transport::Quic => Control::Quic(Default::default()),
         None if traffic.is_datagram() => no_control(&fields)?,
         None => return Err(fields.missing("cc", "a congestion control, such as \"cubic\"")),
@@ -89,6 +93,7 @@ fn flow(
         ecn: match transport {
             Transport::Tcp => ecn(&fields, &cc)?,
             Transport::Quic => transport::quic_ecn(&fields)?,
+            Transport::Modelled(_) => EcnMode::Off,
         },
         dscp: dscp(&fields)?,
         start,
@@ -99,7 +104,7 @@ fn flow(
         host: match transport {
             Transport::Tcp => super::model::read(&fields, model)?,
             // It is about TCP's segments.
-            Transport::Quic => HostModel::default(),
+            Transport::Quic | Transport::Modelled(_) => HostModel::default(),
         },
         transport,
         spin: transport::spin(&fields, transport)?,
@@ -107,7 +112,7 @@ fn flow(
     })
 }
 
-/// What stands in the plan for the control of a flow of datagrams.
+/// What stands in the plan for the control of a flow that has none.
 fn no_control(fields: &Fields<'_>) -> Result<Control, Refusal> {
     Control::parse("reno").map_err(|e| Refusal::words(fields.spot(), fields.name_of("cc"), e))
 }
