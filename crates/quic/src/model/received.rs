@@ -116,7 +116,8 @@ mod tests {
             let start = 0u32.wrapping_sub(300);
             let (mut at, mut largest) = (1_000u64, None::<u64>);
             for _ in 0..600 {
-                at += u64::from(rng.below(if rng.unit() < 0.02 { 400 } else { 4 }));
+                let step = if rng.unit() < 0.02 { 400 } else { 4 };
+                at += u64::from(rng.below(step));
                 let place = at - u64::from(rng.below(200));
                 let number = start.wrapping_add(place as u32);
                 let arrival = received.take(number, Instant::ZERO);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use narrows_units::{Duration, Rate, Value, Word, WordError, Words};
+use narrows_units::{Duration, Rate, Word, WordError, Words};
 use narrows_wire::{Profile, Signal};
 use serde::{Serialize, Serializer};
 
