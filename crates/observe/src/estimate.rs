@@ -125,6 +125,10 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
             &mut all,
         );
     }
+    if let Some(visible) = &flow.visible {
+        let how = (Technique::PsnPse, 0, Basis::Measured);
+        of_means(visible.serials.means.as_deref(), how, &mut all);
+    }
     if let Some(marks) = &flow.marks {
         of_marks(marks, &mut all);
     }

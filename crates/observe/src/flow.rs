@@ -18,6 +18,7 @@ use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
 use crate::seq_ack::SeqAck;
 use crate::spin::SpinClass;
 use crate::timestamps::Timestamps;
+use crate::visible::{self, Visible};
 
 /// A flow's number: the order in which flows were first seen, from 0. A
 /// connection that reuses the ports of an ended one has a number of its own.
@@ -170,6 +171,8 @@ pub struct Flow {
     ways: [Way; 2],
     pub(crate) marks: Option<Box<Marks>>,
     ledger: Option<Box<Ledger>>,
+    /// Over UDP: a transport that shows its packet numbers.
+    pub(crate) visible: Option<Box<Visible>>,
     /// The least full round trip that is sure, for judging edges.
     floor: u64,
     state: State,
@@ -192,9 +195,10 @@ impl Flow {
     pub(crate) fn new(packet: &Packet<'_>, id: FlowId, at: u64) -> Self {
         let flags = packet.segment().map_or(TcpFlags(0), |s| s.flags);
         let syn = flags.has(TcpFlags::SYN);
-        let answers = syn && flags.has(TcpFlags::ACK);
         let payload = packet.datagram();
-        let opens = syn || payload.is_some_and(quic::opens);
+        let opening = payload.and_then(visible::opening);
+        let answers = syn && flags.has(TcpFlags::ACK) || opening == Some(true);
+        let opens = syn || opening.is_some() || payload.is_some_and(quic::opens);
         let (low, high) = (packet.ends.low().1, packet.ends.high().1);
         let low_opened = match (opens, low.cmp(&high)) {
             (true, _) => packet.from_low != answers,
@@ -210,6 +214,7 @@ impl Flow {
             ways: Default::default(),
             marks: None,
             ledger: None,
+            visible: None,
             floor: u64::MAX,
             state: if syn { State::Starting } else { State::Up },
             profile: Profile::NONE,
@@ -228,6 +233,7 @@ impl Flow {
     /// Frees what it holds.
     pub(crate) fn forget(&mut self) {
         (self.stamped, self.acked, self.marks, self.ledger) = (None, None, None, None);
+        self.visible = None;
     }
 
     /// Its number.
@@ -360,10 +366,45 @@ impl Flow {
             Above::Tcp(segment) => self.segment(side, segment, packet.ecn, now, config, out),
             Above::Udp(payload) => {
                 self.count(side, packet.ecn);
-                self.datagram(side, payload, packet.length, now, config, out);
+                if !self.numbered(side, payload, now, config, out) {
+                    self.datagram(side, payload, packet.length, now, config, out);
+                }
             }
         }
         self.take(&out[begun..]);
+    }
+
+    /// A datagram of a transport that shows its packet numbers; whether the
+    /// flow is of one.
+    fn numbered(
+        &mut self,
+        side: Side,
+        payload: &[u8],
+        now: Now,
+        config: &Config,
+        out: &mut Vec<Sample>,
+    ) -> bool {
+        if self.visible.is_none() && self.quic.is_none() {
+            self.visible = Visible::of(payload).map(Box::new);
+        }
+        let floor = self.floor();
+        let Some(visible) = &mut self.visible else {
+            return false;
+        };
+        let Some(seen) = visible.read(side, payload) else {
+            return true;
+        };
+        if let Some(serials) = seen.serials {
+            visible.serials.packet(side, serials, now, out);
+        }
+        let loss = visible.shows_loss();
+        let marks = self
+            .marks
+            .get_or_insert_with(|| Box::new(Marks::visible(loss, config)));
+        let ledger = self.ledger.as_deref_mut();
+        let bits = (seen.bits, (0, 0));
+        marks.packet(side, bits, seen.newer, floor, now, ledger, out);
+        true
     }
 
     fn segment(
@@ -490,7 +531,11 @@ impl Flow {
             .marks
             .get_or_insert_with(|| Box::new(Marks::new(self.profile, config)));
         let ledger = self.ledger.as_deref_mut();
-        marks.packet(side, segment, order.newer, floor, now, ledger, out);
+        let bits = (
+            segment.flags.measurement_bits(),
+            (segment.seq, segment.ack),
+        );
+        marks.packet(side, bits, order.newer, floor, now, ledger, out);
     }
 
     /// The least full round trip that is sure, in nanoseconds.
@@ -585,6 +630,11 @@ impl Flow {
                     {
                         let means = stamped.single.get_or_insert_with(Default::default);
                         means[side.index()].add(ms);
+                    }
+                }
+                Technique::PsnPse => {
+                    if let Some(visible) = &mut self.visible {
+                        add(&mut visible.serials.means, sample.quantity, ms);
                     }
                 }
                 _ => {

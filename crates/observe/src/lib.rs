@@ -32,11 +32,13 @@ mod probes;
 mod quic;
 mod sample;
 mod seq_ack;
+mod serials;
 mod spin;
 mod square;
 mod table;
 mod timestamps;
 mod trains;
+mod visible;
 
 pub use classify::{Classified, Packet, Unread, classify};
 pub use config::{Config, Mode, Pinned};

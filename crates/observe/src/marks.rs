@@ -3,7 +3,6 @@
 
 use narrows_wire::efm::{Profile, Signal};
 
-use crate::classify::Segment;
 use crate::config::{Config, Mode};
 use crate::delay::{Delay, Rule};
 use crate::ledger::{Count, Ledger};
@@ -12,6 +11,7 @@ use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique, whole_id};
 use crate::spin::{Shown, Spin, SpinClass};
 use crate::square::{Closed, Known, Square};
 use crate::trains::Trains;
+use crate::visible;
 
 /// The gap below which spindump, and with it the thesis, take two delay marks
 /// for a round trip: 90 % of 250 ms.
@@ -21,8 +21,8 @@ const NAIVE_CUT_OFF_NS: u64 = 225_000_000;
 /// bits: at 64 packets to an acknowledgement.
 const MOST_UNREFLECTED: u32 = 64;
 
-/// Where each signal stands in byte 12.
-#[derive(Clone, Copy, Debug)]
+/// Where each signal stands in byte 12, or in the bits of a visible header.
+#[derive(Clone, Copy, Debug, Default)]
 struct Masks {
     spin: u8,
     vec: u8,
@@ -73,14 +73,45 @@ pub(crate) struct Marks {
     /// side ended.
     unreflected: [u32; 2],
     trains: Option<Box<[Trains; 2]>>,
-    profile: Profile,
+    /// Bits of [`Signal`].
+    signals: u8,
+    /// Whether a signal that was never seen is one that the sender may not have.
+    optional: bool,
+    /// Bits that were ever set.
+    seen: u8,
     early: [Early; 2],
     in_ledger: bool,
     means: [Option<Box<RttMeans>>; 6],
 }
 
 impl Marks {
+    /// Signals of a TCP flow with this profile.
     pub fn new(profile: Profile, config: &Config) -> Self {
+        Self::with(profile.bits(), Masks::of(profile), config)
+    }
+
+    /// Signals of a flow whose header has a place for each, whether its sender
+    /// uses it or not; those of loss only where `loss`.
+    pub fn visible(loss: bool, config: &Config) -> Self {
+        let masks = Masks {
+            spin: visible::SPIN,
+            vec: visible::VEC,
+            square: if loss { visible::SQUARE } else { 0 },
+            loss: if loss { visible::LOSS } else { 0 },
+            ..Masks::default()
+        };
+        let mut signals = Signal::Spin as u8 | Signal::Vec as u8;
+        if loss {
+            signals |= Signal::Square as u8 | Signal::Loss as u8;
+        }
+        Self {
+            optional: true,
+            ..Self::with(signals, masks, config)
+        }
+    }
+
+    fn with(signals: u8, masks: Masks, config: &Config) -> Self {
+        let has = |signal: Signal| signals & signal as u8 != 0;
         let pinned = &config.pinned;
         let rule = match (pinned.t_max, config.mode) {
             (Some(t_max), _) => Rule::Pinned(t_max.as_nanos()),
@@ -88,22 +119,18 @@ impl Marks {
             (None, Mode::Rfc) => Rule::Learn,
         };
         let wave = || Square::new(pinned.block, pinned.reordering);
-        let waves = |signal| profile.has(signal).then(|| Box::new([wave(), wave()]));
+        let waves = |signal| has(signal).then(|| Box::new([wave(), wave()]));
         Self {
-            masks: Masks::of(profile),
-            profile,
-            spin: profile
-                .has(Signal::Spin)
-                .then(|| Box::new(Spin::new(config.mode))),
-            delay: profile
-                .has(Signal::Delay)
-                .then(|| Box::new(Delay::new(rule))),
+            masks,
+            signals,
+            optional: false,
+            seen: 0,
+            spin: has(Signal::Spin).then(|| Box::new(Spin::new(config.mode))),
+            delay: has(Signal::Delay).then(|| Box::new(Delay::new(rule))),
             squares: waves(Signal::Square),
             reflections: waves(Signal::Reflection),
             unreflected: [0; 2],
-            trains: profile
-                .has(Signal::RoundTripLoss)
-                .then(Box::<[Trains; 2]>::default),
+            trains: has(Signal::RoundTripLoss).then(Box::<[Trains; 2]>::default),
             early: [Early::default(); 2],
             in_ledger: false,
             means: Default::default(),
@@ -142,7 +169,8 @@ impl Marks {
 
     /// Whether the flow's packets carry `signal`.
     pub fn has(&self, signal: Signal) -> bool {
-        self.profile.has(signal)
+        let unused = self.optional && signal == Signal::Loss && self.seen & self.masks.loss == 0;
+        self.signals & signal as u8 != 0 && !unused
     }
 
     /// Whether packets need counting.
@@ -153,7 +181,7 @@ impl Marks {
             Signal::EcnEcho,
             Signal::RoundTripLoss,
         ];
-        counted.iter().any(|s| self.profile.has(*s))
+        counted.iter().any(|s| self.signals & *s as u8 != 0)
     }
 
     pub fn spin_class(&self) -> SpinClass {
@@ -217,19 +245,20 @@ impl Marks {
         self.in_ledger = true;
     }
 
-    /// A packet of the flow that is no SYN.
+    /// A packet of the flow that is no SYN, with its bits; `numbers` tell
+    /// copies of it from it.
     #[allow(clippy::too_many_arguments)]
     pub fn packet(
         &mut self,
         side: Side,
-        segment: &Segment,
+        (bits, numbers): (u8, (u32, u32)),
         newer: bool,
         floor: Option<u64>,
         now: Now,
         mut ledger: Option<&mut Ledger>,
         out: &mut Vec<Sample>,
     ) {
-        let bits = segment.flags.measurement_bits();
+        self.seen |= bits;
         let has = |mask: u8| bits & mask != 0;
         let masks = self.masks;
         if let Some(spin) = &mut self.spin {
@@ -242,7 +271,7 @@ impl Marks {
             spin.packet(shown, floor, now, out);
         }
         if let (Some(delay), true) = (&mut self.delay, has(masks.delay)) {
-            delay.mark(side, (segment.seq, segment.ack), now, out);
+            delay.mark(side, numbers, now, out);
         }
         self.loss_marks(
             side,

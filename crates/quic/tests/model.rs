@@ -233,7 +233,7 @@ fn greased_bits_change_at_random_and_fixed_ones_never() {
 
 #[test]
 fn q_counts_packets_in_blocks_and_l_marks_one_for_each_that_was_lost() {
-    let words = "quic-model signals q+l n 32 rate 9600kbit";
+    let words = "quic-model signals q+l n 128 rate 9600kbit";
     let mut rng = Rng::for_name(7, "loss");
     let mut gone = 0u32;
     let ran = run(words, 3_000_000, S(60), 7, |_, initiator, now| {
@@ -248,7 +248,7 @@ fn q_counts_packets_in_blocks_and_l_marks_one_for_each_that_was_lost() {
         .filter(|l| !l.initiator && !l.handshake)
         .collect();
     for (place, packet) in own.iter().enumerate() {
-        assert_eq!(packet.square, place / 32 % 2 == 1, "packet {place}");
+        assert_eq!(packet.square, place / 128 % 2 == 1, "packet {place}");
     }
     let marks = own.iter().filter(|l| l.loss).count() as u32;
     assert!(gone > 20 && marks + 2 >= gone && marks <= gone + 2, "{marks} of {gone}");

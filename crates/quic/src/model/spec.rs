@@ -286,12 +286,12 @@ fn timeout(words: &mut Words<'_>) -> Result<Duration, WordError> {
 
 /// The range of `n` in the words of marks.
 fn power_of_two(words: &mut Words<'_>) -> Result<u32, WordError> {
-    const ALLOWED: &str = "a power of two from 4 to 16384";
+    const ALLOWED: &str = "a power of two from 64 to 16384";
     let word = words.take().ok_or_else(|| words.ended(ALLOWED))?;
     word.text
         .parse()
         .ok()
-        .filter(|n: &u32| n.is_power_of_two() && (4..=16_384).contains(n))
+        .filter(|n: &u32| n.is_power_of_two() && (64..=16_384).contains(n))
         .ok_or_else(|| bad(word, ALLOWED))
 }
 
@@ -366,12 +366,21 @@ mod tests {
             "quic-model signals s+vec+q+l rate 20Mbit ack 1",
             "quic-model signals s spin greased window 200 size 1000",
             "quic-model spin fixed timeout 200ms",
-            "quic-model signals q n 32",
+            "quic-model signals q n 128",
             "plus signals s window 100",
         ] {
             let spec = Spec::parse(line).unwrap();
             assert_eq!(spec.to_string(), line);
             assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+        }
+    }
+
+    #[test]
+    fn a_block_has_the_lengths_that_the_senders_of_marks_have() {
+        for n in (0..=15).map(|shift| 1u32 << shift) {
+            let ours = Spec::parse(&format!("quic-model signals q n {n}")).is_ok();
+            let theirs = narrows_efm::Spec::parse(&format!("d+q n {n}")).is_ok();
+            assert_eq!(ours, theirs, "{n}");
         }
     }
 
@@ -385,8 +394,8 @@ mod tests {
             ("quic-model signals d", 19..20),
             ("plus signals s+q", 13..16),
             ("quic-model signals q spin on", 21..25),
-            ("quic-model n 32", 11..12),
-            ("quic-model signals q n 48", 23..25),
+            ("quic-model n 128", 11..12),
+            ("quic-model signals q n 96", 23..25),
             ("quic-model window 0", 18..19),
             ("quic-model window 9 rate 1Mbit", 20..24),
             ("quic-model rate 0bit", 16..20),
