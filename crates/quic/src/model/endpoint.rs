@@ -72,7 +72,6 @@ pub struct Endpoint {
     backoff: u32,
     /// When the last packet left that a timeout counts from.
     last_call: Instant,
-    owes_probe: bool,
     next_at_rate: Instant,
     events: VecDeque<ModelEvent>,
 }
@@ -103,7 +102,6 @@ impl Endpoint {
             ack_due: None,
             backoff: 0,
             last_call: Instant::ZERO,
-            owes_probe: false,
             next_at_rate: Instant::ZERO,
             events: VecDeque::new(),
             rng,
@@ -169,7 +167,6 @@ impl Endpoint {
             }
             if told.news {
                 self.backoff = 0;
-                self.owes_probe = false;
             }
             self.note_lost(told.lost);
         }
@@ -275,13 +272,6 @@ impl Endpoint {
 
     /// What is to be sent now of the stream.
     fn next_piece(&mut self, now: Instant) -> Option<Chunk> {
-        if std::mem::take(&mut self.owes_probe) {
-            if let Some(chunk) = self.outbound.oldest() {
-                let bytes = u32::from(chunk.len);
-                self.events.push_back(ModelEvent::Retransmitted(bytes));
-                return Some(chunk);
-            }
-        }
         if !self.outbound.waits() || !self.may_send(now) {
             return None;
         }
@@ -422,8 +412,11 @@ impl Endpoint {
             }
             Some(_) => {}
             None if self.timeout_at() <= now => {
+                // RFC 9002 §6.2.4 lets a sender take all that is on its way for
+                // lost in place of one probe. A path that loses one packet after
+                // the other until some have passed would starve probes.
                 self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
-                self.owes_probe = true;
+                self.outbound.give_up();
                 self.events.push_back(ModelEvent::Timeout);
             }
             None => {}

@@ -105,11 +105,14 @@ impl Outbound {
         Some((chunk, false))
     }
 
-    /// The oldest piece on its way, to be sent as a probe.
-    pub fn oldest(&mut self) -> Option<Chunk> {
-        let oldest = self.sent.iter().find(|s| s.fate == Fate::Flying)?;
-        self.sent_again += 1;
-        Some(oldest.chunk)
+    /// Takes all that is on its way for lost.
+    pub fn give_up(&mut self) {
+        for sent in self.sent.iter_mut().filter(|s| s.fate == Fate::Flying) {
+            sent.fate = Fate::Lost;
+            self.flying -= 1;
+            self.lost += 1;
+            self.again.push_back(sent.chunk);
+        }
     }
 
     /// Packet `number` leaves with `chunk`.
