@@ -79,10 +79,19 @@ fn every_way_of_reading_the_spin_bit_finds_the_round_trip() {
         let result = run(dir.path(), transport, "", 1);
         for technique in techniques {
             for side in ["initiator", "responder"] {
-                let of = |part: &str| needed(&result, &format!("{technique}/full_rtt_{side}/{part}"));
+                let of =
+                    |part: &str| needed(&result, &format!("{technique}/full_rtt_{side}/{part}"));
                 // 60 ms, and up to two gaps of 0.96 ms at the ends.
-                assert!((60.0..62.5).contains(&of("p50")), "{technique} {}", of("p50"));
-                assert!((60.0..60.1).contains(&of("truth")), "{technique} {}", of("truth"));
+                assert!(
+                    (60.0..62.5).contains(&of("p50")),
+                    "{technique} {}",
+                    of("p50")
+                );
+                assert!(
+                    (60.0..60.1).contains(&of("truth")),
+                    "{technique} {}",
+                    of("truth")
+                );
                 assert!(of("n") > 300.0, "{technique} {}", of("n"));
                 assert_eq!(of("short"), 0.0);
             }
@@ -139,7 +148,10 @@ fn q_and_l_say_what_was_lost_before_the_observer_and_in_all() {
             needed(&result, &format!("{name}/truth")),
         );
         assert!(truth > 0.008, "{name}: {truth}");
-        assert!((rate / truth - 1.0).abs() < within, "{name}: {rate} of {truth}");
+        assert!(
+            (rate / truth - 1.0).abs() < within,
+            "{name}: {rate} of {truth}"
+        );
     }
 }
 

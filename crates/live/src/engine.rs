@@ -162,7 +162,10 @@ fn discipline_facts(places: &[Place], counted: Vec<Counted>) -> Vec<DisciplineFa
 
 /// Refuses flows that only the simulator has.
 pub(crate) fn check_modelled(plan: &Plan) -> Result<(), LiveError> {
-    let mut modelled = plan.flows.iter().filter(|f| f.transport.modelled().is_some());
+    let mut modelled = plan
+        .flows
+        .iter()
+        .filter(|f| f.transport.modelled().is_some());
     match modelled.next() {
         None => Ok(()),
         Some(flow) => Err(LiveError::Modelled {

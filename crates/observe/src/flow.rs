@@ -531,10 +531,7 @@ impl Flow {
             .marks
             .get_or_insert_with(|| Box::new(Marks::new(self.profile, config)));
         let ledger = self.ledger.as_deref_mut();
-        let bits = (
-            segment.flags.measurement_bits(),
-            (segment.seq, segment.ack),
-        );
+        let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
         marks.packet(side, bits, order.newer, floor, now, ledger, out);
     }
 

@@ -60,7 +60,12 @@ impl Serials {
             let probe = &mut self.probes[own];
             if probe.step == Step::Echoed && !after(probe.echo_serial, echo) {
                 let full = Quantity::FullRtt(side);
-                out.push(now.rtt(Technique::PsnPse, part(side), probe.echo_at, probe.echo_packet));
+                out.push(now.rtt(
+                    Technique::PsnPse,
+                    part(side),
+                    probe.echo_at,
+                    probe.echo_packet,
+                ));
                 out.push(now.rtt(Technique::PsnPse, full, probe.at, probe.packet));
                 probe.step = Step::Idle;
             }

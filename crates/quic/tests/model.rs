@@ -42,7 +42,13 @@ fn shown(shape: Shape, payload: &[u8]) -> (u32, u32, bool, u8, bool, bool, bool)
         Shape::Quic => match QuicModel::parse(payload).expect("a header") {
             QuicModel::Long { number, .. } => (number, 0, false, 0, false, false, true),
             QuicModel::Short { number, shown, .. } => (
-                number, 0, shown.spin, shown.vec, shown.square, shown.loss, false,
+                number,
+                0,
+                shown.spin,
+                shown.vec,
+                shown.square,
+                shown.loss,
+                false,
             ),
         },
     }
@@ -136,7 +142,12 @@ const S: fn(u64) -> Duration = Duration::from_secs;
 
 #[test]
 fn every_byte_arrives_over_a_path_that_loses_a_tenth() {
-    for words in ["quic-model", "plus", "quic-model rate 4Mbit", "plus window 1"] {
+    for words in [
+        "quic-model",
+        "plus",
+        "quic-model rate 4Mbit",
+        "plus window 1",
+    ] {
         for seed in 0..4 {
             let mut rng = Rng::for_name(seed, "loss");
             let ran = run(words, 200_000, S(600), seed, |_, _, _| rng.unit() < 0.1);
@@ -210,10 +221,18 @@ fn a_lost_edge_starts_the_counter_over() {
         edge && edges == 10
     });
     let at = at.expect("ten edges") as u64;
-    let ran = run("quic-model rate 9600kbit", 10_000_000, S(2), 1, |count, _, _| count == at);
+    let ran = run(
+        "quic-model rate 9600kbit",
+        10_000_000,
+        S(2),
+        1,
+        |count, _, _| count == at,
+    );
     assert_eq!(ran.left[at as usize], clean_run.left[at as usize]);
     assert_eq!(clean_run.left[at as usize].vec, 3);
-    let after = ran.left[at as usize..].iter().filter(|l| l.initiator && l.vec > 0);
+    let after = ran.left[at as usize..]
+        .iter()
+        .filter(|l| l.initiator && l.vec > 0);
     let counters: Vec<u8> = after.map(|l| l.vec).take(3).collect();
     // The initiator saw the change without a counter: one, and three again later.
     assert_eq!(counters, [1, 3, 3]);
@@ -251,7 +270,10 @@ fn q_counts_packets_in_blocks_and_l_marks_one_for_each_that_was_lost() {
         assert_eq!(packet.square, place / 128 % 2 == 1, "packet {place}");
     }
     let marks = own.iter().filter(|l| l.loss).count() as u32;
-    assert!(gone > 20 && marks + 2 >= gone && marks <= gone + 2, "{marks} of {gone}");
+    assert!(
+        gone > 20 && marks + 2 >= gone && marks <= gone + 2,
+        "{marks} of {gone}"
+    );
 }
 
 #[test]
@@ -259,15 +281,21 @@ fn plus_numbers_every_packet_and_echoes_what_arrived_last() {
     let ran = run("plus", 300_000, S(10), 5, clean);
     assert!(ran.complete);
     for initiator in [true, false] {
-        let own: Vec<_> = ran.left.iter().filter(|l| l.initiator == initiator).collect();
+        let own: Vec<_> = ran
+            .left
+            .iter()
+            .filter(|l| l.initiator == initiator)
+            .collect();
         for pair in own.windows(2) {
             assert_eq!(pair[1].number, pair[0].number.wrapping_add(1));
         }
         // What arrived last left a one-way delay ago on this path.
         for packet in own.iter().skip(1) {
-            let heard = ran.left.iter().rev().find(|l| {
-                l.initiator != initiator && l.at + DELAY <= packet.at
-            });
+            let heard = ran
+                .left
+                .iter()
+                .rev()
+                .find(|l| l.initiator != initiator && l.at + DELAY <= packet.at);
             assert_eq!(packet.echo, heard.expect("something heard").number);
         }
     }
@@ -277,7 +305,10 @@ fn plus_numbers_every_packet_and_echoes_what_arrived_last() {
 fn the_same_seed_gives_the_same_packets_and_another_other_ones() {
     let lossy = |seed| {
         let mut rng = Rng::for_name(seed, "loss");
-        run("plus window 20", 300_000, S(20), seed, move |_, _, _| rng.unit() < 0.05).left
+        run("plus window 20", 300_000, S(20), seed, move |_, _, _| {
+            rng.unit() < 0.05
+        })
+        .left
     };
     assert_eq!(lossy(1), lossy(1));
     assert_ne!(lossy(1), lossy(2));
@@ -292,7 +323,9 @@ fn bytes_of_any_kind_do_no_harm() {
         let mut good = Vec::new();
         let mut client = Endpoint::new(spec, Role::Initiator, Rng::for_name(1, "client"));
         client.open();
-        client.poll_transmit(Instant::ZERO, &mut good).expect("a hello");
+        client
+            .poll_transmit(Instant::ZERO, &mut good)
+            .expect("a hello");
         end.receive(Instant::ZERO, &good);
         for round in 0..20_000 {
             let now = Instant::ZERO + Duration::from_micros(round);

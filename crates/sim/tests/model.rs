@@ -44,7 +44,12 @@ fn a_window_of_more_than_the_path_holds_fills_it() {
 
 #[test]
 fn exact_bytes_arrive_exactly_whoever_opens_and_whatever_is_lost() {
-    for more in ["", "opens = \"client\"\n", "ip = 6\n", "opens = \"client\"\nip = 6\n"] {
+    for more in [
+        "",
+        "opens = \"client\"\n",
+        "ip = 6\n",
+        "opens = \"client\"\nip = 6\n",
+    ] {
         for words in ["quic-model", "plus rate 8Mbit"] {
             let flow = format!("{more}bytes = 300000\ntransport = \"{words}\"");
             let lossy = path("60s", &flow).replace(
@@ -85,7 +90,11 @@ struct Headers {
 
 impl EventSink for Headers {
     fn record(&mut self, _: Instant, event: Event<'_>) {
-        if let Event::Dropped { cause: DropCause::TooBig, .. } = event {
+        if let Event::Dropped {
+            cause: DropCause::TooBig,
+            ..
+        } = event
+        {
             self.too_big += 1;
         }
         let Event::Sent { packet, .. } = event else {

@@ -390,7 +390,10 @@ impl Endpoint {
 
     fn timeout_at(&self) -> Instant {
         let since = self.outbound.last_sent().unwrap_or(self.last_call);
-        let timeout = self.rtt.probe_timeout(ACK_DELAY).max(self.spec.least_timeout());
+        let timeout = self
+            .rtt
+            .probe_timeout(ACK_DELAY)
+            .max(self.spec.least_timeout());
         since + timeout * (1 << self.backoff)
     }
 

@@ -73,7 +73,16 @@ mod tests {
         let nothing = (0, false);
         assert_eq!(
             took,
-            [nothing, nothing, (20, false), nothing, nothing, (20, true), nothing, nothing]
+            [
+                nothing,
+                nothing,
+                (20, false),
+                nothing,
+                nothing,
+                (20, true),
+                nothing,
+                nothing
+            ]
         );
     }
 

@@ -123,7 +123,11 @@ mod tests {
                 let arrival = received.take(number, Instant::ZERO);
                 let known = largest.is_some_and(|l| place + u64::from(BEHIND) < l);
                 let repeated = known || !all.insert(place);
-                assert_eq!(arrival == Arrival::Repeated, repeated, "{place} {largest:?}");
+                assert_eq!(
+                    arrival == Arrival::Repeated,
+                    repeated,
+                    "{place} {largest:?}"
+                );
                 largest = Some(largest.map_or(place, |l| l.max(place)));
                 let newest = largest.unwrap();
                 let ack = received.ack(Instant::ZERO).unwrap();

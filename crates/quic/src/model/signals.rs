@@ -24,8 +24,8 @@ impl Machine {
             false => profile.to_string(),
         };
         // The block's length was checked when the flow's words were read.
-        let spec = narrows_efm::Spec::parse(&words)
-            .unwrap_or_else(|_| narrows_efm::Spec::new(profile));
+        let spec =
+            narrows_efm::Spec::parse(&words).unwrap_or_else(|_| narrows_efm::Spec::new(profile));
         Self {
             flow: Flow::new(),
             params: spec.params(),
@@ -141,8 +141,8 @@ impl Signals {
             machine.flow.ingress(&machine.params, &facts);
         }
         if let Some(machine) = &mut self.loss {
-            let bits = machine.bits(Signal::Square, shown.square)
-                | machine.bits(Signal::Loss, shown.loss);
+            let bits =
+                machine.bits(Signal::Square, shown.square) | machine.bits(Signal::Loss, shown.loss);
             let facts = PacketFacts::numbered(now, number, None, bits);
             machine.flow.ingress(&machine.params, &facts);
         }

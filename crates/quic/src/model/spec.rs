@@ -87,7 +87,8 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SHAPES: &str = "`quic-model` or `plus`";
 const KEYS: &str = "`signals`, `spin`, `window`, `rate`, `ack`, `size`, `timeout` or `n`";
-const SIGNALS: &str = "`none`, or some of s, vec, q and l joined by `+`, such as s+vec (vec needs s)";
+const SIGNALS: &str =
+    "`none`, or some of s, vec, q and l joined by `+`, such as s+vec (vec needs s)";
 const PLUS_SIGNALS: &str = "`none`, `s` or `s+vec`: the PLUS header has no other bits";
 const LETTERS: [(Signal, &str); 4] = [
     (Signal::Spin, "s"),
@@ -162,7 +163,8 @@ impl Spec {
         spec.pace = pace.unwrap_or(spec.pace);
         for (key, signal, letter) in [(spin, Signal::Spin, "s"), (block, Signal::Square, "q")] {
             if let (Some(key), false) = (key, spec.has(signal)) {
-                let allowed = format!("a key of a signal that is sent; add `{letter}` to `signals`");
+                let allowed =
+                    format!("a key of a signal that is sent; add `{letter}` to `signals`");
                 return Err(bad(key, &allowed));
             }
         }

@@ -24,7 +24,10 @@ pub(super) fn read(fields: &Fields<'_>, cc: Option<&Control>) -> Result<Transpor
     }
     let known = || {
         let modelled = [model::Shape::Quic, model::Shape::Plus].map(model::Shape::name);
-        Transport::ALL.map(Transport::name).into_iter().chain(modelled)
+        Transport::ALL
+            .map(Transport::name)
+            .into_iter()
+            .chain(modelled)
     };
     let found = Transport::ALL.into_iter().find(|t| t.name() == word);
     let Some(transport) = found else {
@@ -97,11 +100,23 @@ pub(super) fn fits_modelled(
             .with_help("a constant rate is a word of `transport`: `rate 20Mbit`"));
     }
     for (key, why) in [
-        ("cc", "a modelled flow has a `window` or a `rate`, words of `transport`"),
-        ("spin", "a modelled flow says it in `transport`: `spin greased`"),
+        (
+            "cc",
+            "a modelled flow has a `window` or a `rate`, words of `transport`",
+        ),
+        (
+            "spin",
+            "a modelled flow says it in `transport`: `spin greased`",
+        ),
         ("ecn", "the packets of a modelled flow are not ECN-capable"),
-        ("fast_open", "a modelled flow sends nothing before its handshake"),
-        ("host_model", "it says how a host treats the segments of TCP"),
+        (
+            "fast_open",
+            "a modelled flow sends nothing before its handshake",
+        ),
+        (
+            "host_model",
+            "it says how a host treats the segments of TCP",
+        ),
     ] {
         if fields.get(key).is_some() {
             let allowed = "nothing beside a modelled transport";
@@ -193,7 +208,11 @@ mod tests {
 
     #[test]
     fn a_modelled_flow_is_written_as_it_was_read() {
-        for words in ["quic-model", "plus window 9", "quic-model signals s+vec+q+l rate 9Mbit"] {
+        for words in [
+            "quic-model",
+            "plus window 9",
+            "quic-model signals s+vec+q+l rate 9Mbit",
+        ] {
             let more = "opens = \"b\"\nbytes = 9000\nip = 6\ndscp = 8\n";
             let plan = check(&format!("transport = \"{words}\"\n{more}")).expect("a plan");
             assert_eq!(plan.flows[0].control_words(), words);
@@ -220,7 +239,12 @@ mod tests {
             let text = refusal.to_string();
             assert!(text.contains(&format!("flow/f/{key}")), "{text}");
         }
-        for words in ["quic-modl", "quic-model window 0", "plus signals q", "quic-model size 1400"] {
+        for words in [
+            "quic-modl",
+            "quic-model window 0",
+            "plus signals q",
+            "quic-model size 1400",
+        ] {
             let refusal = check(&format!("transport = \"{words}\"\n")).unwrap_err();
             let text = refusal.to_string();
             assert!(text.contains("flow/f/transport"), "{words}: {text}");
