@@ -284,6 +284,7 @@ impl Engine<'_> {
         match flow.carrier {
             Carrier::Connection { sender, .. } => self.touch(sender as usize),
             Carrier::Quic { sender, .. } => self.touch_quic(sender as usize),
+            Carrier::Model { sender, .. } => self.touch_model(sender as usize),
             Carrier::Datagrams(_) => {}
         }
     }
