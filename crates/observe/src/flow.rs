@@ -214,7 +214,7 @@ impl Flow {
             ways: Default::default(),
             marks: None,
             ledger: None,
-            visible: None,
+            visible: payload.and_then(Visible::of).map(Box::new),
             floor: u64::MAX,
             state: if syn { State::Starting } else { State::Up },
             profile: Profile::NONE,
@@ -384,9 +384,6 @@ impl Flow {
         config: &Config,
         out: &mut Vec<Sample>,
     ) -> bool {
-        if self.visible.is_none() && self.quic.is_none() {
-            self.visible = Visible::of(payload).map(Box::new);
-        }
         let floor = self.floor();
         let Some(visible) = &mut self.visible else {
             return false;

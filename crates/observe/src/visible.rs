@@ -54,8 +54,9 @@ pub(crate) fn opening(payload: &[u8]) -> Option<bool> {
 }
 
 impl Visible {
-    /// A flow of which this is the first packet that says what it is: of
-    /// modelled QUIC one of its handshake, of PLUS any.
+    /// A flow of which this is the first packet that passes the observer: of
+    /// modelled QUIC one of its handshake, of PLUS any. Of a later packet a magic
+    /// number says too little: of bytes like random ones, one in 2²⁵ has it.
     pub fn of(payload: &[u8]) -> Option<Self> {
         let shape = if opening(payload).is_some() {
             Shape::Quic

@@ -289,3 +289,121 @@ fn ecn(packet: &Packet) -> u8 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_observe::Technique;
+    use narrows_packet::PacketId;
+    use narrows_units::Duration;
+
+    const HOSTS: [EntityId; 2] = [EntityId(0), EntityId(1)];
+    const OPENER: usize = 0;
+    const ANSWERER: usize = 1;
+
+    const MS: fn(u64) -> Instant = |ms| Instant::from_nanos(ms * 1_000_000);
+
+    fn packet(id: u64) -> Packet {
+        Packet {
+            id: PacketId(id),
+            flow: Some(FlowId(0)),
+            ..Packet::default()
+        }
+    }
+
+    /// What happened to the packets of one flow: id, sender, when it left, and
+    /// when it arrived, if it did.
+    fn ledger(packets: &[(u64, usize, u64, Option<u64>)]) -> Ledger {
+        let mut ledger = Ledger {
+            fates: Vec::new(),
+            ways: vec![Default::default()],
+            hosts: vec![HOSTS],
+        };
+        // In the order of time: what was heard last is noted as a packet leaves.
+        let mut events: Vec<(u64, bool, u64, usize)> = Vec::new();
+        for (id, from, sent, arrived) in packets {
+            events.push((*sent, false, *id, *from));
+            events.extend(arrived.map(|at| (at, true, *id, *from)));
+        }
+        events.sort_unstable();
+        for (at, arrives, id, from) in events {
+            match arrives {
+                true => ledger.received(MS(at), &packet(id)),
+                false => ledger.sent(MS(at), HOSTS[from], &packet(id)),
+            }
+        }
+        for (id, ..) in packets.iter().filter(|p| p.3.is_none()) {
+            ledger.dropped(&packet(*id));
+        }
+        ledger
+    }
+
+    /// A round trip of `ms` that packet `first` began and packet `last` ended
+    /// when it passed the observer at `at`.
+    fn sample(quantity: Quantity, first: u64, last: u64, at: u64, ms: u64) -> Sample {
+        Sample {
+            at: MS(at),
+            technique: Technique::Spin,
+            quantity,
+            value: Measured::Rtt(Duration::from_millis(ms)),
+            first,
+            last,
+        }
+    }
+
+    const FULL: Quantity = Quantity::FullRtt(Side::Initiator);
+
+    #[test]
+    fn a_round_trip_s_truth_is_how_long_its_packets_were_under_way() {
+        // The observer is 10 ms behind the opener; the answerer waits for 3 ms, and
+        // the opener for 5.
+        let ledger = ledger(&[
+            (0, OPENER, 0, Some(30)),
+            (1, ANSWERER, 33, Some(63)),
+            (2, OPENER, 68, Some(98)),
+        ]);
+        let trip = ledger.round_trip(&sample(FULL, 0, 2, 78, 68));
+        let full = RoundTrip {
+            network: 60.0,
+            dwell: 8.0,
+        };
+        assert_eq!(trip, Some(full));
+        let half = ledger.round_trip(&sample(Quantity::RightRtt, 0, 1, 53, 43));
+        let right = RoundTrip {
+            network: 40.0,
+            dwell: 3.0,
+        };
+        assert_eq!(half, Some(right));
+    }
+
+    #[test]
+    fn a_probe_lost_behind_the_observer_would_have_taken_what_the_next_took_that_arrived() {
+        // The edge is lost, and so is what follows it at once; the sender waits for
+        // its timeout of 200 ms, and the packet after it has a longer way of 34 ms.
+        let ledger = ledger(&[
+            (0, OPENER, 0, None),
+            (1, OPENER, 1, None),
+            (2, OPENER, 200, Some(234)),
+            (3, ANSWERER, 234, Some(264)),
+            (4, OPENER, 265, Some(295)),
+        ]);
+        let trip = ledger.round_trip(&sample(FULL, 0, 4, 275, 265));
+        // 24 ms behind the observer, 30 back, 10 up to it; all else is the loss's.
+        let seen = RoundTrip {
+            network: 64.0,
+            dwell: 201.0,
+        };
+        assert_eq!(trip, Some(seen));
+    }
+
+    #[test]
+    fn a_probe_after_which_nothing_arrived_has_no_truth() {
+        let ledger = ledger(&[
+            (0, ANSWERER, 0, Some(30)),
+            (1, OPENER, 31, None),
+            (2, ANSWERER, 61, Some(91)),
+            (3, OPENER, 92, None),
+        ]);
+        assert_eq!(ledger.round_trip(&sample(FULL, 1, 3, 102, 61)), None);
+    }
+}

@@ -3,7 +3,8 @@
 use crate::summary::{ErrorSpread, millionths};
 
 /// A sample shorter than this share of the truth is none of a round trip: a
-/// false edge made it.
+/// false edge made it. The tenth is that below which MAMI's heuristic rejects
+/// edges (deliverable D2.2, §3.2.2).
 const SHORT: f64 = 0.1;
 
 /// Samples and their errors, in the order in which they came.

@@ -18,7 +18,8 @@ use super::spec::{Pace, Shape, Spec};
 
 /// RFC 9000 §18.2, `max_ack_delay`: the longest that an acknowledgement waits.
 const ACK_DELAY: Duration = Duration::from_millis(25);
-/// Doublings of a timeout; 2¹⁰ of the shortest is more than a minute.
+/// Doublings of a timeout at most (our choice; RFC 9002 has no bound): 2¹⁰ times
+/// the shortest, a little more than `max_ack_delay`, is half a minute.
 const MOST_BACKOFF: u32 = 10;
 
 /// What happened at one end.

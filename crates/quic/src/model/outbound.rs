@@ -144,6 +144,9 @@ impl Outbound {
                 match sent.fate {
                     Fate::Flying => {
                         self.flying -= 1;
+                        // What was taken for lost counts with the copy that
+                        // replaced it, so each byte counts once.
+                        self.acked_bytes += u64::from(sent.chunk.len);
                         if sent.number == ack.largest {
                             told.rtt = Some(now.since(sent.at));
                         }
@@ -152,7 +155,6 @@ impl Outbound {
                 }
                 sent.fate = Fate::Acked;
                 self.acked_packets += 1;
-                self.acked_bytes += u64::from(sent.chunk.len);
                 told.news = true;
             }
             let newer = |known: u32| ack.largest.wrapping_sub(known) < 1 << 31;
@@ -272,6 +274,11 @@ mod tests {
         let told = out.acked(MS(43), &ack(&[0, 1, 2, 3]), &rtt);
         assert!(told.news);
         assert_eq!((out.spurious, out.flying()), (1, 2));
+        // What went again is what will count.
+        assert_eq!(out.acked_bytes, 300);
+        out.sent(MS(44), 6, again);
+        out.acked(MS(84), &ack(&[1, 2, 3, 4, 5, 6]), &rtt);
+        assert_eq!((out.acked_bytes, out.flying()), (600, 0));
     }
 
     #[test]
