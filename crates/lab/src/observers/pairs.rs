@@ -125,7 +125,12 @@ mod tests {
             part,
         ];
         let mut pairs = compare(samples.iter().map(|s| (7, s)));
-        let pair = (7, Technique::Vec, Technique::TsAll, Quantity::FullRtt(Initiator));
+        let pair = (
+            7,
+            Technique::Vec,
+            Technique::TsAll,
+            Quantity::FullRtt(Initiator),
+        );
         let found = pairs.remove(&pair).expect("two comparisons");
         assert!(pairs.is_empty());
         assert_eq!((found.len(), found.mean()), (2, Some(0.0)));
