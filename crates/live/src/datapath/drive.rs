@@ -254,10 +254,21 @@ impl Drive<'_, '_, '_> {
             self.counted.neighbours += 1;
             return Ok(true);
         }
-        let flow = path.flows.flow(bytes);
-        let mut packet = path.paths.pool.take(self.now, flow);
-        packet.bytes.extend_from_slice(bytes);
         let node = &path.nodes[from.node];
+        let packet = match path.forwarded[from.node].known(bytes) {
+            Some(mut packet) => {
+                packet.bytes.clear();
+                packet.bytes.extend_from_slice(bytes);
+                packet.zero_tail = 0;
+                packet
+            }
+            None => {
+                let flow = path.flows.flow(bytes);
+                let mut packet = path.paths.pool.take(self.now, flow);
+                packet.bytes.extend_from_slice(bytes);
+                packet
+            }
+        };
         if node.sends(&packet.bytes) {
             let (host, packet) = (node.entity, &*packet);
             self.sink.record(self.now, Event::Sent { host, packet });
@@ -303,11 +314,17 @@ impl Drive<'_, '_, '_> {
             Ok(Written::Taken) => {
                 let node = &path.nodes[to.node];
                 if node.receives(&packet.bytes) {
-                    let (host, packet) = (node.entity, &*packet);
-                    self.sink.record(self.now, Event::Received { host, packet });
+                    let event = Event::Received {
+                        host: node.entity,
+                        packet: &packet,
+                    };
+                    self.sink.record(self.now, event);
+                    path.paths.pool.give(packet);
+                } else {
+                    let pool = &mut path.paths.pool;
+                    path.forwarded[to.node].got(self.now, packet, pool);
                 }
                 self.counted.delivered += 1;
-                path.paths.pool.give(packet);
             }
             Ok(Written::NoRoom) => {
                 self.counted.refused += 1;

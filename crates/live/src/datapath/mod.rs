@@ -32,6 +32,7 @@
 
 mod devices;
 mod drive;
+mod forwarded;
 mod lateness;
 mod pace;
 mod whose;
@@ -46,6 +47,7 @@ use narrows_units::{Duration, Instant};
 
 use devices::Device;
 pub use drive::Driven;
+use forwarded::Forwarded;
 use whose::FlowTable;
 
 /// Why a path cannot be driven, or cannot be driven any longer.
@@ -112,6 +114,8 @@ pub struct Datapath<'d> {
     links: Vec<Link>,
     changes: Vec<Planned>,
     nodes: Vec<Node>,
+    /// What each node has in its hands to forward; nothing but for routers.
+    forwarded: Vec<Forwarded>,
     flows: FlowTable,
     /// That of link `l`'s first end is number `2l`, that of its second `2l + 1`.
     /// `None` for those of links that the kernel carries.
@@ -199,6 +203,7 @@ impl<'d> Datapath<'d> {
         paths.wakes.set(sampler as Slot, Some(first));
         Ok(Self {
             nodes: nodes.collect(),
+            forwarded: plan.hosts.iter().map(|_| Forwarded::default()).collect(),
             devices: ends.collect(),
             flows: FlowTable::of(plan),
             links: assembled.links,
