@@ -16,8 +16,10 @@ pub fn notes(model: &HostModel) -> Vec<String> {
     if model.pacing == PacingUse::Never {
         notes.push("its congestion control decides whether it is paced".to_owned());
     }
-    if matches!(model.segmentation, Segmentation::Tso { .. }) {
-        notes.push("the kernel decides about the size of its bursts".to_owned());
+    if let Segmentation::Tso { min_segments, .. } = model.segmentation {
+        if min_segments != LINUX_MIN_TSO_SEGMENTS {
+            notes.push("the kernel decides about the smallest size of its bursts".to_owned());
+        }
     }
     if model.gro.is_some() {
         notes.push(
@@ -55,6 +57,9 @@ pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str
     }
     settings
 }
+
+/// `net.ipv4.tcp_min_tso_segs`: Linux's default.
+const LINUX_MIN_TSO_SEGMENTS: u32 = 2;
 
 /// `tcp_wmem[2]`, 4 MiB: Linux's default, and the one size that the model's
 /// words give.

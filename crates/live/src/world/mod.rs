@@ -10,6 +10,7 @@ mod namespace;
 mod netlink;
 mod queues;
 mod run_id;
+mod segments;
 pub mod sysctl;
 #[allow(unsafe_code)]
 mod system_calls;
@@ -110,7 +111,11 @@ impl World {
             }
             let end = |host: HostIndex, letter: char| {
                 let name = run.device(format_args!("{i}{letter}"));
-                Tun::new(&world.hosts[host.0], &name, link.mtu)
+                let tun = Tun::new(&world.hosts[host.0], &name, link.mtu)?;
+                if let Some(segments) = segments::most_segments(plan, host, link.mtu) {
+                    tun.limit_bursts(segments)?;
+                }
+                Ok::<_, LiveError>(tun)
             };
             let wire = Wire::Own(end(link.ends.0, 'a')?, end(link.ends.1, 'b')?);
             world.links.push(wire);

@@ -69,6 +69,22 @@ impl Tun {
         Ok(tun)
     }
 
+    /// From now on TCP hands it at most `segments` at once (`gso_max_segs`).
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn limit_bursts(&self, segments: u32) -> Result<(), LiveError> {
+        let attributes = vec![LinkAttribute::GsoMaxSegs(segments)];
+        let none = LinkFlags::empty();
+        let set = self
+            .namespace
+            .set_device(self.index, none, none, attributes);
+        set.map_err(|e| {
+            let what = format!("{}: gso_max_segs {segments}", self.name);
+            LiveError::refused(what, e)
+        })
+    }
+
     /// The device's name in its namespace.
     pub fn name(&self) -> &str {
         &self.name
