@@ -5,12 +5,17 @@
 //! a packet's counted zero tail must reach the file without being built in
 //! memory first, and hostile input must cost no more memory than it has bytes.
 
+mod chunk;
+mod order;
 mod pcapng;
 mod reader;
+mod record;
 mod window;
 mod writer;
 
-pub use reader::{CaptureError, CaptureReader, Record};
+pub use chunk::Chunk;
+pub use reader::{CaptureError, CaptureReader};
+pub use record::Record;
 pub use writer::{PcapngWriter, ToWrite};
 
 use crate::link::LinkType;

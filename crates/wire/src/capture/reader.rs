@@ -2,16 +2,20 @@
 
 use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::Arc;
 
 use narrows_units::Instant;
 
+use super::Interface;
+use super::chunk::Chunk;
+use super::order::Order;
 use super::pcapng::{
-    BYTE_ORDER, COMMENT, ENHANCED, FLAGS, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE, PACKET,
-    PACKET_ID, SECTION, SIMPLE,
+    BYTE_ORDER, Clock, ENHANCED, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE, Options, PACKET,
+    SECTION, SIMPLE,
 };
+use super::record::{Held, Record};
 use super::window::Window;
-use super::{Direction, Interface};
-use crate::link::{self, LinkType};
+use crate::link::LinkType;
 
 /// The most bytes that one record or block may claim. Real ones stay below
 /// 256 KiB (tcpdump's largest snap length) but for long option lists.
@@ -38,126 +42,28 @@ pub enum CaptureError {
     Invalid(&'static str),
 }
 
-/// One packet of a capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// Index into [`CaptureReader::interfaces`].
-    pub interface: usize,
-    /// The interface's name; empty if the file gives none.
-    pub interface_name: &'a str,
-    /// When it was seen; `None` for pcapng's simple packets, which say nothing.
-    pub at: Option<Instant>,
-    /// Its length on the wire.
-    pub original_len: u32,
-    /// What was kept of it.
-    pub bytes: &'a [u8],
-    /// How it starts.
-    pub link: LinkType,
-    /// The writer's identity for it, if given.
-    pub id: Option<u64>,
-    /// Which way it went, if given.
-    pub direction: Option<Direction>,
-    /// The first comment, if it is UTF-8.
-    pub comment: Option<&'a str>,
-}
-
-impl<'a> Record<'a> {
-    /// What was kept of the IP packet in it; `None` if it holds none.
-    pub fn ip_packet(&self) -> Option<&'a [u8]> {
-        link::ip_packet(self.link, self.bytes)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Little,
-    Big,
-}
-
-impl Order {
-    fn u32(self, b: &[u8]) -> u32 {
-        let b = [b[0], b[1], b[2], b[3]];
-        match self {
-            Self::Little => u32::from_le_bytes(b),
-            Self::Big => u32::from_be_bytes(b),
-        }
-    }
-
-    fn u16(self, b: &[u8]) -> u16 {
-        let b = [b[0], b[1]];
-        match self {
-            Self::Little => u16::from_le_bytes(b),
-            Self::Big => u16::from_be_bytes(b),
-        }
-    }
-
-    fn u64(self, b: &[u8]) -> u64 {
-        let (first, second) = (u64::from(self.u32(b)), u64::from(self.u32(&b[4..])));
-        match self {
-            Self::Little => second << 32 | first,
-            Self::Big => first << 32 | second,
-        }
-    }
-}
-
-/// How an interface counts time.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    /// As `if_tsresol` writes it.
-    resolution: u8,
-    /// Seconds to add.
-    offset: i64,
-}
-
-impl Clock {
-    /// pcapng's default: microseconds since 1970.
-    const DEFAULT: Self = Self {
-        resolution: 6,
-        offset: 0,
-    };
-
-    fn instant(self, stamp: u64) -> Instant {
-        // What nearly all files have; the general rule divides 128 bits.
-        if let (9, 0) = (self.resolution, self.offset) {
-            return Instant::from_nanos(stamp);
-        }
-        if let (6, 0, Some(ns)) = (self.resolution, self.offset, stamp.checked_mul(1_000)) {
-            return Instant::from_nanos(ns);
-        }
-        let exponent = u32::from(self.resolution & 0x7f);
-        let stamp = u128::from(stamp) * 1_000_000_000;
-        let ns = if self.resolution & 0x80 != 0 {
-            stamp.checked_shr(exponent).unwrap_or(0)
-        } else {
-            10u128.checked_pow(exponent).map_or(0, |unit| stamp / unit)
-        };
-        let offset = i128::from(self.offset) * 1_000_000_000;
-        let ns = i128::try_from(ns)
-            .unwrap_or(i128::MAX)
-            .saturating_add(offset);
-        Instant::from_nanos(u64::try_from(ns.max(0)).unwrap_or(u64::MAX))
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Format {
     Pcap { nanos: bool },
     Pcapng,
 }
 
-/// Reads packets one by one from a pcap or pcapng file, of either byte order
-/// and any resolution of time. Needs no more memory than its largest packet.
+/// Reads packets from a pcap or pcapng file, of either byte order and any
+/// resolution of time, one by one or in chunks. Needs no more memory than what
+/// is read ahead, or its largest packet.
 #[derive(Debug)]
 pub struct CaptureReader<R: Read> {
     window: Window<R>,
     format: Format,
     order: Order,
-    interfaces: Vec<Interface>,
+    interfaces: Arc<Vec<Interface>>,
     clocks: Vec<Clock>,
     /// Where the current section's interfaces start in `interfaces`.
     section: usize,
     /// The body of the block that was read last.
     block: Range<usize>,
+    /// What is wrong with what comes after the chunk that was read last.
+    pending: Option<CaptureError>,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -171,10 +77,11 @@ impl<R: Read> CaptureReader<R> {
             window: Window::new(input),
             format: Format::Pcapng,
             order: Order::Little,
-            interfaces: Vec::new(),
+            interfaces: Arc::default(),
             clocks: Vec::new(),
             section: 0,
             block: 0..0,
+            pending: None,
         };
         let mut magic = [0; 4];
         if !reader.fill(&mut magic)? {
@@ -196,7 +103,7 @@ impl<R: Read> CaptureReader<R> {
         reader.format = Format::Pcap { nanos };
         let mut head = [0; 20];
         reader.must_fill(&mut head)?;
-        reader.interfaces.push(Interface {
+        reader.add(Interface {
             name: String::new(),
             // The upper half says whether frames end with a check sequence.
             link: LinkType(order.u32(&head[16..]) as u16),
@@ -216,8 +123,102 @@ impl<R: Read> CaptureReader<R> {
     /// When the file is cut or contradicts its format; what was read before
     /// is good.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
+        if let Some(error) = self.pending.take() {
+            return Err(error);
+        }
+        let held = self.advance()?;
+        Ok(held.map(|held| held.record(self.window.all(), self.order, &self.interfaces)))
+    }
+
+    /// Reads packets into a chunk, whose old ones are forgotten: those that
+    /// come with one call of the input, at least one. `false` at the end of the
+    /// file.
+    ///
+    /// # Errors
+    /// When the file is cut or contradicts its format; what was read before
+    /// is good.
+    pub fn read_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, CaptureError> {
+        chunk.held.clear();
+        if let Some(error) = self.pending.take() {
+            return Err(error);
+        }
+        loop {
+            match self.advance() {
+                Ok(Some(held)) => chunk.held.push(held),
+                Ok(None) => break,
+                Err(error) if chunk.held.is_empty() => return Err(error),
+                Err(error) => {
+                    self.pending = Some(error);
+                    break;
+                }
+            }
+            if let Format::Pcap { nanos } = self.format {
+                self.pcap_at_hand(nanos, &mut chunk.held);
+                break;
+            }
+            if !self.is_at_hand() {
+                break;
+            }
+        }
+        self.window.hand_over(&mut chunk.bytes);
+        chunk.order = self.order;
+        chunk.interfaces.clone_from(&self.interfaces);
+        Ok(!chunk.held.is_empty())
+    }
+
+    /// Whether a packet block comes next that is in memory, whole, so that
+    /// reading it moves nothing.
+    fn is_at_hand(&self) -> bool {
+        let ahead = self.window.ahead();
+        ahead.first_chunk::<8>().is_some_and(|head| {
+            let kind = self.order.u32(head);
+            let length = self.order.u32(&head[4..]) as usize;
+            matches!(kind, ENHANCED | PACKET | SIMPLE) && length <= ahead.len()
+        })
+    }
+
+    /// Adds the packets of a pcap file that are in memory, whole.
+    fn pcap_at_hand(&mut self, nanos: bool, held: &mut Vec<Held>) {
+        let mut used = 0;
+        let ahead = self.window.ahead();
+        let first = self.window.used();
+        while let Some(head) = ahead[used..].first_chunk::<16>() {
+            let packet = self.pcap_head(head, nanos, first + used + 16);
+            let next = used + 16 + packet.kept as usize;
+            if packet.kept > MAX_BLOCK || next > ahead.len() {
+                break;
+            }
+            held.push(packet);
+            used = next;
+        }
+        self.window.skip(used);
+    }
+
+    /// A packet of a pcap file by what stands before it; its bytes begin at
+    /// `start`.
+    #[inline]
+    fn pcap_head(&self, head: &[u8; 16], nanos: bool, start: usize) -> Held {
+        let word = |i: usize| self.order.u32(&head[4 * i..]);
+        let unit = if nanos { 1 } else { 1_000 };
+        let ns = u64::from(word(0)) * 1_000_000_000 + u64::from(word(1)) * unit;
+        Held {
+            interface: 0,
+            at: Some(Instant::from_nanos(ns)),
+            original_len: word(3),
+            start,
+            kept: word(2),
+            options: 0,
+        }
+    }
+
+    fn add(&mut self, interface: Interface) {
+        Arc::make_mut(&mut self.interfaces).push(interface);
+    }
+
+    /// Goes on to the next packet.
+    fn advance(&mut self) -> Result<Option<Held>, CaptureError> {
         if let Format::Pcap { nanos } = self.format {
-            return self.read_pcap(nanos);
+            return self.pcap_record(nanos);
         }
         loop {
             let mut kind = [0; 4];
@@ -241,29 +242,19 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    fn read_pcap(&mut self, nanos: bool) -> Result<Option<Record<'_>>, CaptureError> {
+    fn pcap_record(&mut self, nanos: bool) -> Result<Option<Held>, CaptureError> {
         let mut head = [0; 16];
         if !self.fill(&mut head)? {
             return Ok(None);
         }
-        let word = |i: usize| self.order.u32(&head[4 * i..]);
-        let (seconds, fraction, captured, original_len) = (word(0), word(1), word(2), word(3));
-        if captured > MAX_BLOCK {
+        let packet = self.pcap_head(&head, nanos, 0);
+        if packet.kept > MAX_BLOCK {
             return Err(CaptureError::Invalid("packet length"));
         }
-        self.load(captured)?;
-        let unit = if nanos { 1 } else { 1_000 };
-        let ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * unit;
-        Ok(Some(Record {
-            interface: 0,
-            interface_name: &self.interfaces[0].name,
-            at: Some(Instant::from_nanos(ns)),
-            original_len,
-            bytes: self.block(),
-            link: self.interfaces[0].link,
-            id: None,
-            direction: None,
-            comment: None,
+        self.load(packet.kept)?;
+        Ok(Some(Held {
+            start: self.block.start,
+            ..packet
         }))
     }
 
@@ -324,12 +315,12 @@ impl<R: Read> CaptureReader<R> {
                 _ => {}
             }
         }
-        self.interfaces.push(interface);
+        self.add(interface);
         self.clocks.push(clock);
         Ok(())
     }
 
-    fn enhanced(&self) -> Result<Record<'_>, CaptureError> {
+    fn enhanced(&self) -> Result<Held, CaptureError> {
         let Some(head) = self.block().get(..20) else {
             return Err(CaptureError::Invalid("packet block length"));
         };
@@ -338,54 +329,33 @@ impl<R: Read> CaptureReader<R> {
 
     /// The obsolete packet block: 16 bits of interface and 16 of drop count
     /// where the enhanced one has 32 of interface.
-    fn old_packet(&self) -> Result<Record<'_>, CaptureError> {
+    fn old_packet(&self) -> Result<Held, CaptureError> {
         let Some(head) = self.block().get(..20) else {
             return Err(CaptureError::Invalid("packet block length"));
         };
         self.stamped(u32::from(self.order.u16(head)), head)
     }
 
-    fn stamped(&self, interface: u32, head: &[u8]) -> Result<Record<'_>, CaptureError> {
+    fn stamped(&self, interface: u32, head: &[u8]) -> Result<Held, CaptureError> {
         let interface = self.known(interface)?;
         let stamp =
             u64::from(self.order.u32(&head[4..])) << 32 | u64::from(self.order.u32(&head[8..]));
-        let captured = self.order.u32(&head[12..]) as usize;
-        let bytes = self
-            .block()
-            .get(20..20 + captured)
-            .ok_or(CaptureError::Invalid("packet length"))?;
-        let mut record = Record {
+        let kept = self.order.u32(&head[12..]);
+        let room = (self.block.len() - 20) as u32;
+        if kept > room {
+            return Err(CaptureError::Invalid("packet length"));
+        }
+        Ok(Held {
             interface,
-            interface_name: &self.interfaces[interface].name,
             at: Some(self.clocks[interface].instant(stamp)),
             original_len: self.order.u32(&head[16..]),
-            bytes,
-            link: self.interfaces[interface].link,
-            id: None,
-            direction: None,
-            comment: None,
-        };
-        let options = self.block().get(20 + captured.next_multiple_of(4)..);
-        for (code, value) in Options(self.order, options.unwrap_or_default()) {
-            match (code, value.len()) {
-                (COMMENT, _) if record.comment.is_none() => {
-                    record.comment = std::str::from_utf8(value).ok();
-                }
-                (FLAGS, 4) => {
-                    record.direction = match self.order.u32(value) & 3 {
-                        1 => Some(Direction::Inbound),
-                        2 => Some(Direction::Outbound),
-                        _ => None,
-                    }
-                }
-                (PACKET_ID, 8) => record.id = Some(self.order.u64(value)),
-                _ => {}
-            }
-        }
-        Ok(record)
+            start: self.block.start + 20,
+            kept,
+            options: room.saturating_sub(kept.next_multiple_of(4)),
+        })
     }
 
-    fn simple(&self) -> Result<Record<'_>, CaptureError> {
+    fn simple(&self) -> Result<Held, CaptureError> {
         let Some(head) = self.block().get(..4) else {
             return Err(CaptureError::Invalid("packet block length"));
         };
@@ -395,20 +365,17 @@ impl<R: Read> CaptureReader<R> {
             0 => u32::MAX,
             n => n,
         };
-        let bytes = self
-            .block()
-            .get(4..4 + original_len.min(snaplen) as usize)
-            .ok_or(CaptureError::Invalid("packet length"))?;
-        Ok(Record {
+        let kept = original_len.min(snaplen);
+        if kept as usize > self.block.len() - 4 {
+            return Err(CaptureError::Invalid("packet length"));
+        }
+        Ok(Held {
             interface,
-            interface_name: &self.interfaces[interface].name,
             at: None,
             original_len,
-            bytes,
-            link: self.interfaces[interface].link,
-            id: None,
-            direction: None,
-            comment: None,
+            start: self.block.start + 4,
+            kept,
+            options: 0,
         })
     }
 
@@ -450,24 +417,5 @@ impl<R: Read> CaptureReader<R> {
             true => Ok(()),
             false => Err(CaptureError::Truncated),
         }
-    }
-}
-
-/// The options of a block; ends at the first that is cut.
-struct Options<'a>(Order, &'a [u8]);
-
-impl<'a> Iterator for Options<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let head = self.1.get(..4)?;
-        let code = self.0.u16(head);
-        let len = usize::from(self.0.u16(&head[2..]));
-        let value = self.1.get(4..4 + len)?;
-        self.1 = self
-            .1
-            .get(4 + len.next_multiple_of(4)..)
-            .unwrap_or_default();
-        (code != 0).then_some((code, value))
     }
 }
