@@ -1,18 +1,22 @@
 //! What is kept of one flow.
 
+mod counts;
+mod facts;
+mod touch;
+mod way;
+
 use std::net::IpAddr;
 
-use narrows_units::Instant;
 use narrows_wire::efm::Profile;
-use narrows_wire::{Ecn, TcpFlags, ip};
+use narrows_wire::{Ecn, TcpFlags};
 
+use self::way::{Order, Way};
 use crate::classify::{Above, Ends, Packet, Segment};
 use crate::config::Config;
 use crate::handshake::Handshake;
-use crate::ledger::{Count, Ledger};
+use crate::ledger::Ledger;
 use crate::marks::Marks;
 use crate::mean::{Mean, RttMeans};
-use crate::probes::after;
 use crate::quic::{self, Quic};
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
 use crate::seq_ack::SeqAck;
@@ -60,84 +64,6 @@ pub enum End {
     Reused,
     /// The observer stops.
     Finished,
-}
-
-/// Packets needed before a flow's counts are kept in batches.
-const BATCHED_FROM: u64 = 64;
-
-/// One direction, in a line of the cache.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-struct Way {
-    packets: u64,
-    bytes: u64,
-    /// By ECN codepoint.
-    ecn: [u32; 4],
-    end: u32,
-    ack: u32,
-    value: u32,
-    /// Segments that were sent again or came late.
-    again: u32,
-    started: bool,
-    stamped: bool,
-    fin: bool,
-}
-
-/// What a packet is beside those before it in its direction.
-#[derive(Clone, Copy, Debug)]
-struct Order {
-    /// Sent after all of them.
-    newer: bool,
-    /// Carries data that none of them did.
-    new_data: bool,
-}
-
-impl Way {
-    /// TCP's stand-in for a packet number: a packet is newer if it ends
-    /// later, or ends as late and acknowledges more or carries a newer
-    /// timestamp. A retransmission ends before the newest and is not.
-    fn order(&mut self, segment: &Segment) -> Order {
-        let (end, ack) = (segment.end(), segment.ack);
-        let acks = segment.flags.has(TcpFlags::ACK);
-        if !self.started {
-            self.started = true;
-            (self.end, self.ack) = (end, ack);
-            self.stamp(segment);
-            return Order {
-                newer: true,
-                new_data: true,
-            };
-        }
-        let later = after(end, self.end);
-        let stamped = self.stamp(segment);
-        let newer = later || end == self.end && (acks && after(ack, self.ack) || stamped);
-        if later {
-            self.end = end;
-        }
-        if acks && after(ack, self.ack) {
-            self.ack = ack;
-        }
-        if segment.payload > 0 && !later {
-            self.again = self.again.saturating_add(1);
-        }
-        Order {
-            newer,
-            new_data: later,
-        }
-    }
-
-    /// Whether the packet's timestamp is newer than all before.
-    fn stamp(&mut self, segment: &Segment) -> bool {
-        let Some((value, _)) = segment.timestamps else {
-            return false;
-        };
-        let newer = !self.stamped || after(value, self.value);
-        if newer {
-            self.value = value;
-            self.stamped = true;
-        }
-        newer
-    }
 }
 
 /// Round trips by timestamps, and their means.
@@ -251,73 +177,11 @@ impl Flow {
         }
     }
 
-    /// Whether a handshake showed who the initiator is.
-    pub fn role_known(&self) -> bool {
-        self.role_known
-    }
-
-    /// Protocol number.
-    pub fn protocol(&self) -> u8 {
-        self.ends.protocol()
-    }
-
-    /// `TCP`, `QUIC` or `UDP`.
-    pub fn protocol_name(&self) -> &'static str {
-        if self.protocol() == ip::TCP {
-            "TCP"
-        } else if self.quic.is_some() {
-            "QUIC"
-        } else {
-            "UDP"
-        }
-    }
-
-    /// Packets of one side.
-    pub fn packets(&self, side: Side) -> u64 {
-        self.ways[side.index()].packets
-    }
-
-    /// Bytes of one side's IP packets.
-    pub fn bytes(&self, side: Side) -> u64 {
-        self.ways[side.index()].bytes
-    }
-
-    /// Packets of one side with this codepoint.
-    pub fn ecn(&self, side: Side, ecn: Ecn) -> u32 {
-        self.ways[side.index()].ecn[ecn as usize]
-    }
-
-    /// Data segments of one side that did not advance: retransmissions and
-    /// what came late.
-    pub fn again(&self, side: Side) -> u32 {
-        self.ways[side.index()].again
-    }
-
-    /// How far it is.
-    pub fn state(&self) -> State {
-        self.state
-    }
-
-    /// The signals that its packets carry, as announced or pinned.
-    pub fn profile(&self) -> Profile {
-        self.profile
-    }
-
     /// What its spin bit does; unknown where none was announced.
     pub fn spin_class(&self) -> SpinClass {
         self.marks
             .as_ref()
             .map_or(SpinClass::Unknown, |m| m.spin_class())
-    }
-
-    /// When its first packet passed.
-    pub fn first_at(&self) -> Instant {
-        Instant::from_nanos(self.first_at)
-    }
-
-    /// When its last packet so far passed.
-    pub fn last_at(&self) -> Instant {
-        Instant::from_nanos(self.last_at)
     }
 
     /// Whether `packet` begins another connection on this flow's ports.
@@ -535,64 +399,6 @@ impl Flow {
     /// The least full round trip that is sure, in nanoseconds.
     pub(crate) fn floor(&self) -> Option<u64> {
         (self.floor != u64::MAX).then_some(self.floor)
-    }
-
-    /// Counts a packet in the ledger, which exists once the flow is worth one.
-    fn count(&mut self, side: Side, ecn: Ecn) {
-        if self.ledger.is_none() {
-            if self.ways[0].packets + self.ways[1].packets < BATCHED_FROM {
-                return;
-            }
-            let capable = |w: &Way| w.ecn[1..].iter().any(|n| *n > 0);
-            let marked = self.marks.as_ref().is_some_and(|m| m.counts());
-            if !marked && !self.ways.iter().any(capable) {
-                return;
-            }
-            let mut ledger = Box::<Ledger>::default();
-            self.early(&mut ledger, Some((side, ecn)));
-            if let Some(marks) = &mut self.marks {
-                marks.hand_over();
-            }
-            self.ledger = Some(ledger);
-        }
-        if let Some(ledger) = &mut self.ledger {
-            ledger.packet();
-            if ecn.is_capable() {
-                ledger.add(side.index(), Count::Ce, u32::from(ecn == Ecn::Ce), 1);
-            }
-        }
-    }
-
-    /// Puts what was counted before there was a ledger into one, without the
-    /// packet that is being counted.
-    fn early(&self, ledger: &mut Ledger, without: Option<(Side, Ecn)>) {
-        for side in Side::BOTH {
-            let mut ecn = self.ways[side.index()].ecn;
-            if let Some((_, codepoint)) = without.filter(|(s, _)| *s == side) {
-                ecn[codepoint as usize] -= 1;
-            }
-            let [_, ect1, ect0, ce] = ecn;
-            ledger.add(
-                side.index(),
-                Count::Ce,
-                ce,
-                ect0.saturating_add(ect1).saturating_add(ce),
-            );
-        }
-        if let Some(marks) = &self.marks {
-            marks.early(ledger);
-        }
-    }
-
-    /// Calls `with` with the counts of the flow so far.
-    pub(crate) fn with_ledger(&self, with: impl FnOnce(&Ledger)) {
-        if let Some(ledger) = &self.ledger {
-            with(ledger);
-        } else {
-            let mut ledger = Ledger::default();
-            self.early(&mut ledger, None);
-            with(&ledger);
-        }
     }
 
     /// Adds samples to the means of their techniques.

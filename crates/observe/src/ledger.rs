@@ -120,6 +120,11 @@ impl Ledger {
         self.length = self.length.saturating_mul(2);
     }
 
+    /// Reads a word of each line that a packet needs.
+    pub fn touch(&self) -> u64 {
+        u64::from(self.in_last ^ self.current[1][COUNTS - 1].0)
+    }
+
     /// Adds `part` of `all` to a count. `part` may exceed `all`.
     pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
         let pair = &mut self.current[side][count as usize];

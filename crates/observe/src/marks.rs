@@ -167,6 +167,19 @@ impl Marks {
         }
     }
 
+    /// Reads a word of each line that every packet needs.
+    pub fn touch(&self) -> u64 {
+        u64::from(self.masks.spin ^ self.early[1].loss as u8)
+    }
+
+    /// Reads what every packet needs of what it points at.
+    pub fn touch_far(&self) -> u64 {
+        let spin = self.spin.as_ref().map_or(0, |s| s.class() as u64);
+        let waves = [&self.squares, &self.reflections];
+        let waves = waves.into_iter().flatten().flat_map(|both| both.iter());
+        waves.fold(spin, |sum, wave| sum ^ wave.touch())
+    }
+
     /// Whether the flow's packets carry `signal`.
     pub fn has(&self, signal: Signal) -> bool {
         let unused = self.optional && signal == Signal::Loss && self.seen & self.masks.loss == 0;

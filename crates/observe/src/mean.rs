@@ -77,6 +77,11 @@ impl Mean {
         }
     }
 
+    /// Reads what the next sample needs beside this.
+    pub fn touch_far(&self) -> u64 {
+        self.batches.as_ref().map_or(0, |b| b.current.to_bits())
+    }
+
     /// What is known; `None` before the first sample.
     pub fn facts(&self) -> Option<MeanFacts> {
         let n = f64::from(self.n);
@@ -144,6 +149,16 @@ pub(crate) struct RttMeans {
     pub full: [Mean; 2],
     pub left: Mean,
     pub right: Mean,
+}
+
+impl RttMeans {
+    /// Reads what the next sample needs, whichever it is of.
+    pub fn touch_far(&self) -> u64 {
+        let [one, two] = &self.full;
+        [one, two, &self.left, &self.right]
+            .iter()
+            .fold(0, |sum, mean| sum ^ mean.touch_far())
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,20 @@ impl Probes {
         true
     }
 
+    /// Reads what every packet needs of it.
+    pub fn touch(&self) -> u64 {
+        self.first.at ^ u64::from(self.waiting)
+    }
+
+    /// Reads where the next probe is taken out of the ring and put in.
+    pub fn touch_far(&self) -> u64 {
+        let key = |at: usize| self.ring.get(at).map_or(0, |p| u64::from(p.key));
+        match usize::from(self.waiting) {
+            0 | 1 => key(0),
+            n => key(usize::from(self.head)).wrapping_add(key(self.place(n - 1))),
+        }
+    }
+
     /// Where the ring has the `i`th probe after the first.
     fn place(&self, i: usize) -> usize {
         let at = usize::from(self.head) + i;

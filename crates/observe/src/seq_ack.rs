@@ -16,6 +16,18 @@ pub(crate) struct SeqAck {
 }
 
 impl SeqAck {
+    /// Reads a word of each of its lines.
+    pub fn touch(&self) -> u64 {
+        let [one, two] = &self.waiting;
+        one.touch() ^ two.touch() ^ u64::from(self.rejected)
+    }
+
+    /// Reads what it points at.
+    pub fn touch_far(&self) -> u64 {
+        let [one, two] = &self.waiting;
+        one.touch_far() ^ two.touch_far()
+    }
+
     /// New data of `side` that ends before `end`.
     pub fn data(&mut self, side: Side, end: u32, now: Now) {
         self.waiting[side.index()].push(Probe {
