@@ -4,6 +4,10 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
+use narrows_units::{Instant, Rng};
+use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
+use narrows_wire::link::LinkType;
+use narrows_wire::{IpFields, TcpFields, TcpFlags, TcpOptions, UdpFields, ip};
 use serde_json::Value;
 
 fn capture(name: &str) -> PathBuf {
@@ -93,5 +97,144 @@ fn what_contradicts_itself_is_refused_before_anything_is_read() {
         assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
         assert!(error.contains(said), "{words:?}: {error}");
         assert!(output.stdout.is_empty(), "{words:?}");
+    }
+}
+
+/// A packet of one of `flows` flows: mostly segments with timestamps and marks,
+/// some with a hole or a repetition before them, some datagrams, some noise.
+fn packet(rng: &mut Rng, flows: u32, ms: u32) -> Vec<u8> {
+    let which = rng.below(flows);
+    let forward = rng.below(3) > 0;
+    let (client, server) = ([10, 0, (which >> 8) as u8, which as u8], [192, 0, 2, 1]);
+    let (from, to) = if forward {
+        (client, server)
+    } else {
+        (server, client)
+    };
+    let (source_port, destination_port) = if forward {
+        (40_000, 443)
+    } else {
+        (443, 40_000)
+    };
+    let datagram = which % 5 == 4;
+    let header = IpFields {
+        source: from.into(),
+        destination: to.into(),
+        traffic_class: rng.below(4) as u8,
+        ttl: 64,
+        protocol: if datagram { ip::UDP } else { ip::TCP },
+        ident: 0,
+    };
+    let payload = vec![rng.draw_u64() as u8; 40];
+    let mut bytes = Vec::new();
+    if datagram {
+        let udp = UdpFields {
+            source_port,
+            destination_port,
+        };
+        header.write(&mut bytes, 8 + payload.len());
+        udp.write(&mut bytes, header.source, header.destination, &payload, 0);
+    } else {
+        let flags = match rng.below(40) {
+            0 => TcpFlags::SYN | 5 << 9,
+            1 => TcpFlags::SYN | TcpFlags::ACK | 5 << 9,
+            2 => TcpFlags::FIN | TcpFlags::ACK,
+            _ => TcpFlags::ACK | ((ms / 20 % 2) as u16) << 11 | (rng.below(4) as u16) << 9,
+        };
+        let numbers = (ms - rng.below(3).min(ms)) * 40;
+        let tcp = TcpFields {
+            source_port,
+            destination_port,
+            seq: numbers,
+            ack: numbers,
+            flags: TcpFlags(flags),
+            window: 1_000,
+            options: TcpOptions {
+                timestamps: (rng.below(10) > 0).then_some((ms + 1, ms.saturating_sub(15))),
+                ..TcpOptions::default()
+            },
+        };
+        header.write(&mut bytes, tcp.header_len() + payload.len());
+        tcp.write(&mut bytes, header.source, header.destination, &payload, 0);
+    }
+    if rng.below(50) == 0 {
+        let at = rng.below(bytes.len() as u32) as usize;
+        bytes[at] = rng.draw_u64() as u8;
+    }
+    bytes
+}
+
+/// A capture at two interfaces; what it ends with may be cut off.
+fn written(rng: &mut Rng, flows: u32, packets: u32) -> Vec<u8> {
+    let mut writer = PcapngWriter::new(Vec::new(), "test").expect("memory");
+    let interfaces = ["left", "right"].map(|name| {
+        let interface = Interface {
+            name: name.to_owned(),
+            link: LinkType::RAW,
+            snaplen: 0,
+        };
+        writer.add_interface(&interface).expect("memory")
+    });
+    for n in 0..packets {
+        let ms = n * 10 / flows.min(packets);
+        let bytes = packet(rng, flows, ms);
+        let packet = ToWrite {
+            at: Instant::from_nanos(u64::from(n) * 10_000_000 / u64::from(flows)),
+            bytes: &bytes,
+            zero_tail: 0,
+            id: (n % 7 == 0).then_some(u64::from(n)),
+            direction: Some(Direction::Inbound),
+            comment: None,
+        };
+        let at = interfaces[usize::from(rng.below(4) == 0)];
+        writer.write(at, &packet).expect("memory");
+    }
+    let mut file = writer.finish().expect("memory");
+    file.truncate(file.len() - rng.below(60) as usize);
+    file
+}
+
+#[test]
+fn two_threads_find_exactly_what_one_finds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("capture.pcapng");
+    let path = path.to_str().expect("a plain name");
+    let mut rng = Rng::for_name(1, "threads");
+    for (flows, packets, words) in [
+        (1, 40, &[][..]),
+        (3, 3_000, &["--format", "csv"]),
+        (100, 20_000, &["--format", "json", "--rows", "samples"]),
+        (100, 20_000, &["--interval", "1s", "tcp"]),
+        (1_000, 30_000, &["--format", "qlog", "--rows", "estimates"]),
+        (1_000, 30_000, &["--format", "csv", "--max-flows", "300"]),
+        (1_000, 30_000, &["--format", "spindump", "--idle", "50ms"]),
+        (1_000, 30_000, &["--format", "json", "--count", "7000"]),
+        (1_000, 30_000, &["--format", "csv", "--profile", "s+d+q"]),
+    ] {
+        std::fs::write(path, written(&mut rng, flows, packets)).expect("a capture");
+        let with = |threads| {
+            let words = [&["-r", path, "--threads", threads], words].concat();
+            out(&words)
+        };
+        let one = with("1");
+        assert!(one.lines().count() > 3, "{words:?}: {one}");
+        assert!(one == with("2"), "{flows} flows, {words:?}");
+    }
+    for name in [
+        "big-sections.pcapng",
+        "cut.pcapng",
+        "ethernet.pcap",
+        "micros-little.pcap",
+        "nanos-big.pcap",
+        "narrows.pcapng",
+        "old-blocks.pcapng",
+    ] {
+        let path = capture(name);
+        let path = path.to_str().expect("a plain name");
+        let with = |threads| observe(&["-r", path, "--format", "json", "--threads", threads]);
+        let (one, two) = (with("1"), with("2"));
+        assert_eq!(one.status, two.status, "{name}");
+        assert_eq!(one.stdout, two.stdout, "{name}");
+        assert_eq!(one.stderr, two.stderr, "{name}");
     }
 }

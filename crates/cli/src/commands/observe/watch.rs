@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use narrows_observe::format::Report;
-use narrows_observe::{Config, Filter, Observer};
+use narrows_observe::{Classified, Config, Filter, Observer, classify_into};
 use narrows_units::{Duration, Instant};
 
 use super::top::Top;
@@ -105,10 +105,39 @@ impl<W: Write> Watch<W> {
 
     /// A packet at a tap: observes it if the filter takes it, and says whether
     /// it did.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub fn packet(
         &mut self,
         tap: usize,
         packet: Option<&[u8]>,
+        at: Option<Instant>,
+        id: Option<u64>,
+    ) -> bool {
+        let mut read = None;
+        if let Some(bytes) = packet {
+            classify_into(bytes, &mut read);
+        }
+        self.read_packet(tap, read.as_ref(), at, id)
+    }
+
+    /// Brings near what is kept of the flows of packets that come next, each at
+    /// its tap if there is one yet.
+    pub fn prefetch(&self, taps: &[Option<usize>], packets: &[Option<Classified<'_>>]) {
+        for (at, tap) in self.taps.iter().enumerate() {
+            let here = taps
+                .iter()
+                .zip(packets)
+                .filter(|(tap, _)| **tap == Some(at));
+            let here = here.filter_map(|(_, packet)| packet.as_ref()?.as_ref().ok());
+            tap.observer.prefetch(here);
+        }
+    }
+
+    /// A packet at a tap that somebody has read.
+    pub fn read_packet(
+        &mut self,
+        tap: usize,
+        packet: Option<&Classified<'_>>,
         at: Option<Instant>,
         id: Option<u64>,
     ) -> bool {
@@ -124,15 +153,15 @@ impl<W: Write> Watch<W> {
             report_until(tap, at.as_nanos(), interval, &mut self.report);
         }
         tap.last = at;
-        let Some(packet) = tap.observer.classify(packet) else {
+        let Some(packet) = tap.observer.count(packet) else {
             return false;
         };
-        let taken = self.filter.takes(&packet);
+        let taken = self.filter.takes(packet);
         if taken {
             self.left -= 1;
             // Frames are numbered from 1, as other tools number them.
             let id = id.unwrap_or(self.packets);
-            tap.observer.take(&packet, at, id, &mut self.report);
+            tap.observer.take(packet, at, id, &mut self.report);
         }
         taken
     }
