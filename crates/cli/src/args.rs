@@ -357,16 +357,27 @@ pub struct Observe {
     #[arg(long, conflicts_with_all = ["format", "rows", "interval"])]
     pub top: bool,
     /// End after this time [default: at Ctrl-C]
-    #[arg(long, value_name = "TIME", requires = "interfaces")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "interfaces",
+        conflicts_with = "read"
+    )]
     pub duration: Option<String>,
     /// End after this many packets that the filter takes
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
     /// Write the packets that the filter takes to a pcapng file, cut to their headers
-    #[arg(short = 'w', long, value_name = "FILE", requires = "interfaces")]
+    #[arg(
+        short = 'w',
+        long,
+        value_name = "FILE",
+        requires = "interfaces",
+        conflicts_with = "read"
+    )]
     pub write: Option<PathBuf>,
     /// See frames for other hosts too
-    #[arg(long, requires = "interfaces")]
+    #[arg(long, requires = "interfaces", conflicts_with = "read")]
     pub promiscuous: bool,
     /// Print pseudonyms in place of addresses
     #[arg(long)]

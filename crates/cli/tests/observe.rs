@@ -90,6 +90,8 @@ fn what_contradicts_itself_is_refused_before_anything_is_read() {
         (&["-r", path, "--block", "3"], "--block"),
         (&["-r", path, "--count", "0"], "--count"),
         (&["-r", path, "--top"], "standard output is no terminal"),
+        (&["-r", path, "-w", "x.pcapng"], "cannot be used with"),
+        (&["-w", "x.pcapng"], "--interface"),
         (&["-r", path, "port", "x"], "filter"),
     ] {
         let output = observe(words);
