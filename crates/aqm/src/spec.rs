@@ -4,7 +4,6 @@ use std::fmt;
 
 use narrows_packet::{EntityId, Queue};
 use narrows_units::{Rate, Rng, WordError, Words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::cnq::{self, Cnq};
 use crate::codel::{self, CodelQueue};
@@ -169,22 +168,4 @@ impl fmt::Display for QueueSpec {
     }
 }
 
-impl std::str::FromStr for QueueSpec {
-    type Err = WordError;
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for QueueSpec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for QueueSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(QueueSpec);

@@ -1,10 +1,8 @@
 //! The words that name an algorithm and its parameters.
 
 use std::fmt;
-use std::str::FromStr;
 
 use narrows_units::{Word, WordError, Words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cubic::CubicParams;
 use crate::ffi::{Params, RenoParams};
@@ -138,26 +136,7 @@ impl fmt::Display for Spec {
     }
 }
 
-impl FromStr for Spec {
-    type Err = WordError;
-
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for Spec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Spec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(serde::de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(Spec);
 
 #[cfg(test)]
 mod tests {
@@ -195,13 +174,8 @@ mod tests {
             let spec = Spec::parse(words).unwrap();
             assert_eq!(spec.to_string(), canonical);
             assert_eq!(Spec::parse(canonical).unwrap(), spec);
-            assert_eq!(deserialized(canonical), spec);
+            assert_eq!(canonical.parse(), Ok(spec));
         }
-    }
-
-    fn deserialized(words: &str) -> Spec {
-        use serde::de::value::{Error, StrDeserializer};
-        Spec::deserialize(StrDeserializer::<Error>::new(words)).unwrap()
     }
 
     #[test]

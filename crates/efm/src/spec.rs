@@ -2,11 +2,9 @@
 //! `d delay thesis tmax 225ms`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use narrows_units::{Duration, Value, Word, WordError, Words};
 use narrows_wire::{Profile, Signal};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::params::{DELAY_DYNAMIC, DELAY_HOLD, DELAY_SKIP_SACK, Params, SPIN_NAIVE, VEC_HOLD};
 
@@ -424,26 +422,7 @@ fn or_off(time: Option<Duration>) -> String {
     time.map_or("off".to_owned(), |t| t.to_string())
 }
 
-impl FromStr for Spec {
-    type Err = WordError;
-
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for Spec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Spec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(serde::de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(Spec);
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,6 @@ use std::fmt;
 
 use narrows_packet::{Change, Element, EntityId};
 use narrows_units::{Instant, WordError, Words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::by::BySpec;
 use crate::netem::NetemSpec;
@@ -175,15 +174,4 @@ impl fmt::Display for ElementSpec {
     }
 }
 
-impl Serialize for ElementSpec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ElementSpec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(serde::de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(ElementSpec);

@@ -1,12 +1,10 @@
 //! Who decides how fast a QUIC flow sends, in words.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use narrows_units::{WordError, Words};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What stands before the name of one of quinn's controls.
 pub const PREFIX: &str = "quic:";
@@ -80,26 +78,7 @@ impl fmt::Display for Control {
     }
 }
 
-impl FromStr for Control {
-    type Err = WordError;
-
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for Control {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Control {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(serde::de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(Control);
 
 #[cfg(test)]
 mod tests {

@@ -2,11 +2,9 @@
 //! one of quinn's.
 
 use std::fmt;
-use std::str::FromStr;
 
 use narrows_cc::{Needs, Spec};
 use narrows_units::{Word, WordError, Words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What stands before the name of a kernel's algorithm.
 const KERNEL: &str = "kernel:";
@@ -162,26 +160,7 @@ impl fmt::Display for Control {
     }
 }
 
-impl FromStr for Control {
-    type Err = WordError;
-
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for Control {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Control {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(serde::de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(Control);
 
 #[cfg(test)]
 mod tests {

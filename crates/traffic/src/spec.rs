@@ -3,7 +3,6 @@
 use std::fmt;
 
 use narrows_units::{Bytes, Duration, Rate, Value, WordError, Words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// What a flow's application sends:
 ///
@@ -169,25 +168,7 @@ impl fmt::Display for Spec {
     }
 }
 
-impl std::str::FromStr for Spec {
-    type Err = WordError;
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for Spec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Spec {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let words = String::deserialize(deserializer)?;
-        Self::parse(&words).map_err(de::Error::custom)
-    }
-}
+narrows_units::written_as_words!(Spec);
 
 #[cfg(test)]
 mod tests {

@@ -17,3 +17,7 @@ pub use rate::Rate;
 pub use rng::{Draw, Rng, seed_of, stable_hash};
 pub use time::{Duration, Instant};
 pub use words::{Value, Word, WordError, Words};
+
+/// For [`written_as_words`], so that its users need no serde of their own.
+#[doc(hidden)]
+pub use serde;

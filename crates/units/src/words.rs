@@ -157,6 +157,44 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Makes a type that is read from a line of words and displayed as one be that
+/// line wherever it is parsed, serialized or deserialized.
+///
+/// The type has a function `parse(&str) -> Result<Self, WordError>` and is
+/// `Display`; whoever deserializes is told what [`WordError`] says.
+#[macro_export]
+macro_rules! written_as_words {
+    ($type:ty) => {
+        impl ::core::str::FromStr for $type {
+            type Err = $crate::WordError;
+
+            fn from_str(words: &str) -> ::core::result::Result<Self, $crate::WordError> {
+                Self::parse(words)
+            }
+        }
+
+        impl $crate::serde::Serialize for $type {
+            fn serialize<S: $crate::serde::Serializer>(
+                &self,
+                serializer: S,
+            ) -> ::core::result::Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> $crate::serde::Deserialize<'de> for $type {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::core::result::Result<Self, D::Error> {
+                let words = <::std::string::String as $crate::serde::Deserialize>::deserialize(
+                    deserializer,
+                )?;
+                Self::parse(&words).map_err(<D::Error as $crate::serde::de::Error>::custom)
+            }
+        }
+    };
+}
+
 macro_rules! integer_value {
     ($($t:ty),*) => {$(
         impl Value for $t {
@@ -224,4 +262,67 @@ pub(crate) fn write_scaled(
     }
     text.push_str(name);
     f.pad(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, StrDeserializer};
+    use serde::{Deserialize, Serialize};
+
+    /// `limit N`.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Limit(u32);
+
+    impl Limit {
+        fn parse(line: &str) -> Result<Self, WordError> {
+            let mut words = Words::new(line);
+            if !words.take_if("limit") {
+                return Err(words.ended("`limit`"));
+            }
+            let limit = words.value()?;
+            words.finish("the end")?;
+            Ok(Self(limit))
+        }
+    }
+
+    impl fmt::Display for Limit {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "limit {}", self.0)
+        }
+    }
+
+    written_as_words!(Limit);
+
+    /// Shows what a type hands to a serializer: a formatter is one.
+    struct Serialized<T>(T);
+
+    impl<T: Serialize> fmt::Display for Serialized<T> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.serialize(f)
+        }
+    }
+
+    fn deserialized(words: &str) -> Result<Limit, Error> {
+        let words: StrDeserializer<'_, Error> = words.into_deserializer();
+        Limit::deserialize(words)
+    }
+
+    #[test]
+    fn what_is_written_as_words_is_read_and_serialized_as_them() {
+        assert_eq!(" limit  7".parse(), Ok(Limit(7)));
+        assert_eq!(deserialized("limit 7"), Ok(Limit(7)));
+        assert_eq!(Serialized(Limit(7)).to_string(), "limit 7");
+    }
+
+    #[test]
+    fn who_deserializes_wrong_words_is_told_what_is_allowed() {
+        let error = deserialized("limit x").unwrap_err().to_string();
+        assert!(
+            error.contains("`x`") && error.contains("whole number"),
+            "{error}"
+        );
+        assert_eq!("limit x".parse::<Limit>().unwrap_err().span, 6..7);
+    }
 }
