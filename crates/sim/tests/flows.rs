@@ -1,30 +1,17 @@
-//! TCP flows through a bottleneck.
+//! Flows over TCP, and what flows over TCP and QUIC do alike, through a
+//! bottleneck.
 
 mod rig;
 
+use narrows_packet::RecoveryEvent;
 use narrows_units::{Duration, Instant};
-use rig::{Digest, Record, plan, run};
+use rig::{Digest, Record, dumbbell, flow, plan, run};
 
 /// Payload share of a 50 Mbit/s link: MSS 1448 in frames of 1514 bytes.
 const IDEAL_MBIT: f64 = 50.0 * 1448.0 / 1514.0;
 
-fn dumbbell(queue: &str, flows: &str) -> String {
-    format!(
-        r#"
-duration = "10s"
-[[link]]
-name = "access"
-ends = ["client", "server"]
-up   = ["netem delay 10ms", "bottleneck: rate 50Mbit queue {queue}"]
-down = ["netem delay 10ms"]
-{flows}
-"#
-    )
-}
-
-fn flow(name: &str, words: &str) -> String {
-    format!("[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{words}\n")
-}
+/// A control of either transport, for what holds over both.
+const EITHER: [&str; 2] = ["cc = \"cubic\"", "cc = \"quic:cubic\""];
 
 #[test]
 fn a_lone_flow_fills_the_link() {
@@ -48,58 +35,67 @@ fn a_lone_flow_fills_the_link() {
 
 #[test]
 fn either_end_may_open_and_send() {
-    for words in ["opens = \"server\"", "ip = 6", "opens = \"server\"\nip = 6"] {
-        let words = format!("cc = \"cubic\"\ntraffic = \"bytes 3Mb\"\n{words}");
+    let ends = ["opens = \"server\"", "ip = 6", "opens = \"server\"\nip = 6"];
+    for (control, ends) in EITHER.iter().flat_map(|c| ends.map(|e| (c, e))) {
+        let words = format!("{control}\ntraffic = \"bytes 3Mb\"\n{ends}");
         let toml = dumbbell("pfifo", &flow("odd", &words));
         let mut record = Record::default();
         let outcome = run(&plan(&toml), 1, &mut record);
         let [(at, 0, bytes, true)] = record.finished[..] else {
             panic!("{words}: {:?}", record.finished);
         };
-        assert_eq!(bytes, 3 << 20);
-        assert!(at < Instant::from_nanos(3_000_000_000));
+        assert_eq!(bytes, 3 << 20, "{words}");
+        assert!(at < Instant::from_nanos(3_000_000_000), "{words}: {at}");
         assert!(outcome.flows[0].established && outcome.flows[0].complete);
     }
 }
 
 #[test]
 fn exact_bytes_arrive_exactly_over_a_lossy_path() {
-    let toml = r#"
+    let link = r#"
 duration = "60s"
 [[link]]
 name = "access"
 ends = ["client", "server"]
 up   = ["netem delay 10ms loss random 2% duplicate 1% reorder 1%", "rate 10Mbit"]
 down = ["netem delay 10ms 2ms loss random 2%"]
-[[flow]]
-name = "odd"
-from = "client"
-to   = "server"
-cc   = "reno"
-traffic = "bytes 1234567"
 "#;
-    for seed in 1..4 {
+    for (control, seed) in EITHER.iter().flat_map(|c| (1..4).map(move |s| (c, s))) {
+        let words = format!("{control}\ntraffic = \"bytes 1234567\"");
+        let toml = link.to_owned() + &flow("odd", &words);
         let mut record = Record::default();
-        run(&plan(toml), seed, &mut record);
+        run(&plan(&toml), seed, &mut record);
         let total: u64 = record.delivered.iter().map(|(_, _, n)| n).sum();
-        assert_eq!(total, 1_234_567);
-        assert_eq!(record.finished.len(), 1);
-        assert!(record.finished[0].3);
+        assert_eq!(total, 1_234_567, "{control}");
+        let [(_, 0, _, true)] = record.finished[..] else {
+            panic!("{control}: {:?}", record.finished);
+        };
+        let mut recoveries = record.recoveries.iter().map(|(_, _, event)| event);
+        assert!(recoveries.any(|e| *e == RecoveryEvent::FastRetransmit));
     }
 }
 
 #[test]
 fn a_stopped_flow_ends_soon_and_leaves_the_link_to_others() {
-    let flows = flow("long", "cc = \"cubic\"") + &flow("short", "cc = \"cubic\"\nstop = \"4s\"");
-    let toml = dumbbell("fq_codel", &flows);
-    let mut record = Record::default();
-    run(&plan(&toml), 1, &mut record);
-    let (at, _, _, complete) = *record.finished.iter().find(|f| f.1 == 1).unwrap();
-    assert!(complete, "{:?}", record.finished);
-    let late = at.since(Instant::from_nanos(4_000_000_000));
-    assert!(late < Duration::from_millis(500), "{late}");
-    assert!(record.goodput_mbit(1, 2, 4) > 0.4 * IDEAL_MBIT);
-    assert!(record.goodput_mbit(0, 6, 10) > 0.95 * IDEAL_MBIT);
+    // A flow over QUIC has larger headers, so a smaller share of the link.
+    for (control, share) in EITHER.into_iter().zip([0.95, 0.9]) {
+        let stopped = format!("{control}\nstop = \"4s\"");
+        let toml = dumbbell(
+            "fq_codel",
+            &(flow("long", control) + &flow("short", &stopped)),
+        );
+        let mut record = Record::default();
+        run(&plan(&toml), 1, &mut record);
+        let (at, _, _, complete) = *record.finished.iter().find(|f| f.1 == 1).unwrap();
+        assert!(complete, "{control}: {:?}", record.finished);
+        let late = at.since(Instant::from_nanos(4_000_000_000));
+        assert!(late < Duration::from_millis(500), "{control}: {late}");
+        assert!(record.goodput_mbit(1, 2, 4) > 0.4 * IDEAL_MBIT, "{control}");
+        assert!(
+            record.goodput_mbit(0, 6, 10) > share * IDEAL_MBIT,
+            "{control}"
+        );
+    }
 }
 
 #[test]
@@ -127,16 +123,20 @@ fn samples_come_at_their_interval_and_only_while_a_flow_lives() {
 
 #[test]
 fn one_seed_gives_one_digest_and_another_seed_another() {
-    let flows = flow("a", "cc = \"cubic\"\necn = true") + &flow("b", "cc = \"prague\"");
-    let mut plan = plan(&dumbbell("dualpi2", &flows));
-    plan.duration = Duration::from_secs(2);
-    let digest = |seed| {
-        let mut digest = Digest::default();
-        run(&plan, seed, &mut digest);
-        digest.value()
-    };
-    assert_eq!(digest(1), digest(1));
-    assert_ne!(digest(1), digest(2));
+    for flows in [
+        flow("a", "cc = \"cubic\"\necn = true") + &flow("b", "cc = \"prague\""),
+        flow("a", "cc = \"quic:cubic\"") + &flow("b", "cc = \"quic:newreno\"\nspin = \"on\""),
+    ] {
+        let mut plan = plan(&dumbbell("dualpi2", &flows));
+        plan.duration = Duration::from_secs(2);
+        let digest = |seed| {
+            let mut digest = Digest::default();
+            run(&plan, seed, &mut digest);
+            digest.value()
+        };
+        assert_eq!(digest(1), digest(1), "{flows}");
+        assert_ne!(digest(1), digest(2), "{flows}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use narrows_packet::{Event, EventSink, Packet};
 use narrows_units::Instant;
-use rig::{plan, run};
+use rig::{flow, plan, run};
 use xxhash_rust::xxh3::Xxh3;
 
 /// A digest of what became of each packet and what each sender and queue
@@ -137,10 +137,6 @@ fn fates(toml: &str) -> String {
     let mut fates = Fates::default();
     run(&plan(toml), 1, &mut fates);
     fates.line()
-}
-
-fn flow(name: &str, words: &str) -> String {
-    format!("[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{words}\n")
 }
 
 /// `flows` and a probe through `up` for three seconds.

@@ -17,6 +17,27 @@ pub fn plan(toml: &str) -> Plan {
     }
 }
 
+/// A link of 50 Mbit/s with a round trip of 20 ms, `queue` before its
+/// bottleneck, for ten seconds; the tables `flows` over it.
+pub fn dumbbell(queue: &str, flows: &str) -> String {
+    format!(
+        r#"
+duration = "10s"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms", "bottleneck: rate 50Mbit queue {queue}"]
+down = ["netem delay 10ms"]
+{flows}
+"#
+    )
+}
+
+/// The table of a flow from the client to the server.
+pub fn flow(name: &str, words: &str) -> String {
+    format!("[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{words}\n")
+}
+
 pub fn run(plan: &Plan, seed: u64, sink: &mut dyn EventSink) -> Outcome {
     let outcome = narrows_sim::run(plan, seed, sink, &Control::default()).unwrap();
     conserves(&outcome);
