@@ -2,8 +2,6 @@
 
 mod support;
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +10,7 @@ use narrows_lab::campaign::{cells_csv, table};
 use narrows_lab::results::{CampaignFolder, open, open_run};
 use narrows_lab::{CampaignOptions, Output, Progress, Results, Watch, run_campaign};
 use narrows_scenario::{Campaign, Plan, catalog};
-use support::{ModelEngine, by_seed, equal_shares, unwatched};
+use support::{ModelEngine, by_seed, equal_shares, files, unwatched};
 
 /// A campaign of the catalogue, of which each run lasts two seconds: the model
 /// engine needs no more.
@@ -38,24 +36,6 @@ fn into(dir: &Path, jobs: usize, seeds: &[u64]) -> CampaignOptions {
         output: Output::Folder(dir.to_path_buf()),
         ..CampaignOptions::default()
     }
-}
-
-/// All files below `dir` but `run.json`.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.file_name().unwrap() != "run.json" {
-                let name = path.strip_prefix(dir).unwrap().display().to_string();
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
 }
 
 #[test]

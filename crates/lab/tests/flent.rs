@@ -8,26 +8,11 @@ use std::path::Path;
 use std::process::{Command, Output as Said};
 
 use flate2::read::GzDecoder;
-use narrows_lab::{Engine, Output, Results, RunOptions, RunResult, SimEngine, flent};
-use narrows_lab::{results::open, run_scenario};
-use narrows_scenario::{Draft, Plan};
+use narrows_lab::results::open;
+use narrows_lab::{Engine, Results, RunResult, SimEngine, flent};
+use narrows_scenario::Plan;
 use serde_json::{Map, Value};
-use support::{ModelEngine, SCENARIO, equal_shares, unwatched};
-
-fn plan(text: &str) -> Plan {
-    let draft = Draft::read("flent.toml", text.as_bytes());
-    draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"))
-}
-
-fn run(engine: &dyn Engine, plan: &Plan, dir: &Path) -> RunResult {
-    let options = RunOptions {
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(engine, plan, &options, watch)).unwrap()
-}
+use support::{ModelEngine, SCENARIO, equal_shares, plan_of, run_to};
 
 fn read(path: &Path) -> Value {
     let mut text = String::new();
@@ -67,7 +52,7 @@ from = "client"
 to   = "server"
 interval = "100ms"
 "#;
-    plan(&format!("{SCENARIO}{more}"))
+    plan_of(&format!("{SCENARIO}{more}"))
 }
 
 /// The file without its numbers: of each series how many values it has, and
@@ -117,7 +102,12 @@ fn structure(file: &Value) -> String {
 #[test]
 fn flows_of_one_way_look_like_tcp_nup() {
     let dir = tempfile::tempdir().unwrap();
-    run(&ModelEngine::new(equal_shares), &plan(SCENARIO), dir.path());
+    run_to(
+        &ModelEngine::new(equal_shares),
+        &plan_of(SCENARIO),
+        1,
+        dir.path(),
+    );
     let file = read(&dir.path().join(flent::FILE));
     insta::assert_snapshot!(structure(&file));
     // The model's law comes out.
@@ -138,7 +128,7 @@ fn flows_of_one_way_look_like_tcp_nup() {
 #[test]
 fn flows_both_ways_look_like_rrul_var() {
     let dir = tempfile::tempdir().unwrap();
-    let made = run(&SimEngine, &both_ways(), dir.path());
+    let made = run_to(&SimEngine, &both_ways(), 1, dir.path());
     let file = read(&dir.path().join(flent::FILE));
     let results = file["results"].as_object().unwrap();
     for name in [
@@ -175,7 +165,7 @@ fn flows_both_ways_look_like_rrul_var() {
 #[test]
 fn the_file_can_be_written_again_from_the_folder_with_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
-    run(&SimEngine, &both_ways(), dir.path());
+    run_to(&SimEngine, &both_ways(), 1, dir.path());
     let results = open(dir.path()).unwrap();
     let out = dir.path().join("elsewhere");
     let files = flent::write(&results, Some(&out)).unwrap();
@@ -212,13 +202,13 @@ fn flent_opens_it_and_finds_the_same_numbers() {
     let test = "flent_opens_it_and_finds_the_same_numbers";
     for (plan, engine) in [
         (
-            plan(SCENARIO),
+            plan_of(SCENARIO),
             &ModelEngine::new(equal_shares) as &dyn Engine,
         ),
         (both_ways(), &SimEngine),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        run(engine, &plan, dir.path());
+        run_to(engine, &plan, 1, dir.path());
         let path = dir.path().join(flent::FILE);
         let file = path.to_str().unwrap();
         let table = dir.path().join("flent.csv");

@@ -1,17 +1,13 @@
 //! Observers inside a run.
 
+mod observed;
 mod support;
 
-use std::fs;
-use std::io::Read;
 use std::path::Path;
 
-use narrows_lab::{Output, RunOptions, RunResult, SimEngine, metric, run_scenario};
-use narrows_observe::format::{Format, Names, Report, Rows};
-use narrows_observe::{Config, Observer};
-use narrows_scenario::Draft;
-use narrows_wire::capture::CaptureReader;
-use support::unwatched;
+use narrows_lab::{RunResult, SimEngine, metric};
+use observed::{AT_MID, assert_capture_gives_the_same, samples};
+use support::{plan_of, run_to};
 
 const SCENARIO: &str = r#"
 version  = 1
@@ -30,66 +26,18 @@ from = "client"
 to   = "server"
 cc   = "cubic"
 mark = "s+d+q"
-
-[[observe]]
-name = "mid"
-tap  = "tap/mid"
-
-[[capture]]
-name = "mid"
-at   = "tap/mid"
 "#;
 
 fn run(dir: &Path) -> RunResult {
-    let draft = Draft::read("observed.toml", SCENARIO.as_bytes());
-    let plan = draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"));
-    let options = RunOptions {
-        seed: Some(1),
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap()
-}
-
-fn samples(dir: &Path) -> Vec<String> {
-    let file = fs::File::open(dir.join("samples.csv.gz")).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .unwrap();
-    text.lines().map(str::to_owned).collect()
-}
-
-/// All columns but the truth's.
-fn seen(line: &str) -> String {
-    line.split(',').take(11).collect::<Vec<_>>().join(",")
+    let plan = plan_of(&format!("{SCENARIO}{AT_MID}"));
+    run_to(&SimEngine, &plan, 1, dir)
 }
 
 #[test]
 fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path());
-    let inside = samples(dir.path());
-    let capture = fs::File::open(dir.path().join("captures/mid.pcapng")).unwrap();
-    let mut capture = CaptureReader::new(capture).unwrap();
-    let rows = Rows {
-        samples: true,
-        estimates: true,
-    };
-    let mut report = Report::new(Vec::new(), Format::Csv, rows, Names::open(), "tap/mid");
-    let mut observer = Observer::new(Config::default());
-    while let Some(record) = capture.read().unwrap() {
-        let (packet, at) = (record.ip_packet().unwrap(), record.at.unwrap());
-        observer.observe(packet, at, record.id.unwrap(), &mut report);
-    }
-    observer.finish(&mut report);
-    let outside = String::from_utf8(report.finish().unwrap()).unwrap();
-    let outside: Vec<String> = outside.lines().map(seen).collect();
-    let inside: Vec<String> = inside.iter().map(|l| seen(l)).collect();
-    assert!(inside.len() > 1000, "{} rows", inside.len());
-    assert_eq!(inside, outside);
+    assert_capture_gives_the_same(dir.path(), 1000);
 }
 
 #[test]
@@ -97,9 +45,8 @@ fn round_trips_are_the_networks_and_losses_are_those_that_happened() {
     let dir = tempfile::tempdir().unwrap();
     let result = run(dir.path());
     let rows = samples(dir.path());
-    let parts = |line: &String| line.split(',').map(str::to_owned).collect::<Vec<_>>();
     let of = |technique: &str, quantity: &str| -> Vec<(f64, f64)> {
-        let rows = rows.iter().map(parts);
+        let rows = rows.iter();
         rows.filter(|p| p[3] == technique && p[4] == quantity)
             .filter_map(|p| Some((p[5].parse().ok()?, p[11].parse().ok()?)))
             .collect()
@@ -137,8 +84,8 @@ fn the_tables_of_seconds_are_what_the_samples_come_to() {
     let dir = tempfile::tempdir().unwrap();
     let result = run(dir.path());
     let rows = samples(dir.path());
-    let rows = rows.iter().map(|l| l.split(',').collect::<Vec<_>>());
     let trips: Vec<(f64, f64)> = rows
+        .iter()
         .filter(|r| r[3] == "delay" && r[4].starts_with("full_rtt"))
         .map(|r| (r[0].parse().unwrap(), r[5].parse().unwrap()))
         .collect();
@@ -194,14 +141,7 @@ fn the_tables_of_seconds_are_what_the_samples_come_to() {
 #[test]
 fn a_run_without_observers_has_no_samples() {
     let dir = tempfile::tempdir().unwrap();
-    let text: String = SCENARIO.split("[[observe]]").next().unwrap().to_owned();
-    let draft = Draft::read("plain.toml", text.as_bytes());
-    let plan = draft.and_then(|d| d.check()).unwrap();
-    let options = RunOptions {
-        output: Output::Folder(dir.path().to_path_buf()),
-        ..RunOptions::default()
-    };
-    let result = unwatched(|w| run_scenario(&SimEngine, &plan, &options, w)).unwrap();
+    let result = run_to(&SimEngine, &plan_of(SCENARIO), 1, dir.path());
     assert!(result.summary.observations.is_empty());
     for name in ["samples.csv.gz", "seconds.csv", "totals.csv"] {
         assert!(!dir.path().join(name).exists(), "{name}");

@@ -1,18 +1,14 @@
 //! Flows over QUIC in a whole run: figures, samples beside the truth, and what
 //! an observer finds in the capture.
 
+mod observed;
 mod support;
 
-use std::fs;
-use std::io::Read;
 use std::path::Path;
 
-use narrows_lab::{Output, RunOptions, RunResult, SimEngine, metric, run_scenario};
-use narrows_observe::format::{Format, Names, Report, Rows};
-use narrows_observe::{Config, Observer};
-use narrows_scenario::Draft;
-use narrows_wire::capture::CaptureReader;
-use support::unwatched;
+use narrows_lab::{RunResult, SimEngine, metric};
+use observed::{AT_MID, assert_capture_gives_the_same, samples};
+use support::{plan_of, run_to};
 
 const SCENARIO: &str = r#"
 version  = 1
@@ -38,38 +34,11 @@ from = "client"
 to   = "server"
 cc   = "quic:cubic"
 spin = "greased"
-
-[[observe]]
-name = "mid"
-tap  = "tap/mid"
-
-[[capture]]
-name = "mid"
-at   = "tap/mid"
 "#;
 
 fn run(dir: &Path) -> RunResult {
-    let draft = Draft::read("quic.toml", SCENARIO.as_bytes());
-    let plan = draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"));
-    let options = RunOptions {
-        seed: Some(1),
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap()
-}
-
-/// The rows of `samples.csv.gz`, in columns.
-fn samples(dir: &Path) -> Vec<Vec<String>> {
-    let file = fs::File::open(dir.join("samples.csv.gz")).unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file)
-        .read_to_string(&mut text)
-        .unwrap();
-    let columns = |line: &str| line.split(',').map(str::to_owned).collect();
-    text.lines().map(columns).collect()
+    let plan = plan_of(&format!("{SCENARIO}{AT_MID}"));
+    run_to(&SimEngine, &plan, 1, dir)
 }
 
 #[test]
@@ -114,27 +83,5 @@ fn spin_round_trips_are_the_paths_and_a_greased_bit_gives_none() {
 fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path());
-    let capture = fs::File::open(dir.path().join("captures/mid.pcapng")).unwrap();
-    let mut capture = CaptureReader::new(capture).unwrap();
-    let rows = Rows {
-        samples: true,
-        estimates: true,
-    };
-    let mut report = Report::new(Vec::new(), Format::Csv, rows, Names::open(), "tap/mid");
-    let mut observer = Observer::new(Config::default());
-    while let Some(record) = capture.read().unwrap() {
-        let (packet, at) = (record.ip_packet().unwrap(), record.at.unwrap());
-        observer.observe(packet, at, record.id.unwrap(), &mut report);
-    }
-    observer.finish(&mut report);
-    let outside = String::from_utf8(report.finish().unwrap()).unwrap();
-    // All columns but the truth's.
-    let outside: Vec<String> = outside
-        .lines()
-        .map(|l| l.split(',').take(11).collect::<Vec<_>>().join(","))
-        .collect();
-    let inside = samples(dir.path());
-    let inside: Vec<String> = inside.iter().map(|row| row[..11].join(",")).collect();
-    assert!(inside.len() > 500, "{} rows", inside.len());
-    assert_eq!(inside, outside);
+    assert_capture_gives_the_same(dir.path(), 500);
 }

@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,41 +10,19 @@ use narrows_lab::results::{open, open_run};
 use narrows_lab::{
     LabError, Output, Progress, Results, RunOptions, RunResult, Watch, diff, print, run_scenario,
 };
-use support::{ModelEngine, by_seed, equal_shares, plan, unwatched};
+use support::{ModelEngine, by_seed, equal_shares, files, plan, run, run_to, unwatched};
 
-fn run_to(dir: &Path, seed: u64) -> RunResult {
-    let options = RunOptions {
-        seed: Some(seed),
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(&ModelEngine::new(by_seed), &plan(), &options, watch)).unwrap()
-}
-
-/// All files below `dir` but `run.json`.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![dir.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.file_name().unwrap() != "run.json" {
-                let name = path.strip_prefix(dir).unwrap().display().to_string();
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
+/// A run by the model, with `seed`, into `dir`.
+fn model(dir: &Path, seed: u64) -> RunResult {
+    run_to(&ModelEngine::new(by_seed), &plan(), seed, dir)
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let dirs: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
-    let first = run_to(dirs[0].path(), 7);
-    let again = run_to(dirs[1].path(), 7);
-    let other = run_to(dirs[2].path(), 8);
+    let first = model(dirs[0].path(), 7);
+    let again = model(dirs[1].path(), 7);
+    let other = model(dirs[2].path(), 8);
     assert!(
         files(dirs[0].path()) == files(dirs[1].path()),
         "the files differ"
@@ -58,7 +35,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 #[test]
 fn a_folder_reads_as_what_was_written() {
     let dir = tempfile::tempdir().unwrap();
-    let made = run_to(dir.path(), 1);
+    let made = model(dir.path(), 1);
     let read = open_run(dir.path()).unwrap();
     assert_eq!(read.record, made.record);
     assert_eq!(read.summary, made.summary);
@@ -78,15 +55,7 @@ fn a_folder_reads_as_what_was_written() {
 
 #[test]
 fn the_law_of_the_model_comes_out_of_the_reduction() {
-    let result = unwatched(|w| {
-        run_scenario(
-            &ModelEngine::new(equal_shares),
-            &plan(),
-            &RunOptions::default(),
-            w,
-        )
-    })
-    .unwrap();
+    let result = run(&ModelEngine::new(equal_shares), &plan());
     let summary = &result.summary;
     for flow in &summary.flows {
         let goodput = flow.goodput_mbit.unwrap();
@@ -226,7 +195,7 @@ fn two_results_are_compared_number_by_number() {
         .iter()
         .zip(seeds)
         .map(|(dir, seed)| {
-            run_to(dir.path(), seed);
+            model(dir.path(), seed);
             open(dir.path()).unwrap()
         })
         .collect();
@@ -245,29 +214,13 @@ fn two_results_are_compared_number_by_number() {
 
 #[test]
 fn the_tables_of_a_run_read_well() {
-    let mut result = unwatched(|w| {
-        run_scenario(
-            &ModelEngine::new(equal_shares),
-            &plan(),
-            &RunOptions::default(),
-            w,
-        )
-    })
-    .unwrap();
+    let mut result = run(&ModelEngine::new(equal_shares), &plan());
     result.summary.queues.truncate(1);
     insta::assert_snapshot!(print::run_table(&result));
 }
 
 #[test]
 fn the_summary_csv_is_stable() {
-    let result = unwatched(|w| {
-        run_scenario(
-            &ModelEngine::new(equal_shares),
-            &plan(),
-            &RunOptions::default(),
-            w,
-        )
-    })
-    .unwrap();
+    let result = run(&ModelEngine::new(equal_shares), &plan());
     insta::assert_snapshot!(narrows_lab::metric::to_csv(&result.summary));
 }

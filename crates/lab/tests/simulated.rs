@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use narrows_lab::{Output, RunOptions, RunResult, SimEngine, run_scenario};
-use narrows_scenario::{Draft, Plan};
+use narrows_scenario::Plan;
 use narrows_wire::capture::CaptureReader;
-use support::{SCENARIO, unwatched};
+use support::{SCENARIO, plan_of, run, run_to, unwatched};
 
 /// The two flows with a tap before the bottleneck and captures at it and at
 /// the client.
@@ -22,25 +22,17 @@ fn plan() -> Plan {
         "{text}\n[[capture]]\nname = \"mid\"\nat = \"tap/mid\"\n\
          [[capture]]\nname = \"client\"\nat = \"host/client\"\nsnaplen = 100\n"
     );
-    let draft = Draft::read("captured.toml", text.as_bytes());
-    draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"))
+    plan_of(&text)
 }
 
-fn run_to(dir: &Path, seed: u64) -> RunResult {
-    let options = RunOptions {
-        seed: Some(seed),
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(&SimEngine, &plan(), &options, watch)).unwrap()
+fn captured(dir: &Path) -> RunResult {
+    run_to(&SimEngine, &plan(), 1, dir)
 }
 
 #[test]
 fn two_runs_have_one_digest_captures_included() {
     let dirs: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
-    let (first, second) = (run_to(dirs[0].path(), 1), run_to(dirs[1].path(), 1));
+    let (first, second) = (captured(dirs[0].path()), captured(dirs[1].path()));
     assert_eq!(first.record.digest, second.record.digest);
     let names: Vec<&str> = first.record.files.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(
@@ -83,10 +75,7 @@ start = "5ms"
 stop = "2s"
 "#
         );
-        let draft = Draft::read("writes.toml", text.as_bytes());
-        let plan = draft.and_then(|d| d.check()).unwrap();
-        let options = RunOptions::default();
-        let result = unwatched(|w| run_scenario(&SimEngine, &plan, &options, w)).unwrap();
+        let result = run(&SimEngine, &plan_of(&text));
         assert!(
             result.record.verdict.trusted(),
             "{:?}",
@@ -105,7 +94,7 @@ stop = "2s"
 #[test]
 fn a_capture_holds_the_packets_that_the_run_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let result = run_to(dir.path(), 1);
+    let result = captured(dir.path());
     let path = dir.path().join("captures/client.pcapng");
     let mut reader = CaptureReader::new(fs::File::open(&path).unwrap()).unwrap();
     let mut packets = 0;
@@ -159,10 +148,7 @@ fn a_capture_holds_the_packets_that_the_run_counted() {
 #[test]
 fn the_bands_of_dualpi2_come_out_apart() {
     let text = SCENARIO.replace("queue fq_codel", "queue dualpi2");
-    let draft = Draft::read("dualpi2.toml", text.as_bytes()).unwrap();
-    let plan = draft.check().unwrap();
-    let options = RunOptions::default();
-    let result = unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap();
+    let result = run(&SimEngine, &plan_of(&text));
     let queue = result.summary.queue("link/access/up/bottleneck").unwrap();
     let p50 = |band: usize| queue.bands[band].sojourn_ms.unwrap().p50;
     assert_eq!(queue.bands[0].name, "classic");
@@ -178,10 +164,7 @@ fn the_bands_of_dualpi2_come_out_apart() {
 fn datagrams_are_measured_without_a_handshake() {
     let flow = "\n[[flow]]\nname = \"call\"\nfrom = \"client\"\nto = \"server\"\n\
                 start = \"1s\"\ntraffic = \"cbr rate 2Mbit\"\n";
-    let draft = Draft::read("call.toml", format!("{SCENARIO}{flow}").as_bytes()).unwrap();
-    let plan = draft.check().unwrap();
-    let options = RunOptions::default();
-    let result = unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap();
+    let result = run(&SimEngine, &plan_of(&format!("{SCENARIO}{flow}")));
     assert_eq!(result.record.verdict.line(), "trust: yes");
     let call = result.summary.flow("call").unwrap();
     assert_eq!(call.cc, "none");
@@ -208,14 +191,8 @@ fn the_second_connection_with_fast_open_sends_data_in_its_syn() {
         flow("cold", "0s"),
         flow("warm", "1s")
     );
-    let draft = Draft::read("tfo.toml", text.as_bytes()).unwrap();
-    let plan = draft.check().unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let options = RunOptions {
-        output: Output::Folder(dir.path().to_path_buf()),
-        ..RunOptions::default()
-    };
-    let result = unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap();
+    let result = run_to(&SimEngine, &plan_of(&text), 1, dir.path());
     assert!(result.summary.flows.iter().all(|f| f.bytes_total == 1000));
     let file = fs::File::open(dir.path().join("captures/client.pcapng")).unwrap();
     let mut reader = CaptureReader::new(file).unwrap();
@@ -246,13 +223,13 @@ fn what_needs_a_kernel_is_refused_before_anything_is_written() {
              --engine live",
         ),
     ] {
-        let plan = Draft::read("live.toml", text.as_bytes()).and_then(|d| d.check());
+        let plan = plan_of(&text);
         let dir = tempfile::tempdir().unwrap();
         let options = RunOptions {
             output: Output::Folder(dir.path().join("out")),
             ..RunOptions::default()
         };
-        let error = unwatched(|w| run_scenario(&SimEngine, &plan.unwrap(), &options, w));
+        let error = unwatched(|w| run_scenario(&SimEngine, &plan, &options, w));
         let error = error.unwrap_err();
         assert!(error.is_refusal());
         assert_eq!(error.to_string(), sentence);
@@ -264,10 +241,7 @@ fn what_needs_a_kernel_is_refused_before_anything_is_written() {
 fn a_kernels_cubic_is_simulated_as_our_own() {
     let goodputs = |cc: &str| {
         let text = SCENARIO.replace("cc   = \"cubic\"", &format!("cc   = \"{cc}\""));
-        let plan = Draft::read("cubic.toml", text.as_bytes()).and_then(|d| d.check());
-        let plan = plan.unwrap();
-        let result = unwatched(|w| run_scenario(&SimEngine, &plan, &RunOptions::default(), w));
-        let summary = result.unwrap().summary;
+        let summary = run(&SimEngine, &plan_of(&text)).summary;
         assert_eq!(summary.flows[1].cc, cc);
         summary
             .flows
@@ -292,8 +266,7 @@ fn a_flow_fills_the_opportunities_of_a_trace_beside_its_scenario() {
     fs::write(&file, text).unwrap();
     let loaded = narrows_scenario::load(file.to_str().unwrap()).unwrap();
     let plan = loaded.draft().unwrap().check().unwrap();
-    let result = unwatched(|w| run_scenario(&SimEngine, &plan, &RunOptions::default(), w));
-    let summary = result.unwrap().summary;
+    let summary = run(&SimEngine, &plan).summary;
     let queue = summary.queue("link/access/up/bottleneck").unwrap();
     assert_eq!(queue.words, "rate trace up.trace queue fq_codel");
     let rate = 12.0 * 1504.0 * 8.0 / 10_000.0;

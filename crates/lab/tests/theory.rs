@@ -4,18 +4,11 @@
 
 mod support;
 
-use narrows_lab::{RunOptions, RunSummary, SimEngine, run_scenario};
+use narrows_lab::{RunSummary, SimEngine};
 use narrows_packet::{DropCause, Event, EventSink};
-use narrows_scenario::{Draft, Plan};
 use narrows_sim::Control;
 use narrows_units::Instant;
-use support::unwatched;
-
-fn plan(text: &str) -> Plan {
-    Draft::read("theory.toml", text.as_bytes())
-        .and_then(|draft| draft.check())
-        .unwrap_or_else(|e| panic!("{e}\n{text}"))
-}
+use support::{plan_of, run};
 
 /// Flows of these congestion controls, classic ones with ECN, through `queue`
 /// at 50 Mbit/s and a base RTT of 20 ms.
@@ -40,9 +33,7 @@ down = ["netem delay 10ms"]
              cc = \"{cc}\"\necn = \"accecn\"\n"
         );
     }
-    unwatched(|watch| run_scenario(&SimEngine, &plan(&text), &RunOptions::default(), watch))
-        .unwrap()
-        .summary
+    run(&SimEngine, &plan_of(&text)).summary
 }
 
 /// RFC 9332 §1: full utilisation with a queue of about a millisecond; the step
@@ -106,7 +97,7 @@ impl EventSink for Drops {
 /// RFC 8289 §4.2 (control law): the n-th gap between drops is interval/√n.
 #[test]
 fn codel_under_constant_overload_spaces_its_drops_100_ms_over_root_n() {
-    let plan = plan(
+    let plan = plan_of(
         r#"
 version  = 1
 name     = "overload"

@@ -5,17 +5,13 @@ mod support;
 use narrows_lab::rig::{Lateness, Rig, RigCommand, RigFlow};
 use narrows_lab::summary::{DropCounts, DropperSummary, RunSummary};
 use narrows_lab::verdict::{Verdict, judge, judge_live};
-use narrows_lab::{RunOptions, run_scenario};
-use narrows_scenario::{Draft, Plan};
-use support::{ModelEngine, SCENARIO, equal_shares, plan, unwatched};
+use narrows_scenario::Plan;
+use support::{ModelEngine, SCENARIO, equal_shares, plan, plan_of, run};
 
 /// A run with which nothing is wrong.
 fn sound() -> (Plan, RunSummary) {
-    let result = unwatched(|watch| {
-        let engine = ModelEngine::new(equal_shares);
-        run_scenario(&engine, &plan(), &RunOptions::default(), watch)
-    });
-    (plan(), result.unwrap().summary)
+    let result = run(&ModelEngine::new(equal_shares), &plan());
+    (plan(), result.summary)
 }
 
 /// The checks that speak against a run that is `spoilt`.
@@ -24,13 +20,6 @@ fn found(spoil: impl FnOnce(&mut Plan, &mut RunSummary)) -> Vec<String> {
     spoil(&mut plan, &mut summary);
     let verdict = judge(&plan, &summary, false);
     verdict.reasons().map(|f| f.check.clone()).collect()
-}
-
-fn plan_of(text: &str) -> Plan {
-    let draft = Draft::read("test.toml", text.as_bytes());
-    draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]

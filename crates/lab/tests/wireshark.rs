@@ -8,9 +8,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use narrows_lab::{Output, RunOptions, RunResult, RunSummary, SimEngine, run_scenario};
-use narrows_scenario::Draft;
-use support::unwatched;
+use narrows_lab::{RunResult, RunSummary, SimEngine};
+use support::{plan_of, run_to};
 
 /// IPv4 and IPv6, each kind of ECN, a Fast Open cookie asked for and used, a
 /// queue that drops, and a probe. All flows end, so that nothing is under way
@@ -89,15 +88,7 @@ snaplen = 65535
 const PORTS: [&str; 4] = ["5001", "5002", "5003", "5004"];
 
 fn run(dir: &Path) -> RunResult {
-    let draft = Draft::read("captured.toml", SCENARIO.as_bytes());
-    let plan = draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"));
-    let options = RunOptions {
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap()
+    run_to(&SimEngine, &plan_of(SCENARIO), 1, dir)
 }
 
 /// What `tshark` prints; `None` where it is not installed.

@@ -1,11 +1,16 @@
 //! An engine for tests: it obeys a law that the test writes down, instead of
-//! simulating a network.
+//! simulating a network. And how tests have a plan run.
 
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows_lab::{Ended, Engine, Progress, RunControl, Watch};
+use narrows_lab::{
+    Ended, Engine, Output, Progress, RunControl, RunOptions, RunResult, Watch, run_scenario,
+};
 use narrows_packet::{
     EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
 };
@@ -204,9 +209,47 @@ ecn  = true
 
 /// The plan of [`SCENARIO`].
 pub fn plan() -> Plan {
-    Draft::read("two.toml", SCENARIO.as_bytes())
+    plan_of(SCENARIO)
+}
+
+/// The plan of the scenario `text`.
+pub fn plan_of(text: &str) -> Plan {
+    Draft::read("test.toml", text.as_bytes())
         .and_then(|draft| draft.check())
-        .unwrap_or_else(|e| panic!("{e}"))
+        .unwrap_or_else(|e| panic!("{e}\n{text}"))
+}
+
+/// Runs `plan` by `engine` and writes nothing.
+pub fn run(engine: &dyn Engine, plan: &Plan) -> RunResult {
+    unwatched(|watch| run_scenario(engine, plan, &RunOptions::default(), watch)).unwrap()
+}
+
+/// Runs `plan` by `engine`, with `seed`, into the folder `dir`.
+pub fn run_to(engine: &dyn Engine, plan: &Plan, seed: u64, dir: &Path) -> RunResult {
+    let options = RunOptions {
+        seed: Some(seed),
+        output: Output::Folder(dir.to_path_buf()),
+        ..RunOptions::default()
+    };
+    unwatched(|watch| run_scenario(engine, plan, &options, watch)).unwrap()
+}
+
+/// All files below `dir` but `run.json`, which knows times of day.
+pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.file_name().unwrap() != "run.json" {
+                let name = path.strip_prefix(dir).unwrap().display().to_string();
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
 }
 
 /// Calls `f` with a watch that hears nothing and never stops.
