@@ -41,6 +41,7 @@ mod mark_trace;
 pub mod packets;
 mod record;
 pub mod trace;
+mod trace_file;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;

@@ -18,14 +18,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use narrows_efm::{Flow, Spec};
 use narrows_wire::FlowKey;
 
 use crate::error::BpfError;
 use crate::mark_record::{MarkRecord, RECORD_BYTES};
+use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
 
 const MAGIC: [u8; 8] = *b"NWMARKS\x01";
 
@@ -76,21 +74,13 @@ impl MarkTrace {
     /// If `out` cannot be written, or a text or the number of records is beyond
     /// what the format can say.
     pub fn write(&self, out: impl Write) -> Result<(), BpfError> {
-        let too_long = || damaged("it is too long");
-        let mut gzip = GzEncoder::new(out, Compression::best());
-        gzip.write_all(&MAGIC)?;
-        for text in [self.spec.to_string(), self.kernel.clone()] {
-            let len = u16::try_from(text.len()).map_err(|_| too_long())?;
-            gzip.write_all(&len.to_le_bytes())?;
-            gzip.write_all(text.as_bytes())?;
-        }
-        let count = u32::try_from(self.records.len()).map_err(|_| too_long())?;
-        gzip.write_all(&count.to_le_bytes())?;
+        let mut bytes = head(MAGIC, &self.spec.to_string(), &self.kernel)?;
+        let count = u32::try_from(self.records.len()).map_err(|_| damaged("it is too long"))?;
+        bytes.extend_from_slice(&count.to_le_bytes());
         for record in &self.records {
-            gzip.write_all(&record.to_bytes())?;
+            bytes.extend_from_slice(&record.to_bytes());
         }
-        gzip.finish()?.flush()?;
-        Ok(())
+        pack(&bytes, out)
     }
 
     /// Reads a file.
@@ -98,15 +88,11 @@ impl MarkTrace {
     /// # Errors
     /// If it is not one, is cut short, or names an unknown profile.
     pub fn read(input: impl Read) -> Result<Self, BpfError> {
-        let mut bytes = Vec::new();
-        GzDecoder::new(input).read_to_end(&mut bytes)?;
-        let mut rest = bytes
-            .strip_prefix(&MAGIC)
-            .ok_or_else(|| damaged("it does not begin as a trace of marks"))?;
-        let words = text(&mut rest)?;
+        let bytes = unpack(input)?;
+        let mut rest = bytes.as_slice();
+        let (words, kernel) = take_head(&mut rest, MAGIC)?;
         let spec = Spec::parse(&words)
             .map_err(|e| BpfError::Trace(format!("its profile `{words}`: {e}")))?;
-        let kernel = text(&mut rest)?;
         let (count, rest) = rest.split_first_chunk().ok_or_else(cut_short)?;
         let count = u32::from_le_bytes(*count) as usize;
         if Some(rest.len()) != count.checked_mul(RECORD_BYTES) {
@@ -154,21 +140,4 @@ impl MarkTrace {
         done.flows = flows.len();
         Ok(done)
     }
-}
-
-fn damaged(what: &str) -> BpfError {
-    BpfError::Trace(what.to_owned())
-}
-
-fn cut_short() -> BpfError {
-    damaged("it is cut short or too long")
-}
-
-fn text(rest: &mut &[u8]) -> Result<String, BpfError> {
-    let (len, more) = rest.split_first_chunk().ok_or_else(cut_short)?;
-    let (text, more) = more
-        .split_at_checked(usize::from(u16::from_le_bytes(*len)))
-        .ok_or_else(cut_short)?;
-    *rest = more;
-    String::from_utf8(text.to_vec()).map_err(|_| damaged("its head is not text"))
 }

@@ -21,13 +21,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use narrows_cc::{CaState, Controller, CwndEvent, Decision, Flags, Spec};
 
 use crate::error::BpfError;
 use crate::record::{Hook, RECORD_WORDS, Record};
+use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
 
 const MAGIC: [u8; 8] = *b"NWTRACE\x01";
 const END: u8 = 255;
@@ -85,15 +83,10 @@ impl Trace {
     /// Writes the file.
     ///
     /// # Errors
-    /// If `out` cannot be written.
+    /// If `out` cannot be written, or a text in the head is beyond what the format
+    /// can say.
     pub fn write(&self, out: impl Write) -> Result<(), BpfError> {
-        let mut bytes = Vec::from(MAGIC);
-        for text in [self.spec.to_string(), self.kernel.clone()] {
-            let len = u16::try_from(text.len())
-                .map_err(|_| BpfError::Trace("a text in its head is too long".to_owned()))?;
-            bytes.extend_from_slice(&len.to_le_bytes());
-            bytes.extend_from_slice(text.as_bytes());
-        }
+        let mut bytes = head(MAGIC, &self.spec.to_string(), &self.kernel)?;
         let mut last = BTreeMap::new();
         for record in &self.records {
             let words = record.to_words();
@@ -113,10 +106,7 @@ impl Trace {
         }
         bytes.push(END);
         put(&mut bytes, self.records.len() as u64);
-        let mut gzip = GzEncoder::new(out, Compression::best());
-        gzip.write_all(&bytes)?;
-        gzip.finish()?.flush()?;
-        Ok(())
+        pack(&bytes, out)
     }
 
     /// Reads a file.
@@ -124,15 +114,11 @@ impl Trace {
     /// # Errors
     /// If it is not a trace, is cut short, or names an unknown algorithm.
     pub fn read(input: impl Read) -> Result<Self, BpfError> {
-        let mut bytes = Vec::new();
-        GzDecoder::new(input).read_to_end(&mut bytes)?;
-        let mut rest = bytes
-            .strip_prefix(&MAGIC)
-            .ok_or_else(|| damaged("it does not begin as one"))?;
-        let words = text(&mut rest)?;
+        let bytes = unpack(input)?;
+        let mut rest = bytes.as_slice();
+        let (words, kernel) = take_head(&mut rest, MAGIC)?;
         let spec = Spec::parse(&words)
             .map_err(|e| BpfError::Trace(format!("its algorithm `{words}`: {e}")))?;
-        let kernel = text(&mut rest)?;
         let mut records = Vec::new();
         let mut last = BTreeMap::new();
         loop {
@@ -287,25 +273,10 @@ impl Record {
     }
 }
 
-fn damaged(what: &str) -> BpfError {
-    BpfError::Trace(what.to_owned())
-}
-
 fn byte(rest: &mut &[u8]) -> Result<u8, BpfError> {
-    let (first, more) = rest
-        .split_first()
-        .ok_or_else(|| damaged("it is cut short"))?;
+    let (first, more) = rest.split_first().ok_or_else(cut_short)?;
     *rest = more;
     Ok(*first)
-}
-
-fn text(rest: &mut &[u8]) -> Result<String, BpfError> {
-    let len = u16::from_le_bytes([byte(rest)?, byte(rest)?]);
-    let (text, more) = rest
-        .split_at_checked(usize::from(len))
-        .ok_or_else(|| damaged("it is cut short"))?;
-    *rest = more;
-    String::from_utf8(text.to_vec()).map_err(|_| damaged("its head is not text"))
 }
 
 fn put(bytes: &mut Vec<u8>, mut value: u64) {

@@ -1,37 +1,28 @@
 //! Traces of real kernels, kept: what the kernel decided, the native build
 //! decides as well, call by call. Needs no privileges.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+mod kept_files;
 
+use std::collections::BTreeSet;
+
+use kept_files::Kind;
+use narrows_bpf::Hook;
 use narrows_bpf::trace::Trace;
-use narrows_bpf::{BpfError, Hook};
 use narrows_cc::Spec;
 
-fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .expect("the traces are there")
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "gz"))
-        .collect();
-    files.sort();
-    files
-}
-
-fn read(path: &Path) -> Trace {
-    let file = fs::File::open(path).expect("a trace can be opened");
-    Trace::read(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
+const KEPT: Kind<Trace> = Kind {
+    folder: "tests/traces",
+    read: |input| Trace::read(input),
+    write: |trace, out| trace.write(out),
+};
 
 #[test]
 fn kernel_and_native_build_decide_alike_in_every_kept_trace() {
     let mut seen = BTreeSet::new();
     let mut states = BTreeSet::new();
     let mut algorithms = BTreeSet::new();
-    for path in files() {
-        let trace = read(&path);
+    for path in KEPT.files() {
+        let trace = KEPT.open(&path);
         let replayed = trace
             .replay()
             .unwrap_or_else(|d| panic!("{}: {d}", path.display()));
@@ -58,8 +49,8 @@ fn kernel_and_native_build_decide_alike_in_every_kept_trace() {
 
 #[test]
 fn one_altered_decision_fact_or_answer_is_found() {
-    for path in files() {
-        let trace = read(&path);
+    for path in KEPT.files() {
+        let trace = KEPT.open(&path);
         let name = path.display();
         let find = |hook: Hook, skip: usize| {
             let mut all = trace.records.iter().enumerate();
@@ -99,8 +90,8 @@ fn one_altered_decision_fact_or_answer_is_found() {
 /// The facts of one algorithm are no proof for another.
 #[test]
 fn other_parameters_do_not_decide_alike() {
-    for path in files() {
-        let trace = read(&path);
+    for path in KEPT.files() {
+        let trace = KEPT.open(&path);
         let other = match trace.spec.to_string().as_str() {
             "cubic" => "cubic beta 700",
             "cubic hystart++" => "cubic hystart off",
@@ -125,21 +116,11 @@ fn other_parameters_do_not_decide_alike() {
 
 #[test]
 fn a_trace_is_read_as_it_was_written_and_refused_when_damaged() {
-    let path = &files()[0];
-    let trace = read(path);
-    let mut bytes = Vec::new();
-    trace.write(&mut bytes).expect("written");
-    assert_eq!(Trace::read(&*bytes).expect("read"), trace);
-    assert!(matches!(
-        Trace::read(&bytes[..bytes.len() / 2]),
-        Err(BpfError::Io(_))
-    ));
-    assert!(Trace::read(&b"no trace"[..]).is_err());
+    let trace = KEPT.open(&KEPT.files()[0]);
+    KEPT.survives_a_file(&trace);
     let shorter = Trace {
         records: trace.records[..10].to_vec(),
         ..trace
     };
-    let mut bytes = Vec::new();
-    shorter.write(&mut bytes).expect("written");
-    assert_eq!(Trace::read(&*bytes).expect("read").records.len(), 10);
+    KEPT.survives_a_file(&shorter);
 }

@@ -2,35 +2,26 @@
 //! about each, the native state machines decide as well. Needs no privileges;
 //! `tests/marks_live.rs` makes them anew.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+mod kept_files;
 
-use narrows_bpf::{BpfError, MarkTrace};
+use std::collections::BTreeSet;
+
+use kept_files::Kind;
+use narrows_bpf::MarkTrace;
 use narrows_efm::{Spec, Write};
 
-fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/marks");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .expect("the traces are there")
-        .map(|e| e.expect("an entry").path())
-        .filter(|p| p.extension().is_some_and(|e| e == "gz"))
-        .collect();
-    files.sort();
-    files
-}
-
-fn read(path: &Path) -> MarkTrace {
-    let file = File::open(path).expect("a trace can be opened");
-    MarkTrace::read(file).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
+const KEPT: Kind<MarkTrace> = Kind {
+    folder: "tests/marks",
+    read: |input| MarkTrace::read(input),
+    write: |trace, out| trace.write(out),
+};
 
 #[test]
 fn kernel_and_native_state_machines_mark_alike_in_every_kept_trace() {
     let mut signals = 0;
     let mut families = BTreeSet::new();
-    for path in files() {
-        let trace = read(&path);
+    for path in KEPT.files() {
+        let trace = KEPT.open(&path);
         let name = path.display();
         let done = trace.replay().unwrap_or_else(|d| panic!("{name}: {d}"));
         assert_eq!(done.flows, 1, "{name}");
@@ -46,8 +37,8 @@ fn kernel_and_native_state_machines_mark_alike_in_every_kept_trace() {
 
 #[test]
 fn one_altered_decision_or_packet_is_found() {
-    for path in files() {
-        let trace = read(&path);
+    for path in KEPT.files() {
+        let trace = KEPT.open(&path);
         let name = path.display();
         let left = |r: &narrows_bpf::MarkRecord| !r.arrived && !r.packet.is_syn();
         let all: Vec<usize> = (0..trace.records.len())
@@ -72,8 +63,8 @@ fn one_altered_decision_or_packet_is_found() {
 /// What one set of rules decided is no proof for another.
 #[test]
 fn other_rules_do_not_decide_alike() {
-    for path in files() {
-        let trace = read(&path);
+    for path in KEPT.files() {
+        let trace = KEPT.open(&path);
         let other = match trace.spec.profile().to_string().as_str() {
             "d+q" => "d+q n 128",
             "s" => "s+d",
@@ -94,13 +85,5 @@ fn other_rules_do_not_decide_alike() {
 
 #[test]
 fn a_trace_is_read_as_it_was_written_and_refused_when_damaged() {
-    let trace = read(&files()[0]);
-    let mut bytes = Vec::new();
-    trace.write(&mut bytes).expect("written");
-    assert_eq!(MarkTrace::read(&*bytes).expect("read"), trace);
-    assert!(matches!(
-        MarkTrace::read(&bytes[..bytes.len() / 2]),
-        Err(BpfError::Io(_))
-    ));
-    assert!(MarkTrace::read(&b"no trace"[..]).is_err());
+    KEPT.survives_a_file(&KEPT.open(&KEPT.files()[0]));
 }
