@@ -3,30 +3,18 @@
 
 #![cfg(target_os = "linux")]
 
+mod machine_rig;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use machine_rig::{has, one_flow, text};
+use narrows_live::machine::Need;
 use serde_json::Value;
 
-/// A flow of the kernel's and a program, for two seconds.
-const SCENARIO: &str = r#"
-version  = 1
-name     = "two seconds"
-duration = "2s"
-
-[[link]]
-name = "access"
-ends = ["client", "server"]
-up   = ["netem delay 5ms", "bottleneck: rate 20Mbit queue fq_codel"]
-down = ["netem delay 5ms"]
-
-[[flow]]
-name = "first"
-from = "client"
-to   = "server"
-cc   = "kernel:cubic"
-
+/// A program beside the flow.
+const TOLD: &str = r#"
 [[command]]
 name = "told"
 host = "client"
@@ -39,22 +27,9 @@ fn narrows(dir: &Path, words: &[&str]) -> Output {
     program.output().expect("narrows runs")
 }
 
-/// Whether this machine runs live; says why `test` is skipped if not.
-fn runs_live(test: &str) -> bool {
-    let machine = narrows_live::machine::survey();
-    if let Some(lack) = machine
-        .lacks()
-        .find(|f| f.need == narrows_live::machine::Need::Live)
-    {
-        eprintln!("skipped: {test}: {lack}");
-        return false;
-    }
-    true
-}
-
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
-    fs::write(dir.path().join("two.toml"), SCENARIO).expect("a file");
+    fs::write(dir.path().join("two.toml"), one_flow("2s", TOLD)).expect("a file");
     dir
 }
 
@@ -65,7 +40,7 @@ fn record(dir: &Path) -> Value {
 
 #[test]
 fn a_live_run_tells_of_its_rig_and_keeps_what_its_programs_wrote() {
-    if !runs_live("a live run") {
+    if !has("a live run", &[Need::Live]) {
         return;
     }
     let at = folder();
@@ -73,7 +48,7 @@ fn a_live_run_tells_of_its_rig_and_keeps_what_its_programs_wrote() {
         at.path(),
         &["run", "two.toml", "--engine", "live", "--out", "out"],
     );
-    let said = String::from_utf8_lossy(&ran.stderr);
+    let said = text(&ran.stderr);
     // Whether this machine kept up is for the verdict, not for the test.
     assert!(matches!(ran.status.code(), Some(0 | 3)), "{said}");
     let out = at.path().join("out");
@@ -89,25 +64,24 @@ fn a_live_run_tells_of_its_rig_and_keeps_what_its_programs_wrote() {
     assert_eq!(wrote("told.err"), "{}\n");
     let page = fs::read_to_string(out.join("report.html")).expect("a page");
     assert!(page.contains("The rig"));
-    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let text = text(&ran.stdout);
     assert!(text.contains("rig: Linux ") && text.contains("trust: "));
 }
 
 #[test]
 fn a_comparison_leaves_both_engines_runs_side_by_side() {
-    if !runs_live("a comparison") {
+    if !has("a comparison", &[Need::Live]) {
         return;
     }
     let at = folder();
-    let plain = &SCENARIO[..SCENARIO.find("[[command]]").expect("a command")];
-    fs::write(at.path().join("plain.toml"), plain).expect("a file");
+    fs::write(at.path().join("plain.toml"), one_flow("2s", "")).expect("a file");
     let words = ["compare", "plain.toml", "--seeds", "2", "--out", "out"];
     let ran = narrows(at.path(), &words);
-    let said = String::from_utf8_lossy(&ran.stderr);
+    let said = text(&ran.stderr);
     assert!(matches!(ran.status.code(), Some(0 | 3)), "{said}");
-    let table = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let table = text(&ran.stdout);
     assert!(table.contains("flow/first/goodput_mbit"), "{table}");
-    let cell = at.path().join("out/cells/two-seconds");
+    let cell = at.path().join("out/cells/one-flow");
     for (leaf, engine) in [
         ("sim-1", "sim"),
         ("sim-2", "sim"),
@@ -120,7 +94,7 @@ fn a_comparison_leaves_both_engines_runs_side_by_side() {
 
 #[test]
 fn a_program_that_does_not_exist_is_refused_in_a_line() {
-    if !runs_live("a missing program") {
+    if !has("a missing program", &[Need::Live]) {
         return;
     }
     let at = folder();
@@ -129,7 +103,7 @@ fn a_program_that_does_not_exist_is_refused_in_a_line() {
         at.path(),
         &["run", "two.toml", "--engine", "live", "--set", set],
     );
-    let said = String::from_utf8_lossy(&ran.stderr);
+    let said = text(&ran.stderr);
     assert!(matches!(ran.status.code(), Some(1 | 2)), "{said}");
     assert!(said.contains("no-such-program-here"), "{said}");
 }

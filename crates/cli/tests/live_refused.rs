@@ -40,22 +40,9 @@ fn run(test: &str, plan: &str, script: &str) -> Option<Output> {
     let stage = Stage::set();
     stage.write("plan.toml", plan);
     let before = things();
-    let output = match stage.run(script) {
-        Ok(output) => output,
-        Err(e) => {
-            eprintln!("skipped: {test}: unshare: {e}");
-            return None;
-        }
-    };
+    let tools = ["unshare", "mount", "setarch", "setpriv", "sh"];
+    let output = stage.run_or_skip(test, script, &tools)?;
     let said = text(&output.stderr);
-    let cannot = ["unshare:", "mount:", "setarch:", "setpriv:", "sh:"];
-    if let Some(line) = said
-        .lines()
-        .find(|l| cannot.iter().any(|c| l.starts_with(c)))
-    {
-        eprintln!("skipped: {test}: {line}");
-        return None;
-    }
     let came: BTreeSet<_> = things().difference(&before).cloned().collect();
     let left = || -> Vec<String> { things().intersection(&came).cloned().collect() };
     assert!(soon(|| left().is_empty()), "left behind: {:#?}", left());

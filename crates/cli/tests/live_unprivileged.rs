@@ -9,27 +9,11 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::thread;
 
-use machine_rig::{Stage, has, refusal, text};
+use machine_rig::{Stage, has, one_flow, refusal, text};
 use narrows_live::machine::Need;
 use serde_json::Value;
 
-const SCENARIO: &str = r#"
-version  = 1
-name     = "as a user"
-duration = "1s"
-
-[[link]]
-name = "access"
-ends = ["client", "server"]
-up   = ["netem delay 5ms", "bottleneck: rate 20Mbit queue fq_codel"]
-down = ["netem delay 5ms"]
-
-[[flow]]
-name = "first"
-from = "client"
-to   = "server"
-cc   = "kernel:cubic"
-
+const WHO: &str = r#"
 [[command]]
 name = "who"
 host = "client"
@@ -45,24 +29,12 @@ fn run(test: &str, script: &str) -> Option<(Stage, Output)> {
         return None;
     }
     let stage = Stage::set();
-    stage.write("plan.toml", SCENARIO);
-    stage.write("prague.toml", &SCENARIO.replace("kernel:cubic", "prague"));
-    let output = match stage.run(script) {
-        Ok(output) => output,
-        Err(e) => {
-            eprintln!("skipped: {test}: unshare: {e}");
-            return None;
-        }
-    };
+    let scenario = one_flow("1s", WHO);
+    stage.write("plan.toml", &scenario);
+    stage.write("prague.toml", &scenario.replace("kernel:cubic", "prague"));
+    let tools = ["unshare", "mount", "mknod", "setpriv"];
+    let output = stage.run_or_skip(test, script, &tools)?;
     let said = text(&output.stderr);
-    let cannot = ["unshare:", "mount:", "mknod:", "setpriv:"];
-    if let Some(line) = said
-        .lines()
-        .find(|l| cannot.iter().any(|c| l.starts_with(c)))
-    {
-        eprintln!("skipped: {test}: {line}");
-        return None;
-    }
     // Where users may make no namespaces there is nothing to see.
     if said.contains("lets no user make a user namespace") {
         eprintln!("skipped: {test}: {}", said.trim_end());

@@ -44,6 +44,30 @@ pub fn has(test: &str, needs: &[Need]) -> bool {
     lack.is_none()
 }
 
+/// A scenario of one flow with the kernel's own control, which lasts `duration`;
+/// the tables `more` after it.
+pub fn one_flow(duration: &str, more: &str) -> String {
+    format!(
+        r#"
+version  = 1
+name     = "one flow"
+duration = "{duration}"
+
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 5ms", "bottleneck: rate 20Mbit queue fq_codel"]
+down = ["netem delay 5ms"]
+
+[[flow]]
+name = "first"
+from = "client"
+to   = "server"
+cc   = "kernel:cubic"
+{more}"#
+    )
+}
+
 /// All that a run may leave on the machine, a line each: devices, namespaces
 /// with names, routes, addresses, tables, switches, BPF, congestion controls,
 /// control groups, files. What comes and goes with other programs is among it.
@@ -185,6 +209,28 @@ impl Stage {
             .env_remove("XDG_RUNTIME_DIR")
             .env_remove("SUDO_UID")
             .output()
+    }
+
+    /// Runs `script` likewise. `None`, and why `test` is skipped, where one of the
+    /// programs of which `tools` are names cannot do its part.
+    pub fn run_or_skip(&self, test: &str, script: &str, tools: &[&str]) -> Option<Output> {
+        let skipped = |why: &str| eprintln!("skipped: {test}: {why}");
+        let output = self
+            .run(script)
+            .map_err(|e| skipped(&format!("unshare: {e}")))
+            .ok()?;
+        let said = text(&output.stderr);
+        let failed = |line: &&str| {
+            let speaker = line.split_once(':').map(|(name, _)| name);
+            speaker.is_some_and(|name| tools.contains(&name))
+        };
+        match said.lines().find(failed) {
+            Some(line) => {
+                skipped(line);
+                None
+            }
+            None => Some(output),
+        }
     }
 }
 
