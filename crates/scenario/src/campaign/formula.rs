@@ -3,6 +3,8 @@
 
 use narrows_units::WordError;
 
+use super::arithmetic::{Arithmetic, Scanner, apply, number};
+
 /// A metric and how it comes about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
@@ -40,9 +42,6 @@ pub enum Sum {
     Two(Box<Sum>, char, Box<Sum>),
 }
 
-/// Deeper brackets than any formula needs.
-const DEEPEST: usize = 32;
-
 impl Formula {
     /// Reads a formula; `known` are the metrics before it.
     ///
@@ -61,11 +60,15 @@ impl Formula {
                 entity: entity.to_owned(),
             });
         }
-        let mut reader = Reader { text, at: 0, known };
+        let scanner = Scanner::new(text, "formula");
+        let mut reader = Reader { scanner, known };
         let sum = reader.sum(0)?;
-        match reader.next() {
+        match reader.scanner.next() {
             None => Ok(Self::Sum(sum)),
-            Some(_) => Err(reader.wrong("`+`, `-`, `*`, `/` or the end of the formula")),
+            Some(_) => {
+                let allowed = "`+`, `-`, `*`, `/` or the end of the formula";
+                Err(reader.scanner.wrong(allowed))
+            }
         }
     }
 }
@@ -76,102 +79,43 @@ impl Sum {
         let value = match self {
             Self::Number(n) => *n,
             Self::Metric(index) => (*metrics.get(*index)?)?,
-            Self::Two(left, op, right) => {
-                let (left, right) = (left.value(metrics)?, right.value(metrics)?);
-                match op {
-                    '+' => left + right,
-                    '-' => left - right,
-                    '*' => left * right,
-                    _ => left / right,
-                }
-            }
+            Self::Two(left, op, right) => apply(left.value(metrics)?, *op, right.value(metrics)?),
         };
         value.is_finite().then_some(value)
     }
 }
 
 struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+    scanner: Scanner<'a>,
     known: &'a [Metric],
 }
 
-impl Reader<'_> {
-    /// The next letter that is no space.
-    fn next(&mut self) -> Option<char> {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-        self.text[self.at..].chars().next()
+impl<'a> Arithmetic<'a> for Reader<'a> {
+    type Term = Sum;
+
+    fn scanner(&mut self) -> &mut Scanner<'a> {
+        &mut self.scanner
     }
 
-    fn take_if(&mut self, ops: &[char]) -> Option<char> {
-        let op = self.next().filter(|c| ops.contains(c))?;
-        self.at += op.len_utf8();
-        Some(op)
+    fn two(left: Sum, op: char, right: Sum) -> Sum {
+        Sum::Two(Box::new(left), op, Box::new(right))
     }
 
-    fn wrong(&mut self, allowed: &str) -> WordError {
-        match self.next() {
-            None => WordError::new(
-                self.text.len()..self.text.len(),
-                "the end of the formula",
-                allowed,
-            ),
-            Some(c) => WordError::new(
-                self.at..self.at + c.len_utf8(),
-                format!("`{}`", crate::tree::clipped(&self.text[self.at..])),
-                allowed,
-            ),
-        }
-    }
-
-    fn sum(&mut self, depth: usize) -> Result<Sum, WordError> {
-        let mut left = self.product(depth)?;
-        while let Some(op) = self.take_if(&['+', '-']) {
-            left = Sum::Two(Box::new(left), op, Box::new(self.product(depth)?));
-        }
-        Ok(left)
-    }
-
-    fn product(&mut self, depth: usize) -> Result<Sum, WordError> {
-        let mut left = self.atom(depth)?;
-        while let Some(op) = self.take_if(&['*', '/']) {
-            left = Sum::Two(Box::new(left), op, Box::new(self.atom(depth)?));
-        }
-        Ok(left)
-    }
-
-    fn atom(&mut self, depth: usize) -> Result<Sum, WordError> {
-        const ALLOWED: &str = "a number, a metric named before, or `(`";
-        if depth > DEEPEST {
-            return Err(self.wrong("fewer brackets"));
-        }
-        if self.take_if(&['(']).is_some() {
-            let inner = self.sum(depth + 1)?;
-            return match self.take_if(&[')']) {
-                Some(_) => Ok(inner),
-                None => Err(self.wrong("`)`")),
-            };
-        }
-        self.next();
-        let rest = &self.text[self.at..];
-        let len = rest
-            .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.')))
-            .unwrap_or(rest.len());
-        let word = &rest[..len];
-        let atom = match word.parse::<f64>() {
-            Ok(n) if word.starts_with(|c: char| c.is_ascii_digit()) => Some(Sum::Number(n)),
-            _ => {
-                let index = self.known.iter().position(|m| m.name == word);
-                index.map(Sum::Metric)
+    fn term(&mut self, _: usize) -> Result<Sum, WordError> {
+        let word = self.scanner.word();
+        let metric = || self.known.iter().position(|m| m.name == word);
+        let term = number(word)
+            .map(Sum::Number)
+            .or_else(|| metric().map(Sum::Metric));
+        match term {
+            Some(term) => {
+                self.scanner.skip(word.len());
+                Ok(term)
             }
-        };
-        match atom {
-            Some(atom) => {
-                self.at += len;
-                Ok(atom)
+            None => {
+                let allowed = "a number, a metric named before, or `(`";
+                Err(self.scanner.wrong(allowed))
             }
-            None => Err(self.wrong(ALLOWED)),
         }
     }
 }

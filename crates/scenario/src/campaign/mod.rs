@@ -1,6 +1,7 @@
 //! Campaigns: one base scenario, a matrix of values, a published table and
 //! the tolerance of each comparison.
 
+mod arithmetic;
 mod band;
 mod formula;
 mod matrix;

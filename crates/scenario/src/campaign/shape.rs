@@ -5,6 +5,7 @@ use std::fmt;
 
 use narrows_units::WordError;
 
+use super::arithmetic::{Arithmetic, Scanner, apply, number};
 use super::{Cell, Metric};
 
 /// A named check over measured figures.
@@ -89,9 +90,6 @@ enum Term {
     Two(Box<Term>, char, Box<Term>),
 }
 
-/// Deeper brackets than any comparison needs.
-const DEEPEST: usize = 16;
-
 impl Condition {
     /// Reads a comparison over `metrics` of `cells`.
     ///
@@ -99,8 +97,7 @@ impl Condition {
     /// If it is none, or names what is not there.
     pub(crate) fn parse(text: &str, metrics: &[Metric], cells: &[Cell]) -> Result<Self, WordError> {
         let mut reader = Reader {
-            text,
-            at: 0,
+            scanner: Scanner::new(text, "comparison"),
             metrics,
             cells,
         };
@@ -109,8 +106,8 @@ impl Condition {
         while let Some(order) = reader.order() {
             rest.push((order, reader.sum(0)?));
         }
-        if rest.is_empty() || reader.next().is_some() {
-            return Err(reader.wrong("`<`, `<=`, `>` or `>=`"));
+        if rest.is_empty() || reader.scanner.next().is_some() {
+            return Err(reader.scanner.wrong("`<`, `<=`, `>` or `>=`"));
         }
         Ok(Self {
             text: text.to_owned(),
@@ -197,12 +194,7 @@ impl Term {
                 let (Figure::Is(a), Figure::Is(b)) = (left.value(seen), right.value(seen)) else {
                     return Figure::NotRun;
                 };
-                let value = a.zip(b).map(|(a, b)| match op {
-                    '+' => a + b,
-                    '-' => a - b,
-                    '*' => a * b,
-                    _ => a / b,
-                });
+                let value = a.zip(b).map(|(a, b)| apply(a, *op, b));
                 Figure::Is(value.filter(|v| v.is_finite()))
             }
         }
@@ -231,96 +223,57 @@ fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> 
 }
 
 struct Reader<'a> {
-    text: &'a str,
-    at: usize,
+    scanner: Scanner<'a>,
     metrics: &'a [Metric],
     cells: &'a [Cell],
 }
 
-impl<'a> Reader<'a> {
-    fn next(&mut self) -> Option<char> {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-        self.text[self.at..].chars().next()
+impl<'a> Arithmetic<'a> for Reader<'a> {
+    type Term = Term;
+
+    fn scanner(&mut self) -> &mut Scanner<'a> {
+        &mut self.scanner
     }
 
-    fn take_if(&mut self, ops: &[char]) -> Option<char> {
-        let op = self.next().filter(|c| ops.contains(c))?;
-        self.at += op.len_utf8();
-        Some(op)
+    fn two(left: Term, op: char, right: Term) -> Term {
+        Term::Two(Box::new(left), op, Box::new(right))
     }
 
+    fn term(&mut self, depth: usize) -> Result<Term, WordError> {
+        const ALLOWED: &str =
+            "a number, `METRIC[CELL]`, `abs(…)`, `covered(TRUTH, LOW, HIGH)[CELL]` or `(`";
+        let word = self.scanner.word();
+        let metric = self.metric_called(word);
+        if metric.is_none() && number(word).is_none() && !["abs", "covered"].contains(&word) {
+            return Err(self.scanner.wrong(ALLOWED));
+        }
+        self.scanner.skip(word.len());
+        if ["abs", "covered"].contains(&word) && self.scanner.take_if(&['(']).is_some() {
+            return if word == "abs" {
+                Ok(Term::Abs(Box::new(self.bracketed(depth)?)))
+            } else {
+                self.covered()
+            };
+        }
+        match (number(word), metric) {
+            (Some(number), _) => Ok(Term::Number(number)),
+            (None, Some(metric)) => Ok(Term::Of(metric, self.cell()?)),
+            (None, None) => Err(self.scanner.wrong("`(`")),
+        }
+    }
+}
+
+impl Reader<'_> {
     fn order(&mut self) -> Option<Order> {
-        let op = self.take_if(&['<', '>'])?;
-        let equal = self.text[self.at..].starts_with('=');
-        self.at += usize::from(equal);
+        let op = self.scanner.take_if(&['<', '>'])?;
+        let equal = self.scanner.rest().starts_with('=');
+        self.scanner.skip(usize::from(equal));
         Some(match (op, equal) {
             ('<', false) => Order::Less,
             ('<', true) => Order::LessOrEqual,
             (_, false) => Order::Greater,
             (_, true) => Order::GreaterOrEqual,
         })
-    }
-
-    fn wrong(&mut self, allowed: &str) -> WordError {
-        let found = match self.next() {
-            None => "the end of the comparison".to_owned(),
-            Some(_) => format!("`{}`", crate::tree::clipped(&self.text[self.at..])),
-        };
-        WordError::new(self.at..self.text.len(), found, allowed)
-    }
-
-    fn sum(&mut self, depth: usize) -> Result<Term, WordError> {
-        let mut left = self.product(depth)?;
-        while let Some(op) = self.take_if(&['+', '-']) {
-            left = Term::Two(Box::new(left), op, Box::new(self.product(depth)?));
-        }
-        Ok(left)
-    }
-
-    fn product(&mut self, depth: usize) -> Result<Term, WordError> {
-        let mut left = self.atom(depth)?;
-        while let Some(op) = self.take_if(&['*', '/']) {
-            left = Term::Two(Box::new(left), op, Box::new(self.atom(depth)?));
-        }
-        Ok(left)
-    }
-
-    /// Letters, digits, `_` and `.` from here on.
-    fn word(&mut self) -> &'a str {
-        let rest = &self.text[self.at..];
-        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
-        let word = &rest[..end.unwrap_or(rest.len())];
-        self.at += word.len();
-        word
-    }
-
-    fn atom(&mut self, depth: usize) -> Result<Term, WordError> {
-        const ALLOWED: &str =
-            "a number, `METRIC[CELL]`, `abs(…)`, `covered(TRUTH, LOW, HIGH)[CELL]` or `(`";
-        if depth > DEEPEST {
-            return Err(self.wrong("fewer brackets"));
-        }
-        if self.take_if(&['(']).is_some() {
-            return self.bracketed(depth);
-        }
-        self.next();
-        let start = self.at;
-        let word = self.word();
-        if word == "abs" && self.take_if(&['(']).is_some() {
-            return Ok(Term::Abs(Box::new(self.bracketed(depth)?)));
-        }
-        if word == "covered" && self.take_if(&['(']).is_some() {
-            return self.covered();
-        }
-        if let Ok(number) = word.parse::<f64>() {
-            return Ok(Term::Number(number));
-        }
-        let Some(metric) = self.metric_called(word) else {
-            self.at = start;
-            return Err(self.wrong(ALLOWED));
-        };
-        Ok(Term::Of(metric, self.cell()?))
     }
 
     fn metric_called(&self, word: &str) -> Option<usize> {
@@ -331,17 +284,16 @@ impl<'a> Reader<'a> {
     fn covered(&mut self) -> Result<Term, WordError> {
         let mut metrics = [0; 3];
         for (i, metric) in metrics.iter_mut().enumerate() {
-            self.next();
-            let start = self.at;
-            let word = self.word();
+            let word = self.scanner.word();
             let Some(found) = self.metric_called(word) else {
-                self.at = start;
-                return Err(self.wrong("three metrics: the truth, and the interval's ends"));
+                let allowed = "three metrics: the truth, and the interval's ends";
+                return Err(self.scanner.wrong(allowed));
             };
+            self.scanner.skip(word.len());
             *metric = found;
             let (end, allowed) = if i < 2 { (',', "`,`") } else { (')', "`)`") };
-            if self.take_if(&[end]).is_none() {
-                return Err(self.wrong(allowed));
+            if self.scanner.take_if(&[end]).is_none() {
+                return Err(self.scanner.wrong(allowed));
             }
         }
         Ok(Term::Covered(metrics, self.cell()?))
@@ -349,24 +301,16 @@ impl<'a> Reader<'a> {
 
     /// `[CELL]`.
     fn cell(&mut self) -> Result<String, WordError> {
-        if self.take_if(&['[']).is_none() {
-            return Err(self.wrong("`[` and the name of a cell"));
+        if self.scanner.take_if(&['[']).is_none() {
+            return Err(self.scanner.wrong("`[` and the name of a cell"));
         }
-        let start = self.at;
-        let rest = &self.text[start..];
-        let cell = rest.split(']').next().unwrap_or(rest).trim();
-        if !rest.contains(']') || !self.cells.iter().any(|c| c.name == cell) {
-            return Err(self.wrong("the name of a cell and `]`"));
-        }
-        self.at += rest.find(']').unwrap_or(0) + 1;
-        Ok(cell.to_owned())
-    }
-
-    fn bracketed(&mut self, depth: usize) -> Result<Term, WordError> {
-        let inner = self.sum(depth + 1)?;
-        match self.take_if(&[')']) {
-            Some(_) => Ok(inner),
-            None => Err(self.wrong("`)`")),
+        let known = |name: &str| self.cells.iter().any(|c| c.name == name);
+        match self.scanner.rest().split_once(']') {
+            Some((cell, _)) if known(cell.trim()) => {
+                self.scanner.skip(cell.len() + 1);
+                Ok(cell.trim().to_owned())
+            }
+            _ => Err(self.scanner.wrong("the name of a cell and `]`")),
         }
     }
 }
