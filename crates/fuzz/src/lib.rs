@@ -19,6 +19,8 @@
 
 mod mutate;
 
+use std::fmt::{Debug, Display};
+use std::ops::Range;
 use std::path::Path;
 
 use mutate::{Mutator, Source};
@@ -81,6 +83,50 @@ impl Corpus {
         self
     }
 
+    /// Fuzzes what reads and writes lines of words. Every line of the corpus is
+    /// read by `parse`; of mutations, what is read is written by its `Display` so
+    /// that it reads back the same, and handed to `each`; what is refused is
+    /// refused at a place of whole characters in its line, which `place` gives.
+    ///
+    /// Gives back how many mutations were read: if next to none are, the target
+    /// tests only how it refuses.
+    ///
+    /// # Panics
+    /// When one of these does not hold.
+    pub fn run_words<T, E>(
+        &self,
+        runs: u32,
+        parse: impl Fn(&str) -> Result<T, E>,
+        place: impl Fn(&E) -> Range<usize>,
+        mut each: impl FnMut(T),
+    ) -> u32
+    where
+        T: Display + Debug + PartialEq,
+        E: Display + Debug,
+    {
+        let mut seeds = self.seeds.len();
+        let mut read = 0;
+        self.run(runs, |input| {
+            let line = String::from_utf8_lossy(input);
+            let seed = seeds > 0;
+            seeds -= usize::from(seed);
+            match parse(&line) {
+                Ok(value) => {
+                    read += u32::from(!seed);
+                    let written = value.to_string();
+                    match parse(&written) {
+                        Ok(again) => assert_eq!(again, value, "`{written}` says the same"),
+                        Err(e) => panic!("`{written}` does not read back: {e}"),
+                    }
+                    each(value);
+                }
+                Err(e) if seed => panic!("`{line}` of the corpus: {e}"),
+                Err(e) => assert!(line.get(place(&e)).is_some(), "no place in the line: {e:?}"),
+            }
+        });
+        read
+    }
+
     /// Gives `target` every input of the corpus and then `runs` mutations of
     /// them (as many as `FUZZ_RUNS` says, where that is set). The mutations are
     /// the same for the same corpus.
@@ -114,5 +160,26 @@ impl Drop for ShownOnPanic<'_> {
                 self.0.escape_ascii()
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "says the same")]
+    fn words_that_read_back_as_others_are_found() {
+        let corpus = Corpus::of([b"1".to_vec()]);
+        // Reads 1 as 2.
+        let parse = |line: &str| line.trim().parse::<u8>().map(|n| n.wrapping_add(1));
+        corpus.run_words(0, parse, |_| 0..0, drop);
+    }
+
+    #[test]
+    #[should_panic(expected = "no place in the line")]
+    fn words_that_are_refused_elsewhere_are_found() {
+        let corpus = Corpus::of([b"1".to_vec()]);
+        corpus.run_words(1_000, str::parse::<u8>, |_| 99..100, drop);
     }
 }
