@@ -42,7 +42,6 @@ pub fn run(
     check_modelled(plan)?;
     Commands::check(plan)?;
     check_kernel_links(plan)?;
-    Flows::check(plan)?;
     let world = World::build(plan, &RunId::random())?;
     let mut controls = Controls::load(plan, &world)?;
     let marks = Marks::attach(plan, &world)?;

@@ -15,17 +15,6 @@ pub enum FlowError {
         /// How many there may be.
         most: usize,
     },
-    /// An application that live runs do not have.
-    #[error(
-        "flow/{flow}: its application writes at times of its own (`{traffic}`), which only the \
-         simulator does; `bulk`, `bytes N` and `cbr rate RATE` run live"
-    )]
-    Application {
-        /// The flow's name.
-        flow: String,
-        /// Its traffic, in words.
-        traffic: String,
-    },
     /// The kernel does not know the congestion control, or does not let this
     /// user have it.
     #[error(

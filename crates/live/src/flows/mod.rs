@@ -23,7 +23,9 @@ mod sockets;
 mod start;
 mod stop;
 mod stream_end;
+mod stream_plan;
 mod streams;
+mod work;
 
 pub use command::Commands;
 pub use error::FlowError;

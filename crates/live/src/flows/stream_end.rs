@@ -1,12 +1,12 @@
 //! One end of a flow over TCP.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use narrows_packet::FlowId;
-use narrows_traffic::{Generator, Want};
+use narrows_traffic::Want;
 use narrows_units::Instant;
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -14,12 +14,13 @@ use nix::sys::socket::{
     shutdown, sockopt,
 };
 
-use super::ecn_switch::{Ask, EcnSwitch};
+use super::ecn_switch::EcnSwitch;
 use super::error::FlowError;
 use super::facts::EndFacts;
 use super::socket_option::tcp_info;
-use super::sockets::{BACKLOG, Owner, StreamOptions, control_of};
-use crate::sample::{EcnLayout, Watch};
+use super::sockets::{BACKLOG, Owner, control_of};
+use super::stream_plan::EndPlan;
+use crate::sample::EcnLayout;
 use crate::{Report, Reporter};
 
 /// What an application writes or reads at once, in bytes: few calls, and no
@@ -34,62 +35,6 @@ const ESTABLISHED: u8 = 1;
 const SYN_SENT: u8 = 2;
 const CLOSE: u8 = 7;
 
-/// What both ends of a flow know of it.
-#[derive(Debug)]
-pub struct Shared {
-    /// Bytes that the sender's application wrote before it closed.
-    written: AtomicU64,
-    /// Bytes that the receiver's application was handed.
-    delivered: AtomicU64,
-    /// Whether its end was reported.
-    finished: AtomicBool,
-    /// What was seen of the sender so far.
-    pub watch: Arc<Mutex<Watch>>,
-}
-
-impl Shared {
-    /// Before the start of `flow`.
-    pub fn new(flow: FlowId) -> Self {
-        Self {
-            written: AtomicU64::new(0),
-            delivered: AtomicU64::new(0),
-            finished: AtomicBool::new(false),
-            watch: Arc::new(Mutex::new(Watch::new(flow))),
-        }
-    }
-}
-
-/// What an end is to do.
-#[derive(Debug)]
-pub struct EndPlan {
-    /// Index of the flow.
-    pub flow: usize,
-    /// `flow/NAME`.
-    pub name: String,
-    /// This end's address.
-    pub local: SocketAddr,
-    /// The other's.
-    pub remote: SocketAddr,
-    /// Whether this end opens the connection.
-    pub opens: bool,
-    /// Whether data goes with the SYN where a cookie is known.
-    pub fast_open: bool,
-    /// What its SYN asks for.
-    pub ask: Ask,
-    /// The application, at the end that sends.
-    pub generator: Option<Generator>,
-    /// When the flow starts.
-    pub start: Instant,
-    /// When its application stops.
-    pub stop: Option<Instant>,
-    /// Its sockets' options.
-    pub options: StreamOptions,
-    /// What the other end knows as well.
-    pub shared: Arc<Shared>,
-    /// Notes about what was asked for.
-    pub notes: Vec<String>,
-}
-
 /// Where an end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -97,7 +42,7 @@ pub enum Phase {
     Waiting,
     /// Has sent a SYN.
     Opening,
-    /// Sends or receives.
+    /// Sends or receives, or is open and has nothing to write yet.
     Open,
     /// Has sent all, and waits until the other end has got it.
     Closing,
@@ -127,6 +72,8 @@ pub struct StreamEnd {
     pub phase: Phase,
     started: bool,
     established: bool,
+    /// Whether its application has written all that it wants to for now.
+    idle: bool,
     looked: bool,
     unreported: u64,
     facts: EndFacts,
@@ -201,6 +148,7 @@ impl StreamEnd {
             phase: Phase::Waiting,
             started: false,
             established: false,
+            idle: false,
             looked: false,
             unreported: 0,
             facts,
@@ -221,6 +169,7 @@ impl StreamEnd {
             Phase::Waiting if self.plan.opens => Interest::Nothing,
             Phase::Waiting => Interest::Read,
             Phase::Opening => Interest::Write,
+            Phase::Open if self.sends() && self.idle => Interest::Nothing,
             Phase::Open if self.sends() => Interest::Write,
             Phase::Open | Phase::Closing => Interest::Read,
             Phase::Over => Interest::Nothing,
@@ -247,7 +196,7 @@ impl StreamEnd {
             // With a cookie, the SYN goes out with the first data: now, while
             // the switch is turned.
             if connected.is_ok() && self.plan.fast_open {
-                self.supply_once(scene.buffer);
+                self.supply_once(scene.now, scene.buffer);
             }
             connected
         });
@@ -259,6 +208,20 @@ impl StreamEnd {
                 let e = e.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
                 self.break_off(scene, "cannot choose whether to ask for ECN", e);
             }
+        }
+    }
+
+    /// When its application writes next by the clock, if it is open and does so.
+    pub fn next_write(&self, now: Instant) -> Option<Instant> {
+        let generator = self.plan.generator.as_ref();
+        let generator = generator.filter(|_| self.phase == Phase::Open)?;
+        generator.next_write(now)
+    }
+
+    /// Its application writes at times of its own, and one has come.
+    pub fn write_when_due(&mut self, scene: &mut Scene<'_>) {
+        if self.phase == Phase::Open {
+            self.supply(scene);
         }
     }
 
@@ -359,28 +322,28 @@ impl StreamEnd {
             }
             return;
         }
-        if let Err(e) = self.write(scene.buffer) {
+        if let Err(e) = self.write(scene.now, scene.buffer) {
             self.break_off(scene, "cannot send", e);
             return;
         }
-        let done = self.plan.generator.as_ref();
-        if done.is_some_and(|g| g.want(scene.now) == Want::End) {
+        let wants = self.plan.generator.as_ref().map(|g| g.want(scene.now));
+        self.idle = wants == Some(Want::Nothing);
+        if wants == Some(Want::End) {
             self.supply(scene);
         }
     }
 
     /// The first write of a connection that is yet to be opened by it.
-    fn supply_once(&mut self, zeros: &[u8]) {
+    fn supply_once(&mut self, now: Instant, zeros: &[u8]) {
         // What is wrong shows when the connection is looked at.
-        let _ = self.write(zeros);
+        let _ = self.write(now, zeros);
     }
 
-    fn write(&mut self, zeros: &[u8]) -> nix::Result<()> {
+    fn write(&mut self, now: Instant, zeros: &[u8]) -> nix::Result<()> {
         let Some(generator) = &mut self.plan.generator else {
             return Ok(());
         };
-        // A stream's wants do not depend on the time.
-        let Want::Stream(want) = generator.want(Instant::ZERO) else {
+        let Want::Stream(want) = generator.want(now) else {
             return Ok(());
         };
         let len = usize::try_from(want).map_or(zeros.len(), |n| n.min(zeros.len()));

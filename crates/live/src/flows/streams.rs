@@ -28,6 +28,8 @@ const TIMER: u64 = u64::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
     Start,
+    /// Its application writes, as it does at times of its own.
+    Write,
     Stop,
 }
 
@@ -150,6 +152,7 @@ impl Streams {
             self.acts.pop_first();
             self.with(i, buffer, |end, scene| match act {
                 Act::Start => end.start(scene),
+                Act::Write => end.write_when_due(scene),
                 Act::Stop => end.stop(scene),
             });
         }
@@ -209,10 +212,14 @@ impl Streams {
         act: impl FnOnce(&mut StreamEnd, &mut Scene<'_>),
     ) {
         let mut scene = scene(&self.clock, &self.reporter, &self.ecn, self.layout, buffer);
-        let was = self.ends[i].phase;
+        let (was, wanted) = (self.ends[i].phase, self.ends[i].interest());
         act(&mut self.ends[i], &mut scene);
         let end = &self.ends[i];
-        if end.phase == was {
+        if let Some(at) = end.next_write(scene.now) {
+            // A second one for the same time is the same.
+            self.acts.insert((at, i, Act::Write));
+        }
+        if (end.phase, end.interest()) == (was, wanted) {
             return;
         }
         if end.receives() {

@@ -127,7 +127,7 @@ impl End {
 
     /// How long it is until `at`.
     fn left(&self, at: Instant) -> time::Duration {
-        std_duration(at.since(self.clock.now()))
+        until(self.clock, at)
     }
 
     async fn connect(&mut self) -> Result<Connection, String> {
@@ -158,17 +158,29 @@ impl End {
         let stop = sleep(stop);
         tokio::pin!(stop);
         if let Some(generator) = &mut self.plan.generator {
-            generator.start(self.clock.now());
-            while let Want::Stream(bytes) = generator.want(self.clock.now()) {
-                let part = bytes.min(PART as u64) as usize;
-                connection.set_send_window(send_window(&self.watch));
-                let zeros = &mut [Bytes::from_static(&ZEROS[..part])];
-                tokio::select! {
-                    written = stream.write_chunks(zeros) => {
-                        let written = written.map_err(|e| e.to_string())?;
-                        generator.sent(written.bytes as u64);
+            // What it would have written while the connection was opened, it
+            // writes now.
+            generator.start(self.plan.start);
+            loop {
+                let now = self.clock.now();
+                match (generator.want(now), generator.next_write(now)) {
+                    (Want::Stream(bytes), _) => {
+                        let part = bytes.min(PART as u64) as usize;
+                        connection.set_send_window(send_window(&self.watch));
+                        let zeros = &mut [Bytes::from_static(&ZEROS[..part])];
+                        tokio::select! {
+                            written = stream.write_chunks(zeros) => {
+                                let written = written.map_err(|e| e.to_string())?;
+                                generator.sent(written.bytes as u64);
+                            }
+                            () = &mut stop => generator.stop(),
+                        }
                     }
-                    () = &mut stop => generator.stop(),
+                    (Want::Nothing, Some(at)) => tokio::select! {
+                        () = sleep(until(self.clock, at)) => {}
+                        () = &mut stop => generator.stop(),
+                    },
+                    _ => break,
                 }
             }
         }
@@ -271,6 +283,11 @@ impl Looks {
             }
         }
     }
+}
+
+/// How long it is until `at`.
+fn until(clock: Clock, at: Instant) -> time::Duration {
+    std_duration(at.since(clock.now()))
 }
 
 fn std_duration(span: Duration) -> time::Duration {
