@@ -1,5 +1,7 @@
 //! A run of a plan's flows over a wire that can be read and cut.
 
+#![allow(dead_code)] // Each test binary uses its own part.
+
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -60,6 +62,57 @@ impl Seen {
             ecn_flags: ae << 2 | flags >> 6,
         })
     }
+}
+
+const LINK: &str = r#"
+version = 1
+name = "flows"
+duration = "20s"
+[[link]]
+name = "wire"
+ends = ["client", "server"]
+up = ["rate 100Mbit queue pfifo"]
+down = ["rate 100Mbit queue pfifo"]
+"#;
+
+/// Two hosts with a link between them, and `tables`.
+pub fn with(tables: &str) -> String {
+    format!("{LINK}{tables}")
+}
+
+/// The first flow.
+pub const ONE: FlowId = FlowId(0);
+
+/// The bytes of a flow that its receiver had.
+pub fn delivered(reports: &[Report], of: FlowId) -> u64 {
+    let bytes = |r: &Report| match r {
+        Report::Delivered { flow, bytes } if *flow == of => Some(*bytes),
+        _ => None,
+    };
+    reports.iter().filter_map(bytes).sum()
+}
+
+/// What a flow came to, and whether that was all of it; once, if it has ended.
+pub fn finished(reports: &[Report], of: FlowId) -> Option<(u64, bool)> {
+    let mut ends = reports.iter().filter_map(|r| match r {
+        Report::Finished {
+            flow,
+            bytes,
+            complete,
+        } if *flow == of => Some((*bytes, *complete)),
+        _ => None,
+    });
+    let end = ends.next();
+    assert_eq!(ends.next(), None, "a flow finishes once");
+    end
+}
+
+/// What a flow negotiated: ECN and accurate ECN.
+pub fn established(reports: &[Report], of: FlowId) -> Option<(bool, bool)> {
+    reports.iter().find_map(|r| match r {
+        Report::Established { flow, ecn, accecn } if *flow == of => Some((*ecn, *accecn)),
+        _ => None,
+    })
 }
 
 /// The packets of a TCP connection, both ways.
@@ -234,6 +287,11 @@ impl Run {
     /// Whether the run's epoch is yet to come.
     pub fn is_early(&self) -> bool {
         !self.clock.until_epoch().is_zero()
+    }
+
+    /// The time of the run.
+    pub fn now(&self) -> narrows_units::Instant {
+        self.clock.now()
     }
 
     /// The packets on the wire so far.
