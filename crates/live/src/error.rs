@@ -26,6 +26,12 @@ pub enum LiveError {
         /// Why, and the command that changes it.
         reason: String,
     },
+    /// No pair of joined devices can be made, as links of the kernel's need.
+    #[error("{what}: this kernel has no veth devices (as root: modprobe veth; CONFIG_VETH)")]
+    NoVeth {
+        /// Which pair, as a sentence's beginning.
+        what: String,
+    },
     /// The kernel lacks something that came later.
     #[error("Linux {release} is too old for the live engine, which needs {needed} or newer")]
     KernelTooOld {
@@ -135,6 +141,19 @@ pub enum LiveError {
 }
 
 impl LiveError {
+    /// Whether this machine lacks what every run of its kind needs, or this user
+    /// may not have it; other errors are about the one scenario, or are failures.
+    pub fn is_of_the_machine(&self) -> bool {
+        matches!(
+            self,
+            Self::NoPermission { .. }
+                | Self::NoUserNamespace { .. }
+                | Self::NoTun { .. }
+                | Self::NoVeth { .. }
+                | Self::KernelTooOld { .. }
+        )
+    }
+
     /// What the kernel's answer means to whoever asked for `what`.
     pub(crate) fn refused(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         let (what, source) = (what.into(), source.into());

@@ -61,10 +61,20 @@ impl EventSink for Record {
 
 /// Runs `plan`, or says why `test` cannot be run here.
 fn run(test: &str, plan: &Plan, control: &Control<'_>) -> Option<(Outcome, Record)> {
+    run_unless(test, plan, control, LiveError::is_of_the_machine)
+}
+
+/// Runs `plan`, or says why `test` is skipped: for an error that `skips`.
+fn run_unless(
+    test: &str,
+    plan: &Plan,
+    control: &Control<'_>,
+    skips: impl Fn(&LiveError) -> bool,
+) -> Option<(Outcome, Record)> {
     let mut record = Record::default();
     match narrows_live::run(plan, 1, &mut record, control) {
         Ok(outcome) => Some((outcome, record)),
-        Err(error @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+        Err(error) if skips(&error) => {
             eprintln!("skipped: {test}: {error}");
             None
         }
@@ -202,7 +212,7 @@ fn an_element_that_the_kernel_has_not_got_is_refused_by_name() {
     for (text, named) in [(tap, "tap/mid"), (changed, "link/access")] {
         let plan = plan(&format!("{text}{flow}"));
         match narrows_live::run(&plan, 1, &mut Record::default(), &Control::default()) {
-            Err(error @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+            Err(error) if error.is_of_the_machine() => {
                 eprintln!("skipped: an_element_that_the_kernel_has_not_got: {error}");
                 return;
             }
@@ -241,19 +251,9 @@ fn every_discipline_that_this_kernel_has_takes_its_parameters() {
     }
 }
 
-/// As [`run`], and skips where the kernel lacks a discipline or veth.
+/// As [`run`], and skips where the kernel lacks a discipline.
 fn run_or_skip(test: &str, plan: &Plan) -> Option<(Outcome, Record)> {
-    let mut record = Record::default();
-    match narrows_live::run(plan, 1, &mut record, &Control::default()) {
-        Ok(outcome) => Some((outcome, record)),
-        Err(
-            error @ (LiveError::NoPermission { .. }
-            | LiveError::NoTun { .. }
-            | LiveError::NoDiscipline { .. }),
-        ) => {
-            eprintln!("skipped: {test}: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    let skips =
+        |e: &LiveError| e.is_of_the_machine() || matches!(e, LiveError::NoDiscipline { .. });
+    run_unless(test, plan, &Control::default(), skips)
 }

@@ -455,8 +455,14 @@ impl Veth {
             ],
         );
         let message = RouteNetlinkMessage::NewLink(message);
-        a.order(message, NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(|e| a.refused(format!("the pair {a_name} and {b_name} cannot be made"), e))?;
+        a.order(message, NLM_F_CREATE | NLM_F_EXCL).map_err(|e| {
+            let what = format!("the pair {a_name} and {b_name} cannot be made");
+            match e.raw_os_error() {
+                // What rtnetlink says of a kind of device that it does not know.
+                Some(libc::EOPNOTSUPP) => LiveError::NoVeth { what },
+                _ => a.refused(what, e),
+            }
+        })?;
         let mut veth = Self {
             near: a.clone(),
             near_index: a.device(a_name)?.index,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use narrows_live::flows::{Commands, FlowError, Flows};
 use narrows_live::{
-    Clock, CommandFacts, FlowFacts, LiveError, Report, Reporter, Reports, RunId, World, reports,
+    Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, RunId, World, reports,
 };
 use narrows_packet::FlowId;
 use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
@@ -166,7 +166,7 @@ struct Wire {
 fn world(test: &str, plan: &Plan) -> Option<World> {
     match World::build(plan, &RunId::random()) {
         Ok(world) => Some(world),
-        Err(e @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+        Err(e) if e.is_of_the_machine() => {
             eprintln!("skipped: {test}: {e}");
             None
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use narrows_live::{LiveError, RunId, World};
+use narrows_live::{RunId, World};
 use narrows_scenario::{Draft, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -53,7 +53,7 @@ cc = "cubic"
 pub fn world(test: &str, plan: &Plan) -> Option<World> {
     match World::build(plan, &RunId::random()) {
         Ok(world) => Some(world),
-        Err(e @ (LiveError::NoPermission { .. } | LiveError::NoTun { .. })) => {
+        Err(e) if e.is_of_the_machine() => {
             skipped(test, &e);
             None
         }
