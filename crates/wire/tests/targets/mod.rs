@@ -1,0 +1,80 @@
+//! What the fuzz targets do with an input: as tests, kept inputs and mutations of
+//! them; by libFuzzer, in `fuzz/` at the root, inputs that coverage guides.
+
+mod chunks;
+
+use narrows_wire::capture::CaptureReader;
+use narrows_wire::quic::{Long, Quic};
+use narrows_wire::{Ecn, FlowKey, Icmp, Ip, Tcp, TcpOptions, Udp, ip, link};
+
+pub use chunks::chunks;
+
+/// Reads everything that can be read of a packet.
+pub fn packet(bytes: &[u8]) {
+    let key = FlowKey::of(bytes);
+    let Ok(ip) = Ip::parse(bytes) else {
+        assert_eq!(key, None);
+        return;
+    };
+    assert!(ip.header_len <= bytes.len() && ip.header_len <= ip.total_len);
+    assert_eq!(key.map(|k| k.reversed().reversed()), key);
+    let above = &bytes[ip.header_len..];
+    if let Ok(tcp) = Tcp::parse(above) {
+        assert!((20..=60).contains(&tcp.header_len) && tcp.header_len <= above.len());
+        let mut written = Vec::new();
+        tcp.options.write(&mut written);
+        assert_eq!(TcpOptions::parse(&written), Ok(tcp.options));
+    }
+    if let Ok(udp) = Udp::parse(above) {
+        assert!(udp.length >= 8);
+        quic(above.get(8..).unwrap_or_default());
+    }
+    let icmp = Icmp::parse(ip.protocol, above);
+    // ICMPv6 over IPv4 is read as it stands, but nobody writes it.
+    if let (Ok(icmp), true) = (icmp, ip.protocol == Icmp::protocol(ip.source)) {
+        let mut written = Vec::new();
+        icmp.write(&mut written, ip.source, ip.destination, &[], 0);
+        assert_eq!(Icmp::parse(ip.protocol, &written), Ok(icmp));
+    }
+    let mut marked = bytes.to_vec();
+    ip::set_ecn(&mut marked, Ecn::Ce);
+    assert_eq!(ip::ecn(&marked), Ecn::Ce);
+    assert_eq!(ip::dscp(&marked), ip::dscp(bytes));
+}
+
+/// Reads what a datagram may hold of QUIC.
+pub fn quic(bytes: &[u8]) {
+    let Ok(Quic::Long(long)) = Quic::parse(bytes) else {
+        return;
+    };
+    let Long {
+        destination,
+        source,
+        ..
+    } = long;
+    // Their lengths and themselves, after the first byte and the version.
+    assert!(5 + 2 + destination.len() + source.len() <= bytes.len());
+    assert!(!long.is_likely() || destination.len() <= 20 && source.len() <= 20);
+}
+
+/// Reads a capture file and every packet in it.
+pub fn capture(bytes: &[u8]) {
+    let Ok(mut reader) = CaptureReader::new(bytes) else {
+        return;
+    };
+    while let Ok(Some(record)) = reader.read() {
+        assert!(record.bytes.len() <= bytes.len());
+        if let Some(bytes) = record.ip_packet() {
+            packet(bytes);
+        }
+    }
+}
+
+/// Reads a frame of every link layer.
+pub fn frame(bytes: &[u8]) {
+    for number in [0, 1, 12, 101, 108, 113, 228, 229, 276, 65_535] {
+        if let Some(bytes) = link::ip_packet(link::LinkType(number), bytes) {
+            packet(bytes);
+        }
+    }
+}
