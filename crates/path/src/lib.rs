@@ -24,6 +24,7 @@ mod tap;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod waiting;
 pub mod wakes;
 
 pub use by::{By, ByClass, ByKey, BySpec};

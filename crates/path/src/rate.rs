@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_packet::{
-    Change, Counters, Element, EntityId, Event, EventSink, Outlet, Packet, Port, Queue,
-};
-use narrows_units::{Duration, Instant, Rate, Rng, WordError, Words};
+use narrows_aqm::QueueSpec;
+use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_units::{Duration, Instant, Rate, WordError, Words};
 
 use crate::serialise::Serialiser;
 use crate::spec::{Site, require_end};
+use crate::waiting::{Waiting, earliest, read_queue};
 
 /// Bytes that a link counts for each IP packet unless told otherwise: an
 /// Ethernet header, as tc counts on an Ethernet device.
@@ -54,11 +53,7 @@ impl RateSpec {
                 "overhead" => spec.overhead = read_overhead(words)?,
                 "shaper" => spec.shaper = true,
                 "queue" => {
-                    let rest = words.rest();
-                    if rest.text.is_empty() {
-                        return Err(words.ended("a queue such as fq_codel"));
-                    }
-                    spec.queue = QueueSpec::parse(rest.text).map_err(|e| e.shifted(rest.start))?;
+                    spec.queue = read_queue(words)?;
                     return Ok(spec);
                 }
                 _ => {
@@ -75,24 +70,13 @@ impl RateSpec {
 
     /// The element at `site`.
     pub(crate) fn build(&self, site: &Site<'_>) -> RateLink {
-        let link = LinkFacts {
-            rate: self.rate,
-            overhead: self.overhead,
-            mtu: site.mtu,
-        };
-        let rng = Rng::for_name(site.seed, &format!("{}/queue", site.name));
         RateLink {
-            entity: site.entity,
-            rate: self.rate,
-            overhead: self.overhead,
+            waiting: Waiting::new(&self.queue, site, self.rate, self.overhead),
             shaper: self.shaper,
-            queue: self.queue.build(site.entity, link, rng),
             clock: Serialiser::new(self.rate),
             on_wire: None,
             busy_until: None,
             retry: None,
-            shadow: Packet::default(),
-            counters: Counters::default(),
         }
     }
 }
@@ -138,11 +122,8 @@ pub(crate) fn read_overhead(words: &mut Words<'_>) -> Result<u32, WordError> {
 
 /// The running element: a queue, and a wire that takes one packet at a time.
 pub struct RateLink {
-    entity: EntityId,
-    rate: Rate,
-    overhead: u32,
+    waiting: Waiting,
     shaper: bool,
-    queue: Box<dyn Queue>,
     clock: Serialiser,
     /// The packet whose bits are going out; a shaper keeps none.
     on_wire: Option<Box<Packet>>,
@@ -150,10 +131,6 @@ pub struct RateLink {
     busy_until: Option<Instant>,
     /// When a queue that holds packets back may give one.
     retry: Option<Instant>,
-    /// What the packet looked like that the queue has just swallowed, for the
-    /// record of its enqueueing; the buffer is used again and again.
-    shadow: Packet,
-    counters: Counters,
 }
 
 impl RateLink {
@@ -162,77 +139,41 @@ impl RateLink {
         if self.busy_until.is_some() {
             return;
         }
-        let Some(packet) = self.queue.dequeue(now, out) else {
+        let Some((packet, wire_bytes)) = self.waiting.pull(now, out) else {
             // A queue that shapes by itself says when; never now again.
             let soonest = now + Duration::from_nanos(1);
-            self.retry = self.queue.next_dequeue(now).map(|t| t.max(soonest));
+            let next = self.waiting.queue.next_dequeue(now);
+            self.retry = next.map(|t| t.max(soonest));
             return;
         };
         self.retry = None;
-        let wire_bytes = packet.len() + self.overhead;
-        out.events.record(
-            now,
-            Event::Dequeued {
-                queue: self.entity,
-                packet: &packet,
-                sojourn: now.since(packet.held_since),
-                wire_bytes,
-                band: self.queue.band_of(&packet),
-            },
-        );
         self.busy_until = Some(self.clock.send(now, wire_bytes));
         if self.shaper {
-            self.let_out(packet, out);
+            self.waiting.let_out(packet, out);
         } else {
             self.on_wire = Some(packet);
         }
-    }
-
-    fn let_out(&mut self, packet: Box<Packet>, out: &mut Outlet<'_>) {
-        self.counters.packets_out += 1;
-        self.counters.bytes_out += u64::from(packet.len());
-        out.send(0, packet);
     }
 }
 
 impl Element for RateLink {
     fn push(&mut self, now: Instant, _: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
-        self.counters.packets_in += 1;
-        self.counters.bytes_in += u64::from(packet.len());
-        copy_into(&mut self.shadow, &packet);
-        if self.queue.enqueue(now, packet, out) {
-            let backlog = self.queue.backlog();
-            out.events.record(
-                now,
-                Event::Enqueued {
-                    queue: self.entity,
-                    packet: &self.shadow,
-                    backlog_packets: backlog.packets,
-                    backlog_bytes: backlog.bytes,
-                },
-            );
-        }
+        self.waiting.push(now, packet, out);
         // A queue with a shaper of its own may let this packet go at once.
         self.start(now, out);
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        earliest(
-            earliest(self.busy_until, self.retry),
-            self.queue.next_tick(),
-        )
+        let tick = self.waiting.queue.next_tick();
+        earliest(earliest(self.busy_until, self.retry), tick)
     }
 
     fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
-        // Each tick moves the next one; a queue whose clock stood still would
-        // hang the run, so one tick a call is enough.
-        if self.queue.next_tick().is_some_and(|t| t <= now) {
-            self.queue.tick(now);
-        }
+        self.waiting.tick(now);
         if self.busy_until.is_some_and(|t| t <= now) {
             self.busy_until = None;
             if let Some(packet) = self.on_wire.take() {
-                self.let_out(packet, out);
+                self.waiting.let_out(packet, out);
             }
             self.start(now, out);
         } else if self.retry.is_some_and(|t| t <= now) {
@@ -242,39 +183,23 @@ impl Element for RateLink {
 
     fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
         let parsed = RateChange::parse(&change.words)?;
-        if let Some((words, at)) = parsed.queue {
-            self.queue.change(now, words).map_err(|e| e.shifted(at))?;
-        }
+        self.waiting.change(now, parsed.queue)?;
         if let Some(rate) = parsed.rate {
             self.clock.change_rate(now, rate);
             if self.busy_until.is_some() {
                 self.busy_until = Some(self.clock.end().max(now));
             }
-            self.rate = rate;
-            self.queue.link_rate_changed(rate);
+            self.waiting.queue.link_rate_changed(rate);
         }
         Ok(())
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            dropped: self.queue.dropped(),
-            marked: self.queue.marked(),
-            ..self.counters
-        }
+        self.waiting.counters()
     }
 
     fn sample(&self, now: Instant, events: &mut dyn EventSink) {
-        let backlog = self.queue.backlog();
-        events.record(
-            now,
-            Event::QueueSampled {
-                queue: self.entity,
-                backlog_packets: backlog.packets,
-                backlog_bytes: backlog.bytes,
-                probability: self.queue.probability(),
-            },
-        );
+        self.waiting.sample(now, events);
     }
 }
 
@@ -319,27 +244,6 @@ impl<'a> RateChange<'a> {
             }
         }
     }
-}
-
-fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
-
-/// Makes `copy` look like `packet` without allocating once its buffer has
-/// grown.
-pub(crate) fn copy_into(copy: &mut Packet, packet: &Packet) {
-    copy.id = packet.id;
-    copy.parent = packet.parent;
-    copy.born = packet.born;
-    copy.flow = packet.flow;
-    copy.held_since = packet.held_since;
-    copy.scratch = packet.scratch;
-    copy.zero_tail = packet.zero_tail;
-    copy.bytes.clear();
-    copy.bytes.extend_from_slice(&packet.bytes);
 }
 
 #[cfg(test)]

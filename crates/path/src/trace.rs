@@ -11,14 +11,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_packet::{
-    Change, Counters, Element, EntityId, Event, EventSink, Outlet, Packet, Port, Queue,
-};
-use narrows_units::{Instant, Rate, Rng, WordError, Words};
+use narrows_aqm::QueueSpec;
+use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_units::{Instant, Rate, WordError, Words};
 
-use crate::rate::{DEFAULT_QUEUE, RateChange, copy_into, read_overhead};
+use crate::rate::{DEFAULT_QUEUE, RateChange, read_overhead};
 use crate::spec::Site;
+use crate::waiting::{Waiting, earliest, read_queue};
 
 /// Bytes of an opportunity: an IP packet of 1500 bytes and the 4 bytes that a
 /// TUN device puts before it (mahimahi, src/frontend/link_queue.hh,
@@ -142,11 +141,7 @@ impl TraceSpec {
             match word.text {
                 "overhead" => spec.overhead = read_overhead(words)?,
                 "queue" => {
-                    let rest = words.rest();
-                    if rest.text.is_empty() {
-                        return Err(words.ended("a queue such as fq_codel"));
-                    }
-                    spec.queue = QueueSpec::parse(rest.text).map_err(|e| e.shifted(rest.start))?;
+                    spec.queue = read_queue(words)?;
                     return Ok(spec);
                 }
                 _ => {
@@ -160,24 +155,15 @@ impl TraceSpec {
 
     /// The element at `site`.
     pub(crate) fn build(&self, site: &Site<'_>) -> TraceLink {
-        let link = LinkFacts {
-            // What a queue works out of its link's rate is right on average.
-            rate: self.trace.mean_rate(),
-            overhead: self.overhead,
-            mtu: site.mtu,
-        };
-        let rng = Rng::for_name(site.seed, &format!("{}/queue", site.name));
+        // What a queue works out of its link's rate is right on average.
+        let rate = self.trace.mean_rate();
         TraceLink {
-            entity: site.entity,
-            overhead: self.overhead,
-            queue: self.queue.build(site.entity, link, rng),
+            waiting: Waiting::new(&self.queue, site, rate, self.overhead),
             trace: Arc::clone(&self.trace),
             index: 0,
             base: 0,
-            waiting: false,
+            wanted: false,
             in_transit: None,
-            shadow: Packet::default(),
-            counters: Counters::default(),
         }
     }
 }
@@ -194,20 +180,15 @@ impl fmt::Display for TraceSpec {
 
 /// The running element: a queue, and a recording of when it may send.
 pub struct TraceLink {
-    entity: EntityId,
-    overhead: u32,
-    queue: Box<dyn Queue>,
+    waiting: Waiting,
     trace: Arc<Trace>,
     /// The next opportunity, in the round that began at `base` nanoseconds.
     index: usize,
     base: u64,
     /// Whether there is anything to send.
-    waiting: bool,
+    wanted: bool,
     /// The packet of which a part is out, and the bytes that are not.
     in_transit: Option<(Box<Packet>, u32)>,
-    /// What the packet looked like that the queue has just swallowed.
-    shadow: Packet,
-    counters: Counters,
 }
 
 impl TraceLink {
@@ -245,8 +226,8 @@ impl TraceLink {
         while left > 0 {
             let (packet, bytes) = match self.in_transit.take() {
                 Some(under_way) => under_way,
-                None => match self.queue.dequeue(now, out) {
-                    Some(packet) => self.start(now, packet, out),
+                None => match self.waiting.pull(now, out) {
+                    Some(begun) => begun,
                     None => break,
                 },
             };
@@ -255,66 +236,34 @@ impl TraceLink {
             if sent < bytes {
                 self.in_transit = Some((packet, bytes - sent));
             } else {
-                self.counters.packets_out += 1;
-                self.counters.bytes_out += u64::from(packet.len());
-                out.send(0, packet);
+                self.waiting.let_out(packet, out);
             }
         }
-        self.waiting = self.in_transit.is_some() || self.queue.backlog().packets > 0;
+        self.wanted = self.in_transit.is_some() || self.is_anyone_waiting();
     }
 
-    fn start(&self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) -> (Box<Packet>, u32) {
-        let wire_bytes = packet.len() + self.overhead;
-        out.events.record(
-            now,
-            Event::Dequeued {
-                queue: self.entity,
-                packet: &packet,
-                sojourn: now.since(packet.held_since),
-                wire_bytes,
-                band: self.queue.band_of(&packet),
-            },
-        );
-        (packet, wire_bytes)
+    fn is_anyone_waiting(&self) -> bool {
+        self.waiting.queue.backlog().packets > 0
     }
 }
 
 impl Element for TraceLink {
     fn push(&mut self, now: Instant, _: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
-        self.counters.packets_in += 1;
-        self.counters.bytes_in += u64::from(packet.len());
-        copy_into(&mut self.shadow, &packet);
-        if self.queue.enqueue(now, packet, out) {
-            let backlog = self.queue.backlog();
-            out.events.record(
-                now,
-                Event::Enqueued {
-                    queue: self.entity,
-                    packet: &self.shadow,
-                    backlog_packets: backlog.packets,
-                    backlog_bytes: backlog.bytes,
-                },
-            );
-        }
-        if !self.waiting && self.queue.backlog().packets > 0 {
+        self.waiting.push(now, packet, out);
+        if !self.wanted && self.is_anyone_waiting() {
             self.skip(now);
-            self.waiting = true;
+            self.wanted = true;
         }
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        let opportunity = self.next_opportunity().filter(|_| self.waiting);
-        match (opportunity, self.queue.next_tick()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let opportunity = self.next_opportunity().filter(|_| self.wanted);
+        earliest(opportunity, self.waiting.queue.next_tick())
     }
 
     fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
-        if self.queue.next_tick().is_some_and(|t| t <= now) {
-            self.queue.tick(now);
-        }
-        while self.waiting && self.next_opportunity().is_some_and(|t| t <= now) {
+        self.waiting.tick(now);
+        while self.wanted && self.next_opportunity().is_some_and(|t| t <= now) {
             self.advance();
             self.send(now, out);
         }
@@ -327,31 +276,15 @@ impl Element for TraceLink {
             let allowed = "queue …, for the trace says the rate";
             return Err(WordError::new(0..change.words.len(), found, allowed));
         }
-        if let Some((words, at)) = parsed.queue {
-            self.queue.change(now, words).map_err(|e| e.shifted(at))?;
-        }
-        Ok(())
+        self.waiting.change(now, parsed.queue)
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            dropped: self.queue.dropped(),
-            marked: self.queue.marked(),
-            ..self.counters
-        }
+        self.waiting.counters()
     }
 
     fn sample(&self, now: Instant, events: &mut dyn EventSink) {
-        let backlog = self.queue.backlog();
-        events.record(
-            now,
-            Event::QueueSampled {
-                queue: self.entity,
-                backlog_packets: backlog.packets,
-                backlog_bytes: backlog.bytes,
-                probability: self.queue.probability(),
-            },
-        );
+        self.waiting.sample(now, events);
     }
 }
 
