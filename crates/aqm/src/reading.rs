@@ -90,6 +90,19 @@ pub(crate) fn value_where<T: Value>(
         .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), allowed))
 }
 
+/// Writes ` key value` unless it is the usual value; with `#` always.
+pub(crate) fn stated<T: fmt::Display + PartialEq>(
+    f: &mut fmt::Formatter<'_>,
+    key: &str,
+    value: &T,
+    usual: &T,
+) -> fmt::Result {
+    if f.alternate() || value != usual {
+        pair(f, key, value)?;
+    }
+    Ok(())
+}
+
 /// Writes ` key value`.
 pub(crate) fn pair(f: &mut fmt::Formatter<'_>, key: &str, value: &dyn fmt::Display) -> fmt::Result {
     write!(f, " {key} {value}")

@@ -29,7 +29,7 @@ use self::cobalt::{Cobalt, Params, Share};
 use crate::codel;
 use crate::flows::FlowHash;
 use crate::meter::Meter;
-use crate::reading::{self, Parameters, pair, value_where};
+use crate::reading::{self, Parameters, pair, stated, value_where};
 use crate::spec::LinkFacts;
 
 /// Packets (`cnq_init`).
@@ -91,12 +91,8 @@ impl Parameters for Config {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (usual, all) = (Self::default(), f.alternate());
-        if all || self.limit != usual.limit {
-            pair(f, "limit", &self.limit)?;
-        }
-        if all || self.interval != usual.interval {
-            pair(f, "rtt", &self.interval)?;
-        }
+        stated(f, "limit", &self.limit, &usual.limit)?;
+        stated(f, "rtt", &self.interval, &usual.interval)?;
         if all || self.target != self.interval / RTT_TO_TARGET {
             pair(f, "target", &self.target)?;
         }

@@ -19,7 +19,7 @@ pub use law::Selector;
 pub(crate) use law::{Codel, Params, Source};
 
 use crate::meter::Meter;
-use crate::reading::{self, Parameters, pair, value_where};
+use crate::reading::{self, Parameters, pair, stated, value_where};
 use crate::spec::LinkFacts;
 
 /// Acceptable standing delay, RFC 8289 §4.3.
@@ -84,16 +84,10 @@ impl Parameters for Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (usual, all) = (Self::default(), f.alternate());
-        if all || self.limit != usual.limit {
-            pair(f, "limit", &self.limit)?;
-        }
-        if all || self.target != usual.target {
-            pair(f, "target", &self.target)?;
-        }
-        if all || self.interval != usual.interval {
-            pair(f, "interval", &self.interval)?;
-        }
+        let usual = Self::default();
+        stated(f, "limit", &self.limit, &usual.limit)?;
+        stated(f, "target", &self.target, &usual.target)?;
+        stated(f, "interval", &self.interval, &usual.interval)?;
         if self.ecn {
             f.write_str(" ecn")?;
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use narrows_units::{Duration, Value, Word, WordError, Words};
 
 use crate::mutation::{self, Mutation};
-use crate::reading::{self, Parameters, pair, value_where};
+use crate::reading::{self, Parameters, pair, stated, value_where};
 
 /// Whose DualPI2: implementations differ in what decides their behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -365,36 +365,34 @@ impl fmt::Display for Config {
         if let Some(memlimit) = self.memlimit {
             pair(f, "memlimit", &memlimit)?;
         }
-        if all || self.target != usual.target {
-            pair(f, "target", &self.target)?;
-        }
-        if all || self.tupdate != usual.tupdate {
-            pair(f, "tupdate", &self.tupdate)?;
-        }
-        if all || self.alpha != usual.alpha {
-            pair(f, "alpha", &self.alpha)?;
-        }
-        if all || self.beta != usual.beta {
-            pair(f, "beta", &self.beta)?;
-        }
+        stated(f, "target", &self.target, &usual.target)?;
+        stated(f, "tupdate", &self.tupdate, &usual.tupdate)?;
+        stated(f, "alpha", &self.alpha, &usual.alpha)?;
+        stated(f, "beta", &self.beta, &usual.beta)?;
         if self.variant != Variant::Rfc9332 && (all || self.step != usual.step) {
             pair(f, "step_thresh", &self.step)?;
         }
         if self.min_qlen_step != usual.min_qlen_step {
             pair(f, "min_qlen_step", &self.min_qlen_step)?;
         }
-        if all || self.coupling_factor != usual.coupling_factor {
-            pair(f, "coupling_factor", &self.coupling_factor)?;
-        }
+        stated(
+            f,
+            "coupling_factor",
+            &self.coupling_factor,
+            &usual.coupling_factor,
+        )?;
         if !self.drop_overload {
             f.write_str(" overflow")?;
         }
         if self.drop_early {
             f.write_str(" drop_enqueue")?;
         }
-        if all || self.classic_protection != usual.classic_protection {
-            pair(f, "classic_protection", &self.classic_protection)?;
-        }
+        stated(
+            f,
+            "classic_protection",
+            &self.classic_protection,
+            &usual.classic_protection,
+        )?;
         if self.any_ect {
             f.write_str(" any_ect")?;
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use narrows_units::{Bytes, Duration, Value, Word, WordError, Words};
 
 use crate::codel::{self, Selector};
-use crate::reading::{Parameters, pair, value_where};
+use crate::reading::{Parameters, pair, stated, value_where};
 
 /// Packets in all flows together, RFC 8290 §5.2.3.
 const LIMIT: u32 = 10_240;
@@ -126,34 +126,22 @@ impl Parameters for Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (usual, all) = (Self::default(), f.alternate());
-        if all || self.limit != usual.limit {
-            pair(f, "limit", &self.limit)?;
-        }
-        if all || self.flows != usual.flows {
-            pair(f, "flows", &self.flows)?;
-        }
+        let usual = Self::default();
+        stated(f, "limit", &self.limit, &usual.limit)?;
+        stated(f, "flows", &self.flows, &usual.flows)?;
         if let Some(quantum) = self.quantum {
             pair(f, "quantum", &quantum)?;
         }
-        if all || self.target != usual.target {
-            pair(f, "target", &self.target)?;
-        }
+        stated(f, "target", &self.target, &usual.target)?;
         if let Some(t) = self.ce_threshold {
             pair(f, "ce_threshold", &t)?;
         }
         if let Some(s) = self.ce_threshold_selector {
             pair(f, "ce_threshold_selector", &s)?;
         }
-        if all || self.interval != usual.interval {
-            pair(f, "interval", &self.interval)?;
-        }
-        if all || self.memory_limit != usual.memory_limit {
-            pair(f, "memory_limit", &self.memory_limit)?;
-        }
-        if all || self.drop_batch != usual.drop_batch {
-            pair(f, "drop_batch", &self.drop_batch)?;
-        }
+        stated(f, "interval", &self.interval, &usual.interval)?;
+        stated(f, "memory_limit", &self.memory_limit, &usual.memory_limit)?;
+        stated(f, "drop_batch", &self.drop_batch, &usual.drop_batch)?;
         if !self.ecn {
             f.write_str(" noecn")?;
         }

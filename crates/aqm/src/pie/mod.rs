@@ -17,7 +17,7 @@ use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
 use crate::jiffies;
 use crate::meter::Meter;
-use crate::reading::{self, Parameters, pair, value_where};
+use crate::reading::{self, Parameters, stated, value_where};
 use crate::spec::LinkFacts;
 
 /// Greatest α and β of tc, in sixteenths of Hz (`ALPHA_MAX`).
@@ -94,22 +94,12 @@ impl Parameters for Config {
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (usual, all) = (Self::default(), f.alternate());
-        if all || self.limit != usual.limit {
-            pair(f, "limit", &self.limit)?;
-        }
-        if all || self.target != usual.target {
-            pair(f, "target", &self.target)?;
-        }
-        if all || self.tupdate != usual.tupdate {
-            pair(f, "tupdate", &self.tupdate)?;
-        }
-        if all || self.alpha != usual.alpha {
-            pair(f, "alpha", &self.alpha)?;
-        }
-        if all || self.beta != usual.beta {
-            pair(f, "beta", &self.beta)?;
-        }
+        let usual = Self::default();
+        stated(f, "limit", &self.limit, &usual.limit)?;
+        stated(f, "target", &self.target, &usual.target)?;
+        stated(f, "tupdate", &self.tupdate, &usual.tupdate)?;
+        stated(f, "alpha", &self.alpha, &usual.alpha)?;
+        stated(f, "beta", &self.beta, &usual.beta)?;
         if self.ecn {
             f.write_str(" ecn")?;
         }
