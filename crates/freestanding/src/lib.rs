@@ -1,0 +1,42 @@
+//! The portable C of a crate: its native build, for build scripts, and what its
+//! tests ask of every such source, under a compiler with the BPF target and
+//! under sanitizers.
+//!
+//! A crate keeps its C in `kernel/`, as headers without a libc; `native.c` there
+//! is the unit of the native build, and `check/` holds programs of the tests.
+
+#![forbid(unsafe_code)]
+
+mod bpf;
+mod sanitized;
+
+pub use bpf::bpf_assembly;
+pub use sanitized::run_check;
+
+use std::process::Output;
+
+/// Compiles `kernel/native.c` of the crate whose build script calls this, as the
+/// static library `name`.
+///
+/// # Panics
+/// When the compiler refuses it, or warns.
+pub fn compile_native(name: &str) {
+    println!("cargo::rerun-if-changed=kernel");
+    cc::Build::new()
+        .file("kernel/native.c")
+        .std("c11")
+        // Debug builds run whole scenarios too.
+        .opt_level(2)
+        .flag("-ffreestanding")
+        .flag_if_supported("-Wdeclaration-after-statement")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .compile(name);
+}
+
+/// What a program said, on either stream.
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
