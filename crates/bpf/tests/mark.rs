@@ -96,17 +96,7 @@ fn check(words: &str, passed: &[Passed], counters: &[MarkCounters; 2]) {
     let first = words.split(' ').next().expect("a first word");
     let profile: Profile = first.parse().expect("a profile");
     let code = profile.code().unwrap_or(0);
-    let signals = [
-        Signal::Spin,
-        Signal::Vec,
-        Signal::Delay,
-        Signal::Square,
-        Signal::Loss,
-        Signal::Reflection,
-        Signal::RoundTripLoss,
-        Signal::EcnEcho,
-    ];
-    let all: u8 = signals.iter().fold(0, |all, s| all | profile.mask(*s));
+    let all: u8 = Signal::ALL.iter().fold(0, |all, s| all | profile.mask(*s));
     assert!(passed.iter().all(|p| p.sound), "{words}: checksums");
     for (forth, counters) in [(true, &counters[0]), (false, &counters[1])] {
         let of_host: Vec<_> = passed.iter().filter(|p| p.forth == forth).collect();
@@ -117,7 +107,7 @@ fn check(words: &str, passed: &[Passed], counters: &[MarkCounters; 2]) {
         assert!(rest.iter().all(|p| p.bits & !all == 0), "{words}: {all:#x}");
         assert_eq!(counters.marked, rest.len() as u64, "{words}: {counters:?}");
         assert_eq!(counters.segmented + counters.refused, 0, "{words}");
-        for signal in signals {
+        for signal in Signal::ALL {
             let mask = profile.mask(signal);
             let set = rest.iter().filter(|p| p.bits & mask != 0).count() as u64;
             assert_eq!(counters.set(signal), set, "{words}: {signal:?}");

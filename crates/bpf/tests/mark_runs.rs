@@ -8,7 +8,7 @@ mod rig;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use narrows_bpf::{BpfError, MarkOptions, MarkRuns};
+use narrows_bpf::{MarkOptions, MarkRuns};
 use narrows_efm::{Marker, Spec};
 use narrows_packet::{HostHook, Packet, Role};
 use narrows_units::Instant;
@@ -16,7 +16,7 @@ use narrows_wire::Signal;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use rig::skipped;
+use rig::{loaded, skipped};
 
 const ETHERNET: usize = 14;
 const SYN: u8 = 0x02;
@@ -27,18 +27,7 @@ const PACKETS: usize = 4000;
 
 fn load(test: &str, words: &str) -> Option<MarkRuns> {
     let spec = Spec::parse(words).expect("the words name signals");
-    match MarkRuns::load(&spec, &MarkOptions::default()) {
-        Ok(runs) => Some(runs),
-        Err(e @ (BpfError::NotBuilt(_) | BpfError::Kernel { .. })) => {
-            skipped(test, &e);
-            None
-        }
-        Err(e) if !nix::unistd::geteuid().is_root() => {
-            skipped(test, &e);
-            None
-        }
-        Err(e) => panic!("{words}: {e}"),
-    }
+    loaded(test, MarkRuns::load(&spec, &MarkOptions::default()))
 }
 
 /// xorshift64*, so that a failure can be had again.

@@ -4,18 +4,6 @@ use std::ops::AddAssign;
 
 use narrows_wire::Signal;
 
-/// Signals in the order of `enum nw_efm_place`.
-const PLACES: [Signal; 8] = [
-    Signal::Spin,
-    Signal::Vec,
-    Signal::Delay,
-    Signal::Square,
-    Signal::Loss,
-    Signal::Reflection,
-    Signal::RoundTripLoss,
-    Signal::EcnEcho,
-];
-
 /// What marking has come to so far: packets that left, marked, or left unmarked
 /// for which reason. A simulated host counts as a device of a real one does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +46,8 @@ impl Counters {
 
     /// Each signal that was set, and in how many packets.
     pub fn signals(&self) -> impl Iterator<Item = (Signal, u64)> {
-        let all = PLACES.into_iter().zip(self.set);
+        // The places are in the order of the bits.
+        let all = Signal::ALL.into_iter().zip(self.set);
         all.filter(|(_, count)| *count > 0)
     }
 }

@@ -122,21 +122,11 @@ mod tests {
 
     #[test]
     fn both_languages_lay_out_and_announce_every_profile_alike() {
-        let places = [
-            Signal::Spin,
-            Signal::Vec,
-            Signal::Delay,
-            Signal::Square,
-            Signal::Loss,
-            Signal::Reflection,
-            Signal::RoundTripLoss,
-            Signal::EcnEcho,
-        ];
         for signals in 0..=255 {
             let Some(profile) = Profile::checked(signals) else {
                 continue;
             };
-            for (place, signal) in places.into_iter().enumerate() {
+            for (place, signal) in Signal::ALL.into_iter().enumerate() {
                 let c = layout(signals, place as u32);
                 assert_eq!(c, profile.mask(signal), "{profile} {signal:?}");
             }

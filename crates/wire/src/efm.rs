@@ -49,6 +49,18 @@ const SIGNALS: [(Signal, &str); 8] = [
 ];
 
 impl Signal {
+    /// All of them, in the order of their bits.
+    pub const ALL: [Self; 8] = [
+        Self::Spin,
+        Self::Vec,
+        Self::Delay,
+        Self::Square,
+        Self::Loss,
+        Self::Reflection,
+        Self::RoundTripLoss,
+        Self::EcnEcho,
+    ];
+
     /// The word that names it in a profile.
     pub fn word(self) -> &'static str {
         let found = SIGNALS.iter().find(|(signal, _)| *signal == self);

@@ -43,7 +43,12 @@ pub fn unique(stem: &str) -> String {
 /// A loaded control, or the word that this machine cannot.
 pub fn control(test: &str, words: &str, ecn: EcnFlags, trace: Trace) -> Option<Loaded> {
     let spec = Spec::parse(words).expect("the words name an algorithm");
-    match Control::load(&spec, &unique("nwt"), ecn, trace) {
+    loaded(test, Control::load(&spec, &unique("nwt"), ecn, trace))
+}
+
+/// What was loaded, or the word that this machine cannot.
+pub fn loaded<T>(test: &str, result: Result<T, BpfError>) -> Option<T> {
+    match result {
         Ok(loaded) => Some(loaded),
         Err(e @ (BpfError::NotBuilt(_) | BpfError::Kernel { .. })) => {
             skipped(test, &e);
