@@ -479,6 +479,8 @@ fn commands_run_in_their_host_and_leave_output_and_status() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let inodes = run.namespaces();
+    // Past the end of `timed`, whose process may not even be in its host before.
+    assert!(flows_rig::soon(|| run.now().as_nanos() > 100_000_000));
     // The shell of `last` and its sleeper stay, and nothing else.
     assert!(flows_rig::soon(|| flows_rig::processes_in(&inodes) == 2));
     let ended = run.stop_commands();
