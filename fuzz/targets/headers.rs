@@ -11,5 +11,5 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     targets::packet(bytes);
     targets::frame(bytes);
-    targets::quic(bytes);
+    targets::datagram(bytes);
 });

@@ -34,5 +34,5 @@ fn fuzz_link_layers() {
 
 #[test]
 fn fuzz_datagrams() {
-    corpus("datagram").run(20_000, targets::quic);
+    corpus("datagram").run(20_000, targets::datagram);
 }

@@ -4,8 +4,8 @@
 mod chunks;
 
 use narrows_wire::capture::CaptureReader;
-use narrows_wire::quic::{Long, Quic};
-use narrows_wire::{Ecn, FlowKey, Icmp, Ip, Tcp, TcpOptions, Udp, ip, link};
+use narrows_wire::quic::MAX_CID_LEN;
+use narrows_wire::{Ecn, FlowKey, Icmp, Ip, Plus, Quic, QuicModel, Tcp, TcpOptions, Udp, ip, link};
 
 pub use chunks::chunks;
 
@@ -27,7 +27,7 @@ pub fn packet(bytes: &[u8]) {
     }
     if let Ok(udp) = Udp::parse(above) {
         assert!(udp.length >= 8);
-        quic(above.get(8..).unwrap_or_default());
+        datagram(above.get(8..).unwrap_or_default());
     }
     let icmp = Icmp::parse(ip.protocol, above);
     // ICMPv6 over IPv4 is read as it stands, but nobody writes it.
@@ -42,19 +42,27 @@ pub fn packet(bytes: &[u8]) {
     assert_eq!(ip::dscp(&marked), ip::dscp(bytes));
 }
 
-/// Reads what a datagram may hold of QUIC.
-pub fn quic(bytes: &[u8]) {
-    let Ok(Quic::Long(long)) = Quic::parse(bytes) else {
-        return;
-    };
-    let Long {
-        destination,
-        source,
-        ..
-    } = long;
-    // Their lengths and themselves, after the first byte and the version.
-    assert!(5 + 2 + destination.len() + source.len() <= bytes.len());
-    assert!(!long.is_likely() || destination.len() <= 20 && source.len() <= 20);
+/// Reads what a datagram may hold: QUIC, modelled QUIC, PLUS.
+pub fn datagram(bytes: &[u8]) {
+    if let Ok(Quic::Long(long)) = Quic::parse(bytes) {
+        let (destination, source) = (long.destination.len(), long.source.len());
+        // Their lengths and themselves, after the first byte and the version.
+        assert!(5 + 2 + destination + source <= bytes.len());
+        assert!(!long.is_likely() || destination <= MAX_CID_LEN && source <= MAX_CID_LEN);
+    }
+    if let Ok(header) = QuicModel::parse(bytes) {
+        let mut written = Vec::new();
+        header.write(&mut written);
+        assert_eq!(written.len(), header.len());
+        assert_eq!(QuicModel::parse(&written), Ok(header));
+    }
+    if let Ok(header) = Plus::parse(bytes) {
+        assert!(Plus::opens(bytes));
+        let mut written = Vec::new();
+        header.write(&mut written);
+        assert_eq!(written.len(), header.len());
+        assert_eq!(Plus::parse(&written), Ok(header));
+    }
 }
 
 /// Reads a capture file and every packet in it.
