@@ -1,17 +1,14 @@
 //! What observers find in modelled QUIC and PLUS.
 
+mod observed;
 mod support;
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 
-use narrows_lab::{Output, RunOptions, RunResult, SimEngine, metric, run_scenario};
-use narrows_observe::format::{Format, Names, Report, Rows};
-use narrows_observe::{Config, Observer};
-use narrows_scenario::Draft;
-use narrows_wire::capture::CaptureReader;
-use support::unwatched;
+use narrows_lab::{RunResult, SimEngine, metric};
+use observed::{AT_MID, assert_capture_gives_the_same};
+use support::{plan_of, run_to};
 
 /// 10 ms from the client to the observer, 20 ms from there to the server, each
 /// way; some of the data is lost before the observer and some behind it.
@@ -35,26 +32,9 @@ from  = "server"
 to    = "client"
 opens = "client"
 transport = "{transport}"
-
-[[observe]]
-name = "mid"
-tap  = "tap/mid"
-
-[[capture]]
-name = "mid"
-at   = "tap/mid"
-"#
+{AT_MID}"#
     );
-    let draft = Draft::read("modelled.toml", text.as_bytes());
-    let plan = draft
-        .and_then(|d| d.check())
-        .unwrap_or_else(|e| panic!("{e}"));
-    let options = RunOptions {
-        seed: Some(seed),
-        output: Output::Folder(dir.to_path_buf()),
-        ..RunOptions::default()
-    };
-    unwatched(|watch| run_scenario(&SimEngine, &plan, &options, watch)).unwrap()
+    run_to(&SimEngine, &plan_of(&text), seed, dir)
 }
 
 /// A figure of observer `mid`.
@@ -155,39 +135,12 @@ fn q_and_l_say_what_was_lost_before_the_observer_and_in_all() {
     }
 }
 
-/// All columns but the truth's.
-fn seen(line: &str) -> String {
-    line.split(',').take(11).collect::<Vec<_>>().join(",")
-}
-
 #[test]
 fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row() {
     for transport in ["quic-model signals s+vec+q+l window 90", "plus window 90"] {
         let dir = tempfile::tempdir().unwrap();
         run(dir.path(), transport, "loss 0.5%", 3);
-        let file = fs::File::open(dir.path().join("samples.csv.gz")).unwrap();
-        let mut inside = String::new();
-        flate2::read::GzDecoder::new(file)
-            .read_to_string(&mut inside)
-            .unwrap();
-        let capture = fs::File::open(dir.path().join("captures/mid.pcapng")).unwrap();
-        let mut capture = CaptureReader::new(capture).unwrap();
-        let rows = Rows {
-            samples: true,
-            estimates: true,
-        };
-        let mut report = Report::new(Vec::new(), Format::Csv, rows, Names::open(), "tap/mid");
-        let mut observer = Observer::new(Config::default());
-        while let Some(record) = capture.read().unwrap() {
-            let (packet, at) = (record.ip_packet().unwrap(), record.at.unwrap());
-            observer.observe(packet, at, record.id.unwrap(), &mut report);
-        }
-        observer.finish(&mut report);
-        let outside = String::from_utf8(report.finish().unwrap()).unwrap();
-        let outside: Vec<String> = outside.lines().map(seen).collect();
-        let inside: Vec<String> = inside.lines().map(seen).collect();
-        assert!(inside.len() > 500, "{}: {} rows", transport, inside.len());
-        assert_eq!(inside, outside, "{transport}");
+        assert_capture_gives_the_same(dir.path(), 500);
     }
 }
 

@@ -1,11 +1,9 @@
 //! A modelled flow in words: `quic-model signals s+vec window 64`.
 
 use std::fmt;
-use std::str::FromStr;
 
 use narrows_units::{Duration, Rate, Word, WordError, Words};
 use narrows_wire::{Profile, Signal};
-use serde::{Serialize, Serializer};
 
 /// What the packets look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -341,19 +339,7 @@ impl fmt::Display for Spec {
     }
 }
 
-impl FromStr for Spec {
-    type Err = WordError;
-
-    fn from_str(words: &str) -> Result<Self, WordError> {
-        Self::parse(words)
-    }
-}
-
-impl Serialize for Spec {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+narrows_units::written_as_words!(Spec);
 
 #[cfg(test)]
 mod tests {
