@@ -410,8 +410,4 @@ pub struct Observe {
     /// A flow that was silent for longer has ended
     #[arg(long, value_name = "TIME", default_value = "300s")]
     pub idle: String,
-    /// Read files with one thread, or a second one that reads ahead [default: 2 if there are processors for it]
-    #[arg(long, value_name = "N", requires = "read",
-        value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub threads: Option<u8>,
 }

@@ -19,37 +19,38 @@ const FIRST_LENGTH: u32 = 256;
 /// Batches below which their variance says nothing.
 const ENOUGH: usize = 6;
 
-/// A pair of counts: how many of how many.
+/// A pair of counts: how many of how many. Those of which each packet may be
+/// one come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Count {
-    /// Received of sent, by Q blocks.
-    Square = 0,
-    /// Received of sent, by R blocks.
-    Reflection = 1,
+    /// Packets with CE of all that are ECN-capable.
+    Ce = 0,
     /// Packets with L of all packets.
-    Loss = 2,
+    Loss = 1,
+    /// Received of sent, by Q blocks.
+    Square = 2,
     /// Packets with E of all packets.
     EcnEcho = 3,
+    /// Received of sent, by R blocks.
+    Reflection = 4,
     /// Reflected of generated, by T trains.
-    Train = 4,
-    /// Packets with CE of all that are ECN-capable.
-    Ce = 5,
+    Train = 5,
 }
 
 const COUNTS: usize = 6;
 
-/// The counts of both directions.
-type Row = [[(u32, u32); COUNTS]; 2];
+/// Each count of both directions.
+type Row = [[(u32, u32); 2]; COUNTS];
 
 /// The sums that a rate is computed from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sums([[(f64, f64); COUNTS]; 2]);
+pub(crate) struct Sums([[(f64, f64); 2]; COUNTS]);
 
 impl Sums {
     fn add(&mut self, row: &Row, times: f64) {
-        for (sum, side) in self.0.iter_mut().zip(row) {
-            for (sum, pair) in sum.iter_mut().zip(side) {
+        for (sum, sides) in self.0.iter_mut().zip(row) {
+            for (sum, pair) in sum.iter_mut().zip(sides) {
                 sum.0 += times * f64::from(pair.0);
                 sum.1 += times * f64::from(pair.1);
             }
@@ -58,12 +59,12 @@ impl Sums {
 
     /// Of how many, for side `side`.
     pub fn of(&self, side: usize, count: Count) -> f64 {
-        self.0[side][count as usize].1
+        self.0[count as usize][side].1
     }
 
     /// The share of a count; `None` of nothing.
     pub fn share(&self, side: usize, count: Count) -> Option<f64> {
-        let (part, all) = self.0[side][count as usize];
+        let (part, all) = self.0[count as usize][side];
         (all > 0.0).then(|| part / all)
     }
 
@@ -122,12 +123,12 @@ impl Ledger {
 
     /// Reads a word of each line that a packet needs.
     pub fn touch(&self) -> u64 {
-        u64::from(self.in_last ^ self.current[1][COUNTS - 1].0)
+        u64::from(self.in_last ^ self.current[Count::Square as usize][1].0)
     }
 
     /// Adds `part` of `all` to a count. `part` may exceed `all`.
     pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
-        let pair = &mut self.current[side][count as usize];
+        let pair = &mut self.current[count as usize][side];
         pair.0 = pair.0.saturating_add(part);
         pair.1 = pair.1.saturating_add(all);
     }
@@ -135,13 +136,13 @@ impl Ledger {
     /// Forgets a count of one side.
     pub fn clear(&mut self, side: usize, count: Count) {
         for row in self.rows.iter_mut().chain([&mut self.current]) {
-            row[side][count as usize] = (0, 0);
+            row[count as usize][side] = (0, 0);
         }
     }
 
     /// All counts of the flow.
     pub fn sums(&self) -> Sums {
-        let mut sums = Sums([[(0.0, 0.0); COUNTS]; 2]);
+        let mut sums = Sums([[(0.0, 0.0); 2]; COUNTS]);
         for row in self.batches() {
             sums.add(row, 1.0);
         }
@@ -215,8 +216,8 @@ impl Groups {
 
 fn joined(a: &Row, b: &Row) -> Row {
     let mut row = *a;
-    for (side, other) in row.iter_mut().zip(b) {
-        for (pair, other) in side.iter_mut().zip(other) {
+    for (sides, others) in row.iter_mut().zip(b) {
+        for (pair, other) in sides.iter_mut().zip(others) {
             pair.0 = pair.0.saturating_add(other.0);
             pair.1 = pair.1.saturating_add(other.1);
         }

@@ -13,27 +13,27 @@ const BATCHES: usize = 32;
 /// Consecutive round trips are alike, so the interval of their mean comes from
 /// the means of batches (batch means; Law, Simulation Modeling and Analysis,
 /// 5th ed., §9.5.3): 16 to 32 of them, whose length doubles as the flow goes on.
+///
+/// Where flows are many, a line of the cache costs more than arithmetic. So
+/// what each sample touches stands here, and the batches are one step away and
+/// touched when one of them is full.
 #[derive(Debug, Default)]
 pub(crate) struct Mean {
     mean: f64,
-    batches: Option<Box<Batches>>,
-    n: u32,
-    /// Sum of squared distances from the mean, while there are no batches.
-    squares: f32,
-    min_ms: f32,
-}
-
-/// What each sample touches stands together, in one line of the cache.
-#[derive(Debug)]
-#[repr(C)]
-struct Batches {
-    /// Sum of squared distances from the mean.
+    /// Sum of squared distances from the mean; as exact as an `f32` while there
+    /// are no batches.
     squares: f64,
     /// Sum of the batch that is filling.
     current: f64,
+    batches: Option<Box<Batches>>,
+    n: u32,
+    min_ms: f32,
+}
+
+#[derive(Debug)]
+struct Batches {
     /// Samples of a full batch.
     length: u32,
-    in_last: u32,
     full: usize,
     sums: [f64; BATCHES],
 }
@@ -59,36 +59,34 @@ impl Mean {
         if self.n == 1 || (ms as f32) < self.min_ms {
             self.min_ms = ms as f32;
         }
-        if let Some(batches) = &mut self.batches {
-            batches.squares += square;
-            batches.add(ms);
+        let Some(batches) = &mut self.batches else {
+            self.squares = f64::from(self.squares as f32 + square as f32);
+            if self.n >= BATCHED_FROM {
+                self.batches = Some(Box::new(Batches {
+                    length: 1,
+                    full: 0,
+                    sums: [0.0; BATCHES],
+                }));
+            }
             return;
-        }
-        self.squares += square as f32;
-        if self.n >= BATCHED_FROM {
-            self.batches = Some(Box::new(Batches {
-                sums: [0.0; BATCHES],
-                current: 0.0,
-                full: 0,
-                length: 1,
-                in_last: 0,
-                squares: f64::from(self.squares),
-            }));
+        };
+        self.squares += square;
+        self.current += ms;
+        let batched = self.n - BATCHED_FROM;
+        if batched & (length_at(batched) - 1) == 0 {
+            batches.end_of_one(&mut self.current);
         }
     }
 
-    /// Reads what the next sample needs beside this.
-    pub fn touch_far(&self) -> u64 {
-        self.batches.as_ref().map_or(0, |b| b.current.to_bits())
+    /// Reads what the next sample needs.
+    pub fn touch(&self) -> u64 {
+        u64::from(self.n)
     }
 
     /// What is known; `None` before the first sample.
     pub fn facts(&self) -> Option<MeanFacts> {
         let n = f64::from(self.n);
-        let squares = match &self.batches {
-            Some(b) => b.squares,
-            None => f64::from(self.squares),
-        };
+        let squares = self.squares;
         let sd = (squares.max(0.0) / n).sqrt();
         let half = match &self.batches {
             Some(batches) if batches.full >= BATCHES / 2 => Some(batches.half_width()),
@@ -111,13 +109,16 @@ impl Mean {
     }
 }
 
+/// How long batches are when `batched` samples came since they began, at least
+/// one: they are doubled when a 33rd one would be full.
+const fn length_at(batched: u32) -> u32 {
+    let joined = u32::BITS - ((batched - 1) / (BATCHES as u32 + 1)).leading_zeros();
+    1 << joined
+}
+
 impl Batches {
-    fn add(&mut self, ms: f64) {
-        self.current += ms;
-        self.in_last += 1;
-        if self.in_last < self.length {
-            return;
-        }
+    /// A batch is full, and `current` is its sum.
+    fn end_of_one(&mut self, current: &mut f64) {
         if self.full == BATCHES {
             for i in 0..BATCHES / 2 {
                 self.sums[i] = self.sums[2 * i] + self.sums[2 * i + 1];
@@ -127,8 +128,7 @@ impl Batches {
             // The batch that was filling is half of a longer one.
             return;
         }
-        self.sums[self.full] = std::mem::take(&mut self.current);
-        self.in_last = 0;
+        self.sums[self.full] = std::mem::take(current);
         self.full += 1;
     }
 
@@ -153,11 +153,9 @@ pub(crate) struct RttMeans {
 
 impl RttMeans {
     /// Reads what the next sample needs, whichever it is of.
-    pub fn touch_far(&self) -> u64 {
+    pub fn touch(&self) -> u64 {
         let [one, two] = &self.full;
-        [one, two, &self.left, &self.right]
-            .iter()
-            .fold(0, |sum, mean| sum ^ mean.touch_far())
+        one.touch() ^ two.touch() ^ self.left.touch() ^ self.right.touch()
     }
 }
 
@@ -179,6 +177,28 @@ mod tests {
         // t(0.975, 2) = 4.303, standard error 10/√3.
         let interval = facts.interval.unwrap();
         assert!((interval.high - 20.0 - 4.303 * 10.0 / 3f64.sqrt()).abs() < 0.05);
+    }
+
+    #[test]
+    fn batches_are_of_one_length_and_join_in_pairs_when_there_are_32() {
+        let mut mean = Mean::default();
+        let (mut length, mut last, mut full) = (1, 0, 0);
+        for n in 1..=200_000u32 {
+            mean.add(1.0);
+            if n <= BATCHED_FROM {
+                continue;
+            }
+            last += 1;
+            if last == length && full == BATCHES {
+                (length, full) = (2 * length, BATCHES / 2);
+            } else if last == length {
+                (last, full) = (0, full + 1);
+            }
+            let batches = mean.batches.as_ref().unwrap();
+            assert_eq!((batches.length, batches.full), (length, full), "{n}");
+            assert_eq!(mean.current, f64::from(last));
+            assert!(batches.sums[..full].iter().all(|s| *s == f64::from(length)));
+        }
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
 /// The IP packet inside `frame`, from its IP header to the end of the frame
 /// (which may hold padding after the packet); `None` if there is none.
+#[inline]
 pub fn ip_packet(link: LinkType, frame: &[u8]) -> Option<&[u8]> {
     let packet = match link {
         LinkType::RAW | LinkType::DLT_RAW | LinkType::IPV4 | LinkType::IPV6 => frame,

@@ -34,18 +34,18 @@ impl Stamped {
     }
 
     fn touch_far(&self) -> u64 {
-        let all = self.all.as_ref().map_or(0, |means| means.touch_far());
-        let single = self.single.as_ref().map_or(0, |means| means[0].touch_far());
+        let all = self.all.as_ref().map_or(0, |means| means.touch());
+        let single = self.single.as_ref().map_or(0, |means| means[0].touch());
         all ^ single ^ self.timestamps.touch_far()
     }
 }
 
 impl Acked {
     fn touch(&self) -> u64 {
-        self.seq_ack.touch()
+        self.left.touch() ^ self.right.touch() ^ self.seq_ack.touch()
     }
 
     fn touch_far(&self) -> u64 {
-        self.left.touch_far() ^ self.right.touch_far() ^ self.seq_ack.touch_far()
+        self.seq_ack.touch_far()
     }
 }

@@ -1,11 +1,12 @@
 //! Packets of a capture that were read together. A chunk owns their bytes, so
-//! that it can be read further while another thread looks at them.
+//! that many of them can be looked at together.
 
 use std::sync::Arc;
 
 use super::Interface;
 use super::order::Order;
 use super::record::{Held, Record};
+use crate::link;
 
 /// Some packets in a row, filled by
 /// [`CaptureReader::read_chunk`](super::CaptureReader::read_chunk). Used again
@@ -32,10 +33,31 @@ impl Chunk {
     /// The packet with number `at`, from 0 in the order of the file.
     ///
     /// # Panics
-    /// When there are not as many.
-    #[inline]
+    /// When there are not as many packets.
+    #[inline(always)]
     pub fn record(&self, at: usize) -> Record<'_> {
         self.held[at].record(&self.bytes, self.order, &self.interfaces)
+    }
+
+    /// What was kept of the IP packet in it, as [`Record::ip_packet`] has it.
+    ///
+    /// # Panics
+    /// When there are not as many packets.
+    #[inline]
+    pub fn ip_packet(&self, at: usize) -> Option<&[u8]> {
+        let held = &self.held[at];
+        let end = held.start + held.kept as usize;
+        let link = self.interfaces[held.interface].link;
+        link::ip_packet(link, &self.bytes[held.start..end])
+    }
+
+    /// Where it was captured, as [`Record::interface`] has it.
+    ///
+    /// # Panics
+    /// When there are not as many packets.
+    #[inline]
+    pub fn interface(&self, at: usize) -> usize {
+        self.held[at].interface
     }
 
     /// Its packets in the order of the file.

@@ -53,7 +53,7 @@ pub(super) struct Held {
 
 impl Held {
     /// The packet, among the bytes and interfaces that it was read with.
-    #[inline]
+    #[inline(always)]
     pub fn record<'a>(
         &self,
         bytes: &'a [u8],
@@ -83,6 +83,7 @@ impl Held {
 }
 
 impl<'a> Record<'a> {
+    #[inline(never)]
     fn take(&mut self, options: Options<'a>, order: Order) {
         for (code, value) in options {
             match (code, value.len()) {

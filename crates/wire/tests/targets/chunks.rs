@@ -25,7 +25,9 @@ fn chunks_agree(mut single: CaptureReader<impl Read>, mut many: CaptureReader<im
         match many.read_chunk(&mut chunk) {
             Ok(true) => {
                 assert!(!chunk.is_empty());
-                for record in chunk.records() {
+                for (at, record) in chunk.records().enumerate() {
+                    assert_eq!(chunk.ip_packet(at), record.ip_packet());
+                    assert_eq!(chunk.interface(at), record.interface);
                     assert_eq!(single.read().expect("as the chunk has it"), Some(record));
                 }
             }

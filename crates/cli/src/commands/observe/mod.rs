@@ -57,14 +57,12 @@ pub fn observe(args: &Observe) -> Outcome {
     watch.stop_after(args.count);
     watch.show(top);
     let stop = progress::cancel_flag();
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = args.threads.map_or_else(processors, usize::from);
     let mut status = Status::Done;
     for path in &args.read {
         if watch.is_over() || stop.load(Ordering::Relaxed) {
             break;
         }
-        status = status.and(watch.read(path, threads, stop)?);
+        status = status.and(watch.read(path, stop)?);
     }
     if !args.interfaces.is_empty() {
         watch_devices(args, &mut watch, duration)?;
