@@ -80,8 +80,8 @@ fn run(
     ends[1].write(bytes);
     ends[1].close();
     loop {
-        for from in 0..2 {
-            while let Some(length) = ends[from].poll_transmit(now, &mut buffer) {
+        for (from, end) in ends.iter_mut().enumerate() {
+            while let Some(length) = end.poll_transmit(now, &mut buffer) {
                 let (number, echo, spin, vec, square, loss, handshake) =
                     shown(spec.shape(), &buffer);
                 let initiator = from == 0;
@@ -102,7 +102,7 @@ fn run(
                 }
                 count += 1;
             }
-            while let Some(event) = ends[from].poll_event() {
+            while let Some(event) = end.poll_event() {
                 match event {
                     ModelEvent::Delivered(n) => ran.delivered += n,
                     ModelEvent::PeerFinished => ran.complete = true,
