@@ -1,5 +1,4 @@
-//! What the fuzz targets do with an input: as tests, kept inputs and mutations of
-//! them; by libFuzzer, in `fuzz/` at the root, inputs that coverage guides.
+//! What the fuzz targets do with an input.
 
 use narrows_observe::format::{Format, Names, Report, Rows};
 use narrows_observe::{Config, Observer};
