@@ -42,7 +42,6 @@ static inline u32 nw_efm_egress(struct nw_efm_flow *f,
 	 * verifier of BPF leaves out what is off
 	 */
 	u8 active = f->active & params->signals, bits = 0;
-	int edge;
 
 	if (p->flags & NW_TCP_SYN)
 		return nw_efm_opening_out(f, params, p);
@@ -60,12 +59,9 @@ static inline u32 nw_efm_egress(struct nw_efm_flow *f,
 		return NW_EFM_WRITE(f->all, bits);
 	}
 	if (active & NW_EFM_S) {
-		u8 before = f->spin_out;
-
 		bits |= nw_efm_spin_out(f, params, p);
-		edge = before != f->spin_out;
 		if (active & NW_EFM_T)
-			bits |= nw_efm_round_trip_out(f, edge);
+			bits |= nw_efm_round_trip_out(f, p);
 	}
 	if (active & NW_EFM_D)
 		bits |= nw_efm_delay_out(f, params, p);
@@ -98,7 +94,7 @@ static inline void nw_efm_ingress(struct nw_efm_flow *f,
 	if (!active)
 		return;
 	if (active & NW_EFM_S)
-		edge = nw_efm_spin_in(f, params, p, nw_efm_newer(f, p));
+		edge = nw_efm_spin_in(f, params, p, nw_efm_newer(&f->arrived, p));
 	if (active & NW_EFM_T)
 		nw_efm_round_trip_in(f, p, edge);
 	if (active & NW_EFM_D)

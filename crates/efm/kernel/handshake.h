@@ -128,7 +128,7 @@ static inline void nw_efm_syn_in(struct nw_efm_flow *f,
 	f->peer_isn = p->seq;
 	f->offered = p->bits >> 1;
 	f->flags |= NW_EFM_SEEN_PEER;
-	nw_efm_newer(f, p);
+	nw_efm_newer(&f->arrived, p);
 }
 
 /* A SYN-ACK arrives. */
@@ -146,7 +146,7 @@ static inline void nw_efm_synack_in(struct nw_efm_flow *f,
 		/* more than was offered is no answer */
 		signals = answered & (u8)~params->signals ? 0 : answered;
 	}
-	nw_efm_newer(f, p);
+	nw_efm_newer(&f->arrived, p);
 	/* the last answer counts, but does not start over what goes on */
 	if (f->active != signals || !signals)
 		nw_efm_start(f, params, signals);

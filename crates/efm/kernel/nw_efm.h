@@ -165,10 +165,21 @@ enum nw_efm_flow_flag {
 	NW_EFM_SENT_SYN = 0x01,		/* isn is known from a SYN */
 	NW_EFM_SENT_SYNACK = 0x02,	/* isn is known from a SYN-ACK */
 	NW_EFM_SEEN_PEER = 0x04,	/* peer_isn is known */
-	NW_EFM_SEEN_ARRIVAL = 0x08,	/* pn_* are known */
 	NW_EFM_SILENT = 0x10,		/* a SYN or SYN-ACK was repeated: none */
 	NW_EFM_COUNTED = 0x20,		/* socket counters have a base line */
-	NW_EFM_SEEN_ACK = 0x40,		/* pn_ack is known */
+};
+
+enum nw_efm_seen {
+	NW_EFM_SEEN_ANY = 1,	/* end and tsval are known */
+	NW_EFM_SEEN_ACK = 2,	/* ack is known */
+};
+
+/* The newest segment of one direction, see packet_number.h. */
+struct nw_efm_newest {
+	u32 end;		/* highest end of a sequence */
+	u32 ack;		/* highest acknowledgement with it */
+	u32 tsval;		/* latest timestamp with them */
+	u32 seen;		/* enum nw_efm_seen */
 };
 
 /*
@@ -183,9 +194,8 @@ struct nw_efm_flow {
 	u64 r_seen;		/* ... when its length was last worked out (out) */
 	u32 isn;		/* own initial sequence number (out) */
 	u32 peer_isn;		/* (in) */
-	u32 pn_end;		/* highest end of a sequence that arrived (in) */
-	u32 pn_ack;		/* highest acknowledgement with it (in) */
-	u32 pn_tsval;		/* latest timestamp with them (in) */
+	struct nw_efm_newest arrived;	/* (in) */
+	struct nw_efm_newest left;	/* with T only (out) */
 	u32 t_max_us;		/* dynamic T_Max; 0 until two samples came (in) */
 	u32 delay_rtt_us;	/* RTT of the last sample; 0 if none (in) */
 	u32 q_sent;		/* packets that carried Q (out) */
@@ -214,19 +224,19 @@ struct nw_efm_flow {
 	u8 r_in_value;		/* Q value of the arriving block (in) */
 	u8 r_value;		/* R value being sent (out) */
 	u8 t_token;		/* generation token, at most one */
-	u8 t_locked;		/* arriving marks are not counted (in; out at the end) */
+	u8 t_value;		/* spin value of the period that leaves (out) */
 	u8 t_clean;		/* enum nw_efm_t_clean (in; out when a pause begins) */
 	u8 delay_misses;	/* samples generated since one came back (out) */
 	u8 mask[NW_EFM_PLACES];	/* bits of byte 12 of each active signal */
 	u8 all;			/* and of all of them */
-	u8 unused[3];
+	u8 unused[7];
 };
-_Static_assert(sizeof(struct nw_efm_flow) == 160, "layout of nw_efm_flow");
+_Static_assert(sizeof(struct nw_efm_flow) == 184, "layout of nw_efm_flow");
 _Static_assert(__builtin_offsetof(struct nw_efm_flow, isn) == 40, "isn");
-_Static_assert(__builtin_offsetof(struct nw_efm_flow, q_sent) == 68, "q_sent");
-_Static_assert(__builtin_offsetof(struct nw_efm_flow, l_lost) == 100, "l_lost");
-_Static_assert(__builtin_offsetof(struct nw_efm_flow, role) == 136, "role");
-_Static_assert(__builtin_offsetof(struct nw_efm_flow, mask) == 148, "mask");
+_Static_assert(__builtin_offsetof(struct nw_efm_flow, q_sent) == 88, "q_sent");
+_Static_assert(__builtin_offsetof(struct nw_efm_flow, l_lost) == 120, "l_lost");
+_Static_assert(__builtin_offsetof(struct nw_efm_flow, role) == 156, "role");
+_Static_assert(__builtin_offsetof(struct nw_efm_flow, mask) == 168, "mask");
 
 /* a is before b, modulo 2^32 (Linux's before()) */
 static inline int nw_efm_before(u32 a, u32 b)

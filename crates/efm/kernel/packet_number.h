@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * Whether an arriving segment was sent after all that arrived before it.
+ * Whether a segment was sent after all that were seen before it.
  *
  * RFC 9506 section 2.1 asks for a packet number larger than any seen so far. TCP
  * has none, and pure ACKs do not advance its sequence. In its place: the segment
  * ends behind all others; or it ends with them and acknowledges more, or has a
  * newer timestamp, which tells apart duplicate ACKs. What ends before is a
  * retransmission or came late, and never counts.
+ *
+ * Who sends asks the same of the segments that leave, to know for which of them
+ * the other end will find it.
  */
 #ifndef NW_EFM_PACKET_NUMBER_H
 #define NW_EFM_PACKET_NUMBER_H
@@ -14,36 +17,35 @@
 #include "nw_efm.h"
 
 /* A SYN acknowledges nothing, so the first acknowledgement is newer. */
-static inline int nw_efm_newer_ack(const struct nw_efm_flow *f,
+static inline int nw_efm_newer_ack(const struct nw_efm_newest *n,
 				   const struct nw_efm_packet *p)
 {
 	if (!(p->flags & NW_TCP_ACK))
 		return 0;
-	return !(f->flags & NW_EFM_SEEN_ACK) ||
-	       nw_efm_before(f->pn_ack, p->ack);
+	return !(n->seen & NW_EFM_SEEN_ACK) || nw_efm_before(n->ack, p->ack);
 }
 
-static inline int nw_efm_newer(struct nw_efm_flow *f,
+static inline int nw_efm_newer(struct nw_efm_newest *n,
 			       const struct nw_efm_packet *p)
 {
 	int newer = 1;
 
-	if (f->flags & NW_EFM_SEEN_ARRIVAL) {
-		if (p->seq_end == f->pn_end)
-			newer = nw_efm_newer_ack(f, p) ||
+	if (n->seen & NW_EFM_SEEN_ANY) {
+		if (p->seq_end == n->end)
+			newer = nw_efm_newer_ack(n, p) ||
 				(p->has & NW_EFM_HAS_TS &&
-				 nw_efm_before(f->pn_tsval, p->tsval));
+				 nw_efm_before(n->tsval, p->tsval));
 		else
-			newer = nw_efm_before(f->pn_end, p->seq_end);
+			newer = nw_efm_before(n->end, p->seq_end);
 	}
 	if (!newer)
 		return 0;
-	f->pn_end = p->seq_end;
-	f->pn_tsval = p->tsval;
-	f->flags |= NW_EFM_SEEN_ARRIVAL;
+	n->end = p->seq_end;
+	n->tsval = p->tsval;
+	n->seen |= NW_EFM_SEEN_ANY;
 	if (p->flags & NW_TCP_ACK) {
-		f->pn_ack = p->ack;
-		f->flags |= NW_EFM_SEEN_ACK;
+		n->ack = p->ack;
+		n->seen |= NW_EFM_SEEN_ACK;
 	}
 	return 1;
 }

@@ -10,14 +10,21 @@
  * direction. The responder sends back what comes. A pause takes two round trips,
  * as the period in which it begins still brings marks, so the whole takes eight.
  *
- * Periods of the initiator begin with the first packet of a new spin value, so a
- * pause that ends with an arriving edge is followed by a whole period: the edge
- * that it makes leaves next.
+ * Periods of the initiator begin with the first packet of a new spin value that
+ * the responder will find newer than all before, so a pause that ends with an
+ * arriving edge is followed by a whole period: the edge that it makes leaves next.
+ * A retransmission may carry the new value earlier. It begins nothing at the other
+ * end, and its mark would be back before the period is: a generated one would not
+ * be counted, and a reflected one would go round once more.
+ *
+ * For the same reason the spin value of an arriving packet, and not its place among
+ * others, says whether its mark answers the period that is under way: a duplicate
+ * ACK may be the first to carry an edge and yet not be newer.
  */
 #ifndef NW_EFM_ROUND_TRIP_H
 #define NW_EFM_ROUND_TRIP_H
 
-#include "nw_efm.h"
+#include "packet_number.h"
 
 /* What the initiator does. A wait ends with the next edge that leaves, a pause
  * with an edge that arrives.
@@ -43,8 +50,30 @@ enum nw_efm_t_clean {
 static inline void nw_efm_round_trip_start(struct nw_efm_flow *f)
 {
 	f->t_phase = NW_EFM_T_WAIT;
-	f->t_locked = 1;
+	f->t_value = f->spin_out;
 	f->t_token = 0;
+}
+
+/* Whether the mark of an arriving packet is to be sent back: counting begins with
+ * the answer to the first packet of the generation, and ends with the answer to
+ * the first packet of the reflection (RFC 9506 section 3.1.2).
+ */
+static inline int nw_efm_round_trip_counts(const struct nw_efm_flow *f,
+					   const struct nw_efm_packet *p)
+{
+	u8 value = (p->bits & f->mask[NW_EFM_AT_S]) != 0;
+
+	switch (f->t_phase) {
+	case NW_EFM_T_GENERATE_1:
+		return value == f->t_value;
+	case NW_EFM_T_REFLECT_1:
+		return value != f->t_value;
+	case NW_EFM_T_GENERATE_2:
+	case NW_EFM_T_PAUSE:
+	case NW_EFM_T_WAIT_TO_REFLECT:
+		return 1;
+	}
+	return 0;
 }
 
 /* A packet arrives; `edge` says whether it begins a spin period. */
@@ -58,15 +87,7 @@ static inline void nw_efm_round_trip_in(struct nw_efm_flow *f,
 		return;
 	}
 	f->t_token = 1;
-	/*
-	 * The edge that comes back ends the first period, and the first mark of
-	 * the next train may stand in the same packet.
-	 */
-	if (edge && f->t_phase == NW_EFM_T_GENERATE_1)
-		f->t_locked = 0;
-	if (edge && f->t_phase == NW_EFM_T_REFLECT_1)
-		f->t_locked = 1;
-	if (marked && !f->t_locked)
+	if (marked && nw_efm_round_trip_counts(f, p))
 		f->t_arrived++;
 	if (f->t_phase != NW_EFM_T_PAUSE && f->t_phase != NW_EFM_T_PAUSE_2)
 		return;
@@ -111,10 +132,12 @@ static inline void nw_efm_round_trip_period(struct nw_efm_flow *f)
 	}
 }
 
-/* A packet leaves; `edge` says whether it begins a spin period. Returns its bit. */
-static inline u8 nw_efm_round_trip_out(struct nw_efm_flow *f, int edge)
+/* A packet leaves whose spin value is `spin_out`. Returns its bit. */
+static inline u8 nw_efm_round_trip_out(struct nw_efm_flow *f,
+				       const struct nw_efm_packet *p)
 {
 	u32 waiting;
+	int newer;
 
 	if (f->role != NW_EFM_INITIATOR) {
 		if (f->t_arrived == f->t_returned)
@@ -122,8 +145,11 @@ static inline u8 nw_efm_round_trip_out(struct nw_efm_flow *f, int edge)
 		f->t_returned++;
 		return f->mask[NW_EFM_AT_T];
 	}
-	if (edge)
+	newer = nw_efm_newer(&f->left, p);
+	if (newer && f->spin_out != f->t_value) {
+		f->t_value = f->spin_out;
 		nw_efm_round_trip_period(f);
+	}
 	waiting = f->t_arrived - f->t_returned;
 	switch (f->t_phase) {
 	case NW_EFM_T_GENERATE_1:
@@ -133,7 +159,6 @@ static inline u8 nw_efm_round_trip_out(struct nw_efm_flow *f, int edge)
 	case NW_EFM_T_REFLECT_2:
 		if (waiting)
 			break;
-		f->t_locked = 1;
 		nw_efm_round_trip_pause(f, NW_EFM_T_PAUSE_2);
 		return 0;
 	default:

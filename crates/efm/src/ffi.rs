@@ -7,10 +7,10 @@ pub(crate) const HEADER_MAX: usize = 60;
 /// `NW_TCP_HEADER_MIN`, the bytes that the writer touches.
 pub(crate) const HEADER_MIN: usize = 20;
 
-/// 160 bytes: the size of `struct nw_efm_flow`, which C asserts.
-const STATE_WORDS: usize = 20;
-/// The word of which the second half begins `nw_efm_flow.mask`.
-const MASKS: usize = 148 / 8;
+/// 184 bytes: the size of `struct nw_efm_flow`, which C asserts.
+const STATE_WORDS: usize = 23;
+/// The word that is `nw_efm_flow.mask`, at byte 168 as C asserts.
+const MASKS: usize = 168 / 8;
 
 // SAFETY: the declarations match kernel/native.h; every function reads and
 // writes only what its pointers point at, for the length of the call.
@@ -67,7 +67,7 @@ impl Flow {
 
     /// A packet leaves; what to write into it, if anything.
     pub fn egress(&mut self, params: &Params, packet: &PacketFacts) -> Option<Write> {
-        // SAFETY: the state is the 160 bytes, aligned to 8, that C asserts its
+        // SAFETY: the state is the 184 bytes, aligned to 8, that C asserts its
         // struct to have, and any bit pattern is valid for it; parameters and
         // packet have the C layout (asserted on both sides). All outlive the
         // call, do not overlap, and C keeps none of them.
@@ -79,12 +79,7 @@ impl Flow {
     /// The bits of byte 12 that each signal has, in the order of `enum
     /// nw_efm_place`.
     pub(crate) fn masks(&self) -> [u8; 8] {
-        let mut masks = [0; 8];
-        // From byte 148 on, as C asserts: half of one word and half of the next.
-        let [before, after] = [MASKS, MASKS + 1].map(|word| self.words[word].to_ne_bytes());
-        masks[..4].copy_from_slice(&before[4..]);
-        masks[4..].copy_from_slice(&after[..4]);
-        masks
+        self.words[MASKS].to_ne_bytes()
     }
 
     /// A packet arrives.

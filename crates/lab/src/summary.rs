@@ -335,10 +335,11 @@ pub struct ObservationSummary {
     /// `again_or_late`, its `growth` after slow start; `ss` for the smoothed round trip
     /// of the flow's sender, looked at once a second.
     pub technique: String,
-    /// `full_rtt_initiator`, `upstream_loss_responder`.
+    /// `full_rtt_initiator`, `upstream_loss_responder`; `inflated` for how many samples
+    /// of `delay` and `vec` were more than 2 ms longer than what the network took.
     pub quantity: String,
-    /// What the figures below are in: `ms`, `ratio`, or of what was seen `MiB`,
-    /// `packets` and `Mbit/s per s`.
+    /// What the figures below are in: `ms`, `ratio`, `samples`, or of what was seen
+    /// `MiB`, `packets` and `Mbit/s per s`.
     pub unit: String,
     /// `measured`, `assumed`, `learnt` or `pinned`.
     pub basis: String,

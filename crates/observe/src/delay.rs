@@ -3,8 +3,12 @@
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
 use crate::square::Known;
 
-/// The client's T_Max until the flow shows it: the example of RFC 9506 §2.2.1.
+/// The client's T_Max until a round trip is known, and the most it can be: the
+/// example of RFC 9506 §2.2.3.
 const ASSUMED_T_MAX_NS: u64 = 1_000_000_000;
+/// What is added to two round trips for T_Max, until the flow shows another
+/// (RFC 9506 §2.2.3).
+const ADDED_NS: u64 = 100_000_000;
 /// The observer's margin K below the client's T_Max, as a divisor (§2.2.2: for
 /// instance 10 %).
 const MARGIN: u64 = 10;
@@ -46,7 +50,7 @@ pub(crate) struct Delay {
     renewals: [u64; REMEMBERED],
     renewed: u32,
     too_long: u8,
-    /// The last full round trip.
+    /// The last full round trip; 0 before the first.
     rtt: u64,
     /// Gaps that were no round trip.
     pub rejected: u32,
@@ -66,11 +70,20 @@ impl Delay {
     }
 
     /// The client's T_Max in nanoseconds, and how it is known.
+    ///
+    /// Until a mark was lost that passed here, it is worked out of the round trip
+    /// as RFC 9506 §2.2.3 lets both sides do. A client with a longer, fixed one
+    /// costs samples by that only where round trips grow to twice as long and
+    /// 100 ms from one sample to the next.
     pub fn t_max(&self) -> (u64, Known) {
         let filled = (self.renewed as usize).min(REMEMBERED);
         match (self.rule, self.renewals[..filled].iter().min()) {
             (Rule::Pinned(t) | Rule::Naive(t), _) => (t, Known::Pinned),
             (Rule::Learn, Some(t)) => (*t, Known::Learnt),
+            (Rule::Learn, None) if self.rtt > 0 => {
+                let t = self.rtt.saturating_mul(2).saturating_add(ADDED_NS);
+                (t.min(ASSUMED_T_MAX_NS), Known::Assumed)
+            }
             (Rule::Learn, None) => (ASSUMED_T_MAX_NS, Known::Assumed),
         }
     }
@@ -83,8 +96,20 @@ impl Delay {
         }
     }
 
-    /// A marked packet with its sequence and acknowledgement numbers.
-    pub fn mark(&mut self, side: Side, numbers: (u32, u32), now: Now, out: &mut Vec<Sample>) {
+    /// A marked packet with its sequence and acknowledgement numbers. `floor` is
+    /// the shortest full round trip that other packets of the flow gave, as its
+    /// handshake.
+    pub fn mark(
+        &mut self,
+        side: Side,
+        numbers: (u32, u32),
+        floor: Option<u64>,
+        now: Now,
+        out: &mut Vec<Sample>,
+    ) {
+        if self.rtt == 0 {
+            self.rtt = floor.unwrap_or(0);
+        }
         let own = self.last[side.index()];
         let opposite = self.last[side.other().index()];
         let naive = matches!(self.rule, Rule::Naive(_));
@@ -117,6 +142,10 @@ impl Delay {
             };
             // The responder only reflects; the initiator may have made it anew.
             let answers = before.waits && (came_back || side == Side::Responder);
+            if before.waits && side == Side::Responder && gap < ASSUMED_T_MAX_NS && self.rtt > 0 {
+                // The whole round trip has become at least as long.
+                self.rtt = self.rtt.max(gap);
+            }
             if (naive || answers) && gap < self.cut_off() {
                 out.push(now.rtt(Technique::Delay, part, before.at, before.packet));
             }
@@ -192,7 +221,7 @@ mod tests {
                 t += ms * MS;
                 if let Some(side) = passes {
                     id += 1;
-                    delay.mark(side, (id as u32, 0), Now { at: t, id }, &mut out);
+                    delay.mark(side, (id as u32, 0), None, Now { at: t, id }, &mut out);
                 }
             }
             if !arrived {
@@ -221,7 +250,7 @@ mod tests {
         let (delay, full, left) = run(Rule::Learn, 100 * MS, 0.0, 1);
         assert_eq!(full.len(), 999);
         assert!(full.iter().all(|v| *v == 60.0) && left.iter().all(|v| *v == 20.0));
-        assert_eq!(delay.t_max(), (ASSUMED_T_MAX_NS, Known::Assumed));
+        assert_eq!(delay.t_max(), (220 * MS, Known::Assumed));
     }
 
     #[test]
@@ -249,13 +278,60 @@ mod tests {
         assert_eq!(mean(&full), 60.0);
     }
 
+    /// A client that writes every `every` ms, 20 ms from the server and halfway
+    /// from the observer: each write makes a mark anew, for the answer to the one
+    /// before came while there was nothing to send.
+    fn writes(every: u64, floor: Option<u64>) -> (Delay, Vec<Sample>) {
+        let mut delay = Delay::new(Rule::Learn);
+        let mut out = Vec::new();
+        for i in 0..100 {
+            let at = i * every * MS;
+            for (side, at) in [(Side::Initiator, at), (Side::Responder, at + 10 * MS)] {
+                let id = 2 * i + u64::from(side == Side::Responder);
+                let now = Now { at, id };
+                delay.mark(side, (id as u32, 0), floor, now, &mut out);
+            }
+        }
+        (delay, out)
+    }
+
+    #[test]
+    fn a_mark_that_waited_for_the_application_is_no_round_trip() {
+        let (delay, out) = writes(200, Some(20 * MS));
+        assert_eq!(delay.rejected, 99 + 99);
+        assert!(out.iter().all(|s| s.quantity == Quantity::RightRtt));
+        assert_eq!(out.len(), 100);
+        // Without a handshake in sight nothing tells it from a round trip.
+        let (_, out) = writes(200, None);
+        assert!(out.iter().any(|s| s.quantity != Quantity::RightRtt));
+    }
+
+    #[test]
+    fn round_trips_that_grow_beyond_the_observer_are_followed() {
+        let mut delay = Delay::new(Rule::Learn);
+        let mut out = Vec::new();
+        let (mut at, mut id) = (0, 0);
+        // From 20 to 500 ms between two marks.
+        for right in [10, 10, 490, 490, 490] {
+            for (side, wait) in [(Side::Initiator, right), (Side::Responder, 10)] {
+                let now = Now { at, id };
+                delay.mark(side, (id as u32, 0), Some(20 * MS), now, &mut out);
+                (at, id) = (at + wait * MS, id + 1);
+            }
+        }
+        let full = out
+            .iter()
+            .filter(|s| s.quantity == Quantity::FullRtt(Side::Initiator));
+        assert_eq!(full.count(), 4);
+    }
+
     #[test]
     fn a_doubled_packet_is_one_mark() {
         let mut delay = Delay::new(Rule::Learn);
         let mut out = Vec::new();
         for (id, at) in [(0, 0), (1, 10), (2, 60 * MS)] {
             let number = u32::from(id == 2);
-            delay.mark(Side::Initiator, (number, 0), Now { at, id }, &mut out);
+            delay.mark(Side::Initiator, (number, 0), None, Now { at, id }, &mut out);
         }
         assert_eq!((out.len(), delay.rejected), (1, 1));
         assert_eq!(out[0].first, 0);

@@ -284,7 +284,7 @@ impl Marks {
             spin.packet(shown, floor, now, out);
         }
         if let (Some(delay), true) = (&mut self.delay, has(masks.delay)) {
-            delay.mark(side, numbers, now, out);
+            delay.mark(side, numbers, floor, now, out);
         }
         self.loss_marks(
             side,

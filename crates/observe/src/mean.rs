@@ -1,6 +1,6 @@
 //! The mean of round trips, and how far it may be off.
 
-use crate::interval::{Interval, student_95};
+use crate::interval::{Interval, batch_reach, student_95};
 
 /// Samples from which the mean's interval comes from batches; below that they
 /// are taken as independent.
@@ -13,6 +13,8 @@ const BATCHES: usize = 32;
 /// Consecutive round trips are alike, so the interval of their mean comes from
 /// the means of batches (batch means; Law, Simulation Modeling and Analysis,
 /// 5th ed., §9.5.3): 16 to 32 of them, whose length doubles as the flow goes on.
+/// What batches still share with their neighbours, and a long tail on one side,
+/// [`batch_reach`] accounts for.
 ///
 /// Where flows are many, a line of the cache costs more than arithmetic. So
 /// what each sample touches stands here, and the batches are one step away and
@@ -88,11 +90,12 @@ impl Mean {
         let n = f64::from(self.n);
         let squares = self.squares;
         let sd = (squares.max(0.0) / n).sqrt();
-        let half = match &self.batches {
-            Some(batches) if batches.full >= BATCHES / 2 => Some(batches.half_width()),
+        let reach = match &self.batches {
+            Some(batches) if batches.full >= BATCHES / 2 => Some(batches.reach(n)),
             _ if self.n >= 2 => {
                 let error = (squares.max(0.0) / (n - 1.0) / n).sqrt();
-                Some(student_95(self.n - 1) * error)
+                let half = student_95(self.n - 1) * error;
+                Some((half, half))
             }
             _ => None,
         };
@@ -101,9 +104,9 @@ impl Mean {
             mean: self.mean,
             sd,
             min: f64::from(self.min_ms),
-            interval: half.map(|half| Interval {
-                low: (self.mean - half).max(0.0),
-                high: self.mean + half,
+            interval: reach.map(|(below, above)| Interval {
+                low: (self.mean - below).max(0.0),
+                high: self.mean + above,
             }),
         })
     }
@@ -132,14 +135,11 @@ impl Batches {
         self.full += 1;
     }
 
-    /// Half the width of the interval of the mean over the full batches.
-    fn half_width(&self) -> f64 {
-        let k = self.full as f64;
-        let mean = |sum: f64| sum / f64::from(self.length);
-        let sums = &self.sums[..self.full];
-        let all = sums.iter().map(|s| mean(*s)).sum::<f64>() / k;
-        let squares: f64 = sums.iter().map(|s| (mean(*s) - all).powi(2)).sum();
-        student_95(self.full as u32 - 1) * (squares / (k - 1.0) / k).sqrt()
+    /// How far the mean of `n` samples may be off, by the full batches.
+    fn reach(&self, n: f64) -> (f64, f64) {
+        let length = f64::from(self.length);
+        let means = self.sums.map(|sum| sum / length);
+        batch_reach(&means[..self.full], n / length)
     }
 }
 
@@ -162,6 +162,7 @@ impl RttMeans {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_units::Rng;
 
     #[test]
     fn mean_spread_and_minimum_are_those_of_the_samples() {
@@ -177,6 +178,78 @@ mod tests {
         // t(0.975, 2) = 4.303, standard error 10/√3.
         let interval = facts.interval.unwrap();
         assert!((interval.high - 20.0 - 4.303 * 10.0 / 3f64.sqrt()).abs() < 0.05);
+    }
+
+    /// Of 400 series of `n` round trips, how many in 100 have an interval that
+    /// holds the `truth`.
+    fn covered(n: u32, truth: f64, mut series: impl FnMut(u64, &mut dyn FnMut(f64))) -> f64 {
+        let held = (0..400).filter(|seed| {
+            let mut mean = Mean::default();
+            series(*seed, &mut |ms| mean.add(ms));
+            let facts = mean.facts().unwrap();
+            assert_eq!(facts.n, n);
+            let i = facts.interval.unwrap();
+            i.low <= truth && truth <= i.high
+        });
+        held.count() as f64 / 4.0
+    }
+
+    /// A draw of the normal distribution: twelve of the uniform one.
+    fn normal(rng: &mut Rng) -> f64 {
+        (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
+    }
+
+    /// Round trips of 50 ms, each of which keeps the part `keep` of how far the
+    /// one before was from that: an autoregressive series of the first order.
+    fn autoregressive(n: u32, keep: f64) -> f64 {
+        covered(n, 50.0, |seed, add| {
+            let mut rng = Rng::for_name(seed, "autoregressive");
+            let mut off = normal(&mut rng);
+            let fresh = (1.0 - keep * keep).sqrt();
+            for _ in 0..n {
+                add(50.0 + off);
+                off = keep * off + fresh * normal(&mut rng);
+            }
+        })
+    }
+
+    #[test]
+    fn intervals_hold_the_mean_of_independent_round_trips() {
+        for n in [8, 40, 64, 100, 1_000, 20_000] {
+            let held = autoregressive(n, 0.0);
+            assert!((92.0..=98.0).contains(&held), "{n}: {held} %");
+        }
+    }
+
+    #[test]
+    fn intervals_hold_the_mean_of_round_trips_that_resemble_the_last() {
+        // As many as 33 independent ones or more.
+        for (n, keep) in [
+            (100, 0.5),
+            (1_000, 0.5),
+            (1_000, 0.9),
+            (1_300, 0.95),
+            (10_000, 0.98),
+            (20_000, 0.99),
+        ] {
+            let held = autoregressive(n, keep);
+            assert!((90.0..=98.0).contains(&held), "{n} {keep}: {held} %");
+        }
+    }
+
+    #[test]
+    fn intervals_hold_the_mean_of_round_trips_that_bursts_lengthen() {
+        // One round trip in 100 begins a stall, which lengthens some ten by 200 ms.
+        let held = covered(4_000, 20.0 + 200.0 / 11.0, |seed, add| {
+            let mut rng = Rng::for_name(seed, "stalls");
+            let mut stalled = rng.unit() < 1.0 / 11.0;
+            for _ in 0..4_000 {
+                add(20.0 + rng.unit() - 0.5 + if stalled { 200.0 } else { 0.0 });
+                let change = if stalled { 0.1 } else { 0.01 };
+                stalled ^= rng.unit() < change;
+            }
+        });
+        assert!((90.0..=98.0).contains(&held), "{held} %");
     }
 
     #[test]

@@ -14,6 +14,8 @@ const WORDS: &str = "s+t";
 struct Left {
     spin: bool,
     marked: bool,
+    /// Whether it is a retransmission.
+    again: bool,
 }
 
 /// Which train a marked packet belongs to.
@@ -34,6 +36,17 @@ struct Exchange {
 /// Sends `count` packets from each end, `gaps` apart, over a path of 10 ms each
 /// way. `lost` says which; only the first half of the run loses.
 fn exchange(gaps: (u64, u64), seconds: u64, lost: &mut dyn FnMut() -> bool) -> Exchange {
+    exchange_with(gaps, seconds, lost, &mut |_| false)
+}
+
+/// The same where `again` says which of the initiator's packets carry data that
+/// it has sent before. It is told whether the packet would begin a spin period.
+fn exchange_with(
+    gaps: (u64, u64),
+    seconds: u64,
+    lost: &mut dyn FnMut() -> bool,
+    again: &mut dyn FnMut(bool) -> bool,
+) -> Exchange {
     const DELAY: u64 = 10_000;
     let (mut a, mut b) = pair(WORDS);
     let mut out = Exchange {
@@ -59,9 +72,18 @@ fn exchange(gaps: (u64, u64), seconds: u64, lost: &mut dyn FnMut() -> bool) -> E
             a.receive(at, &segment);
         }
         if us % gaps.0 == 0 {
-            let segment = a.send(us, DATA);
-            let left = look(&segment);
-            if left.spin != spin {
+            let would = look(&a.clone().send(us, DATA));
+            let again = again(would.spin != spin);
+            let segment = if again {
+                a.send_at(us, DATA, a.next.wrapping_sub(10 * DATA.payload))
+            } else {
+                a.send(us, DATA)
+            };
+            let left = Left {
+                again,
+                ..look(&segment)
+            };
+            if left.spin != spin && !again {
                 spin = left.spin;
                 quiet += 1;
             }
@@ -109,15 +131,18 @@ fn look(segment: &Segment) -> Left {
     Left {
         spin: segment.has(WORDS, Signal::Spin),
         marked: segment.has(WORDS, Signal::RoundTripLoss),
+        again: false,
     }
 }
 
 /// Sizes of the trains, told apart as an observer does: by whole spin periods
-/// without a mark (RFC 9506 §3.1.3).
+/// without a mark (RFC 9506 §3.1.3), which no retransmission begins.
 fn trains(sent: &[Left]) -> Vec<usize> {
     let mut periods: Vec<usize> = vec![0];
-    for (i, left) in sent.iter().enumerate() {
-        if i > 0 && left.spin != sent[i - 1].spin {
+    let mut spin = sent[0].spin;
+    for left in sent {
+        if left.spin != spin && !left.again {
+            spin = left.spin;
             periods.push(0);
         }
         *periods.last_mut().unwrap() += usize::from(left.marked);
@@ -146,6 +171,29 @@ fn rfc_3_1_without_loss_every_train_comes_back_whole() {
             for pair in trains.chunks_exact(2) {
                 assert_eq!(pair[0], pair[1], "{gaps:?}: {trains:?}");
             }
+        }
+    }
+}
+
+/// RFC 9506 §3.1.2 counts by packet numbers that only grow. TCP sends the same data
+/// again: a retransmission that is the first to carry a new spin value begins no
+/// period, and no mark is lost or goes round once more because of it.
+#[test]
+fn rfc_3_1_2_retransmissions_at_the_head_of_a_train_cost_no_mark() {
+    for gaps in [(500, 500), (250, 1_000), (300, 700)] {
+        let sent = exchange_with(gaps, 4, &mut || false, &mut |begins| begins);
+        // With each edge a retransmission, no period ever begins.
+        assert!(sent.initiator.iter().all(|l| !l.marked), "{gaps:?}");
+        let mut turn = 0;
+        let mut every_third = |begins: bool| {
+            turn += usize::from(begins);
+            begins && turn % 3 != 0
+        };
+        let sent = exchange_with(gaps, 4, &mut || false, &mut every_third);
+        let trains = trains(&sent.initiator);
+        assert!(trains.len() > 30, "{gaps:?}: {trains:?}");
+        for pair in trains.chunks_exact(2) {
+            assert_eq!(pair[0], pair[1], "{gaps:?}: {trains:?}");
         }
     }
 }

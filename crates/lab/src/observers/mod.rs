@@ -19,6 +19,7 @@ use narrows_observe::{Config, End, Estimate, Flow, Mode, Observer, Pinned, Sampl
 use narrows_packet::{EntityId, Event, EventSink, FlowId};
 use narrows_scenario::{ObserverPlan, Plan};
 use narrows_units::Instant;
+use narrows_wire::Profile;
 
 use crate::error::LabError;
 use crate::summary::{FlowSummary, ObservationSummary};
@@ -70,6 +71,8 @@ struct Seen {
     packets: u64,
     /// Segments that were sent again or came late, both ways together.
     again: u64,
+    /// What its packets carry.
+    profile: Profile,
 }
 
 enum Entry {
@@ -93,6 +96,7 @@ impl Sink for Found {
             bytes: 0,
             packets: 0,
             again: 0,
+            profile: flow.profile(),
         };
         self.flows.insert(flow.id(), seen);
     }
@@ -107,6 +111,7 @@ impl Sink for Found {
         if let Some(seen) = self.flows.get_mut(&flow.id()) {
             seen.bytes = Side::BOTH.iter().map(|s| flow.bytes(*s)).sum();
             seen.packets = Side::BOTH.iter().map(|s| flow.packets(*s)).sum();
+            seen.profile = flow.profile();
             seen.again = Side::BOTH.iter().map(|s| u64::from(flow.again(*s))).sum();
         }
         for estimate in Observer::estimates(flow) {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use narrows_observe::{Estimate, Measured, Sample, Unit};
+use narrows_observe::{Estimate, Measured, Sample, Technique, Unit};
 use narrows_scenario::Plan;
+use narrows_wire::efm::Signal;
 
 use super::ledger::Ledger;
 use super::pairs;
@@ -11,6 +12,16 @@ use super::seconds::{Carried, SmoothedRtt, Spread};
 use super::spread::Errors;
 use super::{Entry, Seen, Watching};
 use crate::summary::{ObservationSummary, millionths};
+
+/// By how much the two ends may lengthen a sample of a technique whose marks they
+/// drop rather than hold for more than 1 ms each, in milliseconds (RFC 9506
+/// §2.2.2).
+const HELD_AT_MOST_MS: f64 = 2.0;
+/// These techniques.
+const BOUNDED: [(Signal, Technique); 2] = [
+    (Signal::Delay, Technique::Delay),
+    (Signal::Vec, Technique::Vec),
+];
 
 /// Round trips of one technique and quantity.
 #[derive(Default)]
@@ -88,6 +99,30 @@ pub(super) fn add(
         if let Entry::Sample(flow, sample) = entry {
             let key = (*flow, sample.technique, sample.quantity);
             trips.entry(key).or_default().add(ledger, sample);
+        }
+    }
+    for (id, seen) in &watching.found.flows {
+        for (signal, technique) in BOUNDED {
+            if !seen.profile.has(signal) || seen.plan.is_none() {
+                continue;
+            }
+            let errors = trips
+                .iter()
+                .filter(|((f, t, _), _)| (f, t) == (id, &technique));
+            let errors = errors.flat_map(|(_, trips)| &trips.errors);
+            let inflated = errors.clone().filter(|e| **e > HELD_AT_MOST_MS);
+            sums.push(ObservationSummary {
+                observer: watching.name.clone(),
+                tap: watching.tap.clone(),
+                flow: name(plan, seen),
+                technique: technique.name().to_owned(),
+                quantity: "inflated".to_owned(),
+                unit: "samples".to_owned(),
+                basis: "measured".to_owned(),
+                value: inflated.count() as f64,
+                n: errors.count() as u64,
+                ..ObservationSummary::default()
+            });
         }
     }
     for entry in &watching.found.log {
