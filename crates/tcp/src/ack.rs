@@ -255,7 +255,7 @@ impl Connection {
                     self.rack.delivered(
                         now_us,
                         s.sent_us,
-                        s.end(),
+                        s.transmission,
                         s.is(flag::EVER | flag::RETRANS),
                         self.rtt.min_us(),
                     );

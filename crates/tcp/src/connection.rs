@@ -78,6 +78,8 @@ pub(crate) struct Totals {
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) retransmits: u64,
+    /// Segments with data or FIN that left, each time.
+    pub(crate) transmissions: u64,
     pub(crate) data_segments: u64,
     pub(crate) duplicates_told: u64,
 }

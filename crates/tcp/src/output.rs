@@ -436,6 +436,8 @@ impl Connection {
     /// Stamps a segment for RTT, RACK and rate samples.
     fn stamp_segment(&mut self, segment: &mut Segment) {
         segment.sent_us = self.now.as_micros();
+        self.totals.transmissions += 1;
+        segment.transmission = self.totals.transmissions;
         self.out.last_departure = self.now;
         let out = self.board.packets_out;
         self.rate.sent(self.now, out, segment);

@@ -5,7 +5,7 @@ use narrows_cc::CaState;
 use narrows_units::Duration;
 
 use crate::connection::Connection;
-use crate::rate_sample::{RateSample, micros, sent_after};
+use crate::rate_sample::{RateSample, micros};
 use crate::scoreboard::flag;
 use crate::timers::Purpose;
 
@@ -19,9 +19,14 @@ pub(crate) const TIMEOUT_MIN: Duration = Duration::from_millis(2);
 /// RACK's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// When the segment delivered last of those sent was sent, µs.
-    sent_us: u64,
-    end: u64,
+    /// The latest transmission of those that were delivered.
+    ///
+    /// Linux compares times, and ends of segments where these are equal. In virtual
+    /// time acknowledgements that arrive together are worked on at one instant, and
+    /// a retransmission and what left on account of the acknowledgement before it
+    /// have the same one: by their ends, the retransmission would seem to be the
+    /// earlier, and would be taken for lost before it can be acknowledged.
+    latest: u64,
     rtt_us: u32,
     /// Something was delivered since losses were last looked for.
     pub(crate) advanced: bool,
@@ -37,8 +42,7 @@ pub(crate) struct Rack {
 impl Default for Rack {
     fn default() -> Self {
         Self {
-            sent_us: 0,
-            end: 0,
+            latest: 0,
             rtt_us: 0,
             advanced: false,
             dsack_seen: false,
@@ -55,12 +59,12 @@ impl Rack {
         self.persist = (self.persist + 1).min(PERSIST);
     }
 
-    /// A segment sent at `sent_us` that ends at `end` was delivered.
+    /// A segment sent at `sent_us`, by this transmission, was delivered.
     pub(crate) fn delivered(
         &mut self,
         now_us: u64,
         sent_us: u64,
-        end: u64,
+        transmission: u64,
         retransmitted: bool,
         min_rtt_us: u32,
     ) {
@@ -72,10 +76,7 @@ impl Rack {
         }
         self.advanced = true;
         self.rtt_us = rtt_us;
-        if sent_after(sent_us, self.sent_us, end, self.end) {
-            self.sent_us = sent_us;
-            self.end = end;
-        }
+        self.latest = self.latest.max(transmission);
     }
 
     /// Adapts the reordering window once per round trip (RFC 8985 §6.2
@@ -133,7 +134,7 @@ impl Connection {
             if s.is(flag::LOST) && !s.is(flag::RETRANS) {
                 continue;
             }
-            if !sent_after(self.rack.sent_us, s.sent_us, self.rack.end, s.end()) {
+            if s.transmission >= self.rack.latest {
                 break;
             }
             let left = self.rack_remaining_us(s.sent_us, window);

@@ -105,7 +105,7 @@ impl Connection {
                 return;
             };
             let retransmitted = s.is(flag::EVER | flag::RETRANS);
-            rack.delivered(now_us, s.sent_us, s.end(), retransmitted, min_rtt);
+            rack.delivered(now_us, s.sent_us, s.transmission, retransmitted, min_rtt);
             let mut clear = 0;
             if s.is(flag::RETRANS) {
                 // Without a verdict of loss the retransmission is believed to

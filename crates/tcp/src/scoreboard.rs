@@ -47,6 +47,8 @@ pub(crate) struct Segment {
     /// When it was last sent, µs: Linux keeps nanoseconds and reckons with
     /// these (`tcp_skb_timestamp_us`).
     pub(crate) sent_us: u64,
+    /// Which of all transmissions of the connection that was, from 1.
+    pub(crate) transmission: u64,
     /// `delivered` of the connection at that time.
     pub(crate) tx_delivered: u32,
     /// `delivered_ce` at that time.
