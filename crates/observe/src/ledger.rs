@@ -196,19 +196,21 @@ impl Groups {
         }
         let without = &without[..groups];
         let binomial = all.clamp(0.0, 1.0) * (1.0 - all.clamp(0.0, 1.0)) / trials;
-        let (variance, t) = if groups >= ENOUGH {
+        let variance = if groups >= ENOUGH {
             let n = groups as f64;
             let mean = without.iter().sum::<f64>() / n;
             let squares: f64 = without.iter().map(|w| (w - mean).powi(2)).sum();
-            ((n - 1.0) / n * squares, student_95(groups as u32 - 1))
+            (n - 1.0) / n * squares
         } else {
-            (binomial, student_95(u32::MAX))
+            0.0
         };
-        // Never surer than independent packets would be.
-        let effective = if variance > binomial && binomial > 0.0 {
-            trials * binomial / variance
+        // Never surer than independent packets would be. Their variance follows
+        // from the rate: it is not estimated from a few groups, so Student's t
+        // has no part in it.
+        let (effective, t) = if variance > binomial && binomial > 0.0 {
+            (trials * binomial / variance, student_95(groups as u32 - 1))
         } else {
-            trials
+            (trials, student_95(u32::MAX))
         };
         Some((all, wilson(all, effective, t)))
     }
