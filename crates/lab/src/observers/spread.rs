@@ -30,6 +30,11 @@ impl Errors {
         self.all.len()
     }
 
+    /// How many are above `bound`.
+    pub(super) fn above(&self, bound: f64) -> usize {
+        self.all.iter().filter(|e| **e > bound).count()
+    }
+
     /// Their mean; `None` of none.
     pub(super) fn mean(&self) -> Option<f64> {
         let n = self.all.len();

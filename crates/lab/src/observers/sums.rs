@@ -109,8 +109,10 @@ pub(super) fn add(
             let errors = trips
                 .iter()
                 .filter(|((f, t, _), _)| (f, t) == (id, &technique));
-            let errors = errors.flat_map(|(_, trips)| &trips.errors);
-            let inflated = errors.clone().filter(|e| **e > HELD_AT_MOST_MS);
+            let (inflated, n) = errors.fold((0, 0), |(inflated, n), (_, trips)| {
+                let more = trips.errors.above(HELD_AT_MOST_MS);
+                (inflated + more, n + trips.errors.len())
+            });
             sums.push(ObservationSummary {
                 observer: watching.name.clone(),
                 tap: watching.tap.clone(),
@@ -119,8 +121,8 @@ pub(super) fn add(
                 quantity: "inflated".to_owned(),
                 unit: "samples".to_owned(),
                 basis: "measured".to_owned(),
-                value: inflated.count() as f64,
-                n: errors.count() as u64,
+                value: inflated as f64,
+                n: n as u64,
                 ..ObservationSummary::default()
             });
         }
