@@ -94,7 +94,7 @@ pub fn grid(campaign: &CampaignResult) -> Grid<'_> {
 }
 
 /// What a campaign's metric is in words and in which unit, from the unit that
-/// its name carries.
+/// its name carries; without a unit if it carries none, for nobody knows it.
 pub fn quantity(metric: &str) -> (String, &'static str) {
     let known = match metric {
         "share1_pct" => Some(("share of flow 1 in the total rate", "%")),
@@ -113,12 +113,21 @@ pub fn quantity(metric: &str) -> (String, &'static str) {
         ("_ms", "ms"),
         ("_s", "s"),
         ("_mb", "MB"),
+        ("_packets", "packets"),
     ] {
         if let Some(stem) = metric.strip_suffix(ending) {
             return (stem.replace('_', " "), unit);
         }
     }
-    (metric.replace('_', " "), "count")
+    (metric.replace('_', " "), "")
+}
+
+/// `words (unit)`, or the words alone if there is no unit.
+pub fn with_unit(words: &str, unit: &str) -> String {
+    match unit {
+        "" => words.to_owned(),
+        unit => format!("{words} ({unit})"),
+    }
 }
 
 /// Digits after the decimal point with which a metric is printed.
@@ -197,7 +206,7 @@ fn heat(campaign: &CampaignResult, grid: &Grid, metric: &str, which: &str) -> Ch
             .iter()
             .map(|row| row.cells.iter().map(|cell| cell.and_then(of)).collect())
             .collect(),
-        quantity: format!("{words}, {which} ({unit})"),
+        quantity: with_unit(&format!("{words}, {which}"), unit),
         scale: scale(campaign, metric),
         digits: decimals(metric),
     };
@@ -209,8 +218,10 @@ fn heat(campaign: &CampaignResult, grid: &Grid, metric: &str, which: &str) -> Ch
         map,
     )
     .describe(format!(
-        "Table of {words} ({unit}) as {which}: rows are {}, columns are {}.",
-        grid.down, grid.across
+        "Table of {} as {which}: rows are {}, columns are {}.",
+        with_unit(&words, unit),
+        grid.down,
+        grid.across
     ))
 }
 
@@ -256,6 +267,7 @@ pub fn against(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Chart {
     )
     .diagonal()
     .describe(format!(
-        "Measured against published {words} ({unit}) of {pairs} cells; on the line both are equal."
+        "Measured against published {} of {pairs} cells; on the line both are equal.",
+        with_unit(&words, unit)
     ))
 }

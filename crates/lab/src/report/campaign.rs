@@ -47,7 +47,7 @@ fn body(
             (heatmap::html(campaign, grid, metric))
             @for other in campaign.metrics.iter().filter(|m| m.as_str() != metric) {
                 @let (words, unit) = comparison::quantity(other);
-                details { summary { (words) " (" (unit) ")" } (heatmap::html(campaign, grid, other)) }
+                details { summary { (comparison::with_unit(&words, unit)) } (heatmap::html(campaign, grid, other)) }
             }
         }
         @if let Some(figure) = against {
@@ -240,7 +240,7 @@ fn definitions(campaign: &CampaignResult) -> Markup {
             dt { "tolerance" } dd { "the band in which measured must lie for within to be yes" }
             @for metric in &campaign.metrics {
                 @let (words, unit) = comparison::quantity(metric);
-                dt { (metric) } dd { (words) " (" (unit) ")" }
+                dt { (metric) } dd { (comparison::with_unit(&words, unit)) }
             }
         }
     }

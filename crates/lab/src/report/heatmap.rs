@@ -156,7 +156,7 @@ fn legend(scale: &Scale, words: &str, unit: &str) -> Markup {
     };
     html! {
         p.scale {
-            (words) " (" (unit) ")"
+            (comparison::with_unit(words, unit))
             span { (end(scale.from)) }
             span aria-hidden="true" { @for part in 0..PARTS { i style=(format!("background:{}", colour(part))) {} } }
             span { (end(scale.to)) }

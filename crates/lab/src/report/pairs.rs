@@ -1,6 +1,7 @@
 //! One metric over all cells, both sides of each beside each other: a mark for
 //! the median and a line for the range.
 
+use crate::plot::comparison::with_unit;
 use maud::{Markup, html};
 
 use crate::compare::{Figure, Row};
@@ -54,8 +55,8 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Mar
     let said: Vec<String> = rows.iter().map(|(cell, row)| sentence(cell, row)).collect();
     Some(html! {
         figure {
-            figcaption { h3 { (title) " (" (unit) ")" } }
-            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{title}, {unit}. {}", said.join(" "))) {
+            figcaption { h3 { (with_unit(title, unit)) } }
+            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{}. {}", with_unit(title, unit), said.join(" "))) {
                 @for tick in steps(from, to) {
                     line class="rule" x1=(px(x(tick))) x2=(px(x(tick))) y1="0" y2=(px(foot)) {}
                     text class="tick" x=(px(x(tick))) y=(px(foot + 14.0)) text-anchor="middle" { (ticks::text(tick, to - from)) }

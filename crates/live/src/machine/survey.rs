@@ -9,6 +9,7 @@ use nix::sys::utsname::uname;
 use super::program::find_program;
 use super::qdiscs;
 use crate::LiveError;
+use crate::shell::user_nat::PROGRAMS;
 use crate::world::user_namespace::forbidding_switch;
 use crate::world::{Namespace, RunId, Tun, has_rights, sysctl::has_ipv6};
 
@@ -32,6 +33,8 @@ pub enum Need {
     Bpf,
     /// `narrows shell` with a way to the outside.
     Shell,
+    /// The same without root.
+    UserShell,
     /// Nothing of Narrows' own: comparisons with the kernel's.
     Comparison,
 }
@@ -119,6 +122,12 @@ pub fn survey() -> Machine {
         find("tcx", Need::Bpf, "marking in hosts", tcx()),
         find("AccECN", Need::Bpf, "L4S feedback", accecn()),
         find("nft", Need::Shell, "a shell's way outside", nft()),
+        find(
+            "user-space NAT",
+            Need::UserShell,
+            "the same without root",
+            user_nat(),
+        ),
         find(
             "congestion controls",
             Need::Comparison,
@@ -295,6 +304,17 @@ fn program(name: &str) -> Result<String, String> {
 fn nft() -> Result<String, String> {
     program("nft")
         .map_err(|_| "not installed: `apt install nftables` or `dnf install nftables`".to_owned())
+}
+
+fn user_nat() -> Result<String, String> {
+    let found = PROGRAMS.into_iter().find_map(|name| program(name).ok());
+    found.ok_or_else(|| {
+        let [first, second] = PROGRAMS;
+        format!(
+            "neither {first} nor {second} is installed: `apt install {first}` or \
+             `dnf install {first}`"
+        )
+    })
 }
 
 fn controls() -> Result<String, String> {

@@ -17,7 +17,7 @@ mod outside;
 mod program;
 mod subnet;
 mod tally;
-mod user_nat;
+pub(crate) mod user_nat;
 mod waiting;
 
 use std::ffi::OsString;

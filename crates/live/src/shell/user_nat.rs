@@ -44,8 +44,11 @@ enum Kind {
     Pasta,
 }
 
+/// Their names, in that order.
+pub(crate) const PROGRAMS: [&str; 2] = [Kind::Slirp4netns.name(), Kind::Pasta.name()];
+
 impl Kind {
-    fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Slirp4netns => "slirp4netns",
             Self::Pasta => "pasta",
