@@ -124,10 +124,7 @@ pub fn quantity(metric: &str) -> (String, &'static str) {
 
 /// `words (unit)`, or the words alone if there is no unit.
 pub fn with_unit(words: &str, unit: &str) -> String {
-    match unit {
-        "" => words.to_owned(),
-        unit => format!("{words} ({unit})"),
-    }
+    Axis::of(words, unit).label()
 }
 
 /// Digits after the decimal point with which a metric is printed.
