@@ -46,6 +46,9 @@ impl Bursts {
         Ok(Some(bursts))
     }
 
+    /// Takes it from the devices.
+    pub(crate) fn detach(self) {}
+
     /// Adds what was counted to `facts`, which are in the plan's order.
     pub(crate) fn tell(&self, plan: &Plan, facts: &mut [FlowFacts]) {
         let Some(bursts) = &self.0 else { return };

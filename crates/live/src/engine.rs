@@ -95,7 +95,7 @@ pub fn run(
     drop(flows);
     drop(controls);
     drop(marks);
-    drop(bursts);
+    bursts.detach();
     drop(devices);
     drop(world);
     Ok(Outcome {
