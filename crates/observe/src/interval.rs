@@ -83,7 +83,7 @@ pub(crate) fn batch_reach(means: &[f64], weight: f64) -> (f64, f64) {
     // As many independent batches as these are worth.
     let worth = k / inflation;
     let t = student_95(((worth - 1.0) as u32).max(LEAST_FREEDOM));
-    let skewness = k / ((k - 1.0) * (k - 2.0)) * power(3) / variance.powf(1.5);
+    let skewness = k / ((k - 1.0) * (k - 2.0)) * power(3) / (variance * variance.sqrt());
     let bend = skewness / (6.0 * worth.sqrt());
     (error * unbent(t, bend), -error * unbent(-t, bend))
 }
@@ -101,7 +101,7 @@ fn unbent(t: f64, bend: f64) -> f64 {
     if bend.abs() < 1e-6 {
         return t;
     }
-    ((1.0 + 6.0 * bend * (t - bend)).cbrt() - 1.0) / (2.0 * bend)
+    (libm::cbrt(1.0 + 6.0 * bend * (t - bend)) - 1.0) / (2.0 * bend)
 }
 
 #[cfg(test)]
