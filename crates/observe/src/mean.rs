@@ -22,8 +22,7 @@ const BATCHES: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct Mean {
     mean: f64,
-    /// Sum of squared distances from the mean; as exact as an `f32` while there
-    /// are no batches.
+    /// Sum of squared distances from the mean.
     squares: f64,
     /// Sum of the batch that is filling.
     current: f64,
@@ -34,8 +33,6 @@ pub(crate) struct Mean {
 
 #[derive(Debug)]
 struct Batches {
-    /// Samples of a full batch.
-    length: u32,
     full: usize,
     sums: [f64; BATCHES],
 }
@@ -57,27 +54,30 @@ impl Mean {
         // Welford's update.
         let before = ms - self.mean;
         self.mean += before / f64::from(self.n);
-        let square = before * (ms - self.mean);
+        self.squares += before * (ms - self.mean);
         if self.n == 1 || (ms as f32) < self.min_ms {
             self.min_ms = ms as f32;
         }
         let Some(batches) = &mut self.batches else {
-            self.squares = f64::from(self.squares as f32 + square as f32);
             if self.n >= BATCHED_FROM {
                 self.batches = Some(Box::new(Batches {
-                    length: 1,
                     full: 0,
                     sums: [0.0; BATCHES],
                 }));
             }
             return;
         };
-        self.squares += square;
         self.current += ms;
         let batched = self.n - BATCHED_FROM;
         if batched & (length_at(batched) - 1) == 0 {
             batches.end_of_one(&mut self.current);
         }
+    }
+
+    /// Samples of a full batch, once there are batches: as long as the one that
+    /// the next sample is for.
+    fn batch_length(&self) -> u32 {
+        length_at(self.n - BATCHED_FROM + 1)
     }
 
     /// Reads what the next sample needs.
@@ -91,7 +91,9 @@ impl Mean {
         let squares = self.squares;
         let sd = (squares.max(0.0) / n).sqrt();
         let reach = match &self.batches {
-            Some(batches) if batches.full >= BATCHES / 2 => Some(batches.reach(n)),
+            Some(batches) if batches.full >= BATCHES / 2 => {
+                Some(batches.reach(n, f64::from(self.batch_length())))
+            }
             _ if self.n >= 2 => {
                 let error = (squares.max(0.0) / (n - 1.0) / n).sqrt();
                 let half = student_95(self.n - 1) * error;
@@ -112,8 +114,8 @@ impl Mean {
     }
 }
 
-/// How long batches are when `batched` samples came since they began, at least
-/// one: they are doubled when a 33rd one would be full.
+/// How long the batch is that sample number `batched` since they began, counted
+/// from one, is for: they are doubled when a 33rd one would be full.
 const fn length_at(batched: u32) -> u32 {
     let joined = u32::BITS - ((batched - 1) / (BATCHES as u32 + 1)).leading_zeros();
     1 << joined
@@ -127,7 +129,6 @@ impl Batches {
                 self.sums[i] = self.sums[2 * i] + self.sums[2 * i + 1];
             }
             self.full = BATCHES / 2;
-            self.length = self.length.saturating_mul(2);
             // The batch that was filling is half of a longer one.
             return;
         }
@@ -135,9 +136,9 @@ impl Batches {
         self.full += 1;
     }
 
-    /// How far the mean of `n` samples may be off, by the full batches.
-    fn reach(&self, n: f64) -> (f64, f64) {
-        let length = f64::from(self.length);
+    /// How far the mean of `n` samples may be off, by the full batches of `length`
+    /// each.
+    fn reach(&self, n: f64, length: f64) -> (f64, f64) {
         let means = self.sums.map(|sum| sum / length);
         batch_reach(&means[..self.full], n / length)
     }
@@ -268,7 +269,7 @@ mod tests {
                 (last, full) = (0, full + 1);
             }
             let batches = mean.batches.as_ref().unwrap();
-            assert_eq!((batches.length, batches.full), (length, full), "{n}");
+            assert_eq!((mean.batch_length(), batches.full), (length, full), "{n}");
             assert_eq!(mean.current, f64::from(last));
             assert!(batches.sums[..full].iter().all(|s| *s == f64::from(length)));
         }
