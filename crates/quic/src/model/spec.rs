@@ -88,12 +88,8 @@ const KEYS: &str = "`signals`, `spin`, `window`, `rate`, `ack`, `size`, `timeout
 const SIGNALS: &str =
     "`none`, or some of s, vec, q and l joined by `+`, such as s+vec (vec needs s)";
 const PLUS_SIGNALS: &str = "`none`, `s` or `s+vec`: the PLUS header has no other bits";
-const LETTERS: [(Signal, &str); 4] = [
-    (Signal::Spin, "s"),
-    (Signal::Vec, "vec"),
-    (Signal::Square, "q"),
-    (Signal::Loss, "l"),
-];
+/// Signals that a modelled header has a place for.
+const SHOWN: [Signal; 4] = [Signal::Spin, Signal::Vec, Signal::Square, Signal::Loss];
 
 impl Spec {
     /// Whether a line of words begins as that of a modelled flow.
@@ -231,12 +227,12 @@ fn signals(words: &mut Words<'_>, shape: Shape) -> Result<u8, WordError> {
     }
     let mut set = 0;
     for part in word.text.split('+') {
-        let found = LETTERS.iter().find(|(_, letter)| *letter == part);
-        let (signal, _) = found.ok_or_else(|| bad(word, allowed))?;
-        if set & *signal as u8 != 0 {
+        let found = SHOWN.into_iter().find(|signal| signal.word() == part);
+        let signal = found.ok_or_else(|| bad(word, allowed))?;
+        if set & signal as u8 != 0 {
             return Err(bad(word, allowed));
         }
-        set |= *signal as u8;
+        set |= signal as u8;
     }
     let lone_counter = set & Signal::Vec as u8 != 0 && set & Signal::Spin as u8 == 0;
     let too_many = shape == Shape::Plus && set & (Signal::Square as u8 | Signal::Loss as u8) != 0;
@@ -300,11 +296,8 @@ impl fmt::Display for Spec {
         let usual = Self::new(self.shape);
         f.write_str(self.shape.name())?;
         if self.signals != usual.signals {
-            let sent: Vec<&str> = LETTERS
-                .iter()
-                .filter(|(signal, _)| self.has(*signal))
-                .map(|(_, letter)| *letter)
-                .collect();
+            let sent = SHOWN.into_iter().filter(|signal| self.has(*signal));
+            let sent: Vec<&str> = sent.map(Signal::word).collect();
             let sent = if sent.is_empty() {
                 "none".to_owned()
             } else {
