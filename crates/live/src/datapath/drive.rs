@@ -259,7 +259,6 @@ impl Drive<'_, '_, '_> {
             Some(mut packet) => {
                 packet.bytes.clear();
                 packet.bytes.extend_from_slice(bytes);
-                packet.zero_tail = 0;
                 packet
             }
             None => {

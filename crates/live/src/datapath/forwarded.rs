@@ -44,16 +44,14 @@ impl Forwarded {
 /// Whether `after` is `before` one hop further on: all but the hops left and
 /// the checksum over them is the same (RFC 1812 §5.3.1, RFC 8200 §3).
 fn is_next_hop(before: &Packet, after: &[u8]) -> bool {
-    // No element cuts or pads a packet, but a tail of zeros may not be stored.
-    let (stored, tail) = after.split_at(before.bytes.len().min(after.len()));
-    let before_bytes = &before.bytes[..];
-    if before.len() as usize != after.len() || tail.iter().any(|b| *b != 0) {
+    let before = &before.bytes[..];
+    if before.len() != after.len() {
         return false;
     }
-    let same = |range: std::ops::Range<usize>| before_bytes.get(range.clone()) == stored.get(range);
+    let same = |range: std::ops::Range<usize>| before.get(range.clone()) == after.get(range);
     match after.first().map(|b| b >> 4) {
-        Some(4) => same(0..8) && same(9..10) && same(12..stored.len()),
-        Some(6) => same(0..7) && same(8..stored.len()),
+        Some(4) => same(0..8) && same(9..10) && same(12..after.len()),
+        Some(6) => same(0..7) && same(8..after.len()),
         _ => false,
     }
 }
