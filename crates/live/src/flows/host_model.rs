@@ -1,22 +1,33 @@
 //! What of the plan's host model a kernel can be told.
 
-use narrows_scenario::{HostIndex, HostModel, Plan};
+use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan};
 use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
+
+use crate::world::{LINUX_GSO_MAX_BYTES, most_segments};
 
 /// Whether TCP paces the flow whatever its congestion control asks for.
 pub fn paces_always(model: &HostModel) -> bool {
     model.pacing == PacingUse::Always
 }
 
-/// What the model asks for that a kernel decides by itself, a sentence each.
-/// What is as the model is by default is not mentioned.
-pub fn notes(model: &HostModel) -> Vec<String> {
+/// What the model of the sender of `flow` asks for that a kernel decides by
+/// itself, a sentence each. What is as the model is by default is not mentioned.
+pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
+    let model = &flow.host;
     let default = HostModel::default();
     let mut notes = Vec::new();
     if model.pacing == PacingUse::Never {
         notes.push("its congestion control decides whether it is paced".to_owned());
     }
-    if let Segmentation::Tso { min_segments, .. } = model.segmentation {
+    if let Segmentation::Tso {
+        min_segments,
+        gso_max_bytes,
+    } = model.segmentation
+    {
+        let limited = most_segments(plan, flow.from, ETHERNET_MTU).is_some();
+        if gso_max_bytes != LINUX_GSO_MAX_BYTES && !limited {
+            notes.push("the kernel decides about the longest of its bursts".to_owned());
+        }
         if min_segments != LINUX_MIN_TSO_SEGMENTS {
             notes.push("the kernel decides about the smallest size of its bursts".to_owned());
         }
@@ -57,6 +68,9 @@ pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str
     }
     settings
 }
+
+/// Bytes of a usual link's MTU: whether bursts are limited depends on no link's.
+const ETHERNET_MTU: u32 = 1_500;
 
 /// `net.ipv4.tcp_min_tso_segs`: Linux's default.
 const LINUX_MIN_TSO_SEGMENTS: u32 = 2;

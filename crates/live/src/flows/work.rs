@@ -124,7 +124,7 @@ fn stream_flow(plan: &Plan, i: usize, control: String, hosts: &mut BTreeMap<Host
         let sends = host == flow.from;
         let mut notes = Vec::new();
         if sends {
-            notes.extend(host_model::notes(&flow.host));
+            notes.extend(host_model::notes(plan, flow));
         }
         if flow.fast_open && opens && !sends {
             notes.push(

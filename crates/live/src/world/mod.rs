@@ -31,6 +31,7 @@ pub use interfaces::{Device, LOOPBACK, Route, Veth};
 pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
 pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
+pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
 pub(crate) use system_calls::{end_with_this_process, start_as};
 pub(crate) use tun::try_tun_file;
 pub use tun::{DEVICE_QUEUE, Tun};
@@ -112,7 +113,7 @@ impl World {
             let end = |host: HostIndex, letter: char| {
                 let name = run.device(format_args!("{i}{letter}"));
                 let tun = Tun::new(&world.hosts[host.0], &name, link.mtu)?;
-                if let Some(segments) = segments::most_segments(plan, host, link.mtu) {
+                if let Some(segments) = most_segments(plan, host, link.mtu) {
                     tun.limit_bursts(segments)?;
                 }
                 Ok::<_, LiveError>(tun)

@@ -5,7 +5,7 @@ use narrows_tcp::Segmentation;
 
 /// `GSO_LEGACY_MAX_SIZE`, what a device takes by default, in bytes (Linux
 /// include/linux/netdevice.h).
-const LINUX_GSO_MAX_BYTES: u32 = 65_536;
+pub(crate) const LINUX_GSO_MAX_BYTES: u32 = 65_536;
 
 /// Bytes of an IPv4 header (RFC 791) and a TCP header (RFC 9293) with
 /// timestamps (RFC 7323 appendix A).
@@ -14,7 +14,7 @@ const IPV4_AND_TCP_WITH_TIMESTAMPS: u32 = 20 + 20 + 12;
 /// The most segments of one burst (`gso_max_segs`) for a device of `host` with
 /// an MTU of `mtu` bytes, if all of the TCP flows that it sends agree on bursts
 /// of fewer bytes than Linux's.
-pub(super) fn most_segments(plan: &Plan, host: HostIndex, mtu: u32) -> Option<u32> {
+pub(crate) fn most_segments(plan: &Plan, host: HostIndex, mtu: u32) -> Option<u32> {
     let sent = plan.flows.iter().filter(|f| f.is_tcp() && f.from == host);
     let mut bytes = sent.map(|f| match f.host.segmentation {
         Segmentation::Tso { gso_max_bytes, .. } => Some(gso_max_bytes),
