@@ -140,7 +140,8 @@ fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row()
     for transport in ["quic-model signals s+vec+q+l window 90", "plus window 90"] {
         let dir = tempfile::tempdir().unwrap();
         run(dir.path(), transport, "loss 0.5%", 3);
-        assert_capture_gives_the_same(dir.path(), 500);
+        let rows = assert_capture_gives_the_same(dir.path());
+        assert!(rows > 500, "{rows} rows");
     }
 }
 

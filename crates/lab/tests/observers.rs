@@ -37,7 +37,8 @@ fn run(dir: &Path) -> RunResult {
 fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path());
-    assert_capture_gives_the_same(dir.path(), 1000);
+    let rows = assert_capture_gives_the_same(dir.path());
+    assert!(rows > 1000, "{rows} rows");
 }
 
 #[test]

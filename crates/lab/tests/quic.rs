@@ -83,5 +83,6 @@ fn spin_round_trips_are_the_paths_and_a_greased_bit_gives_none() {
 fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path());
-    assert_capture_gives_the_same(dir.path(), 500);
+    let rows = assert_capture_gives_the_same(dir.path());
+    assert!(rows > 500, "{rows} rows");
 }

@@ -25,7 +25,8 @@ const LEAD: Duration = Duration::from_millis(100);
 const LEAD_OF_EACH: Duration = Duration::from_micros(500);
 
 /// Runs `plan` on this machine and hands every event to `sink`. Randomness of
-/// paths comes from `seed`; stacks and schedulers have their own.
+/// paths, and of QUIC's use of the spin bit, comes from `seed`; stacks and schedulers
+/// have their own.
 ///
 /// Nothing of the run is left when this returns, in whatever way.
 ///
@@ -56,7 +57,14 @@ pub fn run(
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
     let (reporter, reports) = reports(plan.flows.len());
     let host = |index: HostIndex| world.namespace(index).clone();
-    let mut flows = Flows::start(plan, &host, &|flow| controls.name(flow), clock, &reporter)?;
+    let mut flows = Flows::start(
+        plan,
+        seed,
+        &host,
+        &|flow| controls.name(flow),
+        clock,
+        &reporter,
+    )?;
     let commands = Commands::start(plan, &host, clock, control.keep)?;
     let listening = controls.listen(plan, clock, reporter)?;
     let mut notes = controls.notes.clone();

@@ -89,7 +89,7 @@ pub struct Connection {
 impl Connection {
     /// The end that will [`open`](Self::open) the connection.
     pub fn client(config: Config, epoch: Epoch, mut rng: Rng) -> Self {
-        let crypto = Arc::new(Null(rng.draw_u64()));
+        let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
         let watch = Watch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));
@@ -100,7 +100,7 @@ impl Connection {
 
     /// The end that waits.
     pub fn server(config: Config, epoch: Epoch, mut rng: Rng) -> Self {
-        let crypto = Arc::new(Null(rng.draw_u64()));
+        let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
         let watch = Watch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));

@@ -24,5 +24,5 @@ mod watch;
 pub use connection::{Connection, QuicEvent, send_window};
 pub use control::{Control, PREFIX};
 pub use epoch::Epoch;
-pub use settings::{Config, LEAST_PAYLOAD};
+pub use settings::{Config, LEAST_PAYLOAD, endpoint_seed};
 pub use watch::{Noted, Watch, lost_sizes};

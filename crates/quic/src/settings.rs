@@ -83,10 +83,7 @@ impl Config {
 
     /// The endpoint; all that it draws comes from `rng`.
     pub(crate) fn endpoint(&self, crypto: Arc<Null>, rng: &mut Rng) -> EndpointConfig {
-        let mut seed = [0; 32];
-        for part in seed.chunks_mut(8) {
-            part.copy_from_slice(&rng.draw_u64().to_le_bytes());
-        }
+        let seed = draw_seed(rng);
         let ids = Rng::for_name(rng.draw_u64(), "connection ids");
         let mut endpoint = EndpointConfig::new(crypto);
         endpoint
@@ -96,6 +93,27 @@ impl Config {
         endpoint.max_udp_payload_size(self.payload()).ok();
         endpoint
     }
+}
+
+/// The key of an end's null cryptography: the first that its generator draws.
+pub(crate) fn draw_key(rng: &mut Rng) -> u64 {
+    rng.draw_u64()
+}
+
+fn draw_seed(rng: &mut Rng) -> [u8; 32] {
+    let mut seed = [0; 32];
+    for part in seed.chunks_mut(8) {
+        part.copy_from_slice(&rng.draw_u64().to_le_bytes());
+    }
+    seed
+}
+
+/// The seed of the endpoint that has the generator `rng`, for
+/// `EndpointConfig::rng_seed` of a real one: whether its end spins is drawn by it,
+/// as for a simulated one. Keys of TLS come from elsewhere.
+pub fn endpoint_seed(mut rng: Rng) -> [u8; 32] {
+    draw_key(&mut rng);
+    draw_seed(&mut rng)
 }
 
 /// What the client's end connects with.

@@ -104,11 +104,21 @@ fn exchange(
     }
 }
 
-/// The number of the first pair of generators with which both ends spin, of
-/// those that `draw` gives for 0, 1, 2, …; 0 if there is none among the first
-/// hundred, of which each does so with a chance of 49 in 64.
-pub fn first_that_spins(client: &Config, server: &Config, draw: impl Fn(u32) -> (Rng, Rng)) -> u32 {
-    (0..100)
-        .find(|number| rehearse(client, server, draw(*number)) == (true, true))
-        .unwrap_or(0)
+/// The generators of client and server of the flow `name` in a run with `seed`, the
+/// same in both engines. With `on` they are the first ones with which both ends
+/// spin; each pair has a chance of 49 in 64, so that among a hundred there is one.
+pub fn generators(seed: u64, name: &str, on: bool, client: &Config, server: &Config) -> (Rng, Rng) {
+    let draw = |number: u32| {
+        let rng = |end: &str| {
+            let name = format!("flow/{name}/{end}");
+            match number {
+                0 => Rng::for_name(seed, &name),
+                n => Rng::for_name(seed, &format!("{name}/{n}")),
+            }
+        };
+        (rng("opener"), rng("answerer"))
+    };
+    let spin = |number: &u32| rehearse(client, server, draw(*number)) == (true, true);
+    let number = if on { (0..100).find(spin) } else { None };
+    draw(number.unwrap_or(0))
 }

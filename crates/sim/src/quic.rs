@@ -6,7 +6,6 @@ use narrows_path::wakes::Slot;
 use narrows_quic::{Config, Connection, Epoch, QuicEvent, lost_sizes, spin};
 use narrows_scenario::{EcnMode, Plan, SpinUse};
 use narrows_traffic::Want;
-use narrows_units::Rng;
 
 use crate::engine::Engine;
 use crate::flow::{Carrier, Phase};
@@ -42,21 +41,8 @@ pub fn ends(plan: &Plan, i: usize, seed: u64, mtu: u32, hops: [Hop; 2]) -> [Quic
         flow: Some(FlowId(i as u32)),
     };
     let (client, server) = (config(near, far), config(far, near));
-    let draw = |number: u32| {
-        let rng = |end: &str| {
-            let name = format!("flow/{}/{end}", flow.name);
-            match number {
-                0 => Rng::for_name(seed, &name),
-                n => Rng::for_name(seed, &format!("{name}/{n}")),
-            }
-        };
-        (rng("opener"), rng("answerer"))
-    };
-    let number = match flow.spin {
-        SpinUse::On => spin::first_that_spins(&client, &server, draw),
-        SpinUse::Seed | SpinUse::Greased => 0,
-    };
-    let (for_client, for_server) = draw(number);
+    let on = flow.spin == SpinUse::On;
+    let (for_client, for_server) = spin::generators(seed, &flow.name, on, &client, &server);
     let epoch = Epoch::new();
     let end = |connection, host: narrows_scenario::HostIndex, hop, role| QuicEnd {
         connection,

@@ -53,14 +53,15 @@ struct Ready {
 
 impl Flows {
     /// Opens and binds every socket of `plan`'s flows and probes in their
-    /// hosts, and starts the threads that use them. `control` says what the
-    /// kernel calls a flow's congestion control.
+    /// hosts, and starts the threads that use them. `seed` decides which ends
+    /// of QUIC spin, `control` says what the kernel calls a flow's congestion control.
     ///
     /// # Errors
     /// One line for the first thing that this machine cannot do. Nothing runs
     /// then.
     pub fn start(
         plan: &Plan,
+        seed: u64,
         host: &HostOf<'_>,
         control: &dyn Fn(FlowId) -> String,
         clock: Clock,
@@ -92,7 +93,7 @@ impl Flows {
             others: Vec::new(),
         };
         let mut begin = Vec::new();
-        for (index, work) in work(plan, control, clock, reporter)? {
+        for (index, work) in work(plan, seed, control, clock, reporter)? {
             let namespace = host(index);
             let settings = host_model::settings(plan, index);
             namespace

@@ -35,12 +35,13 @@ pub struct Work {
     pub sampler: Option<Sampler>,
 }
 
-/// What is to be done in each host.
+/// What is to be done in each host; `seed` decides which ends of QUIC spin.
 ///
 /// # Errors
 /// For the first flow that this machine or quinn cannot carry.
 pub fn work(
     plan: &Plan,
+    seed: u64,
     control: &dyn Fn(FlowId) -> String,
     clock: Clock,
     reporter: &Reporter,
@@ -49,7 +50,7 @@ pub fn work(
     let mut certificate = None;
     for (i, flow) in plan.flows.iter().enumerate() {
         if flow.transport == Transport::Quic {
-            quic_flow(plan, i, &mut certificate, &mut hosts)?;
+            quic_flow(plan, i, seed, &mut certificate, &mut hosts)?;
         } else if flow.traffic.is_datagram() {
             datagram_flow(plan, i, &mut hosts);
         } else {
@@ -93,6 +94,7 @@ pub fn work(
 fn quic_flow(
     plan: &Plan,
     i: usize,
+    seed: u64,
     certificate: &mut Option<Certificate>,
     hosts: &mut BTreeMap<HostIndex, Work>,
 ) -> Result<(), FlowError> {
@@ -105,7 +107,7 @@ fn quic_flow(
         })?,
     };
     let ends = plan.flow_ends(i);
-    let [opener, answerer] = quic::plans(plan, i, &made)?;
+    let [opener, answerer] = quic::plans(plan, i, seed, &made)?;
     *certificate = Some(made);
     for ((host, _), end) in [(ends.opener, opener), (ends.answerer, answerer)] {
         hosts.entry(host).or_default().quic.push(end);

@@ -78,7 +78,7 @@ impl End {
             ended = self.serve() => Some(ended),
             _ = told.changed() => None,
         };
-        let mut notes = std::mem::take(&mut self.plan.notes);
+        let mut notes = Vec::new();
         if let Some(Err(error)) = &ended {
             notes.push(format!("was broken off: {error}"));
             if !sends {

@@ -2,8 +2,8 @@
 //!
 //! Each host has one thread for the ends of its QUIC flows, and tokio on it.
 //! TLS is real here, with a certificate that is made for the run, so no two
-//! runs are alike; settings and congestion controls are those of the
-//! simulator's flows.
+//! runs are alike; settings, congestion controls and whether an end spins are those
+//! of the simulator's flows.
 
 mod certificate;
 mod end;
@@ -14,10 +14,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use narrows_packet::FlowId;
-use narrows_quic::{Config, Watch};
+use narrows_quic::{Config, Watch, endpoint_seed, spin};
 use narrows_scenario::{EcnMode, Plan, SpinUse};
 use narrows_traffic::Generator;
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Instant, Rng};
 use quinn::{Endpoint, EndpointConfig, Runtime, TokioRuntime};
 use tokio::runtime;
 
@@ -54,15 +54,21 @@ pub struct QuicPlan {
     pub interval: Duration,
     /// What the ends trust, and prove themselves with.
     pub certificate: Certificate,
-    /// What goes otherwise than the plan says, in sentences.
-    pub notes: Vec<String>,
+    /// What the endpoint draws by.
+    pub seed: [u8; 32],
 }
 
-/// The two ends of flow `i` of `plan`, that which opens it first.
+/// The two ends of flow `i` of `plan`, that which opens it first. Whether they spin
+/// comes from `seed`, as in the simulator.
 ///
 /// # Errors
 /// If the flow needs what quinn has no switch for.
-pub fn plans(plan: &Plan, i: usize, certificate: &Certificate) -> Result<[QuicPlan; 2], FlowError> {
+pub fn plans(
+    plan: &Plan,
+    i: usize,
+    seed: u64,
+    certificate: &Certificate,
+) -> Result<[QuicPlan; 2], FlowError> {
     let flow = &plan.flows[i];
     let name = format!("flow/{}", flow.name);
     if flow.dscp != 0 {
@@ -76,43 +82,39 @@ pub fn plans(plan: &Plan, i: usize, certificate: &Certificate) -> Result<[QuicPl
             ),
         });
     }
-    let mut notes = Vec::new();
-    if flow.spin == SpinUse::On {
-        notes.push(
-            "each end spins on seven connections in eight, as quinn draws it: nobody can ask \
-             for more"
-                .to_owned(),
-        );
-    }
     let mtus = plan.links.iter().map(|l| l.mtu);
     let mtu = mtus.min().unwrap_or(1500);
     let ends = plan.flow_ends(i);
-    let end = |opens: bool, local: SocketAddr, remote: SocketAddr, sends: bool| QuicPlan {
+    let config = |local: SocketAddr, remote: SocketAddr| Config {
+        local,
+        remote,
+        control: flow.cc.quic().unwrap_or_default(),
+        ecn: flow.ecn != EcnMode::Off,
+        dscp: 0,
+        mtu,
+        spin: flow.spin != SpinUse::Greased,
+        flow: Some(FlowId(i as u32)),
+    };
+    let (near, far) = (ends.opener.1, ends.answerer.1);
+    let (client, server) = (config(near, far), config(far, near));
+    let on = flow.spin == SpinUse::On;
+    let rngs = spin::generators(seed, &flow.name, on, &client, &server);
+    let end = |config: Config, opens: bool, sends: bool, rng: Rng| QuicPlan {
         flow: i,
         name: name.clone(),
-        config: Config {
-            local,
-            remote,
-            control: flow.cc.quic().unwrap_or_default(),
-            ecn: flow.ecn != EcnMode::Off,
-            dscp: 0,
-            mtu,
-            spin: flow.spin != SpinUse::Greased,
-            flow: Some(FlowId(i as u32)),
-        },
+        config,
+        seed: endpoint_seed(rng),
         opens,
         generator: sends.then(|| Generator::new(flow.traffic)),
         start: flow.start,
         stop: flow.stop,
         interval: plan.sample_interval,
         certificate: certificate.clone(),
-        notes: if sends { notes.clone() } else { Vec::new() },
     };
     let opener_sends = flow.opens == flow.from;
-    let (near, far) = (ends.opener.1, ends.answerer.1);
     Ok([
-        end(true, near, far, opener_sends),
-        end(false, far, near, !opener_sends),
+        end(client, true, opener_sends, rngs.0),
+        end(server, false, !opener_sends, rngs.1),
     ])
 }
 
@@ -225,6 +227,9 @@ fn endpoint(plan: &QuicPlan, watch: &Watch) -> io::Result<Endpoint> {
         })
         .transpose()?;
     let mut config = EndpointConfig::default();
-    config.max_udp_payload_size(plan.config.payload()).ok();
+    config
+        .rng_seed(Some(plan.seed))
+        .max_udp_payload_size(plan.config.payload())
+        .ok();
     Endpoint::new_with_abstract_socket(config, server, socket, runtime)
 }
