@@ -147,12 +147,14 @@ impl Marks {
         marks
     }
 
-    /// The spin bit of a packet that shows nothing else.
+    /// The spin bit of a packet that shows nothing else. `floor` is what a round
+    /// trip needs at least, `parts` on the initiator's side and on the
+    /// responder's, in nanoseconds.
     pub fn spin_alone(
         &mut self,
-        side: Side,
-        spin: bool,
+        (side, spin): (Side, bool),
         floor: Option<u64>,
+        parts: [u64; 2],
         now: Now,
         out: &mut Vec<Sample>,
     ) {
@@ -163,6 +165,7 @@ impl Marks {
             newer: true,
         };
         if let Some(spin) = &mut self.spin {
+            spin.path(parts);
             spin.packet(shown, floor, now, out);
         }
     }

@@ -6,6 +6,7 @@
 //! are encrypted, so nobody on the path knows which packet was sent first. Of
 //! a datagram with several packets the first is read.
 
+use narrows_units::Duration;
 use narrows_wire::Quic as Header;
 use narrows_wire::quic::{Long, LongType};
 
@@ -115,10 +116,12 @@ impl Flow {
             Shown::Answered => self.handshake.syn_ack(now, out),
             Shown::Spin(spin) => {
                 let floor = self.floor();
+                let parts = <[_; 2]>::from(self.handshake.parts());
+                let parts = parts.map(|part| part.map_or(0, Duration::as_nanos));
                 let marks = self
                     .marks
                     .get_or_insert_with(|| Box::new(Marks::of_quic(config)));
-                marks.spin_alone(side, spin, floor, now, out);
+                marks.spin_alone((side, spin), floor, parts, now, out);
             }
             Shown::Nothing => {}
         }

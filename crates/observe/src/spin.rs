@@ -1,43 +1,16 @@
 //! The spin bit (RFC 9506 §2.1), read in five ways at once.
 
+mod class;
+
 use crate::config::Mode;
 use crate::heuristic::Plausible;
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
 
+use class::Habits;
+pub use class::SpinClass;
+
 /// Round trips longer than this are no round trips: spindump's bound.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Packets of a direction before its bit can be told to be random or fixed.
-const ENOUGH_PACKETS: u32 = 64;
-/// Packets before a bit that changes rarely is believed to spin. Of 31 random
-/// changes, 9 or fewer happen in 1.5 % of cases.
-const FEW_PACKETS: u32 = 32;
-
-/// What the spin bit of a flow does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SpinClass {
-    /// Too little was seen; no spin figure is given.
-    #[default]
-    Unknown,
-    /// It changes about once in a round trip.
-    Spinning,
-    /// It keeps one value, as RFC 9000 §17.4 has it on some connections.
-    Fixed,
-    /// It changes at random from packet to packet.
-    Greased,
-}
-
-impl SpinClass {
-    /// The word for it in every output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Spinning => "spinning",
-            Self::Fixed => "fixed",
-            Self::Greased => "greased",
-        }
-    }
-}
-
 /// The last edge of one direction.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wave {
@@ -112,42 +85,6 @@ impl Waves {
     }
 }
 
-/// What a direction's bit has done so far.
-#[derive(Clone, Copy, Debug, Default)]
-struct Habit {
-    packets: u32,
-    edges: u32,
-    first_edge: u64,
-    last_edge: u64,
-}
-
-impl Habit {
-    /// `floor` is a round trip that the path is known to need at least, in
-    /// nanoseconds.
-    fn class(&self, floor: Option<u64>) -> SpinClass {
-        if self.edges == 0 {
-            return if self.packets >= ENOUGH_PACKETS {
-                SpinClass::Fixed
-            } else {
-                SpinClass::Unknown
-            };
-        }
-        if self.edges < 2 {
-            return SpinClass::Unknown;
-        }
-        let gap = (self.last_edge - self.first_edge) / u64::from(self.edges - 1);
-        // Random bits change on half of all packets.
-        let rare = u64::from(self.edges) * 10 <= u64::from(self.packets) * 3;
-        if floor.is_some_and(|f| gap >= f / 2) || rare && self.packets >= FEW_PACKETS {
-            SpinClass::Spinning
-        } else if self.packets >= ENOUGH_PACKETS {
-            SpinClass::Greased
-        } else {
-            SpinClass::Unknown
-        }
-    }
-}
-
 /// What a packet shows of the spin signal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
@@ -164,14 +101,11 @@ pub(crate) struct Shown {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Spin {
-    habits: [Habit; 2],
+    habits: Habits,
     /// The value of each side that all readings have seen last, if they agree.
     agreed: [Option<bool>; 2],
-    class: SpinClass,
     /// Only every edge, whatever the bit does otherwise.
     naive: bool,
-    /// Whether packets show in which order they were sent.
-    numbered: bool,
     basic: Waves,
     ordered: Waves,
     heuristic: Waves,
@@ -195,11 +129,9 @@ impl Spin {
     pub fn new(mode: Mode) -> Self {
         let [basic, ordered, heuristic, vec, nonzero] = TECHNIQUES.map(Waves::new);
         Self {
-            habits: Default::default(),
+            habits: Habits::default(),
             agreed: [None; 2],
-            class: SpinClass::Unknown,
             naive: mode == Mode::Thesis,
-            numbered: true,
             basic,
             ordered,
             heuristic,
@@ -213,11 +145,17 @@ impl Spin {
     /// Packets do not show in which order they were sent: nothing is said of
     /// what their numbers would give.
     pub fn without_numbers(&mut self) {
-        self.numbered = false;
+        self.habits.numbered = false;
+    }
+
+    /// What the path needs at least on the initiator's side and on the
+    /// responder's, in nanoseconds; 0 where that is unknown.
+    pub fn path(&mut self, parts: [u64; 2]) {
+        self.habits.path(parts);
     }
 
     pub fn class(&self) -> SpinClass {
-        self.class
+        self.habits.class
     }
 
     /// Edges that were seen and not taken by `technique`.
@@ -232,8 +170,8 @@ impl Spin {
         let own = side.index();
         if self.agreed[own] == Some(spin) && shown.vec.unwrap_or(0) == 0 {
             if shown.newer {
-                self.habits[own].packets = self.habits[own].packets.saturating_add(1);
-                self.judge(shown, floor, now);
+                self.habits.packet(side);
+                self.habits.judge(side, floor, now.at);
             }
             return;
         }
@@ -244,7 +182,7 @@ impl Spin {
             self.basic.set(side, spin);
         }
         if self.naive {
-            self.class = SpinClass::Spinning;
+            self.habits.class = SpinClass::Spinning;
             return;
         }
         self.ordered(shown, now, out);
@@ -255,8 +193,10 @@ impl Spin {
         // The others follow the bit, this one the order of packets.
         let ordered = self.ordered.sides[own].value;
         self.agreed[own] = ordered.filter(|value| *value == spin);
-        self.judge(shown, floor, now);
-        if self.class != SpinClass::Spinning {
+        if shown.newer {
+            self.habits.judge(side, floor, now.at);
+        }
+        if self.habits.class != SpinClass::Spinning {
             for sample in out.drain(held..) {
                 let at = TECHNIQUES.iter().position(|t| *t == sample.technique);
                 self.rejected[at.unwrap_or_default()] += 1;
@@ -270,18 +210,13 @@ impl Spin {
             self.rejected[1] += u32::from(change);
             return;
         }
-        let habit = &mut self.habits[shown.side.index()];
-        habit.packets = habit.packets.saturating_add(1);
+        self.habits.packet(shown.side);
         if !change {
             self.ordered.set(shown.side, shown.spin);
             return;
         }
-        if habit.edges == 0 {
-            habit.first_edge = now.at;
-        }
-        habit.edges = habit.edges.saturating_add(1);
-        habit.last_edge = now.at.max(habit.first_edge);
-        if !self.numbered {
+        self.habits.edge(shown.side, now.at);
+        if !self.habits.numbered {
             self.ordered.set(shown.side, shown.spin);
             return;
         }
@@ -321,35 +256,14 @@ impl Spin {
         self.vec.edge(side, spin, now, (vec == 3, vec >= 2), out);
         self.nonzero.edge(side, spin, now, (true, false), out);
     }
-
-    fn judge(&mut self, shown: Shown, floor: Option<u64>, now: Now) {
-        let habit = &self.habits[shown.side.index()];
-        // An edge may change the verdict at once, mere packets only in time.
-        let edge = habit.edges > 0 && habit.last_edge == now.at;
-        if !shown.newer || !(edge || habit.packets % ENOUGH_PACKETS == 0) {
-            return;
-        }
-        let classes = self.habits.map(|h| h.class(floor));
-        let has = |class| classes.contains(&class);
-        self.class = if has(SpinClass::Greased) {
-            SpinClass::Greased
-        } else if has(SpinClass::Spinning) {
-            SpinClass::Spinning
-        } else if has(SpinClass::Fixed) {
-            SpinClass::Fixed
-        } else {
-            SpinClass::Unknown
-        };
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample::Measured;
-    use narrows_units::Rng;
 
-    const MS: u64 = 1_000_000;
+    pub(super) const MS: u64 = 1_000_000;
 
     /// A spinning flow: the observer is 10 ms from the initiator and 20 ms
     /// from the responder, one way; both send a packet each millisecond.
@@ -365,8 +279,18 @@ mod tests {
         packets
     }
 
-    fn feed(
+    pub(super) fn feed(
         spin: &mut Spin,
+        packets: &[(u64, Side, bool)],
+        newer: impl Fn(usize) -> bool,
+    ) -> Vec<Sample> {
+        feed_above(spin, None, packets, newer)
+    }
+
+    /// The same over a path that is known to need `floor` at least.
+    pub(super) fn feed_above(
+        spin: &mut Spin,
+        floor: Option<u64>,
         packets: &[(u64, Side, bool)],
         newer: impl Fn(usize) -> bool,
     ) -> Vec<Sample> {
@@ -382,7 +306,7 @@ mod tests {
                 at: *at,
                 id: i as u64,
             };
-            spin.packet(shown, None, now, &mut out);
+            spin.packet(shown, floor, now, &mut out);
         }
         out
     }
@@ -442,30 +366,9 @@ mod tests {
     }
 
     #[test]
-    fn random_and_fixed_bits_give_no_figure() {
-        for greased in [true, false] {
-            for seed in 0..50 {
-                let mut rng = Rng::for_name(seed, "grease");
-                let packets: Vec<_> = (0..500)
-                    .map(|t| (t * MS, Side::Initiator, greased && rng.unit() < 0.5))
-                    .collect();
-                let mut spin = Spin::new(Mode::Rfc);
-                let out = feed(&mut spin, &packets, |_| true);
-                let wanted = if greased {
-                    SpinClass::Greased
-                } else {
-                    SpinClass::Fixed
-                };
-                assert_eq!(spin.class(), wanted);
-                assert!(out.len() < 100, "seed {seed}: {}", out.len());
-            }
-        }
-    }
-
-    #[test]
     fn the_counter_begins_at_one_completes_a_part_at_two_and_the_whole_at_three() {
         let mut spin = Spin::new(Mode::Rfc);
-        spin.class = SpinClass::Spinning;
+        spin.habits.class = SpinClass::Spinning;
         let mut out = Vec::new();
         let edges = [
             (0, Side::Initiator, true, 1),
