@@ -1,4 +1,5 @@
-//! What the fuzz targets do with an input.
+//! What the fuzz targets do with an input: as tests, kept inputs and mutations of
+//! them; by libFuzzer, in `fuzz/` at the root, inputs that coverage guides.
 
 mod chunks;
 

@@ -1,0 +1,14 @@
+//! Files of pcap and pcapng, and the packets in them.
+
+#![no_main]
+
+#[path = "../../crates/wire/tests/targets/mod.rs"]
+#[allow(dead_code)]
+mod targets;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    targets::capture(bytes);
+    targets::chunks(bytes);
+});
