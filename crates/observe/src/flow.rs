@@ -7,6 +7,7 @@ mod way;
 
 use std::net::IpAddr;
 
+use narrows_units::Duration;
 use narrows_wire::efm::Profile;
 use narrows_wire::{Ecn, TcpFlags};
 
@@ -388,9 +389,13 @@ impl Flow {
             self.profile = profile;
         }
         let floor = self.floor();
-        let marks = self
-            .marks
-            .get_or_insert_with(|| Box::new(Marks::new(self.profile, config)));
+        let marks = self.marks.get_or_insert_with(|| {
+            let mut marks = Box::new(Marks::new(self.profile, config));
+            if let Some(right) = self.handshake.parts().1 {
+                marks.reached(Side::Responder, right.as_nanos());
+            }
+            marks
+        });
         let ledger = self.ledger.as_deref_mut();
         let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
         marks.packet(side, bits, order.newer, floor, now, ledger, out);
@@ -399,6 +404,18 @@ impl Flow {
     /// The least full round trip that is sure, in nanoseconds.
     pub(crate) fn floor(&self) -> Option<u64> {
         (self.floor != u64::MAX).then_some(self.floor)
+    }
+
+    /// A round trip between the observer and one end, for pairing blocks.
+    fn reached(&mut self, part: Quantity, rtt: Duration) {
+        let side = match part {
+            Quantity::LeftRtt => Side::Initiator,
+            Quantity::RightRtt => Side::Responder,
+            _ => return,
+        };
+        if let Some(marks) = &mut self.marks {
+            marks.reached(side, rtt.as_nanos());
+        }
     }
 
     /// Adds samples to the means of their techniques.
@@ -410,8 +427,12 @@ impl Flow {
             let ms = rtt.as_millis_f64();
             let full = matches!(sample.quantity, Quantity::FullRtt(_));
             match sample.technique {
-                Technique::Handshake => self.handshake.keep(sample.quantity, rtt),
+                Technique::Handshake => {
+                    self.handshake.keep(sample.quantity, rtt);
+                    self.reached(sample.quantity, rtt);
+                }
                 Technique::SeqAck => {
+                    self.reached(sample.quantity, rtt);
                     if let Some(acked) = &mut self.acked {
                         match sample.quantity {
                             Quantity::LeftRtt => acked.left.add(ms),

@@ -31,6 +31,7 @@ mod observer;
 mod prefetch;
 mod probes;
 mod quic;
+mod reflection;
 mod sample;
 mod seq_ack;
 mod serials;

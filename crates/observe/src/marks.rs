@@ -7,6 +7,7 @@ use crate::config::{Config, Mode};
 use crate::delay::{Delay, Rule};
 use crate::ledger::{Count, Ledger};
 use crate::mean::RttMeans;
+use crate::reflection::Reflection;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique, whole_id};
 use crate::spin::{Shown, Spin, SpinClass};
 use crate::square::{Closed, Known, Square};
@@ -16,10 +17,6 @@ use crate::visible;
 /// The gap below which spindump, and with it the thesis, take two delay marks
 /// for a round trip: 90 % of 250 ms.
 const NAIVE_CUT_OFF_NS: u64 = 225_000_000;
-
-/// More Q blocks than one R block can stand for, so that sums stay within 32
-/// bits: at 64 packets to an acknowledgement.
-const MOST_UNREFLECTED: u32 = 64;
 
 /// Where each signal stands in byte 12, or in the bits of a visible header.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,10 +65,7 @@ pub(crate) struct Marks {
     /// Q of both directions.
     squares: Option<Box<[Square; 2]>>,
     /// R of both directions.
-    reflections: Option<Box<[Square; 2]>>,
-    /// Q blocks of each side that have passed since an R block of the other
-    /// side ended.
-    unreflected: [u32; 2],
+    reflections: Option<Box<[Reflection; 2]>>,
     trains: Option<Box<[Trains; 2]>>,
     /// Bits of [`Signal`].
     signals: u8,
@@ -119,7 +113,7 @@ impl Marks {
             (None, Mode::Rfc) => Rule::Learn,
         };
         let wave = || Square::new(pinned.block, pinned.reordering);
-        let waves = |signal| has(signal).then(|| Box::new([wave(), wave()]));
+        let reflection = || Reflection::new(wave());
         Self {
             masks,
             signals,
@@ -127,9 +121,8 @@ impl Marks {
             seen: 0,
             spin: has(Signal::Spin).then(|| Box::new(Spin::new(config.mode))),
             delay: has(Signal::Delay).then(|| Box::new(Delay::new(rule))),
-            squares: waves(Signal::Square),
-            reflections: waves(Signal::Reflection),
-            unreflected: [0; 2],
+            squares: has(Signal::Square).then(|| Box::new([wave(), wave()])),
+            reflections: has(Signal::Reflection).then(|| Box::new([reflection(), reflection()])),
             trains: has(Signal::RoundTripLoss).then(Box::<[Trains; 2]>::default),
             early: [Early::default(); 2],
             in_ledger: false,
@@ -178,8 +171,9 @@ impl Marks {
     /// Reads what every packet needs of what it points at.
     pub fn touch_far(&self) -> u64 {
         let spin = self.spin.as_ref().map_or(0, |s| s.class() as u64);
-        let waves = [&self.squares, &self.reflections];
-        let waves = waves.into_iter().flatten().flat_map(|both| both.iter());
+        let squares = self.squares.iter().flat_map(|both| both.iter());
+        let reflections = self.reflections.iter().flat_map(|both| both.iter());
+        let waves = squares.chain(reflections.map(|r| &r.wave));
         waves.fold(spin, |sum, wave| sum ^ wave.touch())
     }
 
@@ -219,7 +213,14 @@ impl Marks {
 
     /// The R wave of one side.
     pub fn reflection(&self, side: Side) -> Option<&Square> {
-        self.reflections.as_ref().map(|r| &r[side.index()])
+        self.reflections.as_ref().map(|r| &r[side.index()].wave)
+    }
+
+    /// A round trip between the observer and `side`, in nanoseconds.
+    pub fn reached(&mut self, side: Side, rtt: u64) {
+        if let Some(reflections) = &mut self.reflections {
+            reflections[side.index()].reached(rtt);
+        }
     }
 
     pub fn trains(&self, side: Side) -> Option<&Trains> {
@@ -347,7 +348,7 @@ impl Marks {
     fn square_packet(
         &mut self,
         side: Side,
-        (square, reflection, newer): (bool, bool, bool),
+        (square, bit, newer): (bool, bool, bool),
         now: Now,
         mut ledger: Option<&mut Ledger>,
         out: &mut Vec<Sample>,
@@ -356,11 +357,11 @@ impl Marks {
             return;
         };
         let (own, other) = (side.index(), side.other().index());
-        let mut note = |closed, technique, quantity, count, weight: u32| match closed {
+        let mut note = |closed, technique, quantity, count, (weight, of): (u32, u32)| match closed {
             Some(Closed::Block(block)) => {
                 if let Some(ledger) = ledger.as_deref_mut() {
-                    let (received, sent) = (block.received, block.sent);
-                    ledger.add(own, count, received * weight, sent * weight);
+                    let counted = |packets: u32| packets * weight / of;
+                    ledger.add(own, count, counted(block.received), counted(block.sent));
                 }
                 out.push(block.sample(now, technique, quantity));
             }
@@ -371,49 +372,39 @@ impl Marks {
             }
             None => {}
         };
-        let closed = squares[own].packet(square, newer, now.id);
-        if let Some(Closed::Block(block)) = closed {
-            let blocks = (block.sent / squares[own].n().0).max(1);
-            let waiting = &mut self.unreflected[own];
-            *waiting = (*waiting + blocks).min(MOST_UNREFLECTED);
-        }
+        let closed = squares[own].packet(square, newer, now);
         let quantity = Quantity::UpstreamLoss(side);
-        note(closed, Technique::Square, quantity, Count::Square, 1);
+        note(closed, Technique::Square, quantity, Count::Square, (1, 1));
         let Some(reflections) = &mut self.reflections else {
             return;
         };
+        if let Some(Closed::Block(block)) = closed {
+            reflections[other].passed(squares[own].blocks_of(&block), now.at);
+        }
         // R reflects the other side's blocks, of which the observer knows N.
         let n = squares[other].n();
-        let before = reflections[own].n();
+        let reflection = &mut reflections[own];
+        let before = reflection.wave.n();
+        let quantity = Quantity::ThreeQuarterLoss(side);
+        let (technique, count) = (Technique::Reflection, Count::Reflection);
         if n != before {
-            reflections[own].set_n(n);
+            reflection.wave.set_n(n);
             if n.0 != before.0 && before.1 != Known::Pinned {
-                note(
-                    Some(Closed::Restart),
-                    Technique::Reflection,
-                    Quantity::ThreeQuarterLoss(side),
-                    Count::Reflection,
-                    1,
-                );
+                note(Some(Closed::Restart), technique, quantity, count, (1, 1));
             }
         }
-        let closed = reflections[own].packet(reflection, newer, now.id);
-        // An R block has the average length of the Q blocks that came while it
-        // was sent, and speaks for all of them. Where acknowledgements are
-        // fewer just after a loss than at other times, as where SACKs are held
-        // back, an average over R blocks would count that loss for less.
-        let mut weight = 1;
-        if let Some(Closed::Block(_)) = closed {
-            weight = std::mem::take(&mut self.unreflected[other]).max(1);
+        let closed = reflection.wave.packet(bit, newer, now);
+        // An average over R blocks would count a loss for less where
+        // acknowledgements are fewer just after it than at other times, as where
+        // SACKs are held back. Who sees nothing of the other side has no choice.
+        let mut weight = (1, 1);
+        if let Some(Closed::Block(block)) = closed {
+            if squares[other].blocks > 0 {
+                let blocks = reflection.averages(block.until);
+                weight = (blocks, reflection.wave.blocks_of(&block));
+            }
         }
-        let quantity = Quantity::ThreeQuarterLoss(side);
-        note(
-            closed,
-            Technique::Reflection,
-            quantity,
-            Count::Reflection,
-            weight,
-        );
+        note(closed, technique, quantity, count, weight);
     }
 }
 

@@ -68,6 +68,8 @@ pub(crate) enum Closed {
 pub(crate) struct Block {
     pub sent: u32,
     pub received: u32,
+    /// When the first packet of the block after it came, in nanoseconds.
+    pub until: u64,
     first: u32,
     last: u32,
 }
@@ -95,6 +97,8 @@ pub(crate) struct Square {
     run: Run,
     /// Packets of the other value that may begin the next block.
     next: Run,
+    /// When the first of those came, in nanoseconds.
+    next_at: u64,
     /// Packets of the run's value since the last of those.
     since_next: u32,
     /// Packets of the other value that began none.
@@ -129,6 +133,7 @@ impl Square {
         Self {
             run: Run::default(),
             next: Run::default(),
+            next_at: 0,
             since_next: 0,
             stray: 0,
             value: false,
@@ -166,6 +171,11 @@ impl Square {
         (self.n, self.known, self.borrowed) = (n, known, true);
     }
 
+    /// How many blocks a closed run stands for: one, or those that a burst joined.
+    pub fn blocks_of(&self, block: &Block) -> u32 {
+        (block.sent / self.n).max(1)
+    }
+
     /// Packets of the new value that make a change: fewer than N/2.
     fn threshold(&self) -> u32 {
         self.reordering.clamp(1, self.n / 2 - 1)
@@ -173,8 +183,8 @@ impl Square {
 
     /// A packet with this bit. `newer` is whether it was sent after all before
     /// it; one that was not tells how far packets are reordered.
-    pub fn packet(&mut self, bit: bool, newer: bool, id: u64) -> Option<Closed> {
-        let id = id as u32;
+    pub fn packet(&mut self, bit: bool, newer: bool, now: Now) -> Option<Closed> {
+        let id = now.id as u32;
         if self.run.packets == 0 {
             self.value = bit;
         }
@@ -193,9 +203,12 @@ impl Square {
             }
             return None;
         }
-        if !newer && self.next.packets == 0 && self.whole && self.run.packets < self.n / 2 {
-            // The value of the block before, this far into the new one.
-            self.late(self.run.packets);
+        if self.next.packets == 0 {
+            self.next_at = now.at;
+            if !newer && self.whole && self.run.packets < self.n / 2 {
+                // The value of the block before, this far into the new one.
+                self.late(self.run.packets);
+            }
         }
         self.next.add(id);
         self.since_next = 0;
@@ -237,6 +250,7 @@ impl Square {
         Some(Closed::Block(Block {
             sent: sent(received, self.n, self.threshold()),
             received,
+            until: self.next_at,
             first: run.first,
             last: run.last,
         }))
@@ -297,7 +311,11 @@ mod tests {
         for packet in order {
             let newer = packet >= newest;
             newest = newest.max(packet);
-            match square.packet(packet / n % 2 == 1, newer, u64::from(packet)) {
+            let now = Now {
+                at: u64::from(packet),
+                id: u64::from(packet),
+            };
+            match square.packet(packet / n % 2 == 1, newer, now) {
                 Some(Closed::Block(b)) => {
                     sums.0 += b.sent;
                     sums.1 += b.received;
