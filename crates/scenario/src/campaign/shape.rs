@@ -85,8 +85,9 @@ enum Term {
     /// Its amount without a sign.
     Abs(Box<Term>),
     /// `covered(TRUTH, LOW, HIGH)[CELL]`: the percentage of seeds in which the
-    /// interval holds the mean of TRUTH over all seeds.
-    Covered([usize; 3], String),
+    /// interval holds the mean of TRUTH over all seeds; with a fourth metric, each
+    /// seed's TRUTH counts for as much as that says.
+    Covered([usize; 3], Option<usize>, String),
     Two(Box<Term>, char, Box<Term>),
 }
 
@@ -181,12 +182,19 @@ impl Term {
                 Figure::Is(value) => Figure::Is(value.map(f64::abs)),
                 none => none,
             },
-            Self::Covered(metrics, cell) => {
+            Self::Covered(metrics, weight, cell) => {
                 let [truth, low, high] = metrics.map(|m| seen(m, cell));
-                match (truth, low, high) {
-                    (Some(truth), Some(low), Some(high)) => {
-                        covered(truth.by_seed, low.by_seed, high.by_seed)
+                let weight = weight.map(|m| seen(m, cell));
+                match (truth, low, high, weight) {
+                    (Some(truth), Some(low), Some(high), None) => {
+                        covered(truth.by_seed, low.by_seed, high.by_seed, None)
                     }
+                    (Some(truth), Some(low), Some(high), Some(Some(weight))) => covered(
+                        truth.by_seed,
+                        low.by_seed,
+                        high.by_seed,
+                        Some(weight.by_seed),
+                    ),
                     _ => Figure::NotRun,
                 }
             }
@@ -204,7 +212,16 @@ impl Term {
 /// The percentage of seeds whose interval holds the mean of all truths. A seed
 /// without an interval does not hold it; one without a truth, as of a flow that
 /// carries no marks because its SYN was lost, does not count.
-fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> Figure {
+///
+/// `weight` is for rates: how many packets each is of. Where a flow that loses much
+/// sends little, the mean of all flows' rates is more than the rate at which packets
+/// are lost.
+fn covered(
+    truth: &[Option<f64>],
+    low: &[Option<f64>],
+    high: &[Option<f64>],
+    weight: Option<&[Option<f64>]>,
+) -> Figure {
     if truth.len() < SEEDS_FOR_COVERAGE {
         return Figure::NotRun;
     }
@@ -212,7 +229,19 @@ fn covered(truth: &[Option<f64>], low: &[Option<f64>], high: &[Option<f64>]) -> 
     if known.is_empty() {
         return Figure::Is(None);
     }
-    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    let (mut sum, mut all) = (0.0, 0.0);
+    for (i, truth) in truth.iter().enumerate() {
+        let weight = match weight {
+            Some(weight) => weight.get(i).copied().flatten().unwrap_or(0.0),
+            None => 1.0,
+        };
+        sum += truth.map_or(0.0, |t| t * weight);
+        all += truth.map_or(0.0, |_| weight);
+    }
+    if all <= 0.0 {
+        return Figure::Is(None);
+    }
+    let mean = sum / all;
     let holds = |low: Option<f64>, high: Option<f64>| matches!((low, high), (Some(low), Some(high)) if low <= mean && mean <= high);
     let seeds = truth.iter().zip(low.iter().zip(high));
     let judged = seeds.filter(|(truth, _)| truth.is_some());
@@ -280,23 +309,31 @@ impl Reader<'_> {
         self.metrics.iter().position(|m| m.name == word)
     }
 
-    /// `TRUTH, LOW, HIGH)[CELL]`.
+    /// `TRUTH, LOW, HIGH)[CELL]`, or with `, WEIGHT` after HIGH.
     fn covered(&mut self) -> Result<Term, WordError> {
-        let mut metrics = [0; 3];
-        for (i, metric) in metrics.iter_mut().enumerate() {
+        let mut metrics = Vec::with_capacity(4);
+        loop {
             let word = self.scanner.word();
             let Some(found) = self.metric_called(word) else {
-                let allowed = "three metrics: the truth, and the interval's ends";
+                let allowed = "three metrics: the truth, and the interval's ends; or with a fourth, its weight";
                 return Err(self.scanner.wrong(allowed));
             };
             self.scanner.skip(word.len());
-            *metric = found;
-            let (end, allowed) = if i < 2 { (',', "`,`") } else { (')', "`)`") };
-            if self.scanner.take_if(&[end]).is_none() {
-                return Err(self.scanner.wrong(allowed));
+            metrics.push(found);
+            let (ends, allowed): (&[char], _) = match metrics.len() {
+                1 | 2 => (&[','], "`,`"),
+                3 => (&[',', ')'], "`)`, or `,` and a weight"),
+                _ => (&[')'], "`)`"),
+            };
+            match self.scanner.take_if(ends) {
+                Some(')') => break,
+                Some(_) => {}
+                None => return Err(self.scanner.wrong(allowed)),
             }
         }
-        Ok(Term::Covered(metrics, self.cell()?))
+        let weight = metrics.get(3).copied();
+        let interval = [metrics[0], metrics[1], metrics[2]];
+        Ok(Term::Covered(interval, weight, self.cell()?))
     }
 
     /// `[CELL]`.
@@ -370,6 +407,24 @@ mod tests {
         assert_eq!(judge(49), Held::NotRun);
         let expected = Held::Judged(true, vec![Some(49.0), Some(98.0)]);
         assert_eq!(judge(100), expected);
+    }
+
+    #[test]
+    fn a_rate_counts_for_as_many_packets_as_it_is_of() {
+        let condition = condition("covered(mean_ms, sd, mean_ms, sd)[base] < 98").expect("one");
+        // The mean of the rates is 1.0; of the packets behind them 0.4 were lost.
+        let truth: Vec<Option<f64>> = (0..100).map(|i| Some(f64::from(i % 2) * 2.0)).collect();
+        let weight: Vec<Option<f64>> = (0..100)
+            .map(|i| Some(if i % 2 == 0 { 0.4 } else { 0.1 }))
+            .collect();
+        let measured = |by_seed| Measured {
+            median: None,
+            by_seed,
+        };
+        // The lower end is the weight: 0.4 or 0.1; the upper one the truth.
+        let held = condition
+            .judge(&|metric, _| Some(measured(if metric == 0 { &truth[..] } else { &weight[..] })));
+        assert_eq!(held, Held::Judged(true, vec![Some(50.0), Some(98.0)]));
     }
 
     #[test]
