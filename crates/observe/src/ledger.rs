@@ -6,9 +6,10 @@
 //! packets gives its error. The ledger keeps the sums in 10 to 20 consecutive
 //! batches of the flow and leaves out one at a time (delete-a-group jackknife:
 //! Shao and Tu 1995, §2.3); what the rate then moves by is its variance, all
-//! dependence within a batch included. From the variance follows the number of
-//! independent packets that would be as uncertain, and from that and Student's
-//! t a Wilson interval, which stays sound where losses are few.
+//! dependence within a batch included: that Q and L see the same losses makes
+//! their difference surer than two signals would be. From the variance follows
+//! the number of independent packets that would be as uncertain, and from that
+//! and Student's t a Wilson interval, which stays sound where losses are few.
 
 use crate::interval::{Interval, student_95, wilson};
 
@@ -18,6 +19,10 @@ const BATCHES: usize = 20;
 const FIRST_LENGTH: u32 = 256;
 /// Batches below which their variance says nothing.
 const ENOUGH: usize = 6;
+/// Packets of the rarer kind below which that variance says nothing either: the
+/// least expected count for a normal approximation (Cochran 1954, "Some methods
+/// for strengthening the common chi-squared tests", Biometrics 10).
+const ENOUGH_HITS: f64 = 5.0;
 
 /// A pair of counts: how many of how many. Those of which each packet may be
 /// one come first.
@@ -195,8 +200,10 @@ impl Groups {
             groups += 1;
         }
         let without = &without[..groups];
-        let binomial = all.clamp(0.0, 1.0) * (1.0 - all.clamp(0.0, 1.0)) / trials;
-        let variance = if groups >= ENOUGH {
+        let share = all.clamp(0.0, 1.0);
+        let binomial = share * (1.0 - share) / trials;
+        let hits = trials * share.min(1.0 - share);
+        let variance = if groups >= ENOUGH && hits >= ENOUGH_HITS {
             let n = groups as f64;
             let mean = without.iter().sum::<f64>() / n;
             let squares: f64 = without.iter().map(|w| (w - mean).powi(2)).sum();
@@ -204,10 +211,10 @@ impl Groups {
         } else {
             0.0
         };
-        // Never surer than independent packets would be. Their variance follows
-        // from the rate: it is not estimated from a few groups, so Student's t
-        // has no part in it.
-        let (effective, t) = if variance > binomial && binomial > 0.0 {
+        // By chance the batches differ less than independent packets would as
+        // often as they differ more. To believe them only when they differ more
+        // would make intervals that hold too much.
+        let (effective, t) = if variance > 0.0 && binomial > 0.0 {
             (trials * binomial / variance, student_95(groups as u32 - 1))
         } else {
             (trials, student_95(u32::MAX))
