@@ -10,13 +10,13 @@ use support::unwatched;
 /// Seeds: enough to tell 95 % from 75.
 const SEEDS: u64 = 50;
 
-fn run(cell: &str) -> CampaignResult {
-    let entry = catalog::entry("efm/coverage").unwrap();
+fn run(campaign: &str, cell: &str, seeds: u64) -> CampaignResult {
+    let entry = catalog::entry(campaign).unwrap();
     let mut campaign =
         Campaign::read(&entry.file(), entry.text.as_bytes(), &entry.shelf(), &[]).unwrap();
     campaign.only(&[cell.to_owned()]).unwrap();
     let options = CampaignOptions {
-        seeds: (1..=SEEDS).collect(),
+        seeds: (1..=seeds).collect(),
         ..CampaignOptions::default()
     };
     let folder = unwatched(|w| run_campaign(&SimEngine, &campaign, &options, w)).unwrap();
@@ -46,7 +46,7 @@ fn covered(result: &CampaignResult, cell: &str, metric: &str) -> (f64, f64) {
 
 #[test]
 fn the_round_trip_loss_bit_errs_no_more_than_its_interval_says() {
-    let result = run("random/t");
+    let result = run("efm/coverage", "random/t", SEEDS);
     let (held, bias) = covered(&result, "random/t", "t");
     assert!(held >= 84.0, "{held} %");
     // It read 75 % too much where trains were paired in the wrong order.
@@ -55,10 +55,23 @@ fn the_round_trip_loss_bit_errs_no_more_than_its_interval_says() {
 
 #[test]
 fn the_reflected_square_wave_errs_no_more_than_its_interval_says() {
-    let result = run("random/q-r");
+    let result = run("efm/coverage", "random/q-r", SEEDS);
     for metric in ["q", "r", "qr_end"] {
         let (held, bias) = covered(&result, "random/q-r", metric);
         assert!(held >= 84.0, "{metric}: {held} %");
         assert!(bias.abs() < 0.05, "{metric}: {bias}");
     }
+}
+
+#[test]
+fn an_r_block_speaks_of_the_q_blocks_that_its_sender_had() {
+    let result = run("efm/loss", "burst-0.1/q-r", 1);
+    let cell = result.cell("burst-0.1/q-r").unwrap();
+    let of = |name: &str| cell.metric(name).unwrap().by_seed[0].unwrap();
+    let (measured, truth) = (of("r"), of("r_truth"));
+    // It read 6.7 % too little by the Q blocks that passed the observer meanwhile.
+    assert!(
+        (measured / truth - 1.0).abs() < 0.03,
+        "{measured} of {truth}"
+    );
 }
