@@ -30,6 +30,12 @@ impl Errors {
         self.all.len()
     }
 
+    /// As they were added.
+    #[cfg(test)]
+    pub(super) fn in_order(&self) -> &[f64] {
+        &self.all
+    }
+
     /// How many are above `bound`.
     pub(super) fn above(&self, bound: f64) -> usize {
         self.all.iter().filter(|e| **e > bound).count()
