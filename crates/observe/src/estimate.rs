@@ -97,7 +97,7 @@ pub struct Estimate {
 pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
     let mut all = Vec::with_capacity(16);
     handshake(flow, &mut all);
-    if let Some(acked) = &flow.acked {
+    if let Some(acked) = &flow.estimators.acked {
         let rejected = u64::from(acked.seq_ack.rejected);
         for (mean, quantity) in [
             (&acked.left, Quantity::LeftRtt),
@@ -107,7 +107,7 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
             all.extend(of_mean(mean, quantity, basis));
         }
     }
-    if let Some(stamped) = &flow.stamped {
+    if let Some(stamped) = &flow.estimators.stamped {
         let rejected = u64::from(stamped.timestamps.rejected);
         if let Some(single) = &stamped.single {
             for side in Side::BOTH {
@@ -129,7 +129,7 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
         let how = (Technique::PsnPse, 0, Basis::Measured);
         of_means(visible.serials.means.as_deref(), how, &mut all);
     }
-    if let Some(marks) = &flow.marks {
+    if let Some(marks) = &flow.estimators.marks {
         of_marks(marks, &mut all);
     }
     let capable = |side| {
@@ -137,16 +137,18 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
             .iter()
             .any(|e| flow.ecn(side, *e) > 0)
     };
-    if flow.marks.as_ref().is_some_and(|m| m.counts()) || Side::BOTH.into_iter().any(capable) {
-        flow.with_ledger(|ledger| rates(flow.marks.as_deref(), ledger, &mut all));
+    if flow.estimators.marks.as_ref().is_some_and(|m| m.counts())
+        || Side::BOTH.into_iter().any(capable)
+    {
+        flow.with_ledger(|ledger| rates(flow.estimators.marks.as_deref(), ledger, &mut all));
     }
     all
 }
 
 fn handshake(flow: &Flow, all: &mut Vec<Estimate>) {
-    let (left, right) = flow.handshake.parts();
+    let (left, right) = flow.estimators.handshake.parts();
     let whole = left.zip(right).map(|(l, r)| l.as_nanos() + r.as_nanos());
-    let rejected = u64::from(flow.handshake.again);
+    let rejected = u64::from(flow.estimators.handshake.again);
     for (value, quantity) in [
         (
             whole.map(Duration::from_nanos),

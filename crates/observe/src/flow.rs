@@ -1,28 +1,24 @@
 //! What is kept of one flow.
 
 mod counts;
+mod estimators;
 mod facts;
 mod touch;
 mod way;
 
 use std::net::IpAddr;
 
-use narrows_units::Duration;
+use narrows_wire::TcpFlags;
 use narrows_wire::efm::Profile;
-use narrows_wire::{Ecn, TcpFlags};
 
+pub(crate) use self::estimators::{Estimators, Opening, Passed};
 use self::way::{Order, Way};
 use crate::classify::{Above, Ends, Packet, Segment};
 use crate::config::Config;
-use crate::handshake::Handshake;
-use crate::ledger::Ledger;
-use crate::marks::Marks;
-use crate::mean::{Mean, RttMeans};
+use crate::marks::{Marks, count_packets};
 use crate::quic::{self, Quic};
-use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
-use crate::seq_ack::SeqAck;
+use crate::sample::{Measured, Now, Sample, Side};
 use crate::spin::SpinClass;
-use crate::timestamps::Timestamps;
 use crate::visible::{self, Visible};
 
 /// A flow's number: the order in which flows were first seen, from 0. A
@@ -67,56 +63,39 @@ pub enum End {
     Finished,
 }
 
-/// Round trips by timestamps, and their means.
-#[derive(Debug, Default)]
-pub(crate) struct Stamped {
-    pub timestamps: Timestamps,
-    pub all: Option<Box<RttMeans>>,
-    pub single: Option<Box<[Mean; 2]>>,
-}
-
-/// Round trips by acknowledgements, and their means.
-#[derive(Debug, Default)]
-pub(crate) struct Acked {
-    pub seq_ack: SeqAck,
-    pub left: Mean,
-    pub right: Mean,
-}
-
 /// A flow: both directions between two ends.
 ///
 /// Where flows are many, the lines of the cache that a packet touches are what
 /// it costs. So what every packet needs stands in the first line, in the line of
-/// its direction and in the one after these; the handshake comes last.
+/// its direction and in the one after these.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Flow {
     pub(crate) ends: Ends,
     pub(crate) last_at: u64,
-    pub(crate) stamped: Option<Box<Stamped>>,
-    pub(crate) acked: Option<Box<Acked>>,
-    ways: [Way; 2],
-    pub(crate) marks: Option<Box<Marks>>,
-    ledger: Option<Box<Ledger>>,
-    /// Over UDP: a transport that shows its packet numbers.
-    pub(crate) visible: Option<Box<Visible>>,
-    /// The least full round trip that is sure, for judging edges.
-    floor: u64,
     state: State,
     profile: Profile,
     low_opened: bool,
     pub(crate) role_known: bool,
     /// Whether the initiator has acknowledged the handshake.
     opened: bool,
+    /// Whether its counts are kept in a ledger.
+    counted: bool,
     /// Codes that SYN and SYN-ACK announced.
     codes: [Option<u8>; 2],
     /// What is known of its handshake, if it is QUIC.
     pub(crate) quic: Option<Quic>,
+    ways: [Way; 2],
+    pub(crate) estimators: Estimators,
+    /// Over UDP: a transport that shows its packet numbers.
+    pub(crate) visible: Option<Box<Visible>>,
     syn: Option<u32>,
     id: FlowId,
     pub(crate) first_at: u64,
-    pub(crate) handshake: Handshake,
 }
+
+/// Packets of each side by ECN codepoint.
+pub(crate) type EcnCounts = [[u32; 4]; 2];
 
 impl Flow {
     pub(crate) fn new(packet: &Packet<'_>, id: FlowId, at: u64) -> Self {
@@ -136,31 +115,45 @@ impl Flow {
         Self {
             ends: packet.ends,
             last_at: at,
-            stamped: None,
-            acked: None,
-            ways: Default::default(),
-            marks: None,
-            ledger: None,
-            visible: payload.and_then(Visible::of).map(Box::new),
-            floor: u64::MAX,
             state: if syn { State::Starting } else { State::Up },
             profile: Profile::NONE,
             low_opened,
             role_known: opens,
             opened: false,
+            counted: false,
             codes: [None; 2],
             quic: payload.is_some_and(quic::begins).then(Quic::default),
+            ways: Default::default(),
+            estimators: Estimators::default(),
+            visible: payload.and_then(Visible::of).map(Box::new),
             syn: None,
             id,
             first_at: at,
-            handshake: Handshake::default(),
         }
     }
 
     /// Frees what it holds.
     pub(crate) fn forget(&mut self) {
-        (self.stamped, self.acked, self.marks, self.ledger) = (None, None, None, None);
+        self.estimators = Estimators::default();
         self.visible = None;
+    }
+
+    /// The flow without what it holds.
+    pub(crate) fn outline(&self) -> Self {
+        Self {
+            estimators: Estimators::default(),
+            visible: None,
+            ..*self
+        }
+    }
+
+    /// The flow with all that it holds, which is no longer here.
+    pub(crate) fn depart(&mut self) -> Self {
+        Self {
+            estimators: std::mem::take(&mut self.estimators),
+            visible: self.visible.take(),
+            ..self.outline()
+        }
     }
 
     /// Its number.
@@ -180,9 +173,8 @@ impl Flow {
 
     /// What its spin bit does; unknown where none was announced.
     pub fn spin_class(&self) -> SpinClass {
-        self.marks
-            .as_ref()
-            .map_or(SpinClass::Unknown, |m| m.spin_class())
+        let marks = self.estimators.marks.as_ref();
+        marks.map_or(SpinClass::Unknown, |m| m.spin_class())
     }
 
     /// Whether `packet` begins another connection on this flow's ports.
@@ -219,6 +211,34 @@ impl Flow {
         config: &Config,
         out: &mut Vec<Sample>,
     ) {
+        match &packet.above {
+            Above::Tcp(segment) => {
+                let passed = self.segment(packet, segment, now, config);
+                if passed.counting {
+                    let early = self.counts_before(passed.side, packet.ecn);
+                    self.estimators.begin_ledger(&early);
+                }
+                self.estimators.segment(&passed, config, out);
+            }
+            Above::Udp(payload) => {
+                let side = self.pass(packet, now);
+                let counts = self.estimators.marks.as_ref().is_some_and(|m| m.counts());
+                if self.begins_counting(counts) {
+                    let early = self.counts_before(side, packet.ecn);
+                    self.estimators.begin_ledger(&early);
+                }
+                self.estimators.count(side, packet.ecn);
+                let begun = out.len();
+                if !self.numbered(side, payload, now, config, out) {
+                    self.datagram(side, payload, packet.length, now, config, out);
+                }
+                self.estimators.take(&out[begun..]);
+            }
+        }
+    }
+
+    /// Counts a packet, and says whose it is.
+    fn pass(&mut self, packet: &Packet<'_>, now: Now) -> Side {
         self.last_at = self.last_at.max(now.at);
         let side = self.side(packet.from_low);
         let way = &mut self.ways[side.index()];
@@ -226,17 +246,7 @@ impl Flow {
         way.bytes += u64::from(packet.length);
         let ecn = &mut way.ecn[packet.ecn as usize];
         *ecn = ecn.saturating_add(1);
-        let begun = out.len();
-        match &packet.above {
-            Above::Tcp(segment) => self.segment(side, segment, packet.ecn, now, config, out),
-            Above::Udp(payload) => {
-                self.count(side, packet.ecn);
-                if !self.numbered(side, payload, now, config, out) {
-                    self.datagram(side, payload, packet.length, now, config, out);
-                }
-            }
-        }
-        self.take(&out[begun..]);
+        side
     }
 
     /// A datagram of a transport that shows its packet numbers; whether the
@@ -249,7 +259,7 @@ impl Flow {
         config: &Config,
         out: &mut Vec<Sample>,
     ) -> bool {
-        let floor = self.floor();
+        let floor = self.estimators.floor();
         let Some(visible) = &mut self.visible else {
             return false;
         };
@@ -257,60 +267,72 @@ impl Flow {
             return true;
         };
         if let Some(serials) = seen.serials {
+            let begun = out.len();
             visible.serials.packet(side, serials, now, out);
+            for sample in &out[begun..] {
+                if let Measured::Rtt(rtt) = sample.value {
+                    let means = &mut visible.serials.means;
+                    estimators::add(means, sample.quantity, rtt.as_millis_f64());
+                }
+            }
         }
         let loss = visible.shows_loss();
-        let marks = self
-            .marks
-            .get_or_insert_with(|| Box::new(Marks::visible(loss, config)));
-        let ledger = self.ledger.as_deref_mut();
+        let Estimators { marks, ledger, .. } = &mut self.estimators;
+        let marks = marks.get_or_insert_with(|| Box::new(Marks::visible(loss, config)));
+        let ledger = ledger.as_deref_mut();
         let bits = (seen.bits, (0, 0));
         marks.packet(side, bits, seen.newer, floor, now, ledger, out);
         true
     }
 
-    fn segment(
+    /// A segment of the flow: keeps what is known of the connection, and gives
+    /// what the estimators need to know of it.
+    #[inline]
+    pub(crate) fn segment(
         &mut self,
-        side: Side,
+        packet: &Packet<'_>,
         segment: &Segment,
-        ecn: Ecn,
         now: Now,
         config: &Config,
-        out: &mut Vec<Sample>,
-    ) {
+    ) -> Passed {
+        let side = self.pass(packet, now);
+        let counts = count_packets(self.profile.bits());
+        let counting = self.begins_counting(counts);
         let flags = segment.flags;
-        self.count(side, ecn);
+        let newest = self.ways[side.index()].end;
+        let mut passed = Passed {
+            now,
+            segment: *segment,
+            newest,
+            side,
+            ecn: packet.ecn,
+            order: Order::default(),
+            profile: self.profile,
+            marked: false,
+            counting,
+            opening: Opening::None,
+        };
         if flags.has(TcpFlags::RST) {
             self.state = State::Closed;
-            return;
+            return passed;
         }
-        let newest = self.ways[side.index()].end;
-        let order = self.ways[side.index()].order(segment);
+        passed.order = self.ways[side.index()].order(segment);
         if flags.has(TcpFlags::SYN) {
-            self.opening(side, segment, now, config, out);
-        } else {
-            if self.state == State::Starting {
-                self.state = State::Up;
-            }
-            if !self.opened && side == Side::Initiator && flags.has(TcpFlags::ACK) {
-                self.opened = true;
-                self.handshake.ack(now, out);
-            }
+            passed.opening = self.opening(side, segment, config);
+            return passed;
         }
-        if let Some(pair) = segment.timestamps {
-            let stamped = self.stamped.get_or_insert_with(Default::default);
-            stamped.timestamps.packet(side, pair, now, out);
+        if self.state == State::Starting {
+            self.state = State::Up;
         }
-        if flags.has(TcpFlags::SYN) {
-            return;
+        if !self.opened && side == Side::Initiator && flags.has(TcpFlags::ACK) {
+            self.opened = true;
+            passed.opening = Opening::Acknowledged;
         }
-        let marked = !self.profile.is_none();
-        if !(marked && config.mode == crate::config::Mode::Thesis) {
-            self.acknowledged(side, segment, (order, newest), now, out);
+        passed.marked = !self.profile.is_none();
+        if let Some(profile) = config.profile {
+            self.profile = profile;
         }
-        if marked || config.profile.is_some() {
-            self.marked(side, segment, order, now, config, out);
-        }
+        passed.profile = self.profile;
         if flags.has(TcpFlags::FIN) {
             self.ways[side.index()].fin = true;
             self.state = if self.ways[side.other().index()].fin {
@@ -319,31 +341,25 @@ impl Flow {
                 State::Closing
             };
         }
+        passed
     }
 
     /// A SYN or SYN-ACK.
-    fn opening(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        now: Now,
-        config: &Config,
-        out: &mut Vec<Sample>,
-    ) {
+    fn opening(&mut self, side: Side, segment: &Segment, config: &Config) -> Opening {
         let code = segment.flags.announced_code();
-        if segment.flags.has(TcpFlags::ACK) {
-            self.handshake.syn_ack(now, out);
+        let opening = if segment.flags.has(TcpFlags::ACK) {
             self.codes[1] = Some(code);
             if self.state == State::Starting {
                 self.state = State::Up;
             }
+            Opening::Answered
         } else {
-            self.handshake.syn(now);
             if side == Side::Initiator {
                 self.syn = Some(segment.seq);
                 self.codes[0] = Some(code);
             }
-        }
+            Opening::Asked
+        };
         self.profile = match (config.profile, self.codes) {
             (Some(profile), _) => profile,
             (None, [Some(asked), Some(answered)])
@@ -353,130 +369,6 @@ impl Flow {
             }
             _ => Profile::NONE,
         };
-    }
-
-    fn acknowledged(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        (order, newest): (Order, u32),
-        now: Now,
-        out: &mut Vec<Sample>,
-    ) {
-        if segment.payload > 0 {
-            let acked = self.acked.get_or_insert_with(Default::default);
-            if order.new_data {
-                acked.seq_ack.data(side, segment.end(), now);
-            } else {
-                acked.seq_ack.again(side, newest);
-            }
-        }
-        if let (Some(acked), true) = (&mut self.acked, segment.flags.has(TcpFlags::ACK)) {
-            acked.seq_ack.ack(side, segment.ack, now, out);
-        }
-    }
-
-    fn marked(
-        &mut self,
-        side: Side,
-        segment: &Segment,
-        order: Order,
-        now: Now,
-        config: &Config,
-        out: &mut Vec<Sample>,
-    ) {
-        if let Some(profile) = config.profile {
-            self.profile = profile;
-        }
-        let floor = self.floor();
-        let marks = self.marks.get_or_insert_with(|| {
-            let mut marks = Box::new(Marks::new(self.profile, config));
-            if let Some(right) = self.handshake.parts().1 {
-                marks.reached(Side::Responder, right.as_nanos());
-            }
-            marks
-        });
-        let ledger = self.ledger.as_deref_mut();
-        let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
-        marks.packet(side, bits, order.newer, floor, now, ledger, out);
-    }
-
-    /// The least full round trip that is sure, in nanoseconds.
-    pub(crate) fn floor(&self) -> Option<u64> {
-        (self.floor != u64::MAX).then_some(self.floor)
-    }
-
-    /// A round trip between the observer and one end, for pairing blocks.
-    fn reached(&mut self, part: Quantity, rtt: Duration) {
-        let side = match part {
-            Quantity::LeftRtt => Side::Initiator,
-            Quantity::RightRtt => Side::Responder,
-            _ => return,
-        };
-        if let Some(marks) = &mut self.marks {
-            marks.reached(side, rtt.as_nanos());
-        }
-    }
-
-    /// Adds samples to the means of their techniques.
-    fn take(&mut self, samples: &[Sample]) {
-        for sample in samples {
-            let Measured::Rtt(rtt) = sample.value else {
-                continue;
-            };
-            let ms = rtt.as_millis_f64();
-            let full = matches!(sample.quantity, Quantity::FullRtt(_));
-            match sample.technique {
-                Technique::Handshake => {
-                    self.handshake.keep(sample.quantity, rtt);
-                    self.reached(sample.quantity, rtt);
-                }
-                Technique::SeqAck => {
-                    self.reached(sample.quantity, rtt);
-                    if let Some(acked) = &mut self.acked {
-                        match sample.quantity {
-                            Quantity::LeftRtt => acked.left.add(ms),
-                            _ => acked.right.add(ms),
-                        }
-                    }
-                }
-                Technique::TsAll => {
-                    if let Some(stamped) = &mut self.stamped {
-                        add(&mut stamped.all, sample.quantity, ms);
-                    }
-                }
-                Technique::TsSingle => {
-                    if let (Some(stamped), Quantity::FullRtt(side)) =
-                        (&mut self.stamped, sample.quantity)
-                    {
-                        let means = stamped.single.get_or_insert_with(Default::default);
-                        means[side.index()].add(ms);
-                    }
-                }
-                Technique::PsnPse => {
-                    if let Some(visible) = &mut self.visible {
-                        add(&mut visible.serials.means, sample.quantity, ms);
-                    }
-                }
-                _ => {
-                    if let Some(marks) = &mut self.marks {
-                        add(marks.means(sample.technique), sample.quantity, ms);
-                    }
-                    continue;
-                }
-            }
-            if full {
-                self.floor = self.floor.min(rtt.as_nanos());
-            }
-        }
-    }
-}
-
-fn add(means: &mut Option<Box<RttMeans>>, quantity: Quantity, ms: f64) {
-    let means = means.get_or_insert_with(Default::default);
-    match quantity {
-        Quantity::FullRtt(side) => means.full[side.index()].add(ms),
-        Quantity::LeftRtt => means.left.add(ms),
-        _ => means.right.add(ms),
+        opening
     }
 }

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod classify;
 mod config;
 mod delay;
@@ -42,6 +43,7 @@ mod timestamps;
 mod trains;
 mod visible;
 
+pub use ahead::{Follower, Step};
 pub use classify::{Classified, Packet, Unread, classify, classify_into};
 pub use config::{Config, Mode, Pinned};
 pub use estimate::{Basis, Estimate, Unit};

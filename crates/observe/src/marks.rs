@@ -46,6 +46,15 @@ impl Masks {
     }
 }
 
+/// Whether some of these signals, bits of [`Signal`], count packets.
+pub(crate) const fn count_packets(signals: u8) -> bool {
+    let counting = Signal::Square as u8
+        | Signal::Loss as u8
+        | Signal::EcnEcho as u8
+        | Signal::RoundTripLoss as u8;
+    signals & counting != 0
+}
+
 /// Marked packets before there is a ledger.
 #[derive(Clone, Copy, Debug, Default)]
 struct Early {
@@ -185,13 +194,7 @@ impl Marks {
 
     /// Whether packets need counting.
     pub fn counts(&self) -> bool {
-        let counted = [
-            Signal::Square,
-            Signal::Loss,
-            Signal::EcnEcho,
-            Signal::RoundTripLoss,
-        ];
-        counted.iter().any(|s| self.signals & *s as u8 != 0)
+        count_packets(self.signals)
     }
 
     pub fn spin_class(&self) -> SpinClass {

@@ -1,8 +1,10 @@
 //! The observer: packets in, samples out.
 
 use narrows_units::Instant;
+use narrows_wire::ip;
 use narrows_wire::link::{self, LinkType};
 
+use crate::ahead::{Follower, Step};
 use crate::classify::{Classified, OptionsRead, Packet, Unread, classify};
 use crate::config::Config;
 use crate::estimate::{self, Estimate};
@@ -29,6 +31,22 @@ pub trait Sink {
 pub struct Nothing;
 
 impl Sink for Nothing {}
+
+/// Who is told where flows begin and end: a sink, or those who will tell one.
+pub(crate) trait Told {
+    fn began_at(&mut self, flow: &Flow, at: Instant);
+    fn ended_at(&mut self, place: u32, flow: &mut Flow, why: End, at: Instant);
+}
+
+impl<S: Sink> Told for S {
+    fn began_at(&mut self, flow: &Flow, at: Instant) {
+        self.began(flow, at);
+    }
+
+    fn ended_at(&mut self, _: u32, flow: &mut Flow, why: End, at: Instant) {
+        self.ended(flow, why, at);
+    }
+}
 
 /// What passed an observer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,22 +223,7 @@ impl Observer {
 
     /// Observes a packet that [`classify`](Self::classify) has read.
     pub fn take(&mut self, packet: &Packet<'_>, at: Instant, id: PacketId, sink: &mut impl Sink) {
-        self.counters.observed += 1;
-        if at.as_nanos() < self.newest {
-            self.counters.time_went_back += 1;
-        }
-        self.newest = self.newest.max(at.as_nanos());
-        let mut found = self.table.find(&packet.ends);
-        if let Some(old) = found {
-            if self.table.flow(old).is_over_by(packet) {
-                self.end(old, End::Reused, sink);
-                found = None;
-            }
-        }
-        let flow = match found {
-            Some(flow) => flow,
-            None => self.begin(packet, at, sink),
-        };
+        let flow = self.place(packet, at, sink);
         let now = Now {
             at: at.as_nanos(),
             id,
@@ -234,7 +237,28 @@ impl Observer {
         }
     }
 
-    fn begin(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl Sink) -> u32 {
+    /// Where the flow of a packet is kept, which is now the newest; flows begin
+    /// and end by it.
+    fn place(&mut self, packet: &Packet<'_>, at: Instant, told: &mut impl Told) -> u32 {
+        self.counters.observed += 1;
+        if at.as_nanos() < self.newest {
+            self.counters.time_went_back += 1;
+        }
+        self.newest = self.newest.max(at.as_nanos());
+        let mut found = self.table.find(&packet.ends);
+        if let Some(old) = found {
+            if self.table.flow(old).is_over_by(packet) {
+                self.end(old, End::Reused, told);
+                found = None;
+            }
+        }
+        match found {
+            Some(flow) => flow,
+            None => self.begin(packet, at, told),
+        }
+    }
+
+    fn begin(&mut self, packet: &Packet<'_>, at: Instant, told: &mut impl Told) -> u32 {
         let idle = self.config.idle.as_nanos();
         // Two at a time: the table empties faster than it fills.
         for _ in 0..2 {
@@ -245,24 +269,25 @@ impl Observer {
                 break;
             }
             self.counters.expired += 1;
-            self.end(oldest, End::Idle, sink);
+            self.end(oldest, End::Idle, told);
         }
         if self.table.len() >= self.config.max_flows.max(1) {
             if let Some(oldest) = self.table.oldest() {
                 self.counters.evicted += 1;
-                self.end(oldest, End::Evicted, sink);
+                self.end(oldest, End::Evicted, told);
             }
         }
         let id = self.counters.flows;
         self.counters.flows += 1;
-        let at_slot = self.table.insert(Flow::new(packet, id, at.as_nanos()));
-        sink.began(self.table.flow(at_slot), at);
-        at_slot
+        let place = self.table.insert(Flow::new(packet, id, at.as_nanos()));
+        told.began_at(self.table.flow(place), at);
+        place
     }
 
-    fn end(&mut self, flow: u32, why: End, sink: &mut impl Sink) {
-        sink.ended(self.table.flow(flow), why, Instant::from_nanos(self.newest));
-        self.table.remove(flow);
+    fn end(&mut self, place: u32, why: End, told: &mut impl Told) {
+        let at = Instant::from_nanos(self.newest);
+        told.ended_at(place, self.table.flow_mut(place), why, at);
+        self.table.remove(place);
     }
 
     /// Ends every flow, the one that was silent longest first.
@@ -270,6 +295,55 @@ impl Observer {
         while let Some(flow) = self.table.oldest() {
             self.end(flow, End::Finished, sink);
         }
+    }
+
+    /// Observes a packet but for its estimators: what these need is added to
+    /// `steps`, for the [`Follower`] that has them.
+    pub fn go_ahead(
+        &mut self,
+        packet: &Packet<'_>,
+        at: Instant,
+        id: PacketId,
+        steps: &mut Vec<Step>,
+    ) {
+        let place = self.place(packet, at, steps);
+        let now = Now {
+            at: at.as_nanos(),
+            id,
+        };
+        let flow = self.table.flow_mut(place);
+        let Some(segment) = packet.segment() else {
+            self.samples.clear();
+            flow.packet(packet, now, &self.config, &mut self.samples);
+            return;
+        };
+        let passed = flow.segment(packet, segment, now, &self.config);
+        if passed.counting {
+            let early = flow.counts_before(passed.side, passed.ecn);
+            steps.push(Step::counting(place, early));
+        }
+        steps.push(Step::passed(place, passed));
+    }
+
+    /// Hands the estimators of TCP flows over to a follower, until it
+    /// [comes back](Self::join).
+    pub fn part(&mut self) -> Follower {
+        let mut follower = Follower::new(self.config);
+        self.table.each_mut(|place, flow| {
+            if flow.protocol() == ip::TCP {
+                follower.give(place, std::mem::take(&mut flow.estimators));
+            }
+        });
+        follower
+    }
+
+    /// Takes the estimators back, once the follower has followed every step.
+    pub fn join(&mut self, mut follower: Follower) {
+        self.table.each_mut(|place, flow| {
+            if flow.protocol() == ip::TCP {
+                flow.estimators = follower.take(place);
+            }
+        });
     }
 
     /// What is known of a flow.

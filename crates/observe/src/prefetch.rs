@@ -11,6 +11,7 @@
 use std::hint::black_box;
 
 use crate::classify::Ends;
+use crate::flow::Estimators;
 use crate::table::Table;
 
 /// Packets whose flows are brought near together. What 16 packets need, some
@@ -46,7 +47,18 @@ pub(crate) fn flows<'a>(table: &Table, ends: impl Iterator<Item = &'a Ends>) {
     let flows = || found[..packets].iter().filter(|f| **f != u32::MAX);
     // What they point at, and what that points at.
     flows().for_each(|at| add(table.touch_links(*at)));
-    flows().for_each(|at| add(table.flow(*at).touch_boxes()));
-    flows().for_each(|at| add(table.flow(*at).touch_far()));
+    flows().for_each(|at| add(table.flow(*at).estimators.touch_boxes()));
+    flows().for_each(|at| add(table.flow(*at).estimators.touch_far()));
+    black_box(read);
+}
+
+/// Brings near what estimators point at.
+pub(crate) fn estimators<'a>(all: impl Iterator<Item = &'a Estimators> + Clone) {
+    let mut read = 0u64;
+    all.clone()
+        .for_each(|e| read = read.wrapping_add(e.touch()));
+    all.clone()
+        .for_each(|e| read = read.wrapping_add(e.touch_boxes()));
+    all.for_each(|e| read = read.wrapping_add(e.touch_far()));
     black_box(read);
 }

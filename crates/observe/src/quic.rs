@@ -109,16 +109,17 @@ impl Flow {
         // Whatever the initiator sends next, it has the answer.
         if side == Side::Initiator && quic.answered && !quic.heard {
             quic.heard = true;
-            self.handshake.ack(now, out);
+            self.estimators.handshake.ack(now, out);
         }
         match shown {
-            Shown::Asked => self.handshake.syn(now),
-            Shown::Answered => self.handshake.syn_ack(now, out),
+            Shown::Asked => self.estimators.handshake.syn(now),
+            Shown::Answered => self.estimators.handshake.syn_ack(now, out),
             Shown::Spin(spin) => {
-                let floor = self.floor();
-                let parts = <[_; 2]>::from(self.handshake.parts());
+                let floor = self.estimators.floor();
+                let parts = <[_; 2]>::from(self.estimators.handshake.parts());
                 let parts = parts.map(|part| part.map_or(0, Duration::as_nanos));
                 let marks = self
+                    .estimators
                     .marks
                     .get_or_insert_with(|| Box::new(Marks::of_quic(config)));
                 marks.spin_alone((side, spin), floor, parts, now, out);

@@ -84,6 +84,15 @@ impl Table {
         })
     }
 
+    /// Calls `with` with each flow and where it is.
+    pub fn each_mut(&mut self, mut with: impl FnMut(u32, &mut Flow)) {
+        let mut at = self.oldest;
+        while at != NONE {
+            with(at, self.flow_mut(at));
+            at = self.links[at as usize].newer;
+        }
+    }
+
     /// The hash of a flow with these ends.
     pub fn hash(&self, ends: &Ends) -> u32 {
         ends.hash(self.seed)

@@ -40,7 +40,11 @@ pub fn ip_packet(link: LinkType, frame: &[u8]) -> Option<&[u8]> {
     let packet = match link {
         LinkType::RAW | LinkType::DLT_RAW | LinkType::IPV4 | LinkType::IPV6 => frame,
         LinkType::NULL | LinkType::LOOP => frame.get(4..)?,
-        LinkType::ETHERNET => tagged(frame, 12)?,
+        LinkType::ETHERNET => match frame.split_first_chunk::<14>() {
+            // Most frames: IPv4, without a tag.
+            Some(([.., 0x08, 0x00], packet)) => packet,
+            _ => tagged(frame, 12)?,
+        },
         LinkType::LINUX_SLL => tagged(frame, 14)?,
         LinkType::LINUX_SLL2 => ethertype(frame, 0).and_then(|_| frame.get(20..))?,
         _ => return None,

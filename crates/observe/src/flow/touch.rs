@@ -1,17 +1,25 @@
 //! Reading a word of each line of the cache that a flow's next packet will
 //! need: see [`prefetch`](crate::prefetch).
 
-use super::{Acked, Flow, Stamped};
+use super::Flow;
+use super::estimators::{Acked, Estimators, Stamped};
 
 impl Flow {
     /// Of the flow itself, but for the handshake.
     pub(crate) fn touch(&self) -> u64 {
         let [one, two] = &self.ways;
-        self.last_at ^ one.packets ^ two.packets ^ self.floor
+        self.last_at ^ one.packets ^ two.packets ^ self.estimators.touch()
+    }
+}
+
+impl Estimators {
+    /// Of what every packet needs here.
+    pub fn touch(&self) -> u64 {
+        self.floor().unwrap_or_default()
     }
 
     /// Of what it points at.
-    pub(crate) fn touch_boxes(&self) -> u64 {
+    pub fn touch_boxes(&self) -> u64 {
         let stamped = self.stamped.as_ref().map_or(0, |s| s.touch());
         let acked = self.acked.as_ref().map_or(0, |a| a.touch());
         let marks = self.marks.as_ref().map_or(0, |m| m.touch());
@@ -20,7 +28,7 @@ impl Flow {
     }
 
     /// Of what that points at.
-    pub(crate) fn touch_far(&self) -> u64 {
+    pub fn touch_far(&self) -> u64 {
         let stamped = self.stamped.as_ref().map_or(0, |s| s.touch_far());
         let acked = self.acked.as_ref().map_or(0, |a| a.touch_far());
         let marks = self.marks.as_ref().map_or(0, |m| m.touch_far());

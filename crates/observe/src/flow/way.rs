@@ -24,8 +24,8 @@ pub(super) struct Way {
 }
 
 /// What a packet is beside those before it in its direction.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Order {
     /// Sent after all of them.
     pub newer: bool,
     /// Carries data that none of them did.

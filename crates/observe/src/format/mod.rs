@@ -148,6 +148,11 @@ impl<W: Write> Report<W> {
         }
     }
 
+    /// Whether samples are written.
+    pub fn tells_samples(&self) -> bool {
+        self.rows.samples
+    }
+
     /// Whether writing has failed, as when the reader of a pipe has gone.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()

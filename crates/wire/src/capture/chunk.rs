@@ -43,7 +43,7 @@ impl Chunk {
     ///
     /// # Panics
     /// When there are not as many packets.
-    #[inline]
+    #[inline(always)]
     pub fn ip_packet(&self, at: usize) -> Option<&[u8]> {
         let held = &self.held[at];
         let end = held.start + held.kept as usize;

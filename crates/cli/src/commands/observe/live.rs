@@ -12,6 +12,7 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
 use narrows_wire::link::LinkType;
 
+use super::read::Takes;
 use super::watch::Watch;
 use crate::args::Observe;
 

@@ -20,6 +20,7 @@ use narrows_wire::efm::Profile;
 use crate::args::{Observe, ObserveFormat, ObserveMode, ObserveRows};
 use crate::progress;
 use crate::status::{Outcome, Status};
+use read::Takes;
 use top::Top;
 use watch::Watch;
 

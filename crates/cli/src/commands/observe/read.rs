@@ -6,11 +6,43 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_lab::LabError;
-use narrows_observe::{TOGETHER, classify_into};
+use narrows_observe::{Classified, TOGETHER, classify_into};
+use narrows_units::Instant;
 use narrows_wire::capture::{CaptureError, CaptureReader, Chunk, Record};
 
-use super::watch::Watch;
+use super::watch::{Stop, Watch};
 use crate::status::Status;
+
+/// Who takes packets as they are read.
+pub trait Takes {
+    /// Whether nobody wants more: enough was observed, whoever reads the output
+    /// has gone, or the table was closed.
+    fn is_over(&self) -> bool;
+
+    /// The tap with this name.
+    fn tap(&mut self, name: &str) -> usize;
+
+    /// Brings near what is kept of the flows of packets that come next, each at
+    /// its tap if there is one yet.
+    fn prefetch(&self, taps: &[Option<usize>], packets: &[Option<Classified<'_>>]);
+
+    /// A packet at a tap that somebody has read; whether the filter takes it.
+    fn read_packet(
+        &mut self,
+        tap: usize,
+        packet: Option<&Classified<'_>>,
+        at: Option<Instant>,
+        id: Option<u64>,
+    ) -> bool;
+}
+
+/// A capture that is being read.
+pub struct Source<R: Read> {
+    capture: CaptureReader<R>,
+    chunk: Chunk,
+    /// The tap of each of its interfaces.
+    taps: Vec<Option<usize>>,
+}
 
 impl<W: Write> Watch<W> {
     /// Reads a capture to its end, `-` from standard input, or until `stop`.
@@ -19,8 +51,8 @@ impl<W: Write> Watch<W> {
     /// When it cannot be opened, or is no capture. What comes before an error
     /// in the middle of it counts.
     pub fn read(&mut self, path: &Path, stop: &AtomicBool) -> Result<Status, LabError> {
-        let input: Box<dyn Read> = if path == Path::new("-") {
-            Box::new(std::io::stdin().lock())
+        let input: Box<dyn Read + Send> = if path == Path::new("-") {
+            Box::new(std::io::stdin())
         } else {
             let file = File::open(path).map_err(|source| LabError::Io {
                 verb: "read",
@@ -29,13 +61,31 @@ impl<W: Write> Watch<W> {
             })?;
             Box::new(file)
         };
-        let mut capture = CaptureReader::new(input).map_err(|error| LabError::Content {
+        let capture = CaptureReader::new(input).map_err(|error| LabError::Content {
             path: path.to_path_buf(),
             what: error.to_string(),
         })?;
-        // The tap of each interface of this file.
-        let mut taps = Vec::new();
-        let mut chunk = Chunk::default();
+        let mut source = Source {
+            capture,
+            chunk: Chunk::default(),
+            taps: Vec::new(),
+        };
+        self.read_all(&mut source, stop).or_else(|error| {
+            let path = path.display();
+            eprintln!("narrows: {path}: {error}; what came before it is counted");
+            let cut = matches!(error, CaptureError::Truncated);
+            Ok(if cut { Status::Done } else { Status::Failed })
+        })
+    }
+
+    fn read_all<R: Read + Send>(
+        &mut self,
+        source: &mut Source<R>,
+        stop: &AtomicBool,
+    ) -> Result<Status, CaptureError> {
+        if self.may_part() && matches!(self.read_apart(source, stop)?, Stop::End) {
+            return Ok(Status::Done);
+        }
         loop {
             self.draw();
             if self.is_over() {
@@ -44,21 +94,26 @@ impl<W: Write> Watch<W> {
             if stop.load(Ordering::Relaxed) {
                 return Ok(Status::Interrupted);
             }
-            match capture.read_chunk(&mut chunk) {
-                Ok(true) => self.chunk(&chunk, &mut taps),
-                Ok(false) => return Ok(Status::Done),
-                Err(error) => {
-                    let path = path.display();
-                    eprintln!("narrows: {path}: {error}; what came before it is counted");
-                    let cut = matches!(error, CaptureError::Truncated);
-                    return Ok(if cut { Status::Done } else { Status::Failed });
-                }
+            if !source.read()? {
+                return Ok(Status::Done);
             }
+            source.tell(self);
         }
     }
+}
 
-    /// Observes packets until they end, or nobody wants more.
-    fn chunk(&mut self, chunk: &Chunk, taps: &mut Vec<Option<usize>>) {
+impl<R: Read> Source<R> {
+    /// Reads what comes next; `false` at the end.
+    ///
+    /// # Errors
+    /// As [`CaptureReader::read_chunk`] has them.
+    pub fn read(&mut self) -> Result<bool, CaptureError> {
+        self.capture.read_chunk(&mut self.chunk)
+    }
+
+    /// Tells of the packets that were read, until nobody wants more.
+    pub fn tell(&mut self, to: &mut impl Takes) {
+        let Self { chunk, taps, .. } = self;
         for first in (0..chunk.len()).step_by(TOGETHER) {
             let all = first..chunk.len().min(first + TOGETHER);
             let mut packets = [const { None }; TOGETHER];
@@ -69,27 +124,27 @@ impl<W: Write> Watch<W> {
                 }
                 known[slot] = taps.get(chunk.interface(at)).copied().flatten();
             }
-            self.prefetch(&known[..all.len()], &packets[..all.len()]);
+            to.prefetch(&known[..all.len()], &packets[..all.len()]);
             for (slot, at) in all.enumerate() {
                 let record = chunk.record(at);
-                let tap = known[slot].unwrap_or_else(|| self.tap_of(&record, taps));
+                let tap = known[slot].unwrap_or_else(|| tap_of(&record, taps, to));
                 let packet = packets[slot].as_ref();
-                let taken = self.read_packet(tap, packet, record.at, record.id);
-                if taken && self.is_over() {
+                let taken = to.read_packet(tap, packet, record.at, record.id);
+                if taken && to.is_over() {
                     return;
                 }
             }
         }
     }
+}
 
-    /// The tap of the interface at which a packet was captured.
-    fn tap_of(&mut self, record: &Record<'_>, taps: &mut Vec<Option<usize>>) -> usize {
-        if taps.len() <= record.interface {
-            taps.resize(record.interface + 1, None);
-        }
-        match taps[record.interface] {
-            Some(tap) => tap,
-            None => *taps[record.interface].insert(self.tap(record.interface_name)),
-        }
+/// The tap of the interface at which a packet was captured.
+fn tap_of(record: &Record<'_>, taps: &mut Vec<Option<usize>>, to: &mut impl Takes) -> usize {
+    if taps.len() <= record.interface {
+        taps.resize(record.interface + 1, None);
+    }
+    match taps[record.interface] {
+        Some(tap) => tap,
+        None => *taps[record.interface].insert(to.tap(record.interface_name)),
     }
 }

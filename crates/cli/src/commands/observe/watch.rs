@@ -1,11 +1,16 @@
 //! The points at which packets are observed, and what is told of them.
 
+mod ahead;
+
 use std::io::Write;
 
 use narrows_observe::format::Report;
 use narrows_observe::{Classified, Config, Filter, Observer, classify_into};
 use narrows_units::{Duration, Instant};
 
+pub use ahead::Stop;
+
+use super::read::Takes;
 use super::top::Top;
 
 /// An observer at one point.
@@ -19,6 +24,34 @@ pub struct Tap {
 }
 
 impl Tap {
+    /// Where the tap with this name is, and whether it is new. Interfaces of the
+    /// same name in several files are one point: a capture may be rotated.
+    fn named(taps: &mut Vec<Self>, name: &str, config: Config) -> (usize, bool) {
+        if let Some(at) = taps.iter().position(|t| t.name == name) {
+            return (at, false);
+        }
+        taps.push(Self {
+            name: name.to_owned(),
+            observer: Observer::new(config),
+            due: None,
+            last: Instant::from_nanos(0),
+        });
+        (taps.len() - 1, true)
+    }
+
+    /// Brings near what is kept of the flows of packets that come next, each at
+    /// its tap if there is one yet.
+    fn prefetch(all: &[Self], taps: &[Option<usize>], packets: &[Option<Classified<'_>>]) {
+        for (at, tap) in all.iter().enumerate() {
+            let here = taps
+                .iter()
+                .zip(packets)
+                .filter(|(tap, _)| **tap == Some(at));
+            let here = here.filter_map(|(_, packet)| packet.as_ref()?.as_ref().ok());
+            tap.observer.prefetch(here);
+        }
+    }
+
     /// An observer that somebody else has fed.
     #[cfg(test)]
     pub fn at(name: &str, observer: Observer) -> Self {
@@ -75,32 +108,11 @@ impl<W: Write> Watch<W> {
         self.top = top;
     }
 
-    /// Whether nobody wants more: enough was observed, whoever reads the output
-    /// has gone, or the table was closed.
-    pub fn is_over(&self) -> bool {
-        self.left == 0 || self.report.has_failed() || self.top.as_ref().is_some_and(Top::is_closed)
-    }
-
     /// Draws the table, if there is one and it is time.
     pub fn draw(&mut self) {
         if let Some(top) = &mut self.top {
             top.draw(&self.taps);
         }
-    }
-
-    /// The tap with this name. Interfaces of the same name in several files
-    /// are one point: a capture may be rotated.
-    pub fn tap(&mut self, name: &str) -> usize {
-        if let Some(at) = self.taps.iter().position(|t| t.name == name) {
-            return at;
-        }
-        self.taps.push(Tap {
-            name: name.to_owned(),
-            observer: Observer::new(self.config),
-            due: None,
-            last: Instant::from_nanos(0),
-        });
-        self.taps.len() - 1
     }
 
     /// A packet at a tap: observes it if the filter takes it, and says whether
@@ -118,52 +130,6 @@ impl<W: Write> Watch<W> {
             classify_into(bytes, &mut read);
         }
         self.read_packet(tap, read.as_ref(), at, id)
-    }
-
-    /// Brings near what is kept of the flows of packets that come next, each at
-    /// its tap if there is one yet.
-    pub fn prefetch(&self, taps: &[Option<usize>], packets: &[Option<Classified<'_>>]) {
-        for (at, tap) in self.taps.iter().enumerate() {
-            let here = taps
-                .iter()
-                .zip(packets)
-                .filter(|(tap, _)| **tap == Some(at));
-            let here = here.filter_map(|(_, packet)| packet.as_ref()?.as_ref().ok());
-            tap.observer.prefetch(here);
-        }
-    }
-
-    /// A packet at a tap that somebody has read.
-    pub fn read_packet(
-        &mut self,
-        tap: usize,
-        packet: Option<&Classified<'_>>,
-        at: Option<Instant>,
-        id: Option<u64>,
-    ) -> bool {
-        self.packets += 1;
-        self.turn_to(tap);
-        let tap = &mut self.taps[tap];
-        let Some(packet) = packet else {
-            tap.observer.count_no_ip();
-            return false;
-        };
-        let at = at.unwrap_or(tap.last);
-        if let Some(interval) = self.interval {
-            report_until(tap, at.as_nanos(), interval, &mut self.report);
-        }
-        tap.last = at;
-        let Some(packet) = tap.observer.count(packet) else {
-            return false;
-        };
-        let taken = self.filter.takes(packet);
-        if taken {
-            self.left -= 1;
-            // Frames are numbered from 1, as other tools number them.
-            let id = id.unwrap_or(self.packets);
-            tap.observer.take(packet, at, id, &mut self.report);
-        }
-        taken
     }
 
     /// Says that all packets before `at` have been told, where there may have
@@ -210,6 +176,52 @@ impl<W: Write> Watch<W> {
             self.report.counters(self.taps[at].observer.counters());
         }
         self.report.finish().map(|_| ())
+    }
+}
+
+impl<W: Write> Takes for Watch<W> {
+    fn is_over(&self) -> bool {
+        self.left == 0 || self.report.has_failed() || self.top.as_ref().is_some_and(Top::is_closed)
+    }
+
+    fn tap(&mut self, name: &str) -> usize {
+        Tap::named(&mut self.taps, name, self.config).0
+    }
+
+    fn prefetch(&self, taps: &[Option<usize>], packets: &[Option<Classified<'_>>]) {
+        Tap::prefetch(&self.taps, taps, packets);
+    }
+
+    fn read_packet(
+        &mut self,
+        tap: usize,
+        packet: Option<&Classified<'_>>,
+        at: Option<Instant>,
+        id: Option<u64>,
+    ) -> bool {
+        self.packets += 1;
+        self.turn_to(tap);
+        let tap = &mut self.taps[tap];
+        let Some(packet) = packet else {
+            tap.observer.count_no_ip();
+            return false;
+        };
+        let at = at.unwrap_or(tap.last);
+        if let Some(interval) = self.interval {
+            report_until(tap, at.as_nanos(), interval, &mut self.report);
+        }
+        tap.last = at;
+        let Some(packet) = tap.observer.count(packet) else {
+            return false;
+        };
+        let taken = self.filter.takes(packet);
+        if taken {
+            self.left -= 1;
+            // Frames are numbered from 1, as other tools number them.
+            let id = id.unwrap_or(self.packets);
+            tap.observer.take(packet, at, id, &mut self.report);
+        }
+        taken
     }
 }
 

@@ -1,0 +1,265 @@
+//! The estimators of one flow. They need nothing of what else is kept of it but
+//! what each packet brings them, so that they can be on another processor.
+
+use narrows_units::Duration;
+use narrows_wire::efm::Profile;
+use narrows_wire::{Ecn, TcpFlags};
+
+use super::EcnCounts;
+use super::way::Order;
+use crate::classify::Segment;
+use crate::config::{Config, Mode};
+use crate::handshake::Handshake;
+use crate::ledger::{Count, Ledger};
+use crate::marks::Marks;
+use crate::mean::{Mean, RttMeans};
+use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
+use crate::seq_ack::SeqAck;
+use crate::timestamps::Timestamps;
+
+/// Round trips by timestamps, and their means.
+#[derive(Debug, Default)]
+pub(crate) struct Stamped {
+    pub timestamps: Timestamps,
+    pub all: Option<Box<RttMeans>>,
+    pub single: Option<Box<[Mean; 2]>>,
+}
+
+/// Round trips by acknowledgements, and their means.
+#[derive(Debug, Default)]
+pub(crate) struct Acked {
+    pub seq_ack: SeqAck,
+    pub left: Mean,
+    pub right: Mean,
+}
+
+/// What a segment does to the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    None,
+    /// A SYN.
+    Asked,
+    /// A SYN-ACK.
+    Answered,
+    /// The first acknowledgement of the initiator.
+    Acknowledged,
+}
+
+/// What the estimators need to know of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passed {
+    pub now: Now,
+    pub segment: Segment,
+    /// Where the newest data of its side ended before it.
+    pub newest: u32,
+    pub side: Side,
+    pub ecn: Ecn,
+    pub order: Order,
+    /// The signals that it carries.
+    pub profile: Profile,
+    /// Whether packets before it carried any.
+    pub marked: bool,
+    /// Whether the flow's counts are kept in a ledger from it on.
+    pub counting: bool,
+    pub opening: Opening,
+}
+
+/// What they keep. The handshake, which few packets need, comes last.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Estimators {
+    pub stamped: Option<Box<Stamped>>,
+    pub acked: Option<Box<Acked>>,
+    pub marks: Option<Box<Marks>>,
+    pub ledger: Option<Box<Ledger>>,
+    /// The least full round trip that is sure, for judging edges.
+    floor: u64,
+    pub handshake: Handshake,
+}
+
+impl Default for Estimators {
+    fn default() -> Self {
+        Self {
+            stamped: None,
+            acked: None,
+            marks: None,
+            ledger: None,
+            floor: u64::MAX,
+            handshake: Handshake::default(),
+        }
+    }
+}
+
+impl Estimators {
+    /// A segment. Adds the samples that it completes to `out`.
+    #[inline]
+    pub fn segment(&mut self, passed: &Passed, config: &Config, out: &mut Vec<Sample>) {
+        let Passed { segment, side, .. } = passed;
+        self.count(*side, passed.ecn);
+        let flags = segment.flags;
+        if flags.has(TcpFlags::RST) {
+            return;
+        }
+        let begun = out.len();
+        match passed.opening {
+            Opening::None => {}
+            Opening::Asked => self.handshake.syn(passed.now),
+            Opening::Answered => self.handshake.syn_ack(passed.now, out),
+            Opening::Acknowledged => self.handshake.ack(passed.now, out),
+        }
+        if let Some(pair) = segment.timestamps {
+            let stamped = self.stamped.get_or_insert_with(Default::default);
+            stamped.timestamps.packet(*side, pair, passed.now, out);
+        }
+        if !flags.has(TcpFlags::SYN) {
+            if !(passed.marked && config.mode == Mode::Thesis) {
+                self.acknowledged(passed, out);
+            }
+            if passed.marked || config.profile.is_some() {
+                self.marked(passed, config, out);
+            }
+        }
+        self.take(&out[begun..]);
+    }
+
+    fn acknowledged(&mut self, passed: &Passed, out: &mut Vec<Sample>) {
+        let Passed { segment, side, .. } = passed;
+        if segment.payload > 0 {
+            let acked = self.acked.get_or_insert_with(Default::default);
+            if passed.order.new_data {
+                acked.seq_ack.data(*side, segment.end(), passed.now);
+            } else {
+                acked.seq_ack.again(*side, passed.newest);
+            }
+        }
+        if let (Some(acked), true) = (&mut self.acked, segment.flags.has(TcpFlags::ACK)) {
+            acked.seq_ack.ack(*side, segment.ack, passed.now, out);
+        }
+    }
+
+    fn marked(&mut self, passed: &Passed, config: &Config, out: &mut Vec<Sample>) {
+        let floor = self.floor();
+        let marks = self.marks.get_or_insert_with(|| {
+            let mut marks = Box::new(Marks::new(passed.profile, config));
+            if let Some(right) = self.handshake.parts().1 {
+                marks.reached(Side::Responder, right.as_nanos());
+            }
+            marks
+        });
+        let ledger = self.ledger.as_deref_mut();
+        let segment = &passed.segment;
+        let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
+        let newer = passed.order.newer;
+        marks.packet(passed.side, bits, newer, floor, passed.now, ledger, out);
+    }
+
+    /// Keeps counts in a ledger from now on, those so far too.
+    #[cold]
+    pub fn begin_ledger(&mut self, early: &EcnCounts) {
+        let mut ledger = Box::<Ledger>::default();
+        self.early(early, &mut ledger);
+        if let Some(marks) = &mut self.marks {
+            marks.hand_over();
+        }
+        self.ledger = Some(ledger);
+    }
+
+    /// Puts what was counted before there was a ledger into one.
+    pub fn early(&self, early: &EcnCounts, ledger: &mut Ledger) {
+        for side in Side::BOTH {
+            let [_, ect1, ect0, ce] = early[side.index()];
+            let capable = ect0.saturating_add(ect1).saturating_add(ce);
+            ledger.add(side.index(), Count::Ce, ce, capable);
+        }
+        if let Some(marks) = &self.marks {
+            marks.early(ledger);
+        }
+    }
+
+    /// Counts a packet in the ledger, if there is one.
+    pub fn count(&mut self, side: Side, ecn: Ecn) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.packet();
+            if ecn.is_capable() {
+                ledger.add(side.index(), Count::Ce, u32::from(ecn == Ecn::Ce), 1);
+            }
+        }
+    }
+
+    /// The least full round trip that is sure, in nanoseconds.
+    pub fn floor(&self) -> Option<u64> {
+        (self.floor != u64::MAX).then_some(self.floor)
+    }
+
+    /// A round trip between the observer and one end, for pairing blocks.
+    fn reached(&mut self, part: Quantity, rtt: Duration) {
+        let side = match part {
+            Quantity::LeftRtt => Side::Initiator,
+            Quantity::RightRtt => Side::Responder,
+            _ => return,
+        };
+        if let Some(marks) = &mut self.marks {
+            marks.reached(side, rtt.as_nanos());
+        }
+    }
+
+    /// Adds samples to the means of their techniques.
+    pub fn take(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            let Measured::Rtt(rtt) = sample.value else {
+                continue;
+            };
+            let ms = rtt.as_millis_f64();
+            let full = matches!(sample.quantity, Quantity::FullRtt(_));
+            match sample.technique {
+                Technique::Handshake => {
+                    self.handshake.keep(sample.quantity, rtt);
+                    self.reached(sample.quantity, rtt);
+                }
+                Technique::SeqAck => {
+                    self.reached(sample.quantity, rtt);
+                    if let Some(acked) = &mut self.acked {
+                        match sample.quantity {
+                            Quantity::LeftRtt => acked.left.add(ms),
+                            _ => acked.right.add(ms),
+                        }
+                    }
+                }
+                Technique::TsAll => {
+                    if let Some(stamped) = &mut self.stamped {
+                        add(&mut stamped.all, sample.quantity, ms);
+                    }
+                }
+                Technique::TsSingle => {
+                    if let (Some(stamped), Quantity::FullRtt(side)) =
+                        (&mut self.stamped, sample.quantity)
+                    {
+                        let means = stamped.single.get_or_insert_with(Default::default);
+                        means[side.index()].add(ms);
+                    }
+                }
+                // Kept with the numbers themselves.
+                Technique::PsnPse => {}
+                _ => {
+                    if let Some(marks) = &mut self.marks {
+                        add(marks.means(sample.technique), sample.quantity, ms);
+                    }
+                    continue;
+                }
+            }
+            if full {
+                self.floor = self.floor.min(rtt.as_nanos());
+            }
+        }
+    }
+}
+
+/// Adds a round trip to the mean of its quantity.
+pub(super) fn add(means: &mut Option<Box<RttMeans>>, quantity: Quantity, ms: f64) {
+    let means = means.get_or_insert_with(Default::default);
+    match quantity {
+        Quantity::FullRtt(side) => means.full[side.index()].add(ms),
+        Quantity::LeftRtt => means.left.add(ms),
+        _ => means.right.add(ms),
+    }
+}
