@@ -1,7 +1,9 @@
-//! Sends datagrams over loopback at a steady rate, for measuring what a capture
-//! misses: `flood PACKETS RATE`, with RATE in packets a second, or `max`. Prints
-//! how many it sent, and at which rate. Nobody reads them: the receiving socket
-//! throws away what it has no room for.
+//! Sends frames on a device at a steady rate, for measuring what a capture
+//! misses: `flood DEVICE PACKETS RATE`, with RATE in packets a second, or `max`.
+//! Prints how many it sent, and at which rate. Each is a frame of its own from the
+//! start, of 64 bytes with a UDP datagram, to a host that is not there: whoever
+//! gets it throws it away. No protocol of the kernel is passed, which would take
+//! longer than watching.
 
 fn main() {
     #[cfg(target_os = "linux")]
@@ -13,29 +15,36 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io::IoSlice;
-    use std::net::UdpSocket;
+    use std::net::Ipv4Addr;
     use std::os::fd::AsRawFd;
     use std::time::{Duration, Instant};
 
-    use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
+    use narrows_wire::{IpFields, UdpFields, ip};
+    use nix::ifaddrs::getifaddrs;
+    use nix::sys::socket::{
+        AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockType, bind, sendmmsg, socket,
+    };
 
-    /// Datagrams in a call to the kernel.
-    const BATCH: usize = 32;
+    /// Frames in a call to the kernel.
+    const BATCH: usize = 64;
+    /// Bytes of a datagram's payload.
+    const PAYLOAD: usize = 22;
 
     pub fn main() {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let number = |i: usize| words.get(i).and_then(|w| w.parse::<u64>().ok());
-        let (Some(packets), rate) = (number(0), number(1)) else {
-            eprintln!("usage: flood PACKETS RATE|max");
+        let (Some(name), Some(packets), rate) = (words.first(), number(1), number(2)) else {
+            eprintln!("usage: flood DEVICE PACKETS RATE|max");
             std::process::exit(2);
         };
-        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        let to = receiver.local_addr().expect("its address");
-        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        sender.connect(to).expect("a way to the receiver");
-        let payload = [0u8; 22];
-        let slices = vec![[IoSlice::new(&payload)]; BATCH];
-        let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BATCH, None);
+        let device = device(name).expect("a device with this name");
+        // Protocol 0 takes no packets.
+        let kind = (AddressFamily::Packet, SockType::Raw, SockFlag::empty());
+        let socket = socket(kind.0, kind.1, kind.2, None).expect("a packet socket, as root");
+        bind(socket.as_raw_fd(), &device).expect("the device to be up");
+        let frame = frame();
+        let slices = vec![[IoSlice::new(&frame)]; BATCH];
+        let mut headers = MultiHeaders::<LinkAddr>::preallocate(BATCH, None);
         let began = Instant::now();
         let mut sent = 0;
         while sent < packets {
@@ -45,16 +54,51 @@ mod linux {
             }
             let batch = (packets - sent).min(BATCH as u64) as usize;
             let done = sendmmsg(
-                sender.as_raw_fd(),
+                socket.as_raw_fd(),
                 &mut headers,
                 &slices[..batch],
                 vec![None; batch],
                 [],
                 MsgFlags::empty(),
             );
-            sent += done.expect("loopback takes datagrams").count() as u64;
+            sent += done.expect("the device takes frames").count() as u64;
         }
         let seconds = began.elapsed().as_secs_f64();
         println!("sent {sent} rate {:.0}", sent as f64 / seconds);
+    }
+
+    /// The address of a device for packet sockets.
+    fn device(name: &str) -> Option<LinkAddr> {
+        let mut all = getifaddrs().ok()?;
+        all.find_map(|i| match i.interface_name == name {
+            true => i.address?.as_link_addr().copied(),
+            false => None,
+        })
+    }
+
+    /// A datagram to port 9, which throws away what comes (RFC 863), between
+    /// addresses for documentation (RFC 5737), in Ethernet.
+    fn frame() -> Vec<u8> {
+        let (source, destination) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+        let (source, destination) = (
+            Ipv4Addr::from(source).into(),
+            Ipv4Addr::from(destination).into(),
+        );
+        let udp = UdpFields {
+            source_port: 40_000,
+            destination_port: 9,
+        };
+        let ip = IpFields {
+            source,
+            destination,
+            traffic_class: 0,
+            ttl: 64,
+            protocol: ip::UDP,
+            ident: 0,
+        };
+        let mut frame = vec![2, 0, 0, 0, 0, 99, 2, 0, 0, 0, 0, 1, 8, 0];
+        ip.write(&mut frame, 8 + PAYLOAD);
+        udp.write(&mut frame, source, destination, &[0; PAYLOAD], 0);
+        frame
     }
 }
