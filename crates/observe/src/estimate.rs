@@ -184,7 +184,7 @@ fn of_mean(mean: &Mean, quantity: Quantity, (technique, rejected, basis): How) -
         unit: Unit::Ms,
         interval: facts.interval,
         n: u64::from(facts.n),
-        rejected,
+        rejected: rejected + u64::from(facts.overdue),
         sd: Some(facts.sd),
         min: Some(facts.min),
         basis,

@@ -232,7 +232,7 @@ impl Flow {
                 if !self.numbered(side, payload, now, config, out) {
                     self.datagram(side, payload, packet.length, now, config, out);
                 }
-                self.estimators.take(&out[begun..]);
+                self.estimators.take(out, begun, false);
             }
         }
     }

@@ -49,9 +49,10 @@ pub(crate) fn wilson(p: f64, n: f64, t: f64) -> Interval {
     }
 }
 
-/// How far the mean of a series may be off, below and above, by the means of
-/// consecutive batches of it, all of one length. `weight` is how many such
-/// batches the whole series would fill.
+/// How far the mean of a series may be off, below and above, by consecutive batches
+/// of it: the mean of each, and how many samples it is of. All are of `length` but
+/// for the first, which may be shorter or longer. `n` is how many samples the whole
+/// series has.
 ///
 /// Student's t over batch means is right where these are independent and
 /// symmetric. Round trips are neither where losses come in bursts: one queue or
@@ -64,22 +65,31 @@ pub(crate) fn wilson(p: f64, n: f64, t: f64) -> Interval {
 /// long tail the longer one. Where r is not above zero by more than chance
 /// makes it, it is taken as zero, so that independent samples are not judged
 /// by it.
-pub(crate) fn batch_reach(means: &[f64], weight: f64) -> (f64, f64) {
-    let k = means.len() as f64;
-    let mean = means.iter().sum::<f64>() / k;
-    let power = |n: i32| means.iter().map(|m| (m - mean).powi(n)).sum::<f64>();
+///
+/// The mean of a batch of another length varies more or less by the square root
+/// of that; how far it is off counts for as much less or more.
+pub(crate) fn batch_reach(
+    batches: impl Iterator<Item = (f64, f64)> + Clone,
+    length: f64,
+    n: f64,
+) -> (f64, f64) {
+    let k = batches.clone().count() as f64;
+    let sum = batches.clone().map(|(mean, of)| mean * of).sum::<f64>();
+    let mean = sum / batches.clone().map(|(_, of)| of).sum::<f64>();
+    let off = batches.map(|(m, of)| (m - mean) * (of / length).sqrt());
+    let power = |n: i32| off.clone().map(|o| o.powi(n)).sum::<f64>();
     let squares = power(2);
     if squares <= 0.0 {
         return (0.0, 0.0);
     }
-    let pairs = means.windows(2);
-    let neighbours: f64 = pairs.map(|p| (p[0] - mean) * (p[1] - mean)).sum();
+    let pairs = off.clone().zip(off.clone().skip(1));
+    let neighbours: f64 = pairs.map(|(one, next)| one * next).sum();
     // Of independent batches it is -1/k on average, give or take 1/sqrt(k).
     let r = neighbours / squares;
     let r = if r > CHANCE / k.sqrt() { r } else { 0.0 };
     let inflation = (1.0 + r) / (1.0 - r);
     let variance = squares / (k - 1.0);
-    let error = (variance * inflation / weight).sqrt();
+    let error = (variance * inflation * length / n).sqrt();
     // As many independent batches as these are worth.
     let worth = k / inflation;
     let t = student_95(((worth - 1.0) as u32).max(LEAST_FREEDOM));

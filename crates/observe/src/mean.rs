@@ -7,12 +7,16 @@ use crate::interval::{Interval, batch_reach, student_95};
 const BATCHED_FROM: u32 = 32;
 /// Batches are joined in pairs when there are this many.
 const BATCHES: usize = 32;
+/// The least that a TCP sender's retransmission timer adds to its smoothed round trip:
+/// 200 ms, Linux's `TCP_RTO_MIN` (include/net/tcp.h).
+const LEAST_TIMER_MS: f32 = 200.0;
 
 /// Running mean, spread and minimum of samples, in milliseconds.
 ///
 /// Consecutive round trips are alike, so the interval of their mean comes from
 /// the means of batches (batch means; Law, Simulation Modeling and Analysis,
-/// 5th ed., §9.5.3): 16 to 32 of them, whose length doubles as the flow goes on.
+/// 5th ed., §9.5.3): 16 to 32 of them, whose length doubles as the flow goes on, and
+/// one more of the samples before them, often of a queue that only slow start fills.
 /// What batches still share with their neighbours, and a long tail on one side,
 /// [`batch_reach`] accounts for.
 ///
@@ -35,6 +39,35 @@ pub(crate) struct Mean {
 struct Batches {
     full: usize,
     sums: [f64; BATCHES],
+    timer: Timer,
+}
+
+/// What a sender's retransmission timer would be (RFC 6298 §2), and how many
+/// samples were longer.
+#[derive(Debug)]
+struct Timer {
+    smoothed_ms: f32,
+    variation_ms: f32,
+    overdue: u32,
+}
+
+impl Timer {
+    /// Whether a sample may be a round trip. One that is longer than the timer
+    /// spans a timeout, or a time in which an application had nothing to say.
+    /// The timer backs off, so that a path that became that long is soon believed.
+    fn takes(&mut self, ms: f32) -> bool {
+        let off = (ms - self.smoothed_ms).abs();
+        let margin = LEAST_TIMER_MS.max(4.0 * self.variation_ms);
+        if ms > self.smoothed_ms + margin {
+            // Twice as long: §5.5.
+            self.variation_ms = margin / 2.0;
+            self.overdue = self.overdue.saturating_add(1);
+            return false;
+        }
+        self.variation_ms += (off - self.variation_ms) / 4.0;
+        self.smoothed_ms += (ms - self.smoothed_ms) / 8.0;
+        true
+    }
 }
 
 /// What is known of a mean.
@@ -45,9 +78,23 @@ pub(crate) struct MeanFacts {
     pub sd: f64,
     pub min: f64,
     pub interval: Option<Interval>,
+    /// Samples that were not taken, as they were longer than a timeout.
+    pub overdue: u32,
 }
 
 impl Mean {
+    /// Adds a sample in milliseconds unless it is longer than a TCP sender would have
+    /// waited for it; whether it did. Before there are batches, all are added.
+    pub fn add_timely(&mut self, ms: f64) -> bool {
+        if let Some(batches) = &mut self.batches {
+            if !batches.timer.takes(ms as f32) {
+                return false;
+            }
+        }
+        self.add(ms);
+        true
+    }
+
     /// Adds a sample in milliseconds.
     pub fn add(&mut self, ms: f64) {
         self.n = self.n.saturating_add(1);
@@ -60,9 +107,15 @@ impl Mean {
         }
         let Some(batches) = &mut self.batches else {
             if self.n >= BATCHED_FROM {
+                let spread = (self.squares / f64::from(self.n)).sqrt();
                 self.batches = Some(Box::new(Batches {
                     full: 0,
                     sums: [0.0; BATCHES],
+                    timer: Timer {
+                        smoothed_ms: self.mean as f32,
+                        variation_ms: spread as f32,
+                        overdue: 0,
+                    },
                 }));
             }
             return;
@@ -85,15 +138,28 @@ impl Mean {
         u64::from(self.n)
     }
 
+    /// How far the mean may be off, below and above. What came before the batches
+    /// is a batch as well: the rest of the sum.
+    fn reach(&self, batches: &Batches) -> (f64, f64) {
+        let (n, length) = (f64::from(self.n), f64::from(self.batch_length()));
+        let sums = &batches.sums[..batches.full];
+        let early = f64::from(BATCHED_FROM);
+        let before = self.mean * n - sums.iter().sum::<f64>() - self.current;
+        let full = sums.iter().map(|sum| (sum / length, length));
+        batch_reach(
+            std::iter::once((before / early, early)).chain(full),
+            length,
+            n,
+        )
+    }
+
     /// What is known; `None` before the first sample.
     pub fn facts(&self) -> Option<MeanFacts> {
         let n = f64::from(self.n);
         let squares = self.squares;
         let sd = (squares.max(0.0) / n).sqrt();
         let reach = match &self.batches {
-            Some(batches) if batches.full >= BATCHES / 2 => {
-                Some(batches.reach(n, f64::from(self.batch_length())))
-            }
+            Some(batches) if batches.full >= BATCHES / 2 => Some(self.reach(batches)),
             _ if self.n >= 2 => {
                 let error = (squares.max(0.0) / (n - 1.0) / n).sqrt();
                 let half = student_95(self.n - 1) * error;
@@ -106,6 +172,7 @@ impl Mean {
             mean: self.mean,
             sd,
             min: f64::from(self.min_ms),
+            overdue: self.batches.as_ref().map_or(0, |b| b.timer.overdue),
             interval: reach.map(|(below, above)| Interval {
                 low: (self.mean - below).max(0.0),
                 high: self.mean + above,
@@ -134,13 +201,6 @@ impl Batches {
         }
         self.sums[self.full] = std::mem::take(current);
         self.full += 1;
-    }
-
-    /// How far the mean of `n` samples may be off, by the full batches of `length`
-    /// each.
-    fn reach(&self, n: f64, length: f64) -> (f64, f64) {
-        let means = self.sums.map(|sum| sum / length);
-        batch_reach(&means[..self.full], n / length)
     }
 }
 
@@ -273,6 +333,35 @@ mod tests {
             assert_eq!(mean.current, f64::from(last));
             assert!(batches.sums[..full].iter().all(|s| *s == f64::from(length)));
         }
+    }
+
+    #[test]
+    fn what_spans_a_timeout_is_not_added_and_a_path_that_became_longer_is_soon_believed() {
+        let mut mean = Mean::default();
+        assert!((0..100).all(|i| mean.add_timely(20.0 + f64::from(i % 3))));
+        for stall in [230.0, 14_000.0] {
+            assert!(!mean.add_timely(stall));
+            assert!((0..20).all(|_| mean.add_timely(21.0)));
+        }
+        let facts = mean.facts().unwrap();
+        assert_eq!((facts.n, facts.overdue), (140, 2));
+        assert!(facts.mean < 22.0);
+        let believed = (0..10).position(|_| mean.add_timely(700.0));
+        assert_eq!(believed, Some(2), "221, 421, then 821 ms");
+        assert!((0..10).all(|_| mean.add_timely(700.0)));
+    }
+
+    #[test]
+    fn a_queue_that_only_the_first_round_trips_had_is_in_the_interval_as_in_the_mean() {
+        // 32 of 30 ms more, as slow start leaves it, move the mean by 0.96 ms.
+        let held = covered(1_000, 50.0, |seed, add| {
+            let mut rng = Rng::for_name(seed, "slow start");
+            for i in 0..1_000 {
+                let early = if i < 32 { 30.0 } else { 0.0 };
+                add(50.0 + early + 3.0 * normal(&mut rng));
+            }
+        });
+        assert!(held >= 90.0, "{held} %");
     }
 
     #[test]

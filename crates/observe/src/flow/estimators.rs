@@ -119,7 +119,7 @@ impl Estimators {
                 self.marked(passed, config, out);
             }
         }
-        self.take(&out[begun..]);
+        self.take(out, begun, config.mode == Mode::Rfc);
     }
 
     fn acknowledged(&mut self, passed: &Passed, out: &mut Vec<Sample>) {
@@ -203,63 +203,96 @@ impl Estimators {
         }
     }
 
-    /// Adds samples to the means of their techniques.
-    pub fn take(&mut self, samples: &[Sample]) {
-        for sample in samples {
-            let Measured::Rtt(rtt) = sample.value else {
-                continue;
-            };
-            let ms = rtt.as_millis_f64();
-            let full = matches!(sample.quantity, Quantity::FullRtt(_));
-            match sample.technique {
-                Technique::Handshake => {
-                    self.handshake.keep(sample.quantity, rtt);
-                    self.reached(sample.quantity, rtt);
-                }
-                Technique::SeqAck => {
-                    self.reached(sample.quantity, rtt);
-                    if let Some(acked) = &mut self.acked {
-                        match sample.quantity {
-                            Quantity::LeftRtt => acked.left.add(ms),
-                            _ => acked.right.add(ms),
-                        }
-                    }
-                }
-                Technique::TsAll => {
-                    if let Some(stamped) = &mut self.stamped {
-                        add(&mut stamped.all, sample.quantity, ms);
-                    }
-                }
-                Technique::TsSingle => {
-                    if let (Some(stamped), Quantity::FullRtt(side)) =
-                        (&mut self.stamped, sample.quantity)
-                    {
-                        let means = stamped.single.get_or_insert_with(Default::default);
-                        means[side.index()].add(ms);
-                    }
-                }
-                // Kept with the numbers themselves.
-                Technique::PsnPse => {}
-                _ => {
-                    if let Some(marks) = &mut self.marks {
-                        add(marks.means(sample.technique), sample.quantity, ms);
-                    }
-                    continue;
-                }
-            }
-            if full {
-                self.floor = self.floor.min(rtt.as_nanos());
+    /// Adds samples from `begun` on to the means of their techniques. Those that span
+    /// a timeout are removed if `timed`, as TCP's are.
+    pub fn take(&mut self, samples: &mut Vec<Sample>, begun: usize, timed: bool) {
+        let mut at = begun;
+        while let Some(sample) = samples.get(at) {
+            if self.takes(sample, timed) {
+                at += 1;
+            } else {
+                samples.remove(at);
             }
         }
+    }
+
+    fn takes(&mut self, sample: &Sample, timed: bool) -> bool {
+        let Measured::Rtt(rtt) = sample.value else {
+            return true;
+        };
+        let ms = rtt.as_millis_f64();
+        let full = matches!(sample.quantity, Quantity::FullRtt(_));
+        let add = |mean: &mut Mean| {
+            if timed {
+                return mean.add_timely(ms);
+            }
+            mean.add(ms);
+            true
+        };
+        match sample.technique {
+            Technique::Handshake => {
+                self.handshake.keep(sample.quantity, rtt);
+                self.reached(sample.quantity, rtt);
+            }
+            Technique::SeqAck => {
+                self.reached(sample.quantity, rtt);
+                if let Some(acked) = &mut self.acked {
+                    match sample.quantity {
+                        Quantity::LeftRtt => acked.left.add(ms),
+                        _ => acked.right.add(ms),
+                    }
+                }
+            }
+            Technique::TsAll => {
+                if let Some(stamped) = &mut self.stamped {
+                    if !add(mean_of(&mut stamped.all, sample.quantity)) {
+                        return false;
+                    }
+                }
+            }
+            Technique::TsSingle => {
+                if let (Some(stamped), Quantity::FullRtt(side)) =
+                    (&mut self.stamped, sample.quantity)
+                {
+                    let means = stamped.single.get_or_insert_with(Default::default);
+                    if !add(&mut means[side.index()]) {
+                        return false;
+                    }
+                }
+            }
+            // Kept with the numbers themselves.
+            Technique::PsnPse => {}
+            // Its marks are dropped rather than held.
+            Technique::Delay => {
+                if let Some(marks) = &mut self.marks {
+                    mean_of(marks.means(sample.technique), sample.quantity).add(ms);
+                }
+                return true;
+            }
+            _ => {
+                let marks = self.marks.as_mut();
+                return marks
+                    .is_none_or(|m| add(mean_of(m.means(sample.technique), sample.quantity)));
+            }
+        }
+        if full {
+            self.floor = self.floor.min(rtt.as_nanos());
+        }
+        true
+    }
+}
+
+/// The mean of `quantity`.
+fn mean_of(means: &mut Option<Box<RttMeans>>, quantity: Quantity) -> &mut Mean {
+    let means = means.get_or_insert_with(Default::default);
+    match quantity {
+        Quantity::FullRtt(side) => &mut means.full[side.index()],
+        Quantity::LeftRtt => &mut means.left,
+        _ => &mut means.right,
     }
 }
 
 /// Adds a round trip to the mean of its quantity.
 pub(super) fn add(means: &mut Option<Box<RttMeans>>, quantity: Quantity, ms: f64) {
-    let means = means.get_or_insert_with(Default::default);
-    match quantity {
-        Quantity::FullRtt(side) => means.full[side.index()].add(ms),
-        Quantity::LeftRtt => means.left.add(ms),
-        _ => means.right.add(ms),
-    }
+    mean_of(means, quantity).add(ms);
 }
