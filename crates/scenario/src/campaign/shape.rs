@@ -225,23 +225,17 @@ fn covered(
     if truth.len() < SEEDS_FOR_COVERAGE {
         return Figure::NotRun;
     }
-    let known: Vec<f64> = truth.iter().copied().flatten().collect();
-    if known.is_empty() {
-        return Figure::Is(None);
-    }
-    let (mut sum, mut all) = (0.0, 0.0);
-    for (i, truth) in truth.iter().enumerate() {
-        let weight = match weight {
-            Some(weight) => weight.get(i).copied().flatten().unwrap_or(0.0),
-            None => 1.0,
-        };
-        sum += truth.map_or(0.0, |t| t * weight);
-        all += truth.map_or(0.0, |_| weight);
-    }
+    let known: Vec<(f64, f64)> = (0..truth.len())
+        .filter_map(|i| {
+            let weight = weight.map_or(Some(1.0), |w| w.get(i).copied().flatten());
+            Some((truth[i]?, weight.unwrap_or(0.0)))
+        })
+        .collect();
+    let all: f64 = known.iter().map(|(_, weight)| weight).sum();
     if all <= 0.0 {
         return Figure::Is(None);
     }
-    let mean = sum / all;
+    let mean = known.iter().map(|(t, weight)| t * weight).sum::<f64>() / all;
     let holds = |low: Option<f64>, high: Option<f64>| matches!((low, high), (Some(low), Some(high)) if low <= mean && mean <= high);
     let seeds = truth.iter().zip(low.iter().zip(high));
     let judged = seeds.filter(|(truth, _)| truth.is_some());

@@ -34,6 +34,10 @@ pub enum Stop {
     Many,
 }
 
+fn have_many_flows(taps: &[Tap]) -> bool {
+    taps.iter().any(|t| t.observer.flows_now() > MOST_FLOWS)
+}
+
 /// What was read together.
 #[derive(Default)]
 struct Batch {
@@ -59,12 +63,7 @@ impl<W: Write> Watch<W> {
     pub fn may_part(&self) -> bool {
         let alone = thread::available_parallelism().is_ok_and(|n| n.get() == 1);
         let early = self.interval.is_some() || self.top.is_some() || self.report.tells_samples();
-        !alone && !early && self.left == u64::MAX && !self.has_many_flows()
-    }
-
-    fn has_many_flows(&self) -> bool {
-        let mut flows = self.taps.iter().map(|tap| tap.observer.flows_now());
-        flows.any(|n| n > MOST_FLOWS)
+        !alone && !early && self.left == u64::MAX && !have_many_flows(&self.taps)
     }
 
     /// Reads a capture on two processors.
@@ -121,11 +120,7 @@ impl Front<'_> {
                 return Ok(Stop::End);
             }
             source.tell(&mut self);
-            if self
-                .taps
-                .iter()
-                .any(|t| t.observer.flows_now() > MOST_FLOWS)
-            {
+            if have_many_flows(self.taps) {
                 // Nobody is gone who has not told.
                 let _ = full.send(self.batch);
                 return Ok(Stop::Many);
