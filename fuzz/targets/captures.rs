@@ -1,4 +1,4 @@
-//! Files of pcap and pcapng, and the packets in them.
+//! Files of pcap and pcapng, compressed or not, and the packets in them.
 
 #![no_main]
 
@@ -11,4 +11,5 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     targets::capture(bytes);
     targets::chunks(bytes);
+    targets::compressed(bytes);
 });

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{EntityId, Queue};
+use narrows_packet::{EntityId, Packet, Queue};
 use narrows_units::{Rate, Rng, WordError, Words};
 
 use crate::cnq::{self, Cnq};
@@ -65,6 +65,20 @@ impl Default for QueueSpec {
     }
 }
 
+/// What comes nearest to a queueing discipline of Linux that is not here.
+fn nearest(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "cake" => {
+            "the nearest is `fq_codel`: flows apart with CoDel in each, as in cake, but without              its hosts, tins and ACK filter; `rate RATE shaper queue fq_codel` shapes as it does"
+        }
+        "fq_pie" => "the nearest is `fq_codel`, flows apart, or `pie`, its AQM",
+        "fq" | "sfq" | "drr" => "the nearest is `fq_codel`, which keeps flows apart",
+        "sfb" | "choke" | "gred" => "the nearest is `red`",
+        "pfifo_fast" | "mq" | "noqueue" | "prio" => "the nearest is `pfifo`",
+        _ => return None,
+    })
+}
+
 impl QueueSpec {
     /// Reads what follows `queue` in an element's line: the kind of queue and
     /// its parameters as tc writes them.
@@ -87,12 +101,12 @@ impl QueueSpec {
             "red" => Self::Red(red::Config::read(words)?),
             "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
             "cnq_codel_af" => Self::CnqCodelAf(reading::fresh(words)?),
-            _ => {
-                return Err(WordError::new(
-                    kind.span(),
-                    format!("`{}`", kind.text),
-                    KINDS,
-                ));
+            other => {
+                let error = WordError::new(kind.span(), format!("`{other}`"), KINDS);
+                return Err(match nearest(other) {
+                    Some(near) => error.with_help(format!("`{other}` is not here; {near}")),
+                    None => error,
+                });
             }
         })
     }
@@ -133,6 +147,17 @@ impl QueueSpec {
             Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
             Self::CnqCodelAf(c) => Self::CnqCodelAf(reading::changed(c, kind, words)?),
         })
+    }
+
+    /// The bucket into which the queue that [`build`](Self::build) makes with `rng`
+    /// sorts `packet`: packets of one bucket are one flow to it. `None` of a queue
+    /// that tells no flows apart.
+    pub fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
+        match self {
+            Self::FqCodel(c) => fq_codel::bucket_of(c, rng, packet),
+            Self::CnqCodelAf(_) => Some(cnq::bucket_of(rng, packet)),
+            _ => None,
+        }
     }
 
     /// The queue itself, named `entity` in events, feeding `link`, with

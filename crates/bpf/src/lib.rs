@@ -10,6 +10,13 @@
 //! tells of a host's packets with the times that its TCP gave them, [`Bursts`]
 //! how many segments it handed over at once.
 //!
+//! ```no_run
+//! let machine = narrows_bpf::survey();
+//! for lack in &machine.lacks {
+//!     println!("{lack}");
+//! }
+//! ```
+//!
 //! # Kernels
 //!
 //! The objects hold names of fields, not places, so one build serves all

@@ -218,7 +218,7 @@ impl Record {
         w.u32(d.cwnd_cnt);
         w.u32(d.ssthresh);
         w.u64(d.pacing_rate);
-        w.u32(d.pacing_status);
+        w.u32(u32::from(d.pacing_status) | u32::from(d.mss) << 16);
         w.u32(d.events);
         w.words
     }
@@ -284,15 +284,18 @@ impl Record {
         facts.cwnd_clamp = r.u32();
         facts.header = r.u32();
         facts.last_sent_ns = r.u64();
-        let decision = Decision {
+        let mut decision = Decision {
             set: r.u32(),
             cwnd: r.u32(),
             cwnd_cnt: r.u32(),
             ssthresh: r.u32(),
             pacing_rate: r.u64(),
-            pacing_status: r.u32(),
-            events: r.u32(),
+            ..Decision::default()
         };
+        let [status @ .., low, high] = r.u32().to_le_bytes();
+        decision.pacing_status = u16::from_le_bytes(status);
+        decision.mss = u16::from_le_bytes([low, high]);
+        decision.events = r.u32();
         Some(Self {
             sample,
             hook,

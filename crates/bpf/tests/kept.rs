@@ -96,8 +96,8 @@ fn other_parameters_do_not_decide_alike() {
             "cubic" => "cubic beta 700",
             "cubic hystart++" => "cubic hystart off",
             "reno" => "cubic",
-            "prague" => "prague variant 2022",
-            "prague variant 2022" => "prague",
+            "prague variant 2020" => "prague variant 2022",
+            "prague variant 2022" => "prague variant 2020",
             "prague variant 2024" => "prague variant 2024 mutant rounds",
             spec => panic!("{spec} has no rival here"),
         };

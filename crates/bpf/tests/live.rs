@@ -53,9 +53,9 @@ fn a_loaded_control_is_listed_until_it_is_dropped() {
         "reno",
         "cubic",
         "cubic hystart++",
-        "prague",
+        "prague variant 2020",
         "prague variant 2022",
-        "prague variant 2024 ecn_fallback on",
+        "prague variant 2024",
     ] {
         let Some(loaded) = control(test, words, EcnFlags::None, Trace::Off) else {
             return;
@@ -80,6 +80,22 @@ fn a_name_that_is_taken_is_refused_in_a_sentence() {
     assert!(error.contains(first.name()), "{error}");
 }
 
+/// Tries of a transfer on a machine that is busy.
+const TRIES: usize = 10;
+
+/// What `transfer` came to when its SYN was sent once: one that is sent again, as on a
+/// machine that was away for a second, asks for no ECN (RFC 3168 §6.1.1.1).
+fn with_one_syn<T>(test: &str, transfer: impl Fn() -> Option<(T, Seen)>) -> Option<(T, Seen)> {
+    for _ in 0..TRIES {
+        let (done, seen) = transfer()?;
+        if seen.syn.len() == 1 {
+            return Some((done, seen));
+        }
+    }
+    skipped(test, &"every SYN was sent again, the machine is too busy");
+    None
+}
+
 /// A transfer over `path` with every hook recorded and replayed.
 fn traced(test: &str, words: &str, ecn: EcnFlags, path: Path) -> Option<(Vec<Record>, Seen)> {
     let (trace, seen) = record(test, words, ecn, path, 3_000_000, None)?;
@@ -90,6 +106,19 @@ fn traced(test: &str, words: &str, ecn: EcnFlags, path: Path) -> Option<(Vec<Rec
 }
 
 fn record(
+    test: &str,
+    words: &str,
+    ecn: EcnFlags,
+    path: Path,
+    bytes: usize,
+    pause: Option<(usize, Duration)>,
+) -> Option<(Kept, Seen)> {
+    with_one_syn(test, || {
+        record_once(test, words, ecn, path.clone(), bytes, pause)
+    })
+}
+
+fn record_once(
     test: &str,
     words: &str,
     ecn: EcnFlags,
@@ -234,7 +263,7 @@ fn the_kernel_decides_as_the_native_build_does_through_all_that_can_happen() {
         for (words, ecn) in [
             ("reno", EcnFlags::None),
             ("cubic", EcnFlags::AccEcn),
-            ("prague", EcnFlags::AccEcn),
+            ("prague variant 2020", EcnFlags::AccEcn),
             ("prague variant 2022", EcnFlags::Classic),
             ("prague variant 2024", EcnFlags::AccEcn),
             ("cubic hystart++", EcnFlags::None),
@@ -289,7 +318,7 @@ fn a_control_for_accurate_ecn_gives_way_to_reno_before_a_peer_without() {
     let Some(loaded) = control(test, "prague", EcnFlags::AccEcn, Trace::State) else {
         return;
     };
-    let runs = |server_cc: &str, chosen| {
+    let run = |server_cc: &str, chosen| {
         let rig = rig(test, Path::default())?;
         let transfer = Transfer {
             server: V4,
@@ -308,8 +337,9 @@ fn a_control_for_accurate_ecn_gives_way_to_reno_before_a_peer_without() {
         );
         let own = done.client_cc == loaded.name();
         assert!(own || seen.data[2] == 0, "without ECN: {seen:?}");
-        Some(done.client_cc)
+        Some((done.client_cc, seen))
     };
+    let runs = |server_cc: &str, chosen| Some(with_one_syn(test, || run(server_cc, chosen))?.0);
     let accecn = loaded.ecn() == EcnFlags::AccEcn;
     let own = loaded.name();
     for (server_cc, chosen, expected) in [
@@ -347,30 +377,33 @@ fn ect1_is_on_the_packets_of_sockets_that_ask_for_it_and_no_others() {
         (V6, true, prague.name(), 1),
         (V4, false, reno.name(), 2),
     ] {
-        let Some(rig) = rig(test, Path::default()) else {
+        let transfer = || {
+            let rig = rig(test, Path::default())?;
+            let index = rig.client.index("tun0");
+            let hook = rig.client.run(|| {
+                if clsact {
+                    Ect1::attach_clsact(index)
+                } else {
+                    Ect1::attach(index)
+                }
+            });
+            let hook = hook.expect("the host hook attaches");
+            assert!(!clsact || !hook.is_tcx());
+            let transfer = Transfer {
+                server,
+                bytes: 200_000,
+                pause: None,
+                client_cc: name,
+                server_cc: name,
+                chosen: Chosen::BeforeListen,
+            };
+            assert_eq!(transfer.run(&rig).received, 200_000);
+            drop(hook);
+            Some(((), rig.stop()))
+        };
+        let Some(((), seen)) = with_one_syn(test, transfer) else {
             return;
         };
-        let index = rig.client.index("tun0");
-        let hook = rig.client.run(|| {
-            if clsact {
-                Ect1::attach_clsact(index)
-            } else {
-                Ect1::attach(index)
-            }
-        });
-        let hook = hook.expect("the host hook attaches");
-        assert!(!clsact || !hook.is_tcx());
-        let transfer = Transfer {
-            server,
-            bytes: 200_000,
-            pause: None,
-            client_cc: name,
-            server_cc: name,
-            chosen: Chosen::BeforeListen,
-        };
-        assert_eq!(transfer.run(&rig).received, 200_000);
-        drop(hook);
-        let seen = rig.stop();
         for field in 0..4 {
             let here = seen.data[field] > 0;
             assert_eq!(here, field == marked, "{server} clsact {clsact}: {seen:?}");

@@ -119,7 +119,7 @@ fn scenes() -> Vec<Scene> {
             pause: Some((700_000, ms(1500))),
             ..scene(
                 "prague-timeouts",
-                "prague",
+                "prague variant 2020",
                 EcnFlags::AccEcn,
                 Path {
                     lose: vec![120, 121],
@@ -132,7 +132,7 @@ fn scenes() -> Vec<Scene> {
         },
         scene(
             "prague-marks",
-            "prague",
+            "prague variant 2020",
             EcnFlags::AccEcn,
             Path {
                 mark: Some(ms(1)),
@@ -142,7 +142,7 @@ fn scenes() -> Vec<Scene> {
         ),
         scene(
             "prague-reordering",
-            "prague",
+            "prague variant 2020",
             EcnFlags::AccEcn,
             Path {
                 late: late.collect(),

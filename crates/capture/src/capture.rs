@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::net::if_::{if_nameindex, if_nametoindex};
+use nix::net::if_::{if_indextoname, if_nameindex, if_nametoindex};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::error::CaptureError;
@@ -21,6 +21,9 @@ const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 128;
 /// Milliseconds until a block that is not full is handed over.
 const RETIRE_MS: u32 = 10;
+
+/// The name that stands for all devices together.
+pub const ANY: &str = "any";
 
 /// How a device is watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,23 +49,31 @@ pub struct Capture {
     statistics: Statistics,
     /// Packets that were read.
     read: u64,
+    /// The loopback device, if all devices are watched.
+    loopback: Option<u32>,
 }
 
 impl Capture {
-    /// Watches the packets of a device in this network namespace, both those
-    /// that come and those that leave; of loopback, each once.
+    /// Watches the packets of a device in this network namespace, or of all devices
+    /// ([`ANY`]), both those that come and those that leave; of loopback, each once.
     ///
     /// # Errors
     /// Where there is no such device or it is down, without the capability
-    /// `CAP_NET_RAW`, or where the kernel has no memory for the ring.
+    /// `CAP_NET_RAW`, where the kernel has no memory for the ring, or where all devices
+    /// are to be promiscuous: each has to be named for that.
     pub fn open(name: &str, options: &Options) -> Result<Self, CaptureError> {
         let wrong = |what| move |source| CaptureError::of(name, what, source);
         let ring =
             Ring::new(BLOCKS, BLOCK, RETIRE_MS).map_err(wrong("a ring could not be made"))?;
-        let device = if_nametoindex(name).map_err(|_| CaptureError::NoDevice {
-            name: name.to_owned(),
-            present: present(),
-        })?;
+        let all = name == ANY;
+        // No device has the number 0, which means all.
+        let device = match all {
+            true => 0,
+            false => if_nametoindex(name).map_err(|_| CaptureError::NoDevice {
+                name: name.to_owned(),
+                present: present(),
+            })?,
+        };
         ring.keep(SNAPLEN)
             .map_err(wrong("packets could not be cut"))?;
         if is_loopback(name) {
@@ -70,6 +81,9 @@ impl Capture {
             ring.ignore_outgoing().map_err(wrong(what))?;
         }
         ring.bind(device).map_err(wrong("the device was refused"))?;
+        if options.promiscuous && all {
+            return Err(CaptureError::PromiscuousAny);
+        }
         if options.promiscuous {
             let what = "promiscuous mode was refused";
             ring.promiscuous(device).map_err(wrong(what))?;
@@ -79,6 +93,7 @@ impl Capture {
             ring,
             statistics: Statistics::default(),
             read: 0,
+            loopback: loopback().filter(|_| all),
         })
     }
 
@@ -89,7 +104,7 @@ impl Capture {
 
     /// Packets that came since the last call, if there are any. Does not wait.
     pub fn block(&mut self) -> Option<Block<'_>> {
-        let block = Block::next(&mut self.ring)?;
+        let block = Block::next(&mut self.ring, self.loopback)?;
         self.read += block.len() as u64;
         Some(block)
     }
@@ -139,9 +154,12 @@ impl AsFd for Capture {
 ///
 /// # Errors
 /// When a device went away, or the kernel refuses to wait.
-pub fn wait(captures: &[Capture], at_most: Duration) -> io::Result<()> {
+pub fn wait<'a>(
+    captures: impl Iterator<Item = &'a Capture> + Clone,
+    at_most: Duration,
+) -> io::Result<()> {
     let mut waits: Vec<_> = captures
-        .iter()
+        .clone()
         .map(|c| PollFd::new(c.as_fd(), PollFlags::POLLIN))
         .collect();
     let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
@@ -154,10 +172,10 @@ pub fn wait(captures: &[Capture], at_most: Duration) -> io::Result<()> {
             .is_some_and(|events| events.contains(PollFlags::POLLERR))
     });
     match gone {
-        Some(at) => Err(io::Error::other(format!(
-            "the device `{}` went down",
-            captures[at].name
-        ))),
+        Some(at) => {
+            let name = captures.map(Capture::name).nth(at).unwrap_or_default();
+            Err(io::Error::other(format!("the device `{name}` went down")))
+        }
         None => Ok(()),
     }
 }
@@ -169,6 +187,24 @@ fn is_loopback(name: &str) -> bool {
         return name == "lo";
     };
     all.any(|i| i.interface_name == name && i.flags.contains(InterfaceFlags::IFF_LOOPBACK))
+}
+
+/// The number of the loopback device of this network namespace.
+fn loopback() -> Option<u32> {
+    let all = if_nameindex().ok()?;
+    let names = all
+        .iter()
+        .map(|i| (i.index(), i.name().to_string_lossy().into_owned()));
+    let mut loopback = names.filter(|(_, name)| is_loopback(name));
+    loopback.next().map(|(index, _)| index)
+}
+
+/// The name of the device with this number, or the number if it has gone.
+pub fn device_name(index: u32) -> String {
+    match if_indextoname(index) {
+        Ok(name) => name.to_string_lossy().into_owned(),
+        Err(_) => format!("device {index}"),
+    }
 }
 
 fn present() -> String {

@@ -20,6 +20,9 @@ pub enum CaptureError {
         /// Names of devices, by commas.
         present: String,
     },
+    /// All devices cannot be made promiscuous together.
+    #[error("all devices together cannot be promiscuous; name each one that is to be: -i DEVICE")]
+    PromiscuousAny,
     /// The device is not up, or went away.
     #[error("the device `{0}` is down or gone; bring it up first: ip link set {0} up")]
     Down(String),

@@ -13,9 +13,9 @@ fn hooks(c: &mut Criterion) {
         "reno",
         "cubic",
         "cubic hystart++",
-        "prague",
+        "prague variant 2020",
         "prague variant 2022",
-        "prague ecn_fallback on",
+        "prague variant 2020 ecn_fallback on",
     ] {
         let mut cc = Controller::new(&Spec::parse(words).expect("a known algorithm"));
         let mut facts = Facts {

@@ -81,6 +81,7 @@ enum nw_fact_flag {
 	NW_F_APP_LIMITED = 4,	/* the rate sample is application-limited */
 	NW_F_IN_SLOW_START = 8,	/* cwnd < ssthresh, for readers of traces */
 	NW_F_UNSENT = 16,	/* data waits that was never sent */
+	NW_F_TAKES_MSS = 32,	/* the stack takes over an MSS that was decided */
 };
 
 /*
@@ -138,6 +139,7 @@ enum nw_set {
 	NW_SET_SSTHRESH = 4,
 	NW_SET_PACING_RATE = 8,
 	NW_SET_PACING_STATUS = 16,
+	NW_SET_MSS = 32,	/* only where NW_F_TAKES_MSS */
 };
 
 enum nw_decided {
@@ -153,11 +155,13 @@ struct nw_decision {
 	u32 cwnd_cnt;
 	u32 ssthresh;
 	u64 pacing_rate;	/* bytes/s */
-	u32 pacing_status;	/* enum nw_pacing */
+	u16 pacing_status;	/* enum nw_pacing */
+	u16 mss;		/* bytes of payload, as mss_cache */
 	u32 events;		/* enum nw_decided */
 };
 _Static_assert(sizeof(struct nw_decision) == 32, "layout of nw_decision");
 _Static_assert(__builtin_offsetof(struct nw_decision, pacing_rate) == 16, "pacing_rate");
+_Static_assert(__builtin_offsetof(struct nw_decision, mss) == 26, "mss");
 _Static_assert(__builtin_offsetof(struct nw_decision, events) == 28, "events");
 
 /* Microseconds as Linux's tcp_mstamp, wrapping at 32 bits. */
@@ -257,6 +261,19 @@ static inline u64 nw_mul_sat(u64 a, u32 b)
 	return high + low < high ? ~0ULL : high + low;
 }
 
+/* a b 2^-shift, rounded down, that stays at the top; shift is at most 31. */
+static inline u64 nw_mul_shift(u64 a, u32 b, u32 shift)
+{
+	u64 high = (a >> 32) * b;
+	u64 low = (a & 0xffffffffULL) * b;
+
+	if (high >> (32 + shift))
+		return ~0ULL;
+	high <<= 32 - shift;
+	low >>= shift;
+	return high + low < high ? ~0ULL : high + low;
+}
+
 /* Quotient by a divisor that is not 0, in 32 bits where they suffice: half of the
  * time of a 64-bit division on many CPUs.
  */
@@ -342,8 +359,14 @@ static inline void nw_set_pacing_rate(struct nw_decision *d, u64 rate)
 
 static inline void nw_set_pacing_status(struct nw_decision *d, u32 status)
 {
-	d->pacing_status = status;
+	d->pacing_status = (u16)status;
 	d->set |= NW_SET_PACING_STATUS;
+}
+
+static inline void nw_set_mss(struct nw_decision *d, u32 mss)
+{
+	d->mss = (u16)mss;
+	d->set |= NW_SET_MSS;
 }
 
 /*

@@ -11,11 +11,16 @@
  *		gets it rounded up; pacing follows the fraction. Slow start moves
  *		the socket's window only, so that the fraction, and with it the
  *		rate, grows from the initial window by additive increase.
- *   2024	module version 0.7 in its fractional-window mode: alpha has 24 bits,
- *		starts at 0 and the first mark halves; the fraction follows slow
- *		start; RTTs are compared in 1/8 us. Its rate-based mode for windows
- *		under four segments, its MSS changes and its +-3 % rate variation
- *		are not built.
+ *   2024	module version 0.7, the newest: alpha has 24 bits, starts at 0 and the
+ *		first mark halves; the fraction follows slow start; RTTs are compared
+ *		in 1/8 us. Small windows are led by a rate, and packets get smaller
+ *		where two per target round trip are too much: prague_rate.h. It has
+ *		no fall-back for a classic AQM.
+ *
+ * 2022 and 2024 are made for the fq discipline: their pacing follows a fraction
+ * that is less than the socket's window, so that TCP's own pacing timer, which
+ * keeps packets back inside TCP, leaves room in the window and with it no reason to
+ * grow. Under fq, packets leave TCP at once and fill the window.
  *
  * Common to all: alpha is an EWMA (gain 1/16) of the share of marked segments,
  * once per round trip, not touched before the first mark. The reduction, by
@@ -28,7 +33,7 @@
 #define NW_PRAGUE_H
 
 #include "prague_classic.h"
-#include "prague_rtt.h"
+#include "prague_rate.h"
 
 #define nw_prague_MODE	NW_MODE_RATE
 
@@ -55,32 +60,40 @@ static inline void nw_prague_new_round(struct nw_prague *ca,
  */
 static inline void nw_prague_pace(struct nw_prague *ca,
 				  const struct nw_prague_params *p,
-				  const struct nw_facts *f, u32 cwnd,
-				  u32 ssthresh, struct nw_decision *d)
+				  const struct nw_facts *f,
+				  const struct nw_prague_window *w,
+				  struct nw_decision *d)
 {
-	u64 mtu = (u64)f->mss + (f->header ? f->header : 52);
-	u64 rate = 8000000ULL * mtu;	/* bytes/s per segment, srtt in 1/8 us */
+	int doubled = w->cwnd < w->ssthresh / 2;
+	u64 rate;
 
-	if (cwnd < ssthresh / 2)
-		rate <<= 1;
-	if (f->srtt_us)
-		rate = nw_div(rate, f->srtt_us);
-	if ((p->flags & NW_PRAGUE_FRACTIONAL) && !(p->flags & NW_PRAGUE_FINE)) {
-		u32 part = (u32)(ca->frac & (NW_PRAGUE_ONE - 1));
-		u64 least = (((rate & (NW_PRAGUE_ONE - 1)) * part) +
-			     (NW_PRAGUE_ONE >> 1)) >> NW_PRAGUE_UNIT;
-
-		least += (rate >> NW_PRAGUE_UNIT) * part;
-		rate = nw_mul_sat(rate, (u32)(ca->frac >> NW_PRAGUE_UNIT));
-		rate = rate + least < rate ? ~0ULL : rate + least;
+	if (p->flags & NW_PRAGUE_2024) {
+		rate = nw_prague_2024_pace(ca, p, f, w);
+		if (doubled)
+			rate = nw_mul_sat(rate, 2);
 	} else {
-		rate = nw_mul_sat(rate, nw_max(cwnd, f->in_flight));
+		rate = 8000000ULL * w->mtu;	/* srtt is in 1/8 us */
+		if (doubled)
+			rate <<= 1;
+		if (f->srtt_us)
+			rate = nw_div(rate, f->srtt_us);
+		if (p->flags & NW_PRAGUE_FRACTIONAL) {
+			u32 part = (u32)(ca->frac & (NW_PRAGUE_ONE - 1));
+			u64 least = (((rate & (NW_PRAGUE_ONE - 1)) * part) +
+				     (NW_PRAGUE_ONE >> 1)) >> NW_PRAGUE_UNIT;
+
+			least += (rate >> NW_PRAGUE_UNIT) * part;
+			rate = nw_mul_sat(rate, (u32)(ca->frac >> NW_PRAGUE_UNIT));
+			rate = rate + least < rate ? ~0ULL : rate + least;
+		} else {
+			rate = nw_mul_sat(rate, nw_max(w->cwnd, f->in_flight));
+		}
+		rate = nw_max64(rate, 1);
 	}
-	rate = nw_max64(rate, p->flags & NW_PRAGUE_FINE ? NW_PRAGUE_MIN_RATE : 1);
 	nw_set_pacing_rate(d, rate);
-	/* mtu >= 1, as a header is; a sum beyond 32 bits is no packet's */
-	ca->burst = (u32)nw_min64(nw_div(rate >> NW_PRAGUE_BURST_SHIFT,
-					 (u32)nw_min64(mtu, ~0U)), ~0U - 1);
+	/* a sum beyond 32 bits is no packet's */
+	ca->burst = (u32)nw_min64(nw_div(rate >> NW_PRAGUE_BURST_SHIFT, w->mtu),
+				  ~0U - 1);
 	ca->burst = nw_max(ca->burst, 1);
 }
 
@@ -112,17 +125,29 @@ static inline void nw_prague_add_carry(struct nw_prague *ca, s64 more)
 }
 
 static inline void nw_prague_reduce(struct nw_prague *ca,
-				    const struct nw_prague_params *p, u32 cwnd)
+				    const struct nw_prague_params *p,
+				    const struct nw_facts *f, u32 cwnd,
+				    u32 ssthresh)
 {
 	u64 alpha = nw_prague_effective_alpha(ca, p);
 	u64 window = p->flags & NW_PRAGUE_FRACTIONAL ?
 		     ca->frac : (u64)cwnd << NW_PRAGUE_UNIT;
-	u64 less = nw_prague_reduction(p, alpha, window);
+	u32 mtu = nw_prague_mtu(f);
+	u64 less;
 
+	if (nw_prague_is_rate_led(ca, p, cwnd, ssthresh)) {
+		less = nw_mul_shift(ca->rate, (u32)alpha, p->alpha_bits + 1);
+		ca->rate = nw_max64(ca->rate - less, NW_PRAGUE_MIN_RATE);
+		ca->frac = nw_prague_frac_of(ca, f, mtu, ca->rate);
+		return;
+	}
+	less = nw_prague_reduction(p, alpha, window);
 	if (p->flags & NW_PRAGUE_FRACTIONAL)
 		ca->frac -= nw_min64(less, ca->frac);
 	else
 		nw_prague_add_carry(ca, -(s64)less);
+	if (p->flags & NW_PRAGUE_2024)
+		ca->rate = nw_prague_rate_of(f, mtu, ca->frac);
 }
 
 static inline void nw_prague_enter_cwr(struct nw_prague *ca,
@@ -135,7 +160,7 @@ static inline void nw_prague_enter_cwr(struct nw_prague *ca,
 	    nw_prague_target_ns(p, f) > f->now_ns - ca->cwr_stamp_ns)
 		return;
 	ca->cwr_stamp_ns = f->now_ns;
-	nw_prague_reduce(ca, p, f->cwnd);
+	nw_prague_reduce(ca, p, f, f->cwnd, f->ssthresh);
 }
 
 static inline void nw_prague_enter_loss(struct nw_prague *ca,
@@ -143,7 +168,18 @@ static inline void nw_prague_enter_loss(struct nw_prague *ca,
 					const struct nw_facts *f)
 {
 	ca->loss_cwnd = f->cwnd;
-	if (p->flags & NW_PRAGUE_FRACTIONAL) {
+	if (p->flags & NW_PRAGUE_2024) {
+		u32 mtu = nw_prague_mtu(f);
+
+		ca->loss_rate = ca->rate;
+		if (nw_prague_is_rate_led(ca, p, f->cwnd, f->ssthresh)) {
+			ca->rate -= ca->rate >> 1;
+			ca->frac = nw_prague_frac_of(ca, f, mtu, ca->rate);
+		} else {
+			ca->frac -= ca->frac >> 1;
+			ca->rate = nw_prague_rate_of(f, mtu, ca->frac);
+		}
+	} else if (p->flags & NW_PRAGUE_FRACTIONAL) {
 		ca->loss_frac = ca->frac;
 		ca->frac -= ca->frac >> 1;
 	} else {
@@ -159,7 +195,8 @@ static inline void nw_prague_enter_loss(struct nw_prague *ca,
 
 static inline void nw_prague_update_alpha(struct nw_prague *ca,
 					  const struct nw_prague_params *p,
-					  const struct nw_facts *f, u32 cwnd)
+					  const struct nw_facts *f, u32 cwnd,
+					  u32 ssthresh)
 {
 	u32 marked = f->delivered_ce - ca->old_delivered_ce;
 	u32 acked = nw_max(f->delivered - ca->old_delivered, 1);
@@ -167,30 +204,47 @@ static inline void nw_prague_update_alpha(struct nw_prague *ca,
 	u64 most = 1ULL << (p->alpha_bits + NW_PRAGUE_GAIN);
 	u64 alpha = ca->alpha_up;
 
-	if (p->ecn_fallback != NW_PRAGUE_FALLBACK_OFF)
+	if (nw_prague_detects(p))
 		nw_prague_detect(ca, f);
 	alpha = alpha - (alpha >> NW_PRAGUE_GAIN) + share;
 	ca->alpha_up = (u32)nw_min64(alpha, most);
 	ca->alpha_stamp_ns = f->now_ns;
 	if ((p->mutant & NW_PRAGUE_MUTANT_ROUNDS) && marked)
-		nw_prague_reduce(ca, p, cwnd);
+		nw_prague_reduce(ca, p, f, cwnd, ssthresh);
 }
 
-/* Window from the fraction, rounded up. */
-static inline u32 nw_prague_whole(const struct nw_prague *ca)
+/* 2024, led by the window: ai / fraction each, of packets of NW_PRAGUE_MTU. */
+static inline void nw_prague_raise_frac(struct nw_prague *ca,
+					const struct nw_facts *f, u32 unmarked)
 {
-	return (u32)((ca->frac + NW_PRAGUE_ONE - 1) >> NW_PRAGUE_UNIT);
+	/* 2^23 segments by one ACK, and 2^32 of growth, are far beyond use */
+	u64 more = nw_min64((u64)unmarked * ca->ai, 1ULL << 43);
+	u64 by = nw_max64(ca->frac, 1);
+
+	more = nw_min64(((more << NW_PRAGUE_UNIT) + (by >> 1)) / by, 1ULL << 52);
+	more = nw_max64(nw_div(more * NW_PRAGUE_MTU, nw_prague_mtu(f)), unmarked);
+	ca->frac = nw_min64(ca->frac + more, NW_PRAGUE_FRAC_MAX);
 }
 
 /* Unmarked segments, beyond slow start: ai / cwnd each, at least 2^-20. */
 static inline void nw_prague_increase(struct nw_prague *ca,
-				      const struct nw_prague_params *p, u32 cwnd,
+				      const struct nw_prague_params *p,
+				      const struct nw_facts *f,
+				      const struct nw_prague_window *w,
 				      u32 unmarked)
 {
 	u64 more = (u64)unmarked * ca->ai;
-	u32 by = p->flags & NW_PRAGUE_FRACTIONAL && !(p->flags & NW_PRAGUE_FINE) ?
-		 nw_prague_whole(ca) : cwnd;
+	u32 by = p->flags & NW_PRAGUE_FRACTIONAL ?
+		 nw_prague_whole(ca, p, f) : w->cwnd;
 
+	if (nw_prague_is_rate_led(ca, p, w->cwnd, w->ssthresh)) {
+		nw_prague_raise_rate(ca, p, f, unmarked);
+		return;
+	}
+	if (p->flags & NW_PRAGUE_2024) {
+		nw_prague_raise_frac(ca, f, unmarked);
+		return;
+	}
 	by = nw_max(by, 1);
 	more = nw_max64(nw_div(more + (by >> 1), by), unmarked);
 	if (p->flags & NW_PRAGUE_FRACTIONAL)
@@ -202,18 +256,16 @@ static inline void nw_prague_increase(struct nw_prague *ca,
 /* The socket's window goes one segment towards what it should be. */
 static inline void nw_prague_step(struct nw_prague *ca,
 				  const struct nw_prague_params *p,
-				  const struct nw_facts *f, u32 *cwnd,
-				  u32 *ssthresh)
+				  const struct nw_facts *f,
+				  struct nw_prague_window *w)
 {
 	int down, up;
 
 	if (p->flags & NW_PRAGUE_FRACTIONAL) {
-		u32 want = nw_prague_whole(ca);
+		u32 want = nw_prague_whole(ca, p, f);
 
-		if (p->flags & NW_PRAGUE_FINE)
-			want = nw_max(want, NW_PRAGUE_MIN_CWND);
-		down = *cwnd > want && *cwnd > NW_PRAGUE_MIN_CWND;
-		up = *cwnd < want;
+		down = w->cwnd > want && w->cwnd > NW_PRAGUE_MIN_CWND;
+		up = w->cwnd < want;
 	} else {
 		down = ca->carry <= -(s64)NW_PRAGUE_ONE;
 		up = ca->carry >= (s64)NW_PRAGUE_ONE;
@@ -223,16 +275,16 @@ static inline void nw_prague_step(struct nw_prague *ca,
 			ca->carry -= (s64)NW_PRAGUE_ONE;
 	}
 	if (down) {
-		if (*cwnd <= NW_PRAGUE_MIN_CWND) {
+		if (w->cwnd <= NW_PRAGUE_MIN_CWND) {
 			/* 2020: the rest of the reduction is forgotten */
-			*cwnd = NW_PRAGUE_MIN_CWND;
+			w->cwnd = NW_PRAGUE_MIN_CWND;
 			ca->carry = 0;
 		} else {
-			(*cwnd)--;
+			w->cwnd--;
 		}
-		*ssthresh = *cwnd;
+		w->ssthresh = w->cwnd;
 	} else if (up) {
-		*cwnd = nw_clamp_cwnd(f, nw_add_sat(*cwnd, 1));
+		w->cwnd = nw_clamp_cwnd(f, nw_add_sat(w->cwnd, 1));
 	}
 	if (down || up)
 		nw_prague_set_ai(ca, p, f);
@@ -253,32 +305,32 @@ static inline int nw_prague_is_limited(const struct nw_prague_params *p,
 /* This ACK's share in the window. */
 static inline void nw_prague_update_cwnd(struct nw_prague *ca,
 					 const struct nw_prague_params *p,
-					 const struct nw_facts *f, u32 *cwnd,
-					 u32 *ssthresh)
+					 const struct nw_facts *f,
+					 struct nw_prague_window *w)
 {
 	u32 marked = f->delivered_ce - ca->seen_ce;
 	u32 unmarked = f->acked_sacked > marked ? f->acked_sacked - marked : 0;
 
 	ca->seen_ce = f->delivered_ce;
 	if (marked) {
-		if (!ca->saw_ce && (p->flags & NW_PRAGUE_FIRST_MARK_HALVES))
+		if (!ca->saw_ce && (p->flags & NW_PRAGUE_2024))
 			ca->frac = (ca->frac + 1) >> 1;
 		ca->saw_ce = 1;
 	}
 	if (unmarked && !ca->in_loss && nw_prague_is_limited(p, f)) {
-		if (*cwnd < *ssthresh) {
-			unmarked = nw_slow_start(f, cwnd, unmarked);
-			if (p->flags & NW_PRAGUE_FRAC_IN_SLOW_START)
-				ca->frac = nw_min64((u64)*cwnd << NW_PRAGUE_UNIT,
+		if (w->cwnd < w->ssthresh) {
+			unmarked = nw_slow_start(f, &w->cwnd, unmarked);
+			if (p->flags & NW_PRAGUE_2024)
+				ca->frac = nw_min64((u64)w->cwnd << NW_PRAGUE_UNIT,
 						    NW_PRAGUE_FRAC_MAX);
 			if (!unmarked) {
 				nw_prague_set_ai(ca, p, f);
 				return;
 			}
 		}
-		nw_prague_increase(ca, p, *cwnd, unmarked);
+		nw_prague_increase(ca, p, f, w, unmarked);
 	}
-	nw_prague_step(ca, p, f, cwnd, ssthresh);
+	nw_prague_step(ca, p, f, w);
 }
 
 static inline void nw_prague_init(struct nw_prague *ca,
@@ -286,12 +338,16 @@ static inline void nw_prague_init(struct nw_prague *ca,
 				  const struct nw_facts *f,
 				  struct nw_decision *d)
 {
-	u32 alpha_start = p->flags & NW_PRAGUE_FIRST_MARK_HALVES ? 0 : 1;
+	u32 alpha_start = p->flags & NW_PRAGUE_2024 ? 0 : 1;
+	struct nw_prague_window w = {
+		.cwnd = f->cwnd,
+		.ssthresh = f->ssthresh,
+		.mtu = nw_prague_mtu(f),
+	};
 
 	ca->cwr_stamp_ns = 0;
 	ca->alpha_stamp_ns = f->now_ns;
 	ca->alpha_up = alpha_start << (p->alpha_bits + NW_PRAGUE_GAIN);
-	ca->loss_frac = 0;
 	ca->loss_cwnd = 0;
 	ca->burst = 1;
 	ca->round = 0;
@@ -299,15 +355,24 @@ static inline void nw_prague_init(struct nw_prague *ca,
 	ca->in_loss = 0;
 	ca->seen_ce = f->delivered_ce;
 
-	nw_prague_classic_init(ca, f->srtt_us >> 3);
 	if (p->flags & NW_PRAGUE_FRACTIONAL)
 		ca->frac = nw_min64((u64)f->cwnd << NW_PRAGUE_UNIT,
 				    NW_PRAGUE_FRAC_MAX);
 	else
 		ca->carry = 0;
+	if (p->flags & NW_PRAGUE_2024) {
+		ca->loss_rate = 0;
+		ca->rate = NW_PRAGUE_MIN_RATE;
+		ca->mean_rtt = (u64)nw_max(f->srtt_us, 8) << NW_PRAGUE_MEAN;
+		ca->mtu = w.mtu;
+		ca->rate_mode = 0;
+	} else {
+		ca->loss_frac = 0;
+		nw_prague_classic_init(ca, f->srtt_us >> 3);
+	}
 	nw_prague_new_round(ca, p, f, f->cwnd, f->ssthresh);
 	if (f->srtt_us)
-		nw_prague_pace(ca, p, f, f->cwnd, f->ssthresh, d);
+		nw_prague_pace(ca, p, f, &w, d);
 	if (f->pacing_status == NW_PACING_NONE)
 		nw_set_pacing_status(d, NW_PACING_NEEDED);
 }
@@ -322,7 +387,7 @@ static inline u32 nw_prague_ssthresh(struct nw_prague *ca,
 				     const struct nw_prague_params *p,
 				     const struct nw_facts *f)
 {
-	if (p->ecn_fallback != NW_PRAGUE_FALLBACK_OFF)
+	if (nw_prague_detects(p))
 		nw_prague_set_pace(ca, f->ssthresh);
 	return f->ssthresh;
 }
@@ -331,10 +396,12 @@ static inline u32 nw_prague_undo_cwnd(struct nw_prague *ca,
 				      const struct nw_prague_params *p,
 				      const struct nw_facts *f)
 {
-	if (p->flags & NW_PRAGUE_FRACTIONAL) {
+	if (p->flags & NW_PRAGUE_2024) {
+		ca->in_loss = 0;
+		ca->rate = nw_max64(ca->rate, ca->loss_rate);
+		ca->frac = nw_prague_frac_of(ca, f, nw_prague_mtu(f), ca->rate);
+	} else if (p->flags & NW_PRAGUE_FRACTIONAL) {
 		ca->frac = nw_max64(ca->frac, ca->loss_frac);
-		if (p->flags & NW_PRAGUE_FINE)
-			ca->in_loss = 0;
 	} else {
 		/* As the tree has it: the change since the loss counts twice. */
 		nw_prague_add_carry(ca, ca->carry - ca->loss_carry);
@@ -376,7 +443,7 @@ static inline void nw_prague_pkts_acked(struct nw_prague *ca,
 					struct nw_decision *d)
 {
 	(void)d;
-	if (p->ecn_fallback != NW_PRAGUE_FALLBACK_OFF && f->rtt_us)
+	if (nw_prague_detects(p) && f->rtt_us)
 		nw_prague_slow_rtt(ca, f->rtt_us);
 }
 
@@ -387,22 +454,33 @@ static inline void nw_prague_cong_control(struct nw_prague *ca,
 					  const struct nw_facts *f,
 					  struct nw_decision *d)
 {
-	u32 cwnd = f->cwnd;
-	u32 ssthresh = f->ssthresh;
+	struct nw_prague_window w = {
+		.cwnd = f->cwnd,
+		.ssthresh = f->ssthresh,
+		.mtu = nw_prague_mtu(f),
+	};
 
-	nw_prague_update_cwnd(ca, p, f, &cwnd, &ssthresh);
+	nw_prague_update_cwnd(ca, p, f, &w);
 	if (!nw_before(f->snd_una, ca->next_seq) &&
-	    (!nw_prague_is_rtt_independent(ca, p, cwnd, ssthresh) ||
+	    (!nw_prague_is_rtt_independent(ca, p, w.cwnd, w.ssthresh) ||
 	     nw_prague_target_ns(p, f) <= f->now_ns - ca->alpha_stamp_ns)) {
 		if (ca->saw_ce)
-			nw_prague_update_alpha(ca, p, f, cwnd);
-		nw_prague_new_round(ca, p, f, cwnd, ssthresh);
+			nw_prague_update_alpha(ca, p, f, w.cwnd, w.ssthresh);
+		if (p->flags & NW_PRAGUE_2024) {
+			if (ca->saw_ce)
+				nw_prague_fit(ca, p, f, &w, d);
+			ca->mean_rtt += (u64)f->srtt_us -
+					(ca->mean_rtt >> NW_PRAGUE_MEAN);
+		}
+		nw_prague_new_round(ca, p, f, w.cwnd, w.ssthresh);
 	}
-	nw_prague_pace(ca, p, f, cwnd, ssthresh, d);
-	if (cwnd < ssthresh ? 0 : f->cwnd < f->ssthresh)
+	nw_prague_pace(ca, p, f, &w, d);
+	if (p->flags & NW_PRAGUE_2024)
+		nw_prague_choose_mode(ca, f, &w);
+	if (w.cwnd < w.ssthresh ? 0 : f->cwnd < f->ssthresh)
 		d->events |= NW_DID_SLOW_START_EXIT;
-	nw_set_cwnd(d, cwnd);
-	nw_set_ssthresh(d, ssthresh);
+	nw_set_cwnd(d, w.cwnd);
+	nw_set_ssthresh(d, w.ssthresh);
 }
 
 /* Scaled to 2^20 in every variant. */
@@ -412,11 +490,18 @@ static inline u32 nw_prague_alpha(const struct nw_prague *ca,
 	return ca->alpha_up >> (NW_PRAGUE_GAIN + p->alpha_bits - 20);
 }
 
+/*
+ * Longest burst. 2022 takes net.ipv4.tcp_min_tso_segs where that is more
+ * (prague_tso_segs of the 5.15 tree); 2024 sends single segments, and so does the
+ * tree of August 2020, which takes the lesser of this and what autosizing says.
+ */
 static inline u32 nw_prague_max_tso_segs(const struct nw_prague *ca,
 					 const struct nw_prague_params *p)
 {
-	(void)p;
-	return nw_max(ca->burst, 1);	/* before init, too */
+	u32 least = p->flags & NW_PRAGUE_FRACTIONAL &&
+		    !(p->flags & NW_PRAGUE_2024) ? NW_PRAGUE_LEAST_BURST : 1;
+
+	return nw_max(ca->burst, least);	/* before init, too */
 }
 
 #endif /* NW_PRAGUE_H */

@@ -23,6 +23,13 @@
 #define NW_PRAGUE_SRTT_BITS	18U		/* slowest pace of the RTT filters */
 #define NW_PRAGUE_CARRY_START	741455U		/* 2^19.5: log's rounding carry */
 
+/* 2024 has no fall-back, and no room for one. */
+static inline int nw_prague_detects(const struct nw_prague_params *p)
+{
+	return p->ecn_fallback != NW_PRAGUE_FALLBACK_OFF &&
+	       !(p->flags & NW_PRAGUE_2024);
+}
+
 static inline void nw_prague_classic_init(struct nw_prague *ca, u32 srtt_us)
 {
 	ca->pace = NW_PRAGUE_SRTT_BITS;
@@ -127,7 +134,7 @@ static inline u64 nw_prague_effective_alpha(const struct nw_prague *ca,
 	u64 alpha = ca->alpha_up >> NW_PRAGUE_GAIN;
 	u64 c;
 
-	if (p->ecn_fallback != NW_PRAGUE_FALLBACK_ON ||
+	if (!nw_prague_detects(p) || p->ecn_fallback != NW_PRAGUE_FALLBACK_ON ||
 	    ca->score <= NW_PRAGUE_L_STICKY)
 		return alpha;
 	c = nw_min(ca->score, NW_PRAGUE_CLASSIC) - NW_PRAGUE_L_STICKY;

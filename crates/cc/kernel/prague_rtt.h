@@ -12,7 +12,7 @@
 static inline u32 nw_prague_rtt_unit(const struct nw_prague_params *p, u32 us8)
 {
 	/* from 1/8 us */
-	return p->flags & NW_PRAGUE_FINE ? us8 :
+	return p->flags & NW_PRAGUE_2024 ? us8 :
 	       us8 >> (3 + NW_PRAGUE_COARSE_RTT);
 }
 
@@ -20,7 +20,7 @@ static inline u32 nw_prague_rtt_unit(const struct nw_prague_params *p, u32 us8)
 static inline u64 nw_prague_target(const struct nw_prague_params *p,
 				   const struct nw_facts *f)
 {
-	u64 target = p->flags & NW_PRAGUE_FINE ?
+	u64 target = p->flags & NW_PRAGUE_2024 ?
 		     (u64)p->rtt_target_us << NW_PRAGUE_FINE_RTT :
 		     p->rtt_target_us >> NW_PRAGUE_COARSE_RTT;
 
@@ -34,7 +34,7 @@ static inline u64 nw_prague_target_ns(const struct nw_prague_params *p,
 {
 	u64 target = nw_prague_target(p, f);
 
-	if (p->flags & NW_PRAGUE_FINE)
+	if (p->flags & NW_PRAGUE_2024)
 		return (target >> NW_PRAGUE_FINE_RTT) * 1000;
 	return (target << NW_PRAGUE_COARSE_RTT) * 1000;
 }
@@ -60,7 +60,7 @@ static inline u64 nw_prague_rate_scaled(u64 rtt, u64 target)
 /* At least an eighth of a segment per RTT, from R1 on more, up to R0 further. */
 static inline u64 nw_prague_scalable(const struct nw_prague_params *p, u64 rtt)
 {
-	u32 unit = p->flags & NW_PRAGUE_FINE ? 0 : 3 + NW_PRAGUE_COARSE_RTT;
+	u32 unit = p->flags & NW_PRAGUE_2024 ? 0 : 3 + NW_PRAGUE_COARSE_RTT;
 	u64 r0 = (16384ULL << 3) >> unit;	/* about 16 ms */
 	u64 r1 = (1536ULL << 3) >> unit;	/* about 1.5 ms */
 	u64 above = rtt > r1 ? nw_min64(rtt - r1, r0) : 0;
@@ -76,7 +76,7 @@ static inline void nw_prague_set_ai(struct nw_prague *ca,
 				    const struct nw_facts *f)
 {
 	u64 rtt = nw_prague_rtt_unit(p, f->srtt_us);
-	u64 most = p->flags & NW_PRAGUE_FINE ?
+	u64 most = p->flags & NW_PRAGUE_2024 ?
 		   NW_PRAGUE_MAX_SCALED << NW_PRAGUE_FINE_RTT :
 		   NW_PRAGUE_MAX_SCALED;
 	u64 ai = NW_PRAGUE_ONE;

@@ -11,13 +11,22 @@
 #define NW_PRAGUE_ONE		(1ULL << NW_PRAGUE_UNIT)
 #define NW_PRAGUE_FRAC_MAX	(0xfffffffeULL << NW_PRAGUE_UNIT)
 #define NW_PRAGUE_BURST_SHIFT	12U		/* burst 2^-12 s, about 0.25 ms */
+#define NW_PRAGUE_LEAST_BURST	2U		/* 2022: tcp_min_tso_segs */
 #define NW_PRAGUE_COARSE_RTT	7U		/* RTT unit of 2020 and 2022: 128 us */
 #define NW_PRAGUE_FINE_RTT	3U		/* RTT unit of 2024: 1/8 us */
 /* Round trips longer than this are not scaled. The tree compares 100000 with
  * an RTT in the unit above, so it is 12.8 s in 2020 and 2022 and 100 ms in 2024.
  */
 #define NW_PRAGUE_MAX_SCALED	100000U
-#define NW_PRAGUE_MIN_RATE	12500U		/* bytes/s, 2024: 100 kbit/s */
+
+/* 2024 */
+#define NW_PRAGUE_MIN_RATE	12500U		/* bytes/s: 100 kbit/s */
+#define NW_PRAGUE_MIN_MSS	150U		/* bytes */
+#define NW_PRAGUE_MTU		1500U		/* bytes: increase counts these */
+#define NW_PRAGUE_RATE_BELOW	(4U * NW_PRAGUE_MTU)	/* window for rate mode, bytes */
+#define NW_PRAGUE_SECOND	23U		/* a second is taken as 2^23 / 8 us */
+#define NW_PRAGUE_MEAN		7U		/* gain 2^-7 of the mean RTT */
+#define NW_PRAGUE_SWAY		5U		/* the rate varies by 2^-5, 3 % */
 
 enum nw_prague_rtt_control {
 	NW_PRAGUE_RTT_NONE = 0,
@@ -33,10 +42,15 @@ enum nw_prague_fallback {
 };
 
 enum nw_prague_flag {
-	NW_PRAGUE_FRACTIONAL = 1,	/* 2022, 2024 */
-	NW_PRAGUE_FRAC_IN_SLOW_START = 2,	/* 2024: it follows slow start */
-	NW_PRAGUE_FIRST_MARK_HALVES = 4,	/* 2024: alpha starts at 0 */
-	NW_PRAGUE_FINE = 8,		/* 2024: fine RTT unit, least rate */
+	NW_PRAGUE_FRACTIONAL = 1,	/* 2022, 2024: the window is a fraction */
+	NW_PRAGUE_2024 = 2,		/* and all else that 2024 does */
+};
+
+/* The socket's window while an ACK is processed. */
+struct nw_prague_window {
+	u32 cwnd;
+	u32 ssthresh;
+	u32 mtu;		/* bytes of a full packet, as rates count them */
 };
 
 /* Wrong on purpose: plausible rules that a test must be able to tell. */
@@ -51,7 +65,7 @@ struct nw_prague_params {
 	u32 rtt_control;	/* enum nw_prague_rtt_control */
 	u32 rtt_target_us;
 	u32 rtt_transition;	/* rounds after slow start */
-	u32 ecn_fallback;	/* enum nw_prague_fallback */
+	u32 ecn_fallback;	/* enum nw_prague_fallback; off in 2024 */
 	u32 mutant;		/* enum nw_prague_mutant */
 };
 _Static_assert(sizeof(struct nw_prague_params) == 28, "layout of nw_prague_params");
@@ -64,12 +78,27 @@ struct nw_prague {
 		s64 carry;	/* 2020: of the window, 2^-20 segments */
 		u64 frac;	/* later: the window itself, 2^-20 segments */
 	};
-	union {
-		s64 loss_carry;	/* before the last loss */
+	union {			/* before the last loss */
+		s64 loss_carry;
 		u64 loss_frac;
+		u64 loss_rate;	/* 2024 */
 	};
-	u64 srtt_slow;		/* us << pace, for detection only */
-	u64 mdev_slow;		/* us << (pace + 1) */
+	union {
+		struct {	/* 2020, 2022: detection of a classic AQM */
+			u64 srtt_slow;	/* us << pace */
+			u64 mdev_slow;	/* us << (pace + 1) */
+			u32 depth_rest;	/* what the logarithms rounded off, */
+			u32 mdev_rest;	/* as a factor */
+			u32 score;
+			u8 pace;	/* shift of the slow RTT filter */
+		};
+		struct {	/* 2024 */
+			u64 rate;	/* bytes/s */
+			u64 mean_rtt;	/* of srtt_us, << NW_PRAGUE_MEAN */
+			u32 mtu;	/* largest packet, bytes */
+			u8 rate_mode;	/* the rate leads, not the window */
+		};
+	};
 	u32 alpha_up;		/* alpha << NW_PRAGUE_GAIN: keeps the remainder */
 	u32 ai;			/* growth per unmarked window, 2^-20 segments */
 	u32 loss_cwnd;
@@ -79,10 +108,6 @@ struct nw_prague {
 	u32 seen_ce;		/* delivered_ce at the last ACK */
 	u32 next_seq;		/* the round ends when this is acknowledged */
 	u32 round;		/* rounds since slow start */
-	u32 depth_rest;		/* what the logarithms rounded off, as a factor */
-	u32 mdev_rest;
-	u32 score;		/* classic-AQM detection */
-	u8 pace;		/* shift of the slow RTT filter */
 	u8 saw_ce;
 	u8 in_loss;
 };

@@ -18,6 +18,8 @@ impl Flags {
     pub const IN_SLOW_START: u16 = 8;
     /// Data waits that was never sent (not `tcp_write_queue_empty()`).
     pub const UNSENT: u16 = 16;
+    /// The stack takes over an MSS that the algorithm decides.
+    pub const TAKES_MSS: u16 = 32;
 }
 
 /// What the algorithm is told, in Linux's units. Fill in what is known, leave
@@ -112,7 +114,9 @@ pub struct Decision {
     /// New pacing rate, bytes per second.
     pub pacing_rate: u64,
     /// New [`Pacing`].
-    pub pacing_status: u32,
+    pub pacing_status: u16,
+    /// New payload bytes of a full segment.
+    pub mss: u16,
     /// What happened, for logs.
     pub events: u32,
 }
@@ -128,6 +132,8 @@ impl Decision {
     pub const PACING_RATE: u32 = 8;
     /// `pacing_status` is written.
     pub const PACING_STATUS: u32 = 16;
+    /// `mss` is written.
+    pub const MSS: u32 = 32;
 
     /// Event: slow start was left by the algorithm's own choice (HyStart).
     pub const SLOW_START_EXIT: u32 = 1;
@@ -156,6 +162,11 @@ impl Decision {
         (self.set & Self::PACING_RATE != 0).then_some(self.pacing_rate)
     }
 
+    /// The payload bytes of a full segment, if they were decided.
+    pub fn mss(&self) -> Option<u32> {
+        (self.set & Self::MSS != 0).then_some(u32::from(self.mss))
+    }
+
     /// Writes what was decided into `facts`, for a caller that keeps the
     /// window there.
     pub fn apply(&self, facts: &mut Facts) {
@@ -173,6 +184,9 @@ impl Decision {
         }
         if self.set & Self::PACING_STATUS != 0 {
             facts.pacing_status = u8::try_from(self.pacing_status).unwrap_or(0);
+        }
+        if let Some(mss) = self.mss() {
+            facts.mss = mss;
         }
     }
 }
@@ -238,5 +252,6 @@ const _: () = {
     assert!(offset_of!(Facts, last_sent_ns) == 128);
     assert!(size_of::<Decision>() == 32);
     assert!(offset_of!(Decision, pacing_rate) == 16);
+    assert!(offset_of!(Decision, mss) == 26);
     assert!(offset_of!(Decision, events) == 28);
 };

@@ -6,6 +6,14 @@
 //! is one connection's instance of it. The caller runs Linux's
 //! congestion-avoidance state machine around it and calls the hooks where
 //! Linux calls them: [`Facts`] go in, a [`Decision`] comes out.
+//!
+//! ```
+//! use narrows_cc::{Controller, Mode, Spec};
+//!
+//! let spec = Spec::parse("cubic").unwrap();
+//! assert_eq!(Controller::new(&spec).mode(), Mode::Window);
+//! assert!(Spec::parse("cubik").is_err());
+//! ```
 
 #![deny(unsafe_code)]
 

@@ -8,9 +8,7 @@ use crate::spec::{choose, once};
 
 /// What 2022 and 2024 add to 2020 (`enum nw_prague_flag`).
 const FRACTIONAL: u32 = 1;
-const FRAC_IN_SLOW_START: u32 = 2;
-const FIRST_MARK_HALVES: u32 = 4;
-const FINE: u32 = 8;
+const OF_2024: u32 = 2;
 
 /// `enum nw_prague_rtt_control`, by value.
 const RTT_CONTROL: [&str; 4] = ["none", "rate", "scalable", "additive"];
@@ -49,16 +47,11 @@ const _: () = assert!(core::mem::offset_of!(PragueParams, mutant) == 24);
 const VARIANTS: [(&str, PragueParams); 3] = [
     ("2020", variant(20, 0, 0, 500)),
     ("2022", variant(20, FRACTIONAL, 1, 500)),
-    (
-        "2024",
-        variant(
-            24,
-            FRACTIONAL | FRAC_IN_SLOW_START | FIRST_MARK_HALVES | FINE,
-            1,
-            4,
-        ),
-    ),
+    ("2024", variant(24, FRACTIONAL | OF_2024, 1, 4)),
 ];
+
+/// The variant that `prague` alone names: the newest.
+const DEFAULT: usize = 2;
 
 const fn variant(
     alpha_bits: u32,
@@ -78,16 +71,26 @@ const fn variant(
 }
 
 impl PragueParams {
+    /// Whether its authors ask for the fq queueing discipline below TCP: its pacing
+    /// follows a fraction below the window (2022, 2024; kernel/prague.h).
+    pub(crate) fn wants_fq(&self) -> bool {
+        self.flags & FRACTIONAL != 0
+    }
+
     /// Reads what follows `prague`.
     pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut variant = None;
         let (mut control, mut fallback, mut mutant) = (None, None, None);
         let (mut target, mut transition) = (None, None);
+        let mut fallback_word = None;
         while let Some(key) = words.take() {
             match key.text {
                 "variant" => choose(words, key, &mut variant, &VARIANTS.map(|v| v.0))?,
                 "rtt_control" => choose(words, key, &mut control, &RTT_CONTROL)?,
-                "ecn_fallback" => choose(words, key, &mut fallback, &ECN_FALLBACK)?,
+                "ecn_fallback" => {
+                    fallback_word = Some(key);
+                    choose(words, key, &mut fallback, &ECN_FALLBACK)?;
+                }
                 "mutant" => choose(words, key, &mut mutant, &MUTANT)?,
                 "rtt_target" => once(key, &mut target, rtt_target(words)?)?,
                 "rtt_transition" => once(key, &mut transition, words.value::<u32>()?)?,
@@ -96,12 +99,18 @@ impl PragueParams {
                 }
             }
         }
-        let mut params = VARIANTS[variant.unwrap_or(0)].1;
+        let mut params = VARIANTS[variant.unwrap_or(DEFAULT)].1;
         let index = |i: usize| u32::try_from(i).unwrap_or(0);
         if let Some(control) = control {
             params.rtt_control = index(control);
         }
-        if let Some(fallback) = fallback {
+        if let (Some(fallback), Some(key)) = (fallback, fallback_word) {
+            if fallback > 0 && params.flags & OF_2024 != 0 {
+                let found = format!("`{} {}`", key.text, ECN_FALLBACK[fallback]);
+                let allowed = "`ecn_fallback off`: variant 2024 has no fall-back; \
+                               name `variant 2020` or `variant 2022`";
+                return Err(WordError::new(key.span(), found, allowed));
+            }
             params.ecn_fallback = index(fallback);
         }
         if let Some(mutant) = mutant {
@@ -137,11 +146,10 @@ impl fmt::Display for PragueParams {
         let (name, default) = VARIANTS
             .iter()
             .find(|(_, v)| v.flags == self.flags)
-            .unwrap_or(&VARIANTS[0]);
-        f.write_str("prague")?;
-        if default.flags != VARIANTS[0].1.flags {
-            write!(f, " variant {name}")?;
-        }
+            .unwrap_or(&VARIANTS[DEFAULT]);
+        // Always named: the default moves with the tree, and a run's table and a
+        // saved scenario are to say what ran.
+        write!(f, "prague variant {name}")?;
         if self.rtt_control != default.rtt_control {
             write!(f, " rtt_control {}", RTT_CONTROL[self.rtt_control as usize])?;
         }

@@ -83,6 +83,15 @@ impl Spec {
         }
     }
 
+    /// Whether it is made for hosts with the fq queueing discipline, where packets
+    /// leave TCP at once and wait for their time below it.
+    pub fn wants_fq(&self) -> bool {
+        match &self.params {
+            Params::Prague(p) => p.wants_fq(),
+            Params::Cubic(_) | Params::Reno(_) => false,
+        }
+    }
+
     pub(crate) fn pacing_ratios(&self) -> (u32, u32) {
         match self.params {
             Params::Prague(_) => (200, 100),
@@ -155,10 +164,14 @@ mod tests {
                 "cubic hystart off fast_convergence off tcp_friendliness off initial_ssthresh 100",
             ),
             ("cubic mutant alpha-one", "cubic mutant alpha-one"),
-            ("prague variant 2020 rtt_control none", "prague"),
+            ("prague", "prague variant 2024"),
             (
-                "prague rtt_control rate rtt_target 25ms rtt_transition 500",
-                "prague rtt_control rate",
+                "prague variant 2020 rtt_control none",
+                "prague variant 2020",
+            ),
+            (
+                "prague variant 2020 rtt_control rate rtt_target 25ms rtt_transition 500",
+                "prague variant 2020 rtt_control rate",
             ),
             (
                 "prague rtt_transition 4 rtt_target 12.5ms variant 2022 ecn_fallback detect",
@@ -168,8 +181,11 @@ mod tests {
                 "prague variant 2024 rtt_control rate",
                 "prague variant 2024",
             ),
-            ("prague mutant scale", "prague mutant scale"),
-            ("prague mutant rounds", "prague mutant rounds"),
+            (
+                "prague mutant scale variant 2020",
+                "prague variant 2020 mutant scale",
+            ),
+            ("prague mutant rounds", "prague variant 2024 mutant rounds"),
         ] {
             let spec = Spec::parse(words).unwrap();
             assert_eq!(spec.to_string(), canonical);
@@ -200,6 +216,8 @@ mod tests {
             ("prague variant 2022 variant 2020", 20..27),
             ("prague variant 2021", 15..19),
             ("prague mutant none", 14..18),
+            ("prague ecn_fallback on", 7..19),
+            ("prague ecn_fallback detect variant 2024", 7..19),
         ] {
             let error = Spec::parse(words).unwrap_err();
             assert_eq!(error.span, at, "{words}: {error}");
@@ -224,7 +242,7 @@ mod tests {
         let block = cubic.parameter_block();
         assert_eq!(block.len(), 48);
         assert_eq!((word(block, 3), word(block, 9)), (700, 9));
-        let prague = Spec::parse("prague rtt_target 20ms mutant rounds").unwrap();
+        let prague = Spec::parse("prague variant 2020 rtt_target 20ms mutant rounds").unwrap();
         let block = prague.parameter_block();
         assert_eq!(block.len(), 28);
         assert_eq!([0, 3, 6].map(|i| word(block, i)), [20, 20_000, 1]);

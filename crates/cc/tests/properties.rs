@@ -11,13 +11,13 @@ const SPECS: [&str; 14] = [
     "cubic beta 1 bic_scale 102",
     "cubic beta 1023 bic_scale 1",
     "cubic mutant alpha-one",
-    "prague",
-    "prague ecn_fallback on rtt_control additive rtt_transition 0",
+    "prague variant 2020",
+    "prague variant 2020 ecn_fallback on rtt_control additive rtt_transition 0",
     "prague variant 2022 rtt_control scalable rtt_transition 0",
     "prague variant 2024 rtt_target 1s",
-    "prague variant 2024 rtt_target 128us ecn_fallback on",
-    "prague mutant rounds",
-    "prague mutant scale",
+    "prague variant 2024 rtt_target 128us",
+    "prague variant 2020 mutant rounds",
+    "prague variant 2020 mutant scale",
 ];
 
 const STATES: [CaState; 5] = [
@@ -187,7 +187,7 @@ proptest! {
         window in 2..20_000_u32,
         rounds in prop::collection::vec((1..2000_u32, 0..2000_u32), 0..40),
     ) {
-        let mut cc = Controller::new(&Spec::parse("prague").unwrap());
+        let mut cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
         let mut facts = Facts { mss: 1448, cwnd: window, ssthresh: 1, ..Facts::default() };
         cc.init(&facts);
         for (delivered, marked) in rounds {

@@ -12,13 +12,14 @@ pub use shell::Shell;
 #[derive(Parser, Debug)]
 #[command(
     name = "narrows",
-    version,
+    version = env!("NARROWS_VERSION"),
     propagate_version = true,
     max_term_width = 100
 )]
 #[command(
     after_help = "Exit status: 0 done, 1 failed, 2 refused input, 3 not trustworthy, \
-    4 out of tolerance with --check, 130 interrupted."
+    4 out of tolerance with --check, 70 a mistake in narrows itself, 130 interrupted, 141 when the reader of the output has \
+    gone (| head)."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -53,6 +54,10 @@ pub enum Command {
     Schema,
     /// Say what this machine can run, and what is missing
     Doctor(Doctor),
+    /// Print what completes commands in a shell
+    Completion(Completion),
+    /// Write manual pages into a folder
+    Man(Man),
 }
 
 /// How results are printed.
@@ -65,11 +70,26 @@ pub enum Format {
     Json,
 }
 
+/// How a list is printed.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListFormat {
+    /// A line for each.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+    /// Of metrics: the page of the guide.
+    Markdown,
+}
+
 #[derive(Args, Debug)]
 pub struct List {
+    /// `metrics` for what campaigns can measure; otherwise the beginning of names
+    #[arg(value_name = "metrics|PREFIX")]
+    pub what: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: ListFormat,
 }
 
 #[derive(Args, Debug)]
@@ -93,7 +113,9 @@ pub enum EngineName {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Without a file: narrows run --link 'netem delay 10ms' \
-    --link 'rate 50Mbit queue dualpi2' --flow prague --flow 'cubic ecn start 1s'")]
+    --link 'rate 50Mbit queue dualpi2' --flow prague --flow 'cubic ecn start 1s'
+
+A download beside an upload: --flow cubic --flow 'down: cubic from server to client'")]
 pub struct Run {
     /// A scenario's file, or its name in the catalogue
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["links", "flows"],
@@ -103,7 +125,8 @@ pub struct Run {
     /// `down` stands before it
     #[arg(long = "link", value_name = "ELEMENT")]
     pub links: Vec<String>,
-    /// A flow: [NAME:] congestion control [ecn MODE] [start TIME] [bytes SIZE] …
+    /// A flow: [NAME:] congestion control [from HOST to HOST] [ecn MODE] [start TIME]
+    /// [bytes SIZE] …; from client to server unless `from server to client` turns it round
     #[arg(long = "flow", value_name = "FLOW")]
     pub flows: Vec<String>,
     /// Write the scenario to a file, as it is run
@@ -144,6 +167,9 @@ pub struct Campaign {
     /// Fail with status 4 if a group of cells is out of its tolerance
     #[arg(long)]
     pub check: bool,
+    /// Print every metric, however wide the table becomes
+    #[arg(long)]
+    pub wide: bool,
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineName,
@@ -156,6 +182,23 @@ pub struct Campaign {
     /// How to print the results
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "For instance: narrows completion bash \
+    > ~/.local/share/bash-completion/completions/narrows")]
+pub struct Completion {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "For instance: narrows man ~/.local/share/man/man1")]
+pub struct Man {
+    /// The folder, which is made if it is not there
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -254,6 +297,16 @@ pub struct Plot {
     /// Only this figure, such as rtt or sojourn-cdf
     #[arg(long, value_name = "NAME")]
     pub figure: Option<String>,
+    /// Of a campaign, this metric in place of what the campaign is about; several are lines of
+    /// one figure
+    #[arg(long = "metric", value_name = "METRIC")]
+    pub metrics: Vec<String>,
+    /// The axis of the campaign to draw it against [default: the one with most values]
+    #[arg(long, value_name = "AXIS", requires = "metrics")]
+    pub against: Option<String>,
+    /// An axis whose values are lines; may be repeated, the others have a figure for each value
+    #[arg(long, value_name = "AXIS", requires = "metrics")]
+    pub by: Vec<String>,
     /// Where to put them [default: DIR/figures; for flent, DIR]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -287,7 +340,7 @@ pub struct Mark {
 /// How results of an observer are printed.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObserveFormat {
-    /// Tables.
+    /// One line for each flow, those with the most bytes first; all estimates with -v.
     #[default]
     Text,
     /// One JSON object a line.
@@ -325,15 +378,18 @@ pub enum ObserveMode {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A filter is made of tcp, udp, ip, ip6, host ADDRESS, net ADDRESS/LENGTH, \
-    port NUMBER[-NUMBER], each but the first four with src or dst before it if need be, joined \
-    by and, or, not and brackets: narrows observe -r file.pcapng tcp and not port 22"
+    after_help = "For instance: narrows observe file.pcapng tcp port 443 and not host 10.0.0.1
+
+A filter is made of tcp, udp, icmp, icmp6, ip, ip6, vlan [NUMBER], host ADDRESS, \
+net ADDRESS/LENGTH and port NUMBER[-NUMBER], the last three with src or dst before them and a \
+protocol before that if need be, joined by and, or, not and brackets."
 )]
 pub struct Observe {
-    /// A capture to read, pcap or pcapng, `-` for standard input; may be repeated
+    /// A capture to read: pcap or pcapng, as it is or compressed with gzip or zstd; `-` for
+    /// standard input; may be repeated
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub read: Vec<PathBuf>,
-    /// A device whose packets to observe as they pass (Linux); may be repeated
+    /// A device whose packets to observe as they pass, `any` for all (Linux); may be repeated
     #[arg(
         short = 'i',
         long = "interface",
@@ -341,15 +397,29 @@ pub struct Observe {
         conflicts_with = "read"
     )]
     pub interfaces: Vec<String>,
-    /// Which packets to observe [default: all]
-    #[arg(value_name = "FILTER")]
-    pub filter: Vec<String>,
+    /// Captures to read where neither -r nor -i names any, then which packets to observe
+    /// [default: all]
+    #[arg(value_name = "FILE… FILTER")]
+    pub words: Vec<String>,
+    /// Observe the packets inside tunnels: IP in IP, GRE, VXLAN, Geneve
+    #[arg(long)]
+    pub inner: bool,
     /// How to print results
     #[arg(long, value_enum, default_value_t)]
     pub format: ObserveFormat,
+    /// Print all estimates of each flow, as text
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
     /// What to print [default: estimates as text, else all]
     #[arg(long, value_enum)]
     pub rows: Option<ObserveRows>,
+    /// Print what is known of networks in place of flows: prefixes of this length, and for
+    /// IPv6 of the second [default of that: 48]
+    #[arg(long, value_name = "LENGTH[,LENGTH]", conflicts_with_all = ["rows", "interval", "verbose"])]
+    pub by_prefix: Option<String>,
+    /// Answer with metrics for Prometheus at this port of loopback, or at this address
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub prometheus: Option<String>,
     /// Print estimates of flows that were seen since, each time this much of the capture has passed
     #[arg(long, value_name = "TIME")]
     pub interval: Option<String>,
@@ -365,16 +435,14 @@ pub struct Observe {
     )]
     pub duration: Option<String>,
     /// End after this many packets that the filter takes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'c', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Write the packets that the filter takes to a pcapng file, cut to their headers
-    #[arg(
-        short = 'w',
-        long,
-        value_name = "FILE",
-        requires = "interfaces",
-        conflicts_with = "read"
-    )]
+    /// For those who are used to it: names of hosts and ports are never looked up
+    #[arg(short = 'n')]
+    pub numbers: bool,
+    /// Write the packets that the filter takes to a pcapng file: of a capture as they are in
+    /// it, of a device cut to their headers
+    #[arg(short = 'w', long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// See frames for other hosts too
     #[arg(long, requires = "interfaces", conflicts_with = "read")]

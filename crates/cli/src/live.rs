@@ -5,6 +5,7 @@ use narrows_lab::Engine;
 use narrows_scenario::Refusal;
 
 use crate::args::{Command, EngineName};
+use crate::output::say;
 
 /// Whether `command` runs anything live.
 pub fn is_wanted(command: &Command) -> bool {
@@ -29,7 +30,7 @@ pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
     }
     narrows_live::become_root_of_own_user_namespace()
         .map_err(|error| narrows_lab::LabError::Refused(error.to_string()))?;
-    eprintln!(
+    say!(
         "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
          cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"
     );

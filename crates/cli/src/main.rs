@@ -8,9 +8,11 @@
 
 mod args;
 mod commands;
+mod defect;
 mod live;
 mod output;
 mod progress;
+mod slips;
 mod status;
 
 use std::process::ExitCode;
@@ -18,9 +20,20 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
+    defect::guarded(program).unwrap_or_else(|| status::Status::Defect.code())
+}
+
+fn program() -> ExitCode {
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => return slips::refuse(&error),
+        Err(help) => {
+            output::note(help.print());
+            return output::status().code();
+        }
+    };
     match commands::run(cli.command) {
-        Ok(status) => status.code(),
+        Ok(status) => status.and(output::status()).code(),
         Err(failure) => failure.report(),
     }
 }

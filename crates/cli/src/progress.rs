@@ -6,6 +6,8 @@ use std::time::Duration;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use narrows_lab::Progress;
 
+use crate::output::say;
+
 /// Set by the first Ctrl-C.
 static CANCEL: AtomicBool = AtomicBool::new(false);
 
@@ -17,7 +19,7 @@ pub fn cancel_flag() -> &'static AtomicBool {
         if CANCEL.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        eprintln!("\nnarrows: interrupted; writing what there is (again to stop at once)");
+        say!("\nnarrows: interrupted; writing what there is (again to stop at once)");
     });
     &CANCEL
 }

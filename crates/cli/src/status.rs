@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use narrows_lab::LabError;
 use narrows_scenario::Refusal;
 
+use crate::output::say;
+
 /// Why the program ends; scripts tell these apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -17,8 +19,12 @@ pub enum Status {
     OutOfTolerance,
     /// A part of the work failed; it was reported.
     Failed,
+    /// Done, but the reader of standard output closed it before the end (`| head`).
+    ReaderGone,
     /// Stopped by a signal.
     Interrupted,
+    /// The program has a mistake, which was reported.
+    Defect,
     /// As a command ended that was run for the user.
     Command(u8),
 }
@@ -30,7 +36,11 @@ impl Status {
             Self::Failed => 1,
             Self::NotTrustworthy => 3,
             Self::OutOfTolerance => 4,
+            // EX_SOFTWARE of BSD's sysexits.h: an internal software error.
+            Self::Defect => 70,
             Self::Interrupted => 130,
+            // What a shell shows for a program that SIGPIPE (13) ended: 128 + 13.
+            Self::ReaderGone => 141,
             Self::Command(code) => code,
         })
     }
@@ -41,8 +51,9 @@ impl Status {
             Self::Done => 0,
             Self::NotTrustworthy => 1,
             Self::OutOfTolerance => 2,
-            Self::Failed => 3,
-            Self::Interrupted | Self::Command(_) => 4,
+            Self::ReaderGone => 3,
+            Self::Failed => 4,
+            Self::Interrupted | Self::Defect | Self::Command(_) => 5,
         };
         if gravity(other) > gravity(self) {
             other
@@ -81,17 +92,32 @@ impl Failure {
             Self::Refused(refusal) => {
                 // A log wants one line, somebody who looks wants to see it.
                 if refusal.file().is_some() && std::io::stderr().is_terminal() {
-                    eprintln!("{:?}", miette::Report::new(refusal));
+                    say!("{:?}", miette::Report::new(refusal));
                 } else {
-                    eprintln!("{}", refusal.to_line());
+                    say!("{}", refusal.to_line());
                 }
                 ExitCode::from(2)
             }
             Self::Lab(error) => {
-                eprintln!("narrows: {error}");
+                say!("narrows: {error}{}", remedy(&error));
                 ExitCode::from(if error.is_refusal() { 2 } else { 1 })
             }
         }
+    }
+}
+
+/// What to do where a folder cannot be written.
+fn remedy(error: &LabError) -> &'static str {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    match error {
+        LabError::Io {
+            verb: "create" | "write",
+            source,
+            ..
+        } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) => {
+            " (results go below the current folder; --out names another one)"
+        }
+        _ => "",
     }
 }
 

@@ -1,33 +1,13 @@
 //! The program as scripts see it: what it prints where, and how it ends.
 
-use std::path::Path;
+mod program;
+
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A short run without a file.
-const SHORT: &[&str] = &[
-    "run",
-    "--link",
-    "netem delay 5ms",
-    "--link",
-    "rate 10Mbit queue dualpi2",
-    "--flow",
-    "prague",
-    "--flow",
-    "cubic ecn",
-    "--set",
-    "duration=6s",
-];
-
-fn narrows(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_narrows"))
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .expect("the program starts")
-}
+use program::{SHORT, narrows};
 
 fn status(output: &Output) -> i32 {
     output.status.code().expect("it ended by itself")
@@ -234,7 +214,9 @@ at_least = "NEEDED of 2"
     );
     assert_eq!(status(&run), 0, "{}{}", stdout(&run), stderr(&run));
     let cells = std::fs::read_to_string(at.path().join("good/cells.csv")).expect("cells");
-    assert!(cells.starts_with("cell,metric,published,measured,spread,difference,tolerance,within"));
+    assert!(
+        cells.starts_with("cell,cc,metric,published,measured,spread,difference,tolerance,within")
+    );
 
     std::fs::write(&file, campaign.replace("NEEDED", "2")).expect("a file");
     let run = narrows(
@@ -366,4 +348,131 @@ fn ctrl_c_leaves_a_readable_folder_that_is_marked_incomplete() {
     // What was seen until then can be looked at.
     let report = narrows(at.path(), &["report", "cut"]);
     assert_eq!(status(&report), 0, "{}", stderr(&report));
+}
+
+/// A short run's arguments and those of commands that print much or little.
+#[cfg(target_os = "linux")]
+fn printers() -> Vec<Vec<String>> {
+    let capture = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../wire/tests/corpus/capture/micros-little.pcap"
+    );
+    let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
+    vec![
+        words(SHORT),
+        words(&["list"]),
+        words(&["schema"]),
+        words(&["--help"]),
+        words(&["observe", "-r", capture]),
+        words(&["observe", "-r", capture, "--format", "csv"]),
+        words(&["observe", "-r", capture, "--rows", "none"]),
+    ]
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_a_failure_and_says_so() {
+    for words in printers() {
+        let at = folder();
+        let full = std::fs::File::create("/dev/full").expect("a device of every Linux");
+        let ended = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .current_dir(at.path())
+            .args(&words)
+            .stdout(full)
+            .output()
+            .expect("the program starts");
+        let said = stderr(&ended);
+        assert_eq!(status(&ended), 1, "{words:?}: {said}");
+        assert!(said.contains("standard output cannot be written"), "{said}");
+        assert!(said.contains("No space left"), "{said}");
+        if words[0] == "run" {
+            assert!(at.path().join("results/latest/report.html").is_file());
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_that_has_gone_ends_it_without_a_word_as_sigpipe_would() {
+    for words in printers() {
+        let at = folder();
+        let reader = Command::new("true").stdin(Stdio::piped()).spawn();
+        let mut reader = reader.expect("a program that reads nothing");
+        let pipe = reader.stdin.take().expect("its standard input");
+        reader.wait().expect("it ends");
+        let ended = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .current_dir(at.path())
+            .args(&words)
+            .stdout(pipe)
+            .output()
+            .expect("the program starts");
+        let said = stderr(&ended);
+        assert_eq!(status(&ended), 141, "{words:?}: {said}");
+        assert!(words[0] == "run" || said.is_empty(), "{words:?}: {said}");
+        assert!(!said.contains("standard output"), "{said}");
+    }
+}
+
+#[test]
+fn a_scenario_in_which_no_time_would_pass_is_refused() {
+    let at = folder();
+    let run = narrows(
+        at.path(),
+        &["run", "--link", "netem delay 0ms", "--flow", "cubic"],
+    );
+    assert_eq!(status(&run), 2);
+    assert!(
+        stderr(&run).contains("nothing on its way takes time"),
+        "{}",
+        stderr(&run)
+    );
+}
+
+/// A round trip of two nanoseconds: the run would take years.
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_a_run_whose_time_hardly_moves() {
+    for signal in ["INT", "TERM"] {
+        let at = folder();
+        let arguments = [
+            "run",
+            "--link",
+            "netem delay 1ns",
+            "--flow",
+            "cubic",
+            "--out",
+            "out",
+        ];
+        let child = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .current_dir(at.path())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        // The folder is there when the run begins; the handler was set before.
+        wait_for("the run", || at.path().join("out/run.json").exists());
+        std::thread::sleep(Duration::from_millis(300));
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), &child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill").success());
+        let mut child = child;
+        wait_for("its end", || child.try_wait().expect("a child").is_some());
+        let output = child.wait_with_output().expect("a child");
+        assert_eq!(status(&output), 130, "{}", stderr(&output));
+    }
+}
+
+/// Waits for `what`; half a minute is ever enough.
+#[cfg(unix)]
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_there() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "{what} does not come"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

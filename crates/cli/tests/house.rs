@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate may use only crates of lower floors.
-const FLOORS: [(&str, u8); 20] = [
+const FLOORS: [(&str, u8); 21] = [
     ("narrows-units", 0),
     ("narrows-freestanding", 0),
     ("narrows-fuzz", 0),
@@ -25,6 +25,7 @@ const FLOORS: [(&str, u8); 20] = [
     ("narrows-quic", 3),
     ("narrows-tcp", 3),
     ("narrows-bpf", 4),
+    ("narrows-host", 4),
     ("narrows-scenario", 4),
     ("narrows-live", 5),
     ("narrows-sim", 5),
@@ -164,6 +165,29 @@ fn a_crate_uses_only_crates_of_lower_floors() {
     let present: BTreeSet<_> = ours(&metadata).iter().map(|p| text(p, "name")).collect();
     let listed: BTreeSet<_> = floors.keys().copied().collect();
     assert_eq!(present, listed, "the crates that have a floor");
+}
+
+/// Time is an argument below the engines; `narrows-bpf` talks to a kernel.
+#[test]
+fn no_clock_is_read_below_the_engines() {
+    let mut readers = Vec::new();
+    for (name, floor) in FLOORS {
+        let folder = name.trim_start_matches("narrows-");
+        if floor >= 5 || name == "narrows-bpf" {
+            continue;
+        }
+        for file in files(&root().join("crates").join(folder).join("src"), ".rs") {
+            let text = fs::read_to_string(&file).expect("a source file");
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+            if ["Instant::now()", "SystemTime::now()"]
+                .iter()
+                .any(|clock| product.contains(clock))
+            {
+                readers.push(relative(&file));
+            }
+        }
+    }
+    assert_eq!(readers, Vec::<String>::new());
 }
 
 /// Words that name a wrong rule exist in tests and nowhere else.
@@ -413,4 +437,32 @@ fn every_link_in_the_documentation_leads_somewhere() {
     }
     assert_eq!(broken, Vec::<String>::new());
     assert!(checked > 0, "there are links");
+}
+
+#[test]
+fn the_pictures_of_the_guide_are_what_their_script_draws() {
+    let drawn = tempfile::tempdir().expect("a folder");
+    let ran = Command::new("sh")
+        .arg(root().join("scripts/pictures"))
+        .arg(drawn.path())
+        .status();
+    assert!(ran.expect("sh starts").success());
+    for name in ["layers.svg", "topology.svg"] {
+        let read = |folder: &Path| fs::read_to_string(folder.join(name)).expect(name);
+        let (kept, drawn) = (read(&root().join("docs/images")), read(drawn.path()));
+        assert!(kept == drawn, "{name}: scripts/pictures draws it anew");
+    }
+}
+
+#[test]
+fn every_library_says_what_it_is_with_an_example_that_compiles() {
+    for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "narrows") {
+        let folder = name.trim_start_matches("narrows-");
+        let file = root().join("crates").join(folder).join("src/lib.rs");
+        let text = fs::read_to_string(&file).expect(name);
+        let page: Vec<&str> = text.lines().take_while(|l| l.starts_with("//!")).collect();
+        let has = |start: &str| page.iter().any(|line| line.starts_with(start));
+        assert!(has("//! ```") || has("//!     "), "{name}");
+        assert!(!has("//! ```ignore") && !has("//! ```text"), "{name}");
+    }
 }

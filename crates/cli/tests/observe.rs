@@ -1,9 +1,10 @@
 //! `narrows observe -r` as a program: what it prints, what it refuses, how it
 //! ends.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+mod observing;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
 
 use narrows_units::{Instant, Rng};
 use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
@@ -11,26 +12,7 @@ use narrows_wire::link::LinkType;
 use narrows_wire::{IpFields, TcpFields, TcpFlags, TcpOptions, UdpFields, ip};
 use serde_json::Value;
 
-fn capture(name: &str) -> PathBuf {
-    let crates = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    crates.join("../wire/tests/corpus/capture").join(name)
-}
-
-fn observe(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_narrows"))
-        .arg("observe")
-        .args(words)
-        .stdin(Stdio::null())
-        .output()
-        .expect("narrows runs")
-}
-
-fn out(words: &[&str]) -> String {
-    let output = observe(words);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{words:?}: {said}");
-    String::from_utf8(output.stdout).expect("text")
-}
+use observing::{corpus, observe, out};
 
 /// The counters that JSON ends with.
 fn counters(words: &[&str]) -> Value {
@@ -40,14 +22,13 @@ fn counters(words: &[&str]) -> Value {
 
 #[test]
 fn a_capture_is_read_from_a_file_or_from_standard_input_alike() {
-    let file = capture("micros-little.pcap");
-    let path = file.to_str().expect("a plain name");
+    let path = &corpus("capture/micros-little.pcap");
     let text = out(&["-r", path]);
     let last = text.lines().last().expect("counters");
     assert!(last.starts_with("packets "), "{last}");
     let piped = Command::new(env!("CARGO_BIN_EXE_narrows"))
         .args(["observe", "-r", "-"])
-        .stdin(std::fs::File::open(&file).expect("the capture"))
+        .stdin(std::fs::File::open(path).expect("the capture"))
         .output()
         .expect("narrows runs");
     assert_eq!(String::from_utf8_lossy(&piped.stdout), text);
@@ -58,8 +39,7 @@ fn a_capture_is_read_from_a_file_or_from_standard_input_alike() {
 
 #[test]
 fn it_ends_after_a_number_of_packets_that_the_filter_takes() {
-    let file = capture("micros-little.pcap");
-    let path = file.to_str().expect("a plain name");
+    let path = &corpus("capture/micros-little.pcap");
     let all = counters(&["-r", path])["observed"].as_u64();
     assert!(all.is_some_and(|n| n > 1), "{all:?}");
     assert_eq!(counters(&["-r", path, "--count", "1"])["observed"], 1);
@@ -68,8 +48,7 @@ fn it_ends_after_a_number_of_packets_that_the_filter_takes() {
 
 #[test]
 fn pseudonyms_stand_in_place_of_addresses_and_depend_on_the_key() {
-    let file = capture("micros-little.pcap");
-    let path = file.to_str().expect("a plain name");
+    let path = &corpus("capture/micros-little.pcap");
     let of = |words: &[&str]| out(&[&["-r", path], words].concat());
     let open = of(&[]);
     let keyed = of(&["--anonymize", "--anonymize-key", "blue"]);
@@ -81,8 +60,7 @@ fn pseudonyms_stand_in_place_of_addresses_and_depend_on_the_key() {
 
 #[test]
 fn what_contradicts_itself_is_refused_before_anything_is_read() {
-    let file = capture("micros-little.pcap");
-    let path = file.to_str().expect("a plain name");
+    let path = &corpus("capture/micros-little.pcap");
     for (words, said) in [
         (&[][..], "nothing to observe"),
         (&["-r", path, "-i", "lo"], "cannot be used with"),
@@ -91,9 +69,15 @@ fn what_contradicts_itself_is_refused_before_anything_is_read() {
         (&["-r", path, "--block", "3"], "--block"),
         (&["-r", path, "--count", "0"], "--count"),
         (&["-r", path, "--top"], "standard output is no terminal"),
-        (&["-r", path, "-w", "x.pcapng"], "cannot be used with"),
-        (&["-w", "x.pcapng"], "--interface"),
+        (&["-r", path, "-w", path], "is a capture that is read"),
+        (&["-w", "x.pcapng", "tcp"], "nothing to observe"),
         (&["-r", path, "port", "x"], "filter"),
+        (&[path, "--by-prefix", "33"], "from 0 to 32"),
+        (
+            &[path, "--by-prefix", "24", "--format", "csv"],
+            "text or json",
+        ),
+        (&[path, "--prometheus", "70000"], "a free port"),
     ] {
         let output = observe(words);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -186,6 +170,7 @@ fn written(rng: &mut Rng, flows: u32, packets: u32) -> Vec<u8> {
             at: Instant::from_nanos(u64::from(n) * 10_000_000 / u64::from(flows)),
             bytes: &bytes,
             zero_tail: 0,
+            cut: 0,
             id: (n % 7 == 0).then_some(u64::from(n)),
             direction: Some(Direction::Inbound),
             comment: None,
@@ -233,6 +218,8 @@ fn what_is_found_does_not_depend_on_how_much_is_read_at_a_time() {
         (3, 3_000, &["--format", "csv"]),
         (100, 20_000, &["--format", "json", "--rows", "samples"]),
         (100, 20_000, &["--interval", "1s", "tcp"]),
+        (100, 20_000, &["--interval", "1s", "-v"]),
+        (100, 20_000, &["--by-prefix", "24"]),
         (1_000, 30_000, &["--format", "qlog", "--rows", "estimates"]),
         (1_000, 30_000, &["--format", "csv", "--max-flows", "300"]),
         (1_000, 30_000, &["--format", "spindump", "--idle", "50ms"]),
@@ -295,4 +282,68 @@ fn what_is_found_does_not_depend_on_how_many_processors_there_are() {
         let words = case.1.2;
         assert!(found(case) == *with_all, "{words:?}");
     }
+}
+
+/// What the metrics page of a program says once `wanted` says that it is as it should be.
+fn page(at: &str, wanted: impl Fn(&str) -> bool) -> String {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let mut stream = std::net::TcpStream::connect(at).expect("it listens");
+        let request = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        if wanted(&answer) {
+            return answer;
+        }
+        assert!(std::time::Instant::now() < patience, "{answer}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn metrics_are_answered_at_a_port_while_packets_come() {
+    let mut rng = Rng::for_name(1, "metrics");
+    let file = written(&mut rng, 20, 2_000);
+    let (first, rest) = file.split_at(file.len() / 2);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args(["observe", "-", "--prometheus", "0", "--rows", "none"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("narrows runs");
+    let mut said = BufReader::new(child.stderr.take().expect("its standard error"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("it says where");
+    let at = line.trim().strip_prefix("narrows: metrics at http://");
+    let at = at
+        .and_then(|l| l.strip_suffix("/metrics"))
+        .expect("an address");
+    let mut input = child.stdin.take().expect("a pipe");
+    let count = |page: &str| {
+        let name = "narrows_observe_packets_total{tap=\"left\"} ";
+        let line = page.lines().find_map(|l| l.strip_prefix(name));
+        line.map_or(0, |n| n.parse::<u64>().expect("a number"))
+    };
+    // A page is made when something has come; this much comes at a time.
+    let mut pieces = first.chunks(first.len() / 20);
+    let page_after = |input: &mut std::process::ChildStdin,
+                      pieces: &mut std::slice::Chunks<'_, u8>| {
+        for piece in pieces {
+            input.write_all(piece).expect("it reads");
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
+    };
+    page_after(&mut input, &mut pieces);
+    let early = page(at, |page| count(page) > 0);
+    page_after(&mut input, &mut rest.chunks(rest.len() / 20));
+    let late = page(at, |page| count(page) > count(&early));
+    assert!(
+        late.contains("narrows_observe_rtt_seconds_bucket{tap=\"left\",technique=\"ts-all\""),
+        "{late}"
+    );
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
 }

@@ -33,7 +33,7 @@ fn in_a_namespace(name: &'static str, test: impl FnOnce() + Send + 'static) {
     thread.join().expect("the test passes");
 }
 
-/// An observer of loopback that has begun.
+/// An observer that has begun.
 struct Observer {
     child: Child,
     said: BufReader<ChildStderr>,
@@ -41,8 +41,12 @@ struct Observer {
 
 impl Observer {
     fn start(words: &[&str]) -> Self {
+        Self::of("lo", words)
+    }
+
+    fn of(device: &str, words: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_narrows"))
-            .args(["observe", "-i", "lo"])
+            .args(["observe", "-i", device])
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -53,7 +57,8 @@ impl Observer {
         let mut line = String::new();
         said.read_line(&mut line)
             .expect("it says that it has begun");
-        assert!(line.starts_with("narrows: observing lo"), "{line}");
+        let begun = format!("narrows: observing {device}");
+        assert!(line.starts_with(&begun), "{line}");
         Self { child, said }
     }
 
@@ -206,4 +211,133 @@ fn devices_that_cannot_be_watched_are_refused_in_one_line() {
         }
         other => eprintln!("skipped: the right to see packets cannot be given up: {other:?}"),
     }
+}
+
+/// Whether a line of a shell without quotes could be run; says so if not.
+fn runs(name: &str, line: &str) -> bool {
+    let words: Vec<&str> = line.split(' ').collect();
+    let done = Command::new(words[0]).args(&words[1..]).output();
+    let ok = done.as_ref().is_ok_and(|o| o.status.success());
+    if !ok {
+        eprintln!("skipped: {name}: `{line}`: {done:?}");
+    }
+    ok
+}
+
+#[test]
+fn with_any_each_device_is_a_point_and_loopback_shows_each_packet_once() {
+    let name = "with_any_each_device_is_a_point_and_loopback_shows_each_packet_once";
+    in_a_namespace(name, move || {
+        let lines = [
+            "ip link add v0 type veth peer name v1",
+            "ip link set v0 up",
+            "ip link set v1 up",
+            "ip addr add 10.9.0.1/24 dev v0",
+            "ip neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev v0",
+        ];
+        if !lines.iter().all(|line| runs(name, line)) {
+            return;
+        }
+        let observer = Observer::of("any", &["--format", "json", "udp port 4001"]);
+        let sender = UdpSocket::bind("0.0.0.0:0").expect("a port");
+        for to in ["127.0.0.1:4001", "10.9.0.2:4001"] {
+            for _ in 0..10 {
+                // Nobody answers, which loopback says.
+                let _ = sender.send_to(&[0; 10], to);
+            }
+        }
+        let out = observer.stop();
+        let counters = out
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).expect("JSON"));
+        let counters: Vec<_> = counters.filter(|v| v["event"] == "counters").collect();
+        let observed = |tap: &str| {
+            let point = counters.iter().find(|v| v["tap"] == tap);
+            point.and_then(|v| v["observed"].as_u64())
+        };
+        assert_eq!(observed("lo"), Some(10), "{out}");
+        assert_eq!(observed("v0"), Some(10), "{out}");
+        assert_eq!(observed("v1"), Some(10), "{out}");
+    });
+    let both = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        .args([
+            "observe",
+            "-i",
+            "any",
+            "--promiscuous",
+            "--duration",
+            "10ms",
+        ])
+        .output()
+        .expect("it runs");
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn segments_beyond_64_kib_are_observed_whole() {
+    let name = "segments_beyond_64_kib_are_observed_whole";
+    in_a_namespace(name, move || {
+        // BIG TCP: ip-link(8). Loopback suffices for it. Before iproute2 6.3, only that of
+        // IPv6 can be set.
+        for (address, options) in [
+            ("[::1]:0", "gso_max_size 200000 gro_max_size 200000"),
+            (
+                "127.0.0.1:0",
+                "gso_ipv4_max_size 200000 gro_ipv4_max_size 200000",
+            ),
+        ] {
+            let line = format!("ip link set lo {options}");
+            if !runs(name, &line) {
+                continue;
+            }
+            let dir = tempfile::tempdir().expect("a folder");
+            let file = dir.path().join("seen.pcapng");
+            let path = file.to_str().expect("a plain name");
+            let observer = Observer::start(&["--format", "json", "-w", path, "tcp"]);
+            let sent = 64 << 20;
+            stream(address, sent);
+            let out = observer.stop();
+            let events = out
+                .lines()
+                .map(|l| serde_json::from_str::<Value>(l).expect("JSON"));
+            let events: Vec<Value> = events.collect();
+            let counters = events.last().expect("counters");
+            assert_eq!(counters["malformed"], 0, "{address}: {counters}");
+            assert_eq!(counters["dropped"], 0, "{address}: {counters}");
+            let end = events.iter().find(|v| v["event"] == "end").expect("a flow");
+            let bytes = end["initiator"]["bytes"].as_u64().expect("a number");
+            let packets = end["initiator"]["packets"].as_u64().expect("a number");
+            assert!(
+                bytes > sent as u64 && bytes < sent as u64 * 11 / 10,
+                "{end}"
+            );
+            let whole = std::fs::read(path).expect("the capture");
+            let mut reader = narrows_wire::capture::CaptureReader::new(&whole[..]).expect("pcapng");
+            let mut longest = 0;
+            while let Some(record) = reader.read().expect("whole") {
+                longest = longest.max(record.original_len);
+            }
+            if longest <= 65_535 {
+                let why = format!("{packets} packets, of which the longest has {longest} bytes");
+                eprintln!("skipped: {name}: {address}: {why}");
+            }
+        }
+    });
+}
+
+/// A connection over which `sent` bytes go in large writes.
+fn stream(address: &str, sent: usize) {
+    let listener = TcpListener::bind(address).expect("a port");
+    let to = listener.local_addr().expect("its address");
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        std::io::copy(&mut stream, &mut std::io::sink()).expect("all of it")
+    });
+    let block = vec![1; 1 << 20];
+    let mut stream = TcpStream::connect(to).expect("a server");
+    for _ in 0..sent / block.len() {
+        stream.write_all(&block).expect("the server reads");
+    }
+    drop(stream);
+    assert_eq!(server.join().expect("no complaints"), sent as u64);
 }

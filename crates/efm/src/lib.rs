@@ -6,6 +6,13 @@
 //! device. A [`Spec`] names signals and their rules in words; a [`Marker`] is
 //! the hook that marks a simulated host's packets; a [`Flow`] is one
 //! connection at one host, for callers that bring their own packets.
+//!
+//! ```
+//! let spec = narrows_efm::Spec::parse("s+d+q").unwrap();
+//! assert_eq!(spec.to_string(), "s+d+q");
+//! // Three bits have no room for four signals.
+//! assert!(narrows_efm::Spec::parse("s+d+q+l").is_err());
+//! ```
 
 #![deny(unsafe_code)]
 

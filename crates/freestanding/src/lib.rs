@@ -4,6 +4,12 @@
 //!
 //! A crate keeps its C in `kernel/`, as headers without a libc; `native.c` there
 //! is the unit of the native build, and `check/` holds programs of the tests.
+//!
+//! In a build script:
+//!
+//! ```no_run
+//! narrows_freestanding::compile_native("narrows_example");
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -74,6 +74,7 @@ impl Captures {
                 at: now,
                 bytes: &packet.bytes,
                 zero_tail: packet.zero_tail,
+                cut: 0,
                 id: Some(packet.id.0),
                 direction: Some(direction),
                 comment: None,

@@ -1,9 +1,9 @@
-//! What results need to know of a plan: rates over time, paths, the drawing.
+//! What results need to know of a plan: rates over time, the drawing.
 
 use std::sync::Arc;
 
 use narrows_path::Trace;
-use narrows_scenario::{ElementSpec, FlowPlan, HostIndex, NamedElement, Plan};
+use narrows_scenario::{ElementSpec, NamedElement, Plan};
 use narrows_units::{Instant, Rate, Words};
 
 use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink};
@@ -33,18 +33,18 @@ impl RateSteps {
         Some(Self::Steps(steps))
     }
 
-    /// Bytes that fit between `from` and `to`.
-    pub fn bytes_between(&self, from: Instant, to: Instant) -> u64 {
+    /// Bits, as the link counts, that fit between `from` and `to`.
+    pub fn bits_between(&self, from: Instant, to: Instant) -> f64 {
         let steps = match self {
             Self::Steps(steps) => steps,
-            Self::Trace(trace) => return trace.bytes_between(from, to),
+            Self::Trace(trace) => return trace.bytes_between(from, to) as f64 * 8.0,
         };
         let ends = steps.iter().skip(1).map(|s| s.0).chain([Instant::MAX]);
-        steps
-            .iter()
-            .zip(ends)
-            .map(|(&(start, rate), end)| rate.bytes_in(end.min(to).since(start.max(from))))
-            .sum()
+        let bits = steps.iter().zip(ends).map(|(&(start, rate), end)| {
+            let span = end.min(to).since(start.max(from));
+            rate.as_bits() as f64 * span.as_secs_f64()
+        });
+        bits.sum()
     }
 
     /// The lowest rate; of a recording the mean, for its lowest is mostly
@@ -63,42 +63,36 @@ fn rate_in(words: &str) -> Option<Rate> {
     words.take_if("rate").then(|| words.value().ok())?
 }
 
-/// The elements that the data of `flow` meets, in order: along the path with
-/// the fewest links (the first found, in the plan's order, of several).
-pub fn path_of<'a>(plan: &'a Plan, flow: &FlowPlan) -> Vec<&'a NamedElement> {
-    // Breadth first from the sender; `came` is how a host was reached.
-    let mut came: Vec<Option<(usize, HostIndex)>> = vec![None; plan.hosts.len()];
-    let mut frontier = std::collections::VecDeque::from([flow.from]);
-    while let Some(at) = frontier.pop_front() {
-        for (index, link) in plan.links.iter().enumerate() {
-            let next = match link.ends {
-                (a, b) if a == at => b,
-                (a, b) if b == at => a,
-                _ => continue,
-            };
-            if next != flow.from && came[next.0].is_none() {
-                came[next.0] = Some((index, at));
-                frontier.push_back(next);
-            }
+/// Links that data cross, each with whether it is in the link's up direction.
+type Hops = Vec<(usize, bool)>;
+
+/// The flows of `plan`, by their index, in groups that compete: two flows are of
+/// one group if their data cross a link the same way, or if a third one's do so
+/// with both. Groups are in the order of their first flows.
+pub fn directions(plan: &Plan) -> Vec<Vec<usize>> {
+    let routes = plan.routes();
+    let mut groups: Vec<(Hops, Vec<usize>)> = Vec::new();
+    for (index, flow) in plan.flows.iter().enumerate() {
+        let path = routes.path(flow.from.0, flow.to.0).unwrap_or_default();
+        let mut hops: Hops = path.iter().map(|hop| (hop.link, hop.up)).collect();
+        let mut members = Vec::new();
+        // What shares a hop with this flow becomes one group with it.
+        let meets = |group: &(Hops, Vec<usize>)| group.0.iter().any(|hop| hops.contains(hop));
+        let (met, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(meets);
+        groups = apart;
+        for (theirs, flows) in met {
+            hops.extend(theirs);
+            members.extend(flows);
         }
+        members.push(index);
+        groups.push((hops, members));
     }
-    let mut hops = Vec::new();
-    let mut at = flow.to;
-    while let Some((link, before)) = came[at.0] {
-        hops.push((link, before));
-        at = before;
+    let mut groups: Vec<Vec<usize>> = groups.into_iter().map(|group| group.1).collect();
+    for group in &mut groups {
+        group.sort_unstable();
     }
-    hops.iter()
-        .rev()
-        .flat_map(|&(link, before)| {
-            let link = &plan.links[link];
-            if link.ends.0 == before {
-                &link.up
-            } else {
-                &link.down
-            }
-        })
-        .collect()
+    groups.sort_unstable_by_key(|group| group[0]);
+    groups
 }
 
 /// The drawing of `plan`.

@@ -4,6 +4,22 @@
 //! A run goes plan → engine → events → reduction → [`RunSummary`] and
 //! [`Series`] → results folder. A results folder can be read again with
 //! [`results`], which is what reports, figures and comparisons start from.
+//!
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//!
+//! use narrows_lab::{RunOptions, SimEngine, Watch, run_scenario};
+//! use narrows_scenario::Draft;
+//!
+//! let link = ["netem delay 5ms".to_owned(), "rate 10Mbit queue fq_codel".to_owned()];
+//! let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).unwrap();
+//! draft.set("duration=3s").unwrap();
+//! let (cancel, options) = (AtomicBool::new(false), RunOptions::default());
+//! let watch = Watch { cancel: &cancel, progress: &|_| {} };
+//! let result = run_scenario(&SimEngine, &draft.check().unwrap(), &options, &watch).unwrap();
+//! let goodput = result.summary.flows[0].goodput_mbit.unwrap();
+//! assert!(goodput > 9.0 && goodput < 10.0);
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -9,6 +9,9 @@
 //! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
 //! `queue/` may stand before a queue's name.
 
+#[cfg(test)]
+mod listed;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -124,12 +127,18 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
             ("truth", o.truth),
             ("truth_sd", o.truth_sd),
             ("error", o.error),
+            ("truth_all", o.truth_all),
+            ("error_all", o.error_all),
             ("dwell_ms", o.dwell_ms),
             ("error_p025", o.errors.map(|s| s.p025)),
             ("error_p50", o.errors.map(|s| s.p50)),
             ("error_p975", o.errors.map(|s| s.p975)),
             ("error_max", o.errors.map(|s| s.max)),
-            ("short", o.errors.map(|s| s.short)),
+            // A share of the truth; of one technique held against another there is none.
+            (
+                "short",
+                o.errors.filter(|_| o.unit == "ms").map(|s| s.short),
+            ),
         ] {
             list.maybe(e, &format!("{called}/{part}"), value);
         }
@@ -141,13 +150,15 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
 /// [`metrics`], or one that speaks of the flows by their order, as published
 /// tables do:
 /// - `rate1_mbit`, `rate2_mbit`, …: goodput of the first, second, … flow;
-/// - `share1_pct`, …: that flow's percentage of the goodput of all;
+/// - `share1_pct`, …: that flow's percentage of the goodput of all that it
+///   competes with;
 /// - `ratio`: the first flow's goodput to the second's;
-/// - `jain`: Jain's index of all.
+/// - `jain`: Jain's index of all, where all compete.
 ///
 /// `None` if the run has no such number.
 pub fn lookup(summary: &RunSummary, name: &str) -> Option<f64> {
-    let goodput = |n: usize| summary.flows.get(n.checked_sub(1)?)?.goodput_mbit;
+    let flow = |n: usize| summary.flows.get(n.checked_sub(1)?);
+    let goodput = |n: usize| flow(n)?.goodput_mbit;
     let numbered = |prefix: &str, suffix: &str| -> Option<usize> {
         name.strip_prefix(prefix)?
             .strip_suffix(suffix)?
@@ -158,8 +169,7 @@ pub fn lookup(summary: &RunSummary, name: &str) -> Option<f64> {
         return goodput(n);
     }
     if let Some(n) = numbered("share", "_pct") {
-        let all: f64 = summary.flows.iter().filter_map(|f| f.goodput_mbit).sum();
-        return (all > 0.0).then(|| Some(100.0 * goodput(n)? / all))?;
+        return summary.share_pct(flow(n)?);
     }
     match name {
         "jain" => return summary.jain,

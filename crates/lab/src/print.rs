@@ -3,20 +3,24 @@
 use serde_json::{Value, json};
 
 use crate::results::{CampaignFolder, RunResult};
-use crate::summary::{BandSummary, Distribution, FlowSummary, QueueSummary};
-use crate::text::{Align, TextTable, number};
+use crate::summary::{
+    BandSummary, DirectionSummary, Distribution, FlowSummary, QueueSummary, RunSummary,
+};
+use crate::text::{Align, TextTable, number, seconds};
 
 /// The tables of a run: flows, queues, probes, and the verdict.
 pub fn run_table(result: &RunResult) -> String {
     let summary = &result.summary;
     let mut text = format!(
         "{}: {} s of network time, steady window {} s to {} s, seed {}\n\n",
-        summary.name, summary.duration_s, summary.window.from_s, summary.window.to_s, summary.seed,
+        summary.name,
+        seconds(summary.duration_s),
+        seconds(summary.window.from_s),
+        seconds(summary.window.to_s),
+        summary.seed,
     );
     text.push_str(&flows(&summary.flows).render());
-    if let Some(jain) = summary.jain {
-        text.push_str(&format!("Jain's index {jain:.3}\n"));
-    }
+    text.push_str(&fairness(summary));
     let queues = queues(&summary.queues);
     if !queues.is_empty() {
         text.push('\n');
@@ -67,6 +71,19 @@ pub fn run_table(result: &RunResult) -> String {
     text.push_str(&result.record.verdict.line());
     text.push('\n');
     text
+}
+
+/// Jain's index of the flows; where not all of them compete, one of each group.
+fn fairness(summary: &RunSummary) -> String {
+    let several = summary.directions.len() > 1;
+    let line = |d: &DirectionSummary| {
+        let jain = format!("Jain's index {:.3}", d.jain?);
+        Some(match several {
+            true => format!("{jain}, {}\n", d.label()),
+            false => jain + "\n",
+        })
+    };
+    summary.directions.iter().filter_map(line).collect()
 }
 
 fn flows(flows: &[FlowSummary]) -> TextTable {

@@ -11,7 +11,7 @@ use crate::engine::{Ended, Engine, Progress, RunControl, Watch};
 use crate::error::LabError;
 use crate::observers::{Observed, Observers};
 use crate::reduce::{Reduced, Reducer, Setup};
-use crate::results::{Folder, RunResult};
+use crate::results::{Folder, Origin, RunResult};
 use crate::verdict;
 
 /// Where results go.
@@ -34,8 +34,8 @@ pub struct RunOptions {
     pub seed: Option<u64>,
     /// Where results go.
     pub output: Output,
-    /// [`RunRecord::command`](crate::RunRecord::command).
-    pub command: Vec<String>,
+    /// What makes it.
+    pub origin: Origin,
 }
 
 /// Runs `plan` on `engine`.
@@ -82,7 +82,7 @@ pub(crate) fn reduce_run(
         names: engine.names(plan),
         interval,
     };
-    let mut reducer = Reducer::new(plan, setup);
+    let mut reducer = Reducer::new(&plan.for_seed(seed), setup);
     let reached = |at: narrows_units::Instant| {
         if report_time {
             (watch.progress)(Progress::Run {
@@ -158,7 +158,7 @@ pub(crate) fn run_into(
     watch: &Watch<'_>,
 ) -> Result<RunResult, LabError> {
     let mut record = crate::results::begin(engine.name(), plan, seed);
-    record.command.clone_from(&options.command);
+    record.made_by(&options.origin);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }

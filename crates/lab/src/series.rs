@@ -1,8 +1,10 @@
 //! Time series: `series.csv.gz`, tidy rows of `t_s,entity,metric,value`.
 //!
 //! Metrics of a flow (`flow/…`): `goodput_mbit` (delivered in order to the
-//! receiving application), `delivery_rate_mbit` (acknowledged payload as the
-//! sender sees it), `rtt_ms` (mean of the samples), `srtt_ms`,
+//! receiving application), `throughput_mbit` (payload of the packets that reached
+//! the receiver, in whatever order and whether it had them or not),
+//! `delivery_rate_mbit` (acknowledged payload as the sender sees it, which leaps when
+//! a hole is filled), `rtt_ms` (mean of the samples), `srtt_ms`,
 //! `cwnd_packets`, `in_flight_packets`, `pacing_rate_mbit`, `alpha` (0..1),
 //! and the counters `retransmissions`, `ce_marks`, `drops`.
 //! Of a queue: `sojourn_ms` (mean), `sojourn_max_ms`, with two bands also

@@ -24,8 +24,13 @@ pub struct RunSummary {
     /// The steady window.
     pub window: WindowSummary,
     /// Jain's fairness index of the flows' goodputs; `None` with fewer than
-    /// two flows in the window.
+    /// two flows in the window, and where not all of them compete: each of
+    /// [`directions`](Self::directions) has its own.
     pub jain: Option<f64>,
+    /// The flows in groups that compete with each other, such as uploads and
+    /// downloads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directions: Vec<DirectionSummary>,
     /// One per flow, in the scenario's order.
     pub flows: Vec<FlowSummary>,
     /// One per queue that saw a packet, in the order of the name table.
@@ -45,6 +50,21 @@ pub struct RunSummary {
     pub observations: Vec<ObservationSummary>,
     /// Hosts, links and elements, for drawing.
     pub topology: Topology,
+}
+
+/// Flows whose data cross a link the same way, or are joined by others that do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DirectionSummary {
+    /// Hosts that send, in the order of the flows.
+    pub from: Vec<String>,
+    /// Hosts that receive, in the order of the flows.
+    pub to: Vec<String>,
+    /// Full names of the flows.
+    pub flows: Vec<String>,
+    /// Sum of their goodputs; `None` if none of them has one.
+    pub goodput_mbit: Option<f64>,
+    /// Jain's fairness index of their goodputs; `None` with fewer than two.
+    pub jain: Option<f64>,
 }
 
 /// The steady window, in seconds of the run.
@@ -370,6 +390,13 @@ pub struct ObservationSummary {
     pub truth_sd: Option<f64>,
     /// Mean of value less truth.
     pub error: Option<f64>,
+    /// Of round trips: the mean of what the network took over every packet of the flow
+    /// that could have ended one, those too of which no sample was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truth_all: Option<f64>,
+    /// The value less `truth_all`: what samples that were not taken hide is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_all: Option<f64>,
     /// How long the ends held the answers on average.
     pub dwell_ms: Option<f64>,
     /// Where the errors of round trips lie; of one technique held against
@@ -444,9 +471,47 @@ impl RunSummary {
             .find(|f| f.name == name || f.name.strip_prefix("flow/") == Some(name))
     }
 
+    /// The group of competing flows that the flow of that full name is in.
+    pub fn direction_of(&self, flow: &str) -> Option<&DirectionSummary> {
+        self.directions
+            .iter()
+            .find(|d| d.flows.iter().any(|f| f == flow))
+    }
+
+    /// A flow's percentage of the goodput of all that it competes with; `None`
+    /// where none of them has any.
+    pub fn share_pct(&self, flow: &FlowSummary) -> Option<f64> {
+        let group = self.direction_of(&flow.name);
+        let competes = |f: &&FlowSummary| group.is_none_or(|g| g.flows.contains(&f.name));
+        let rates = self.flows.iter().filter(competes);
+        let all: f64 = rates.filter_map(|f| f.goodput_mbit).sum();
+        flow.goodput_mbit
+            .filter(|_| all > 0.0)
+            .map(|goodput| 100.0 * goodput / all)
+    }
+
+    /// CE marks and drops of all queues and elements in the window.
+    pub fn signals(&self) -> (u64, u64) {
+        let marks = self.queues.iter().map(|q| q.marks.total()).sum();
+        let queues = self.queues.iter().map(|q| q.drops.total());
+        let droppers = self.droppers.iter().map(|d| d.drops.total());
+        (marks, queues.chain(droppers).sum())
+    }
+
     /// The queue of that full name.
     pub fn queue(&self, name: &str) -> Option<&QueueSummary> {
         self.queues.iter().find(|q| q.name == name)
+    }
+}
+
+impl DirectionSummary {
+    /// For people: `client → server`; of more than three hosts their number.
+    pub fn label(&self) -> String {
+        let side = |hosts: &[String]| match hosts.len() {
+            0..=3 => hosts.join(", "),
+            n => format!("{n} hosts"),
+        };
+        format!("{} → {}", side(&self.from), side(&self.to))
     }
 }
 

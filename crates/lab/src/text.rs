@@ -103,3 +103,22 @@ pub(crate) fn number(value: Option<f64>) -> String {
     };
     format!("{v:.decimals$}")
 }
+
+/// Seconds of the run, to a millisecond and without zeros at the end.
+pub(crate) fn seconds(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_for_people() {
+        assert_eq!(seconds(20.0 / 3.0), "6.667");
+        assert_eq!(seconds(20.0), "20");
+        assert_eq!(seconds(0.05), "0.05");
+        assert_eq!(seconds(0.0), "0");
+    }
+}

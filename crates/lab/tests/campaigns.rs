@@ -167,7 +167,7 @@ fn a_cell_that_fails_says_why_and_stops_no_other() {
     assert_eq!(cell.metric("share1_pct").unwrap().within, Some(false));
     assert!(!folder.result.passed());
     assert!(folder.record.verdict.line().contains("one cell failed"));
-    assert!(table(&folder.result, 120).contains("prague-cubic: failed, the engine panicked"));
+    assert!(table(&folder.result, Some(120)).contains("prague-cubic: failed, the engine panicked"));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn an_interrupted_campaign_keeps_the_cells_that_were_done() {
     };
     assert!(!read.record.complete && !read.result.complete);
     assert_eq!((read.result.cells.len(), read.result.planned), (5, 16));
-    assert!(table(&read.result, 80).contains("incomplete: 5 of 16 cells"));
+    assert!(table(&read.result, Some(80)).contains("incomplete: 5 of 16 cells"));
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn the_table_puts_published_beside_measured() {
         &campaign,
         &CampaignOptions::default(),
     );
-    insta::assert_snapshot!("table_wide", table(&folder.result, 200));
-    insta::assert_snapshot!("table_narrow", table(&folder.result, 80));
+    insta::assert_snapshot!("table_wide", table(&folder.result, Some(200)));
+    insta::assert_snapshot!("table_narrow", table(&folder.result, Some(80)));
     insta::assert_snapshot!("cells_csv", cells_csv(&folder.result));
 }

@@ -141,6 +141,15 @@ fn a_repetition_on_a_late_rig_is_made_again_and_named() {
     assert!(!found.trusted());
     assert_eq!(found.cells[0].rows[0].second.runs, 3);
     let text = narrows_lab::compare::table(&found);
+    let head: Vec<&str> = text.lines().take(3).collect();
+    assert!(
+        head[1].starts_with("sim: simulator, narrows 0."),
+        "{}",
+        head[1]
+    );
+    assert!(head[1].ends_with("3 of 3 runs trusted"), "{}", head[1]);
+    assert!(head[2].starts_with("live: live on Linux "), "{}", head[2]);
+    assert!(head[2].ends_with("2 of 3 runs trusted"), "{}", head[2]);
     assert!(text.contains("live-2b: trust: no, because one packet in a hundred"));
     assert!(text.contains("live-3c") && text.contains("counts all the same"));
     // All of it is on the disk, and every run can be opened.
@@ -165,7 +174,7 @@ fn a_repetition_on_a_late_rig_is_made_again_and_named() {
     }
     assert!(page.contains("trust: no, in 1 of 6 runs") && page.contains("made again"));
     for side in ["sim", "live"] {
-        assert!(page.contains(&format!("{side}: Delivery rate of each flow")));
+        assert!(page.contains(&format!("{side}: Throughput of each flow at its receiver")));
     }
 }
 

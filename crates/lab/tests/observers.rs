@@ -148,3 +148,41 @@ fn a_run_without_observers_has_no_samples() {
         assert!(!dir.path().join(name).exists(), "{name}");
     }
 }
+
+/// 800 segments under way and as many in the queue.
+const LONG: &str = r#"
+version  = 1
+name     = "long"
+duration = "12s"
+
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["tap mid", "netem delay 50ms limit 10000", "bottleneck: rate 100Mbit queue pfifo limit 800"]
+down = ["netem delay 50ms limit 10000", "tap mid"]
+
+[[flow]]
+name = "cubic"
+from = "client"
+to   = "server"
+cc   = "cubic"
+"#;
+
+#[test]
+fn on_a_long_path_round_trips_are_those_of_all_packets_and_not_only_of_the_sampled() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan_of(&format!("{LONG}{AT_MID}"));
+    let result = run_to(&SimEngine, &plan, 1, dir.path());
+    let figure = |name: &str| metric::lookup(&result.summary, name).unwrap();
+    let of = |part: &str| figure(&format!("observe/mid/cubic/seq-ack/right_rtt/{part}"));
+    assert!(of("mean") > 120.0, "a queue builds up: {}", of("mean"));
+    assert!(
+        of("error_all").abs() < 0.01 * of("truth_all"),
+        "{} of {}",
+        of("error_all"),
+        of("truth_all")
+    );
+    // Every second segment is acknowledged.
+    let packets = figure("observe/mid/cubic/seen/ip/n");
+    assert!(of("n") > 0.9 * packets / 3.0, "{} of {packets}", of("n"));
+}

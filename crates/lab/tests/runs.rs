@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows_lab::results::{open, open_run};
+use narrows_lab::results::{Origin, open, open_run};
 use narrows_lab::{
     LabError, Output, Progress, Results, RunOptions, RunResult, Watch, diff, print, run_scenario,
 };
@@ -30,6 +30,30 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     assert_eq!(first.record.digest, again.record.digest);
     assert_eq!(first.record.digest.len(), 64);
     assert_ne!(first.record.digest, other.record.digest);
+}
+
+#[test]
+fn what_made_a_run_is_recorded_and_changes_no_digest() {
+    let of = |commit: Option<&str>| {
+        let dir = tempfile::tempdir().unwrap();
+        let options = RunOptions {
+            output: Output::Folder(dir.path().to_path_buf()),
+            origin: Origin {
+                command: vec!["narrows".to_owned()],
+                commit: commit.map(str::to_owned),
+            },
+            ..RunOptions::default()
+        };
+        let engine = ModelEngine::new(by_seed);
+        unwatched(|w| run_scenario(&engine, &plan(), &options, w)).unwrap();
+        open_run(dir.path()).unwrap().record
+    };
+    let (one, other) = (of(Some("0123456789ab")), of(None));
+    assert_eq!(one.commit.as_deref(), Some("0123456789ab"));
+    assert_eq!(one.version(), format!("{} (0123456789ab)", one.narrows));
+    assert_eq!(other.version(), other.narrows);
+    assert_eq!(one.digest, other.digest);
+    assert!(!one.digest.is_empty());
 }
 
 #[test]

@@ -191,14 +191,6 @@ fn mutant_zero_delay_limit_fails_the_table() {
     );
 }
 
-/// In the table of S1 this rule cannot be told from Linux's; see the
-/// documentation.
-#[test]
-fn mutant_alpha_one_fails_the_table() {
-    let wrong = "rival = \"cubic mutant alpha-one\"";
-    fails(S6, RFC_3168, "rival = \"cubic\"", wrong);
-}
-
 /// The cells of S1 whose names fit `only`, each as a run of its own.
 fn runs(only: &[&str], edits: &[(&str, &str)]) -> Vec<RunResult> {
     let options = RunOptions {

@@ -276,3 +276,245 @@ fn a_flow_fills_the_opportunities_of_a_trace_beside_its_scenario() {
     let ideal = rate * 1448.0 / 1504.0;
     assert!((0.95..1.001).contains(&(goodput / ideal)), "{goodput}");
 }
+
+/// One flow from the client to the server over `up`.
+fn alone(up: &str, flow: &str, duration: &str) -> RunResult {
+    let text = format!(
+        "version = 1\nname = \"alone\"\nduration = \"{duration}\"\n\
+         [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\nup = [{up}]\n\
+         down = [\"netem delay 10ms\"]\n\
+         [[flow]]\nname = \"lone\"\nfrom = \"client\"\nto = \"server\"\n{flow}\n"
+    );
+    run(&SimEngine, &plan_of(&text))
+}
+
+fn reasons(result: &RunResult) -> Vec<&str> {
+    let reasons = result.record.verdict.reasons();
+    reasons.map(|f| f.check.as_str()).collect()
+}
+
+/// Where hardly anything arrives, there is hardly anything to judge by, which is
+/// no reason for trust.
+#[test]
+fn a_path_that_loses_half_of_all_packets_is_not_trusted() {
+    let up =
+        |loss: &str| format!("\"netem delay 10ms loss {loss}\", \"rate 50Mbit queue fq_codel\"");
+    for loss in ["30%", "50%"] {
+        let result = alone(&up(loss), "cc = \"cubic\"", "60s");
+        assert_eq!(reasons(&result), ["idle-bottleneck"], "{loss}");
+    }
+    let change = "[[change]]\nat = \"1s\"\ntarget = \"link/access/up/netem\"\nto = \"loss 100%\"";
+    let result = alone(&up("0%"), &format!("cc = \"cubic\"\n{change}"), "60s");
+    assert!(result.summary.flows[0].bytes_total > 0);
+    assert!(
+        reasons(&result).contains(&"nothing-delivered"),
+        "{:?}",
+        reasons(&result)
+    );
+}
+
+/// quinn holds a stream to 6 MiB a round trip: of 200 ms, 252 Mbit/s.
+#[test]
+fn a_flow_over_quic_that_flow_control_holds_back_is_found() {
+    let up = |rate: &str| format!("\"netem delay 190ms\", \"rate {rate} queue pfifo limit 500\"");
+    let held = alone(&up("600Mbit"), "cc = \"quic:cubic\"", "12s");
+    let limited = held.summary.flows[0].limited;
+    assert!(limited.receive_window_s > 4.0, "{limited:?}");
+    assert!(
+        reasons(&held).contains(&"sender-limited"),
+        "{:?}",
+        reasons(&held)
+    );
+    let free = alone(&up("50Mbit"), "cc = \"quic:cubic\"", "12s");
+    let limited = free.summary.flows[0].limited;
+    assert!(limited.receive_window_s < 0.1, "{limited:?}");
+    assert!(
+        !reasons(&free).contains(&"sender-limited"),
+        "{:?}",
+        reasons(&free)
+    );
+}
+
+/// A SYN of 74 bytes takes ten minutes at 1 bit/s: a window holds parts of packets.
+#[test]
+fn no_link_is_used_to_more_than_all_of_it() {
+    for (rate, duration) in [
+        ("1bit", "600s"),
+        ("7bit", "600s"),
+        ("900bit", "60s"),
+        ("1Mbit", "6s"),
+    ] {
+        let up = format!("\"netem delay 10ms\", \"bottleneck: rate {rate} queue pfifo limit 9\"");
+        let result = alone(&up, "traffic = \"cbr rate 2Mbit\"", duration);
+        let queue = result.summary.queue("link/access/up/bottleneck").unwrap();
+        let used = queue.utilisation.unwrap();
+        // The flow keeps it busy all the time.
+        assert!((0.999_99..=1.0).contains(&used), "{rate}: {used}");
+    }
+}
+
+/// Two flows in one bucket get what one flow gets.
+#[test]
+fn flows_that_the_verdict_finds_in_one_bucket_share_one_flows_rate() {
+    let mut text = String::from(
+        "version = 1\nname = \"buckets\"\nduration = \"9s\"\n\
+         [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\n\
+         up = [\"netem delay 5ms\", \"bottleneck: rate 20Mbit queue fq_codel flows 3\"]\n\
+         down = [\"netem delay 5ms\"]\n",
+    );
+    for name in ["a", "b", "c"] {
+        text += &format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n\
+             cc = \"cubic\"\necn = true\n"
+        );
+    }
+    let (mut together, mut apart) = (0, 0);
+    for seed in 1..=12 {
+        let plan = plan_of(&format!("seed = {seed}\n{text}"));
+        let result = run(&SimEngine, &plan);
+        let rate = |name: &str| result.summary.flow(name).unwrap().goodput_mbit.unwrap();
+        let found = result.record.verdict.findings.iter();
+        let lines: Vec<&str> = found
+            .filter(|f| f.check == "shared-bucket")
+            .map(|f| f.line.as_str())
+            .collect();
+        let shares = |name: &str| lines.iter().any(|l| l.contains(&format!("flow/{name} ")));
+        let of = |shares_one: bool| {
+            let names = ["a", "b", "c"].into_iter();
+            names
+                .filter(|n| shares(n) == shares_one)
+                .map(rate)
+                .collect::<Vec<_>>()
+        };
+        match (of(true).as_slice(), of(false).as_slice()) {
+            ([one, other], [alone]) => {
+                together += 1;
+                assert!(
+                    (0.85..1.15).contains(&((one + other) / alone)),
+                    "{seed}: {lines:?}"
+                );
+            }
+            ([], [a, b, c]) => {
+                apart += 1;
+                assert!(a.max(*b).max(*c) / a.min(*b).min(*c) < 1.1, "{seed}");
+            }
+            _ => {}
+        }
+    }
+    assert!(together > 0 && apart > 0, "{together} {apart}");
+}
+
+/// Two bottlenecks with a flow through both, one through each, and a download.
+const WAYS: &str = r#"
+version  = 1
+name     = "ways"
+duration = "6s"
+
+[[router]]
+name = "middle"
+
+[[link]]
+name = "first"
+ends = ["client", "middle"]
+up   = ["netem delay 5ms", "bottleneck: rate 20Mbit queue pfifo limit 50"]
+down = ["netem delay 5ms", "bottleneck: rate 30Mbit queue pfifo limit 50"]
+
+[[link]]
+name = "second"
+ends = ["middle", "server"]
+up   = ["netem delay 5ms", "bottleneck: rate 10Mbit queue pfifo limit 50"]
+down = ["netem delay 5ms"]
+
+[[link]]
+name = "near"
+ends = ["middle", "cache"]
+
+[[link]]
+name = "far"
+ends = ["middle", "other"]
+
+[[flow]]
+name = "long"
+from = "client"
+to   = "server"
+cc   = "cubic"
+
+[[flow]]
+name = "upload"
+from = "client"
+to   = "cache"
+cc   = "cubic"
+
+[[flow]]
+name = "cross"
+from = "other"
+to   = "server"
+cc   = "cubic"
+
+[[flow]]
+name = "download"
+from = "server"
+to   = "client"
+cc   = "cubic"
+"#;
+
+#[test]
+fn flows_that_compete_are_a_group_and_fairness_is_of_groups() {
+    let summary = run(&SimEngine, &plan_of(WAYS)).summary;
+    let groups: Vec<(String, Vec<&str>)> = summary
+        .directions
+        .iter()
+        .map(|d| (d.label(), d.flows.iter().map(String::as_str).collect()))
+        .collect();
+    // Upload and cross share nothing, but each of them competes with long.
+    let up = ["flow/long", "flow/upload", "flow/cross"].to_vec();
+    let down = ["flow/download"].to_vec();
+    assert_eq!(
+        groups,
+        [
+            ("client, other → server, cache".to_owned(), up),
+            ("server → client".to_owned(), down),
+        ]
+    );
+    let goodput = |name: &str| summary.flow(name).and_then(|f| f.goodput_mbit).unwrap();
+    let uploads = ["long", "upload", "cross"].map(goodput);
+    let [up, down] = [&summary.directions[0], &summary.directions[1]];
+    let sum = uploads.iter().sum::<f64>();
+    assert!((up.goodput_mbit.unwrap() - sum).abs() < 1e-5);
+    let jain = narrows_lab::fairness::jain(&uploads).unwrap();
+    assert!((up.jain.unwrap() - jain).abs() < 1e-5);
+    assert_eq!(
+        (down.goodput_mbit, down.jain),
+        (Some(goodput("download")), None)
+    );
+    // No index for what does not compete, in tables neither.
+    assert_eq!(summary.jain, None);
+    let csv = narrows_lab::metric::to_csv(&summary);
+    assert!(!csv.contains("run,jain"));
+    let share = summary.share_pct(&summary.flows[3]).unwrap();
+    assert_eq!(share, 100.0);
+}
+
+/// What the sender sees acknowledged, and what the application is handed, leaps
+/// when a hole is filled; what arrives never exceeds the link.
+#[test]
+fn what_a_receiver_gets_is_never_more_than_its_link_carries() {
+    let result = run(
+        &SimEngine,
+        &plan_of(&WAYS.replace("rate 30Mbit", "rate 10Mbit")),
+    );
+    let most = |metric: &str| {
+        let track = result.series.track("flow/download", metric).unwrap();
+        track.value.iter().copied().fold(0.0, f64::max)
+    };
+    // 10 Mbit/s of frames, of which 1448 in 1514 bytes are payload; a packet more
+    // or less in an interval of 50 ms is 0.23 Mbit/s.
+    let carried = 10.0 * 1448.0 / 1514.0 + 0.25;
+    assert!(
+        most("throughput_mbit") <= carried,
+        "{}",
+        most("throughput_mbit")
+    );
+    assert!(most("throughput_mbit") > 0.95 * carried);
+    assert!(most("delivery_rate_mbit") > carried);
+}

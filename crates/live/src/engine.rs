@@ -25,8 +25,8 @@ const LEAD: Duration = Duration::from_millis(100);
 const LEAD_OF_EACH: Duration = Duration::from_micros(500);
 
 /// Runs `plan` on this machine and hands every event to `sink`. Randomness of
-/// paths, and of QUIC's use of the spin bit, comes from `seed`; stacks and schedulers
-/// have their own.
+/// paths, of the flows' starts, and of QUIC's use of the spin bit, comes from `seed`;
+/// stacks and schedulers have their own.
 ///
 /// Nothing of the run is left when this returns, in whatever way.
 ///
@@ -40,6 +40,7 @@ pub fn run(
     control: &Control<'_>,
 ) -> Result<Outcome, LiveError> {
     let called = Instant::now();
+    let plan = &plan.for_seed(seed);
     check_modelled(plan)?;
     Commands::check(plan)?;
     check_kernel_links(plan)?;

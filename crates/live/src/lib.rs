@@ -5,6 +5,19 @@
 //! same elements between them that the simulator runs, driven in real time.
 //! Flows are real sockets driven by the same traffic generators. What paths,
 //! sockets and congestion controls report comes as the simulator's events.
+//!
+//! ```no_run
+//! # #[cfg(target_os = "linux")]
+//! # fn main() {
+//! let machine = narrows_live::machine::survey();
+//! for finding in &machine.findings {
+//!     println!("{}: {}", finding.name, finding.outcome.is_ok());
+//! }
+//! assert!(machine.runs_live());
+//! # }
+//! # #[cfg(not(target_os = "linux"))]
+//! # fn main() {}
+//! ```
 
 #![deny(unsafe_code)]
 

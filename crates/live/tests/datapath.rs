@@ -75,6 +75,7 @@ impl EventSink for Record {
                     at: now,
                     bytes: &packet.bytes,
                     zero_tail: packet.zero_tail,
+                    cut: 0,
                     id: Some(packet.id.0),
                     direction: Some(Direction::Outbound),
                     comment: None,

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::flow::{EcnCounts, End, Estimators, Flow, Passed};
 use crate::observer::{Sink, Told};
 use crate::prefetch;
+use crate::probes::Room;
 use crate::sample::Sample;
 
 /// What a packet means to the estimators of a flow, or to whom flows are told.
@@ -74,15 +75,23 @@ pub struct Follower {
     /// By the places of flows in the observer's table.
     estimators: Vec<Estimators>,
     samples: Vec<Sample>,
+    room: Room,
 }
 
 impl Follower {
-    pub(crate) fn new(config: Config) -> Self {
+    /// A follower whose flows share `room`.
+    pub(crate) fn new(config: Config, room: Room) -> Self {
         Self {
             config,
             estimators: Vec::new(),
             samples: Vec::with_capacity(64),
+            room,
         }
+    }
+
+    /// What is left of what its flows share.
+    pub(crate) fn into_room(self) -> Room {
+        self.room
     }
 
     fn at(&mut self, place: u32) -> &mut Estimators {
@@ -125,9 +134,10 @@ impl Follower {
                     config,
                     estimators,
                     samples,
+                    room,
                 } = self;
                 samples.clear();
-                estimators[*place as usize].segment(passed, config, samples);
+                estimators[*place as usize].segment(passed, config, room, samples);
             }
             What::Counting(place, early) => self.at(*place).begin_ledger(early),
             What::Began(flow, at) => {
@@ -139,6 +149,7 @@ impl Follower {
                 if let Some(mut flow) = flow.take() {
                     if flow.protocol() == ip::TCP {
                         flow.estimators = self.take(*place);
+                        self.room.give_back(flow.estimators.held());
                     }
                     sink.ended(&flow, *why, *at);
                 }

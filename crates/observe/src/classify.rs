@@ -211,11 +211,12 @@ pub type Classified<'a> = Result<Packet<'a>, Unread>;
 
 /// Reads a packet that starts at its IP header, as [`classify`] does, into a
 /// place of its own: what a packet is takes some hundred bytes, and moving them
-/// around takes longer than reading most packets.
+/// around takes longer than reading most packets. After `bytes`, the capture has not kept
+/// `cut` bytes, which count where the IP header has no length.
 #[inline]
-pub fn classify_into<'a>(bytes: &'a [u8], slot: &mut Option<Classified<'a>>) {
+pub fn classify_into<'a>(bytes: &'a [u8], cut: u32, slot: &mut Option<Classified<'a>>) {
     if usual(bytes, slot).is_none() {
-        *slot = Some(classify(bytes));
+        *slot = Some(classify_cut(bytes, cut));
     }
 }
 
@@ -274,15 +275,21 @@ fn usual(bytes: &[u8], slot: &mut Option<Classified<'_>>) -> Option<()> {
 /// # Errors
 /// Says why it belongs to no flow.
 pub fn classify(bytes: &[u8]) -> Classified<'_> {
-    let ip = Ip::parse(bytes).map_err(unread)?;
+    classify_cut(bytes, 0)
+}
+
+/// Reads a packet of which a capture has not kept the last `cut` bytes.
+fn classify_cut(bytes: &[u8], cut: u32) -> Classified<'_> {
+    let ip = Ip::parse_cut(bytes, cut).map_err(unread)?;
     if ip.fragment_offset > 0 {
         return Err(Unread::LaterFragment);
     }
     let above = &bytes[ip.header_len..];
     let space = ip.total_len - ip.header_len;
+    let bytes_of = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let (ports, above, options) = match ip.protocol {
         ip::TCP => {
-            let (ports, segment, options) = segment(above, space as u32)?;
+            let (ports, segment, options) = segment(above, bytes_of(space))?;
             (ports, Above::Tcp(segment), options)
         }
         ip::UDP => {
@@ -296,7 +303,7 @@ pub fn classify(bytes: &[u8]) -> Classified<'_> {
         ends,
         from_low,
         ecn: ip.ecn(),
-        length: ip.total_len as u32,
+        length: bytes_of(ip.total_len),
         above,
         options,
     })
@@ -486,6 +493,21 @@ mod tests {
         let mut bytes = packet(false);
         bytes[40..44].copy_from_slice(&[8, 0, 8, 0]);
         assert_eq!(classify(&bytes).unwrap().options, OptionsRead::Malformed);
+    }
+
+    #[test]
+    fn a_segment_that_offload_left_without_a_length_has_the_payload_of_its_frame() {
+        for v6 in [false, true] {
+            let mut bytes = packet(v6);
+            let field = if v6 { 4..6 } else { 2..4 };
+            bytes[field].fill(0);
+            let mut slot = None;
+            classify_into(&bytes, 149_900, &mut slot);
+            let read = slot.unwrap().unwrap();
+            assert_eq!(read.length as usize, bytes.len() + 149_900);
+            assert_eq!(read.segment().unwrap().payload, 150_000);
+            assert_eq!(read.segment().unwrap().timestamps, Some((5, 6)));
+        }
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! expression = term { "or" term }
 //! term       = factor { "and" factor }
 //! factor     = "not" factor | "(" expression ")" | test
-//! test       = "tcp" | "udp" | "ip" | "ip6"
-//!            | [ "src" | "dst" ] "host" ADDRESS
+//! test       = protocol | [ protocol ] end | "vlan" [ NUMBER ]
+//! protocol   = "tcp" | "udp" | "icmp" | "icmp6" | "ip" | "ip6"
+//! end        = [ "src" | "dst" ] "host" ADDRESS
 //!            | [ "src" | "dst" ] "net" ADDRESS "/" LENGTH
 //!            | [ "src" | "dst" ] "port" NUMBER [ "-" NUMBER ]
 //! ```
@@ -17,7 +18,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use narrows_units::WordError;
-use narrows_wire::ip;
+use narrows_wire::{FlowKey, ip};
 
 use crate::classify::Packet;
 
@@ -37,6 +38,49 @@ enum Test {
     Version6(bool),
     Net(Which, IpAddr, u8),
     Port(Which, u16, u16),
+    /// A tag of this VLAN, or of any.
+    Vlan(Option<u16>),
+}
+
+/// What a filter asks about a packet.
+trait Facts {
+    /// Address and port of its sender; no port where its protocol has none.
+    fn source(&self) -> (IpAddr, Option<u16>);
+    /// Address and port of its receiver.
+    fn destination(&self) -> (IpAddr, Option<u16>);
+    fn protocol(&self) -> u8;
+}
+
+impl Facts for Packet<'_> {
+    fn source(&self) -> (IpAddr, Option<u16>) {
+        let (address, port) = Packet::source(self);
+        (address, Some(port))
+    }
+
+    fn destination(&self) -> (IpAddr, Option<u16>) {
+        let (address, port) = Packet::destination(self);
+        (address, Some(port))
+    }
+
+    fn protocol(&self) -> u8 {
+        Packet::protocol(self)
+    }
+}
+
+/// A packet that belongs to no flow: of another protocol, or a later fragment. (What of
+/// TCP and UDP is malformed is one, too, as far as its addresses.)
+impl Facts for FlowKey {
+    fn source(&self) -> (IpAddr, Option<u16>) {
+        (self.source, None)
+    }
+
+    fn destination(&self) -> (IpAddr, Option<u16>) {
+        (self.destination, None)
+    }
+
+    fn protocol(&self) -> u8 {
+        self.protocol
+    }
 }
 
 /// Which end of a packet a test looks at.
@@ -50,8 +94,8 @@ enum Which {
 impl Which {
     fn any<T>(
         self,
-        packet: &Packet<'_>,
-        of: impl Fn((IpAddr, u16)) -> T,
+        packet: &impl Facts,
+        of: impl Fn((IpAddr, Option<u16>)) -> T,
         test: impl Fn(T) -> bool,
     ) -> bool {
         let source = || test(of(packet.source()));
@@ -65,30 +109,63 @@ impl Which {
 }
 
 impl Filter {
+    /// Whether a filter can begin with this word, which then is no file's name.
+    pub fn begins(word: &str) -> bool {
+        const FIRST: [&str; 15] = [
+            "not", "!", "(", "vlan", "tcp", "udp", "icmp", "icmp6", "ip", "ip6", "src", "dst",
+            "host", "net", "port",
+        ];
+        let first = tokens(word).first().map(|(_, token)| *token);
+        first.is_some_and(|first| FIRST.contains(&first))
+    }
+
     /// Whether it takes every packet.
     pub fn takes_all(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether it takes this packet.
-    pub fn takes(&self, packet: &Packet<'_>) -> bool {
-        self.0.as_ref().is_none_or(|test| test.holds(packet))
+    /// Whether it asks for VLANs, so that these must be known of a packet.
+    pub fn asks_for_vlan(&self) -> bool {
+        self.0.as_ref().is_some_and(Test::asks_for_vlan)
+    }
+
+    /// Whether it takes this packet, which was tagged with this VLAN.
+    pub fn takes(&self, packet: &Packet<'_>, vlan: Option<u16>) -> bool {
+        self.0.as_ref().is_none_or(|test| test.holds(packet, vlan))
+    }
+
+    /// Whether it takes a packet that is none of a flow, which starts at its IP header.
+    pub fn takes_other(&self, bytes: &[u8], vlan: Option<u16>) -> bool {
+        let holds =
+            |test: &Test| FlowKey::of(bytes).is_some_and(|packet| test.holds(&packet, vlan));
+        self.0.as_ref().is_none_or(holds)
     }
 }
 
 impl Test {
-    fn holds(&self, packet: &Packet<'_>) -> bool {
+    fn asks_for_vlan(&self) -> bool {
         match self {
-            Self::Not(test) => !test.holds(packet),
-            Self::All(tests) => tests.iter().all(|t| t.holds(packet)),
-            Self::Any(tests) => tests.iter().any(|t| t.holds(packet)),
+            Self::Not(test) => test.asks_for_vlan(),
+            Self::All(tests) | Self::Any(tests) => tests.iter().any(Self::asks_for_vlan),
+            Self::Vlan(_) => true,
+            _ => false,
+        }
+    }
+
+    fn holds(&self, packet: &impl Facts, vlan: Option<u16>) -> bool {
+        match self {
+            Self::Not(test) => !test.holds(packet, vlan),
+            Self::All(tests) => tests.iter().all(|t| t.holds(packet, vlan)),
+            Self::Any(tests) => tests.iter().any(|t| t.holds(packet, vlan)),
+            Self::Vlan(wanted) => vlan.is_some_and(|vlan| wanted.is_none_or(|w| w == vlan)),
             Self::Protocol(protocol) => packet.protocol() == *protocol,
             Self::Version6(six) => packet.source().0.is_ipv6() == *six,
             Self::Net(which, net, length) => {
                 which.any(packet, |(address, _)| address, |a| within(a, *net, *length))
             }
             Self::Port(which, low, high) => {
-                which.any(packet, |(_, port)| port, |p| (*low..=*high).contains(&p))
+                let between = |port: Option<u16>| port.is_some_and(|p| (*low..=*high).contains(&p));
+                which.any(packet, |(_, port)| port, between)
             }
         }
     }
@@ -148,7 +225,11 @@ impl fmt::Display for Test {
             Self::All(tests) => list(f, tests, " and "),
             Self::Any(tests) => list(f, tests, " or "),
             Self::Protocol(ip::TCP) => f.write_str("tcp"),
+            Self::Protocol(ip::ICMP) => f.write_str("icmp"),
+            Self::Protocol(ip::ICMPV6) => f.write_str("icmp6"),
             Self::Protocol(_) => f.write_str("udp"),
+            Self::Vlan(None) => f.write_str("vlan"),
+            Self::Vlan(Some(number)) => write!(f, "vlan {number}"),
             Self::Version6(six) => f.write_str(if *six { "ip6" } else { "ip" }),
             Self::Net(w, net, length) => write!(f, "{}net {net}/{length}", which(w)),
             Self::Port(w, low, high) => write!(f, "{}port {low}-{high}", which(w)),
@@ -258,6 +339,38 @@ impl<'a> Parser<'a> {
     }
 
     fn test(&mut self) -> Result<Test, WordError> {
+        if self.take(&["vlan"]) {
+            let number = self.peek().and_then(|w| w.parse::<u16>().ok());
+            if number.is_some_and(|n| n > 4094) {
+                return Err(self.unexpected("a VLAN from 0 to 4094"));
+            }
+            self.at += usize::from(number.is_some());
+            return Ok(Test::Vlan(number));
+        }
+        let protocol = match self.peek() {
+            Some("tcp") => Some(Test::Protocol(ip::TCP)),
+            Some("udp") => Some(Test::Protocol(ip::UDP)),
+            Some("icmp") => Some(Test::Protocol(ip::ICMP)),
+            Some("icmp6") => Some(Test::Protocol(ip::ICMPV6)),
+            Some("ip") => Some(Test::Version6(false)),
+            Some("ip6") => Some(Test::Version6(true)),
+            _ => None,
+        };
+        let Some(protocol) = protocol else {
+            return self.end();
+        };
+        self.at += 1;
+        // `tcp port 80` is `tcp and port 80`.
+        match self.peek() {
+            Some("src" | "dst" | "host" | "net" | "port") => {
+                Ok(Test::All(vec![protocol, self.end()?]))
+            }
+            _ => Ok(protocol),
+        }
+    }
+
+    /// What is asked of an end.
+    fn end(&mut self) -> Result<Test, WordError> {
         let which = if self.take(&["src"]) {
             Which::Source
         } else if self.take(&["dst"]) {
@@ -265,21 +378,7 @@ impl<'a> Parser<'a> {
         } else {
             Which::Either
         };
-        let word = self.peek();
-        if which == Which::Either {
-            let simple = match word {
-                Some("tcp") => Some(Test::Protocol(ip::TCP)),
-                Some("udp") => Some(Test::Protocol(ip::UDP)),
-                Some("ip") => Some(Test::Version6(false)),
-                Some("ip6") => Some(Test::Version6(true)),
-                _ => None,
-            };
-            if let Some(test) = simple {
-                self.at += 1;
-                return Ok(test);
-            }
-        }
-        match word {
+        match self.peek() {
             Some("host") => {
                 self.at += 1;
                 let address = self.value("an IP address", |w| w.parse::<IpAddr>().ok())?;
@@ -297,7 +396,8 @@ impl<'a> Parser<'a> {
                 Ok(Test::Port(which, low, high))
             }
             _ if which == Which::Either => Err(self.unexpected(
-                "`tcp`, `udp`, `ip`, `ip6`, `host`, `net`, `port`, `src`, `dst`, `not` or `(`",
+                "`tcp`, `udp`, `icmp`, `icmp6`, `ip`, `ip6`, `vlan`, `host`, `net`, `port`, \
+                 `src`, `dst`, `not` or `(`",
             )),
             _ => Err(self.unexpected("`host`, `net` or `port`")),
         }
@@ -332,82 +432,4 @@ fn ports(word: &str) -> Option<(u16, u16)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::classify::classify;
-    use narrows_wire::{IpFields, UdpFields};
-
-    /// A datagram from 10.0.0.1:1000 to 10.0.0.2:2000.
-    fn packet() -> Vec<u8> {
-        let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
-        let mut bytes = Vec::new();
-        let ip = IpFields {
-            source,
-            destination,
-            traffic_class: 0,
-            ttl: 64,
-            protocol: ip::UDP,
-            ident: 0,
-        };
-        ip.write(&mut bytes, 8);
-        let udp = UdpFields {
-            source_port: 1000,
-            destination_port: 2000,
-        };
-        udp.write(&mut bytes, source, destination, &[], 0);
-        bytes
-    }
-
-    #[test]
-    fn tests_hold_or_not_as_they_read() {
-        let bytes = packet();
-        let packet = classify(&bytes).unwrap();
-        for (text, holds) in [
-            ("", true),
-            ("udp", true),
-            ("tcp", false),
-            ("ip6", false),
-            ("not tcp and ip", true),
-            ("host 10.0.0.2", true),
-            ("src host 10.0.0.2", false),
-            ("dst host 10.0.0.2", true),
-            ("net 10.0.0.0/8 and port 1000", true),
-            ("net 10.0.0.2/31", true),
-            ("net 10.0.0.4/30", false),
-            ("net 0.0.0.0/0", true),
-            ("host ::1", false),
-            ("dst port 1000", false),
-            ("port 1500-2500", true),
-            ("tcp or udp and port 7", false),
-            ("(tcp or udp) and port 2000", true),
-            ("!(tcp||port 7)&&udp", true),
-        ] {
-            let filter: Filter = text.parse().unwrap_or_else(|e| panic!("{text}: {e:?}"));
-            assert_eq!(filter.takes(&packet), holds, "{text}");
-            let again: Filter = filter.to_string().parse().unwrap();
-            assert_eq!(again, filter, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_filter_is_refused() {
-        for text in [
-            "tcp and",
-            "port",
-            "port 70000",
-            "port 5-4",
-            "host x",
-            "net 10.0.0.0",
-            "net 1.2.3.4/33",
-            "(tcp",
-            "tcp)",
-            "tcp udp",
-            "src tcp",
-            "&",
-            "or tcp",
-        ] {
-            assert!(text.parse::<Filter>().is_err(), "{text}");
-        }
-        assert!("(".repeat(100_000).parse::<Filter>().is_err());
-    }
-}
+mod tests;

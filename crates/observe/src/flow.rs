@@ -16,6 +16,7 @@ use self::way::{Order, Way};
 use crate::classify::{Above, Ends, Packet, Segment};
 use crate::config::Config;
 use crate::marks::{Marks, count_packets};
+use crate::probes::Room;
 use crate::quic::{self, Quic};
 use crate::sample::{Measured, Now, Sample, Side};
 use crate::spin::SpinClass;
@@ -104,7 +105,7 @@ impl Flow {
         let payload = packet.datagram();
         let opening = payload.and_then(visible::opening);
         let answers = syn && flags.has(TcpFlags::ACK) || opening == Some(true);
-        let opens = syn || opening.is_some() || payload.is_some_and(quic::opens);
+        let opens = syn || opening.is_some() || quic::opens(packet);
         let (low, high) = (packet.ends.low().1, packet.ends.high().1);
         let low_opened = match (opens, low.cmp(&high)) {
             (true, _) => packet.from_low != answers,
@@ -122,7 +123,7 @@ impl Flow {
             opened: false,
             counted: false,
             codes: [None; 2],
-            quic: payload.is_some_and(quic::begins).then(Quic::default),
+            quic: quic::begins(packet).then(Quic::default),
             ways: Default::default(),
             estimators: Estimators::default(),
             visible: payload.and_then(Visible::of).map(Box::new),
@@ -209,6 +210,7 @@ impl Flow {
         packet: &Packet<'_>,
         now: Now,
         config: &Config,
+        room: &mut Room,
         out: &mut Vec<Sample>,
     ) {
         match &packet.above {
@@ -218,7 +220,7 @@ impl Flow {
                     let early = self.counts_before(passed.side, packet.ecn);
                     self.estimators.begin_ledger(&early);
                 }
-                self.estimators.segment(&passed, config, out);
+                self.estimators.segment(&passed, config, room, out);
             }
             Above::Udp(payload) => {
                 let side = self.pass(packet, now);
@@ -230,7 +232,7 @@ impl Flow {
                 self.estimators.count(side, packet.ecn);
                 let begun = out.len();
                 if !self.numbered(side, payload, now, config, out) {
-                    self.datagram(side, payload, packet.length, now, config, out);
+                    self.datagram(side, packet, now, config, out);
                 }
                 self.estimators.take(out, begun, false);
             }

@@ -34,8 +34,10 @@ pub(crate) struct Handshake {
     syn_ack: Seen,
     left: Duration,
     right: Duration,
-    /// Whether a SYN or SYN-ACK came twice, so that answers are ambiguous.
-    pub again: bool,
+    /// Whether the SYN came twice, so that nobody knows which one was answered.
+    asked_again: bool,
+    /// Whether the SYN-ACK did, or passed before its SYN.
+    answered_again: bool,
 }
 
 impl Default for Handshake {
@@ -45,7 +47,8 @@ impl Default for Handshake {
             syn_ack: Seen::default(),
             left: UNKNOWN,
             right: UNKNOWN,
-            again: false,
+            asked_again: false,
+            answered_again: false,
         }
     }
 }
@@ -66,32 +69,88 @@ impl Handshake {
         (known(self.left), known(self.right))
     }
 
+    /// Round trips that are ambiguous, as something came twice or in the wrong order.
+    pub fn rejected(&self) -> u64 {
+        u64::from(self.asked_again || self.answered_again)
+    }
+
     /// A SYN without ACK.
     pub fn syn(&mut self, now: Now) {
-        self.again |= self.syn.pass(now);
+        self.asked_again |= self.syn.pass(now);
+        self.answered_again |= self.syn_ack.passed;
     }
 
     /// A SYN with ACK.
     pub fn syn_ack(&mut self, now: Now, out: &mut Vec<Sample>) {
-        self.again |= self.syn_ack.passed;
-        if self.syn.passed && !self.again {
+        self.answered_again |= self.syn_ack.passed;
+        if self.syn.passed && !self.asked_again && !self.answered_again {
             let Seen { at, packet, .. } = self.syn;
             out.push(now.rtt(Technique::Handshake, Quantity::RightRtt, at, packet));
         }
         self.syn_ack.pass(now);
     }
 
-    /// The first packet of the initiator with ACK and without SYN.
+    /// The first packet of the initiator that shows that it has the answer.
     pub fn ack(&mut self, now: Now, out: &mut Vec<Sample>) {
-        if self.again || !self.syn_ack.passed {
+        if self.answered_again || !self.syn_ack.passed {
             return;
         }
         let mut add = |quantity, Seen { at, packet, .. }| {
             out.push(now.rtt(Technique::Handshake, quantity, at, packet));
         };
         add(Quantity::LeftRtt, self.syn_ack);
-        if self.syn.passed {
+        if self.syn.passed && !self.asked_again {
             add(Quantity::FullRtt(Side::Initiator), self.syn);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy)]
+    enum Packet {
+        Syn,
+        SynAck,
+        Ack,
+    }
+    use Packet::{Ack, Syn, SynAck};
+
+    /// What these packets give, one each 10 ns.
+    fn found(packets: &[Packet]) -> (Vec<Quantity>, u64) {
+        let (mut handshake, mut out) = (Handshake::default(), Vec::new());
+        for (id, packet) in packets.iter().enumerate() {
+            let now = Now {
+                at: id as u64 * 10,
+                id: id as u64,
+            };
+            match packet {
+                Syn => handshake.syn(now),
+                SynAck => handshake.syn_ack(now, &mut out),
+                Ack => handshake.ack(now, &mut out),
+            }
+        }
+        let found = out.iter().map(|s| s.quantity).collect();
+        (found, handshake.rejected())
+    }
+
+    const FULL: Quantity = Quantity::FullRtt(Side::Initiator);
+
+    #[test]
+    fn what_came_twice_silences_only_the_round_trips_that_it_makes_ambiguous() {
+        use Quantity::{LeftRtt, RightRtt};
+        assert_eq!(
+            found(&[Syn, SynAck, Ack]),
+            (vec![RightRtt, LeftRtt, FULL], 0)
+        );
+        assert_eq!(found(&[Syn, Syn, SynAck, Ack]), (vec![LeftRtt], 1));
+        assert_eq!(found(&[Syn, SynAck, SynAck, Ack]), (vec![RightRtt], 1));
+        assert_eq!(found(&[SynAck, Ack]), (vec![LeftRtt], 0));
+    }
+
+    #[test]
+    fn a_syn_ack_that_precedes_its_syn_gives_no_round_trip() {
+        assert_eq!(found(&[SynAck, Syn, Ack]), (vec![], 1));
     }
 }

@@ -46,7 +46,44 @@ pub(crate) enum Count {
 const COUNTS: usize = 6;
 
 /// Each count of both directions.
-type Row = [[(u32, u32); 2]; COUNTS];
+pub(crate) type Row = [[(u32, u32); 2]; COUNTS];
+
+/// Where the counts of a packet go.
+#[derive(Debug)]
+pub(crate) enum Account<'a> {
+    /// To the batches of a flow.
+    Ledger(&'a mut Ledger),
+    /// To what there is before it has any.
+    Early(&'a mut Row),
+    /// Nowhere, as nothing of the flow is counted.
+    Nothing,
+}
+
+impl Account<'_> {
+    /// Adds `part` of `all` to a count. `part` may exceed `all`.
+    pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
+        match self {
+            Self::Ledger(ledger) => ledger.add(side, count, part, all),
+            Self::Early(row) => add(row, side, count, (part, all)),
+            Self::Nothing => {}
+        }
+    }
+
+    /// Forgets a count of one side.
+    pub fn clear(&mut self, side: usize, count: Count) {
+        match self {
+            Self::Ledger(ledger) => ledger.clear(side, count),
+            Self::Early(row) => row[count as usize][side] = (0, 0),
+            Self::Nothing => {}
+        }
+    }
+}
+
+fn add(row: &mut Row, side: usize, count: Count, (part, all): (u32, u32)) {
+    let pair = &mut row[count as usize][side];
+    pair.0 = pair.0.saturating_add(part);
+    pair.1 = pair.1.saturating_add(all);
+}
 
 /// The sums that a rate is computed from.
 #[derive(Clone, Copy, Debug)]
@@ -133,9 +170,12 @@ impl Ledger {
 
     /// Adds `part` of `all` to a count. `part` may exceed `all`.
     pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
-        let pair = &mut self.current[count as usize][side];
-        pair.0 = pair.0.saturating_add(part);
-        pair.1 = pair.1.saturating_add(all);
+        add(&mut self.current, side, count, (part, all));
+    }
+
+    /// Adds what was counted before there were batches.
+    pub fn add_early(&mut self, row: &Row) {
+        self.current = joined(&self.current, row);
     }
 
     /// Forgets a count of one side.
@@ -184,7 +224,10 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// A rate computed by `rate` from the sums, and its interval. `trials` is
-    /// how many packets it rests on.
+    /// how many packets it rests on. What comes out below zero is zero, as no rate
+    /// is less: blocks that have late packets of a neighbour, or more missing at the
+    /// observer than the sender found lost (u > e), as where the observer itself lost
+    /// packets.
     pub fn rate(
         &self,
         trials: f64,
@@ -219,7 +262,7 @@ impl Groups {
         } else {
             (trials, student_95(u32::MAX))
         };
-        Some((all, wilson(all, effective, t)))
+        Some((share, wilson(share, effective, t)))
     }
 }
 
@@ -291,5 +334,24 @@ mod tests {
         assert_eq!(sums.of(1, Count::Loss), 200_000.0);
         assert_eq!(sums.share(1, Count::Loss), Some(0.1));
         assert_eq!(sums.share(0, Count::Loss), None);
+    }
+
+    #[test]
+    fn a_rate_is_within_its_interval_where_more_is_missing_than_was_lost() {
+        let mut ledger = Ledger::default();
+        for i in 0..10_000u32 {
+            ledger.packet();
+            ledger.add(0, Count::Loss, u32::from(i % 100 == 0), 1);
+            ledger.add(0, Count::Square, u32::from(i % 10 != 0), 1);
+        }
+        let groups = ledger.groups();
+        let (rate, interval) = groups
+            .rate(10_000.0, |s| {
+                let (e, u) = (s.share(0, Count::Loss)?, s.missing(0, Count::Square)?);
+                Some((e - u) / (1.0 - u))
+            })
+            .unwrap();
+        assert_eq!((rate, interval.low), (0.0, 0.0));
+        assert!(interval.high < 0.01);
     }
 }

@@ -11,6 +11,17 @@
 //! Memory is bounded: flows live in a table of [`Config::max_flows`], of which
 //! the one that was silent longest makes room for a new one, and is counted.
 //! What an estimator needs of a flow is made when the flow first needs it.
+//!
+//! ```
+//! use narrows_observe::{Config, Nothing, Observer};
+//! use narrows_units::Instant;
+//!
+//! let mut observer = Observer::new(Config::default());
+//! // No header is that short.
+//! observer.observe(&[0x45, 0], Instant::ZERO, 1, &mut Nothing);
+//! observer.finish(&mut Nothing);
+//! assert_eq!((observer.counters().packets, observer.counters().flows), (1, 0));
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +42,7 @@ mod mean;
 mod observer;
 mod prefetch;
 mod probes;
+mod quantiles;
 mod quic;
 mod reflection;
 mod sample;

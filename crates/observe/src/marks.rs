@@ -5,7 +5,7 @@ use narrows_wire::efm::{Profile, Signal};
 
 use crate::config::{Config, Mode};
 use crate::delay::{Delay, Rule};
-use crate::ledger::{Count, Ledger};
+use crate::ledger::{Account, Count, Ledger, Row};
 use crate::mean::RttMeans;
 use crate::reflection::Reflection;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique, whole_id};
@@ -55,14 +55,6 @@ pub(crate) const fn count_packets(signals: u8) -> bool {
     signals & counting != 0
 }
 
-/// Marked packets before there is a ledger.
-#[derive(Clone, Copy, Debug, Default)]
-struct Early {
-    packets: u32,
-    loss: u32,
-    ecn_echo: u32,
-}
-
 /// The signals of one flow. What every packet needs comes first; what the
 /// flow's profile lacks takes no room.
 #[derive(Debug)]
@@ -82,8 +74,8 @@ pub(crate) struct Marks {
     optional: bool,
     /// Bits that were ever set.
     seen: u8,
-    early: [Early; 2],
-    in_ledger: bool,
+    /// What was counted before there was a ledger, if anything is.
+    early: Option<Box<Row>>,
     means: [Option<Box<RttMeans>>; 6],
 }
 
@@ -133,8 +125,7 @@ impl Marks {
             squares: has(Signal::Square).then(|| Box::new([wave(), wave()])),
             reflections: has(Signal::Reflection).then(|| Box::new([reflection(), reflection()])),
             trains: has(Signal::RoundTripLoss).then(Box::<[Trains; 2]>::default),
-            early: [Early::default(); 2],
-            in_ledger: false,
+            early: count_packets(signals).then(Box::default),
             means: Default::default(),
         }
     }
@@ -174,7 +165,7 @@ impl Marks {
 
     /// Reads a word of each line that every packet needs.
     pub fn touch(&self) -> u64 {
-        u64::from(self.masks.spin ^ self.early[1].loss as u8)
+        u64::from(self.masks.spin ^ self.seen)
     }
 
     /// Reads what every packet needs of what it points at.
@@ -240,29 +231,16 @@ impl Marks {
         self.means[slot(technique)].as_deref()
     }
 
-    /// Puts the marks that were counted without a ledger into one.
+    /// Puts what was counted without a ledger into one.
     pub fn early(&self, ledger: &mut Ledger) {
-        if self.in_ledger {
-            return;
-        }
-        for side in Side::BOTH {
-            let Early {
-                packets,
-                loss,
-                ecn_echo,
-            } = self.early[side.index()];
-            if self.masks.loss != 0 {
-                ledger.add(side.index(), Count::Loss, loss, packets);
-            }
-            if self.masks.ecn_echo != 0 {
-                ledger.add(side.index(), Count::EcnEcho, ecn_echo, packets);
-            }
+        if let Some(early) = &self.early {
+            ledger.add_early(early);
         }
     }
 
-    /// From now on there is a ledger, and it has the early marks.
+    /// From now on there is a ledger, and it has the early counts.
     pub fn hand_over(&mut self) {
-        self.in_ledger = true;
+        self.early = None;
     }
 
     /// A packet of the flow that is no SYN, with its bits; `numbers` tell
@@ -275,9 +253,15 @@ impl Marks {
         newer: bool,
         floor: Option<u64>,
         now: Now,
-        mut ledger: Option<&mut Ledger>,
+        ledger: Option<&mut Ledger>,
         out: &mut Vec<Sample>,
     ) {
+        let mut early = self.early.take();
+        let mut account = match (ledger, &mut early) {
+            (Some(ledger), _) => Account::Ledger(ledger),
+            (None, Some(early)) => Account::Early(early),
+            (None, None) => Account::Nothing,
+        };
         self.seen |= bits;
         let has = |mask: u8| bits & mask != 0;
         let masks = self.masks;
@@ -293,18 +277,11 @@ impl Marks {
         if let (Some(delay), true) = (&mut self.delay, has(masks.delay)) {
             delay.mark(side, numbers, floor, now, out);
         }
-        self.loss_marks(
-            side,
-            has(masks.loss),
-            has(masks.ecn_echo),
-            ledger.as_deref_mut(),
-        );
+        self.loss_marks(side, has(masks.loss), has(masks.ecn_echo), &mut account);
         if let (Some(trains), spin) = (&mut self.trains, has(masks.spin)) {
             let pair = trains[side.index()].packet(spin, has(masks.train), newer, now.id);
             if let Some(pair) = pair {
-                if let Some(ledger) = ledger.as_deref_mut() {
-                    ledger.add(side.index(), Count::Train, pair.reflected, pair.generated);
-                }
+                account.add(side.index(), Count::Train, pair.reflected, pair.generated);
                 out.push(Sample {
                     at: narrows_units::Instant::from_nanos(now.at),
                     technique: Technique::RoundTripLoss,
@@ -315,6 +292,7 @@ impl Marks {
                     },
                     first: whole_id(pair.first, now.id),
                     last: whole_id(pair.last, now.id),
+                    stands_for: 1,
                 });
             }
         }
@@ -323,28 +301,19 @@ impl Marks {
                 side,
                 (has(masks.square), has(masks.reflection), newer),
                 now,
-                ledger,
+                &mut account,
                 out,
             );
         }
+        self.early = early;
     }
 
-    fn loss_marks(&mut self, side: Side, loss: bool, echo: bool, ledger: Option<&mut Ledger>) {
-        if self.masks.loss | self.masks.ecn_echo == 0 {
-            return;
-        }
-        let Some(ledger) = ledger else {
-            let early = &mut self.early[side.index()];
-            early.packets += 1;
-            early.loss += u32::from(loss);
-            early.ecn_echo += u32::from(echo);
-            return;
-        };
+    fn loss_marks(&self, side: Side, loss: bool, echo: bool, account: &mut Account<'_>) {
         if self.masks.loss != 0 {
-            ledger.add(side.index(), Count::Loss, u32::from(loss), 1);
+            account.add(side.index(), Count::Loss, u32::from(loss), 1);
         }
         if self.masks.ecn_echo != 0 {
-            ledger.add(side.index(), Count::EcnEcho, u32::from(echo), 1);
+            account.add(side.index(), Count::EcnEcho, u32::from(echo), 1);
         }
     }
 
@@ -353,7 +322,7 @@ impl Marks {
         side: Side,
         (square, bit, newer): (bool, bool, bool),
         now: Now,
-        mut ledger: Option<&mut Ledger>,
+        account: &mut Account<'_>,
         out: &mut Vec<Sample>,
     ) {
         let Some(squares) = &mut self.squares else {
@@ -362,17 +331,11 @@ impl Marks {
         let (own, other) = (side.index(), side.other().index());
         let mut note = |closed, technique, quantity, count, (weight, of): (u32, u32)| match closed {
             Some(Closed::Block(block)) => {
-                if let Some(ledger) = ledger.as_deref_mut() {
-                    let counted = |packets: u32| packets * weight / of;
-                    ledger.add(own, count, counted(block.received), counted(block.sent));
-                }
+                let counted = |packets: u32| packets * weight / of;
+                account.add(own, count, counted(block.received), counted(block.sent));
                 out.push(block.sample(now, technique, quantity));
             }
-            Some(Closed::Restart) => {
-                if let Some(ledger) = ledger.as_deref_mut() {
-                    ledger.clear(own, count);
-                }
-            }
+            Some(Closed::Restart) => account.clear(own, count),
             None => {}
         };
         let closed = squares[own].packet(square, newer, now);

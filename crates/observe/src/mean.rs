@@ -1,6 +1,7 @@
 //! The mean of round trips, and how far it may be off.
 
 use crate::interval::{Interval, batch_reach, student_95};
+use crate::quantiles::Quantiles;
 
 /// Samples from which the mean's interval comes from batches; below that they
 /// are taken as independent.
@@ -11,7 +12,7 @@ const BATCHES: usize = 32;
 /// 200 ms, Linux's `TCP_RTO_MIN` (include/net/tcp.h).
 const LEAST_TIMER_MS: f32 = 200.0;
 
-/// Running mean, spread and minimum of samples, in milliseconds.
+/// Running mean, spread, minimum and quantiles of samples, in milliseconds.
 ///
 /// Consecutive round trips are alike, so the interval of their mean comes from
 /// the means of batches (batch means; Law, Simulation Modeling and Analysis,
@@ -33,6 +34,7 @@ pub(crate) struct Mean {
     batches: Option<Box<Batches>>,
     n: u32,
     min_ms: f32,
+    quantiles: Quantiles,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ struct Batches {
     full: usize,
     sums: [f64; BATCHES],
     timer: Timer,
+    /// Samples that were added for others that could not be taken.
+    repeated: u32,
 }
 
 /// What a sender's retransmission timer would be (RFC 6298 §2), and how many
@@ -73,10 +77,13 @@ impl Timer {
 /// What is known of a mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MeanFacts {
+    /// Samples that were taken.
     pub n: u32,
     pub mean: f64,
     pub sd: f64,
     pub min: f64,
+    pub median: f64,
+    pub p95: f64,
     pub interval: Option<Interval>,
     /// Samples that were not taken, as they were longer than a timeout.
     pub overdue: u32,
@@ -95,6 +102,19 @@ impl Mean {
         true
     }
 
+    /// Adds the last sample again for `others` that could not be taken, so that it
+    /// counts for as much as they do. Before there are batches one sample is one.
+    #[cold]
+    pub fn repeat(&mut self, ms: f64, others: u32) {
+        for _ in 0..others {
+            let Some(batches) = &mut self.batches else {
+                return;
+            };
+            batches.repeated = batches.repeated.saturating_add(1);
+            self.add(ms);
+        }
+    }
+
     /// Adds a sample in milliseconds.
     pub fn add(&mut self, ms: f64) {
         self.n = self.n.saturating_add(1);
@@ -105,6 +125,7 @@ impl Mean {
         if self.n == 1 || (ms as f32) < self.min_ms {
             self.min_ms = ms as f32;
         }
+        self.quantiles.add(ms as f32);
         let Some(batches) = &mut self.batches else {
             if self.n >= BATCHED_FROM {
                 let spread = (self.squares / f64::from(self.n)).sqrt();
@@ -116,6 +137,7 @@ impl Mean {
                         variation_ms: spread as f32,
                         overdue: 0,
                     },
+                    repeated: 0,
                 }));
             }
             return;
@@ -167,11 +189,14 @@ impl Mean {
             }
             _ => None,
         };
-        (self.n > 0).then_some(MeanFacts {
-            n: self.n,
+        let [median, p95] = self.quantiles.at([0.5, 0.95])?;
+        Some(MeanFacts {
+            n: self.n - self.batches.as_ref().map_or(0, |b| b.repeated),
             mean: self.mean,
             sd,
             min: f64::from(self.min_ms),
+            median,
+            p95,
             overdue: self.batches.as_ref().map_or(0, |b| b.timer.overdue),
             interval: reach.map(|(below, above)| Interval {
                 low: (self.mean - below).max(0.0),
@@ -234,6 +259,8 @@ mod tests {
         }
         let facts = mean.facts().unwrap();
         assert_eq!((facts.n, facts.min), (3, 10.0));
+        assert!((facts.median / 20.0 - 1.0).abs() < 0.016, "{facts:?}");
+        assert!((facts.p95 / 30.0 - 1.0).abs() < 0.016, "{facts:?}");
         assert!((facts.mean - 20.0).abs() < 1e-9);
         assert!((facts.sd - (200.0f64 / 3.0).sqrt()).abs() < 1e-5);
         // t(0.975, 2) = 4.303, standard error 10/√3.
@@ -375,5 +402,26 @@ mod tests {
             interval.high - interval.low
         };
         assert!(width(1_000.0) > 10.0 * width(7.3));
+    }
+
+    #[test]
+    fn a_sample_that_stands_for_others_counts_for_as_much_and_is_one() {
+        let (mut thinned, mut whole) = (Mean::default(), Mean::default());
+        for i in 0..4_000u32 {
+            let ms = 50.0 + f64::from(i % 100);
+            whole.add(ms);
+            if i < 1_000 {
+                thinned.add(ms);
+            } else if i % 4 == 0 {
+                thinned.add(ms + 1.5);
+                thinned.repeat(ms + 1.5, 3);
+            }
+        }
+        let (thinned, whole) = (thinned.facts().unwrap(), whole.facts().unwrap());
+        assert_eq!((thinned.n, whole.n), (1_750, 4_000));
+        assert!((thinned.mean - whole.mean).abs() < 0.01);
+        assert!((thinned.sd - whole.sd).abs() < 0.1);
+        let width = |facts: &MeanFacts| facts.interval.map(|i| i.high - i.low).unwrap();
+        assert!((width(&thinned) / width(&whole) - 1.0).abs() < 0.1);
     }
 }

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::estimate::{self, Estimate};
 use crate::flow::{End, Flow};
 use crate::prefetch;
+use crate::probes::Room;
 use crate::sample::{Now, PacketId, Sample};
 use crate::table::Table;
 
@@ -108,6 +109,8 @@ pub struct Observer {
     table: Table,
     counters: Counters,
     samples: Vec<Sample>,
+    /// What the queues of all flows share.
+    room: Room,
     newest: u64,
 }
 
@@ -119,6 +122,7 @@ impl Observer {
             table: Table::new(config.seed),
             counters: Counters::default(),
             samples: Vec::with_capacity(64),
+            room: Room::default(),
             newest: 0,
         }
     }
@@ -230,7 +234,7 @@ impl Observer {
         };
         self.samples.clear();
         let flow = self.table.flow_mut(flow);
-        flow.packet(packet, now, &self.config, &mut self.samples);
+        flow.packet(packet, now, &self.config, &mut self.room, &mut self.samples);
         sink.packet(flow, packet, at);
         for sample in &self.samples {
             sink.sample(flow, sample);
@@ -286,6 +290,8 @@ impl Observer {
 
     fn end(&mut self, place: u32, why: End, told: &mut impl Told) {
         let at = Instant::from_nanos(self.newest);
+        let held = self.table.flow(place).estimators.held();
+        self.room.give_back(held);
         told.ended_at(place, self.table.flow_mut(place), why, at);
         self.table.remove(place);
     }
@@ -314,7 +320,7 @@ impl Observer {
         let flow = self.table.flow_mut(place);
         let Some(segment) = packet.segment() else {
             self.samples.clear();
-            flow.packet(packet, now, &self.config, &mut self.samples);
+            flow.packet(packet, now, &self.config, &mut self.room, &mut self.samples);
             return;
         };
         let passed = flow.segment(packet, segment, now, &self.config);
@@ -328,7 +334,8 @@ impl Observer {
     /// Hands the estimators of TCP flows over to a follower, until it
     /// [comes back](Self::join).
     pub fn part(&mut self) -> Follower {
-        let mut follower = Follower::new(self.config);
+        let room = std::mem::take(&mut self.room);
+        let mut follower = Follower::new(self.config, room);
         self.table.each_mut(|place, flow| {
             if flow.protocol() == ip::TCP {
                 follower.give(place, std::mem::take(&mut flow.estimators));
@@ -344,6 +351,7 @@ impl Observer {
                 flow.estimators = follower.take(place);
             }
         });
+        self.room = follower.into_room();
     }
 
     /// What is known of a flow.

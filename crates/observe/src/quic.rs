@@ -1,15 +1,17 @@
 //! QUIC: what its headers show of round trips (RFC 9000 §17, RFC 9506 §2.1).
 //!
-//! A flow is taken for QUIC once one of its datagrams begins with a long header
-//! of a known version. From then on its short headers show the spin bit; the
-//! fixed bit proves nothing, as ends may grease it (RFC 9287). Packet numbers
+//! A flow is taken for QUIC once one of its datagrams begins with an Initial of
+//! version 1 or 2 that has the fixed bit and 1200 bytes. A version negotiation begins
+//! none: it only answers. From then on short headers show the spin bit; their fixed
+//! bit proves nothing, as ends may grease it (RFC 9287). Packet numbers
 //! are encrypted, so nobody on the path knows which packet was sent first. Of
 //! a datagram with several packets the first is read.
 
 use narrows_units::Duration;
 use narrows_wire::Quic as Header;
-use narrows_wire::quic::{Long, LongType};
+use narrows_wire::quic::{LEAST_INITIAL, Long, LongType};
 
+use crate::classify::Packet;
 use crate::config::Config;
 use crate::flow::Flow;
 use crate::marks::Marks;
@@ -26,10 +28,12 @@ pub(crate) struct Quic {
     /// Bytes of the connection id that each side chose: those of the other
     /// side's short headers bear one of that length.
     cid_len: [u8; 2],
+    /// Of the connection id that the initiator made up for the responder.
+    made_up: u16,
     /// Whether the responder has answered.
     answered: bool,
-    /// Whether the initiator has been heard again since.
-    heard: bool,
+    /// Whether the initiator has shown since that it has the answer.
+    acknowledged: bool,
 }
 
 /// What a packet shows.
@@ -53,17 +57,51 @@ fn long(payload: &[u8]) -> Option<Long<'_>> {
     }
 }
 
-/// Whether a datagram shows that its flow is QUIC.
-pub(crate) fn begins(payload: &[u8]) -> bool {
-    long(payload).is_some()
+/// The Initial that a datagram in an IP packet of `length` bytes begins with, if it
+/// shows that its flow is QUIC.
+fn initial<'a>(payload: &'a [u8], length: u32, v6: bool) -> Option<Long<'a>> {
+    let headers = if v6 { 40 + 8 } else { 20 + 8 };
+    let long = long(payload).filter(Long::is_first)?;
+    (length as usize >= headers + LEAST_INITIAL).then_some(long)
 }
 
-/// Whether a datagram begins with the packet that opens a connection.
-pub(crate) fn opens(payload: &[u8]) -> bool {
-    long(payload).is_some_and(|long| long.kind == Some(LongType::Initial))
+/// Whether a packet shows that its flow is QUIC.
+pub(crate) fn begins(packet: &Packet<'_>) -> bool {
+    let v6 = packet.source().0.is_ipv6();
+    packet
+        .datagram()
+        .is_some_and(|payload| initial(payload, packet.length, v6).is_some())
+}
+
+/// Whether a packet opens a connection.
+pub(crate) fn opens(packet: &Packet<'_>) -> bool {
+    let long = packet.datagram().and_then(long);
+    begins(packet) && long.is_some_and(|long| long.is_of_client())
+}
+
+/// Enough of a connection id to tell whether another one came in its place.
+fn shortened(cid: &[u8]) -> u16 {
+    let sum = cid.iter().fold(cid.len() as u32, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(*byte))
+    });
+    (sum ^ sum >> 16) as u16
 }
 
 impl Quic {
+    /// Whether a datagram of the initiator shows that it has the answer: it uses keys
+    /// that come with that, or the connection id that the responder chose (RFC 9000
+    /// §7.2). An Initial that is sent again, and data before the handshake, do not.
+    fn has_answer(&self, payload: &[u8]) -> bool {
+        match Header::parse(payload) {
+            Ok(Header::Short { .. }) => true,
+            Ok(Header::Long(long)) => {
+                long.kind == Some(LongType::Handshake)
+                    || shortened(long.destination) != self.made_up
+            }
+            Err(_) => false,
+        }
+    }
+
     /// Reads the payload of a datagram of `side` in an IP packet of `length`
     /// bytes.
     fn read(&mut self, side: Side, payload: &[u8], length: u32) -> Shown {
@@ -77,7 +115,11 @@ impl Quic {
         // At most 20, as it is likely.
         self.cid_len[side.index()] = long.source.len() as u8;
         match (side, self.answered) {
-            (Side::Initiator, false) => Shown::Asked,
+            (Side::Initiator, false) if long.kind == Some(LongType::Initial) => {
+                self.made_up = shortened(long.destination);
+                Shown::Asked
+            }
+            (Side::Initiator, false) => Shown::Nothing,
             (Side::Initiator, true) => Shown::Nothing,
             (Side::Responder, false) => {
                 self.answered = true;
@@ -90,25 +132,26 @@ impl Quic {
 
 impl Flow {
     /// A datagram of the flow.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn datagram(
         &mut self,
         side: Side,
-        payload: &[u8],
-        length: u32,
+        packet: &Packet<'_>,
         now: Now,
         config: &Config,
         out: &mut Vec<Sample>,
     ) {
+        let Some(payload) = packet.datagram() else {
+            return;
+        };
         let quic = match &mut self.quic {
             Some(quic) => quic,
-            None if begins(payload) => self.quic.insert(Quic::default()),
+            None if begins(packet) => self.quic.insert(Quic::default()),
             None => return,
         };
-        let shown = quic.read(side, payload, length);
-        // Whatever the initiator sends next, it has the answer.
-        if side == Side::Initiator && quic.answered && !quic.heard {
-            quic.heard = true;
+        let shown = quic.read(side, payload, packet.length);
+        let waits = side == Side::Initiator && quic.answered && !quic.acknowledged;
+        if waits && quic.has_answer(payload) {
+            quic.acknowledged = true;
             self.estimators.handshake.ack(now, out);
         }
         match shown {
@@ -133,10 +176,18 @@ impl Flow {
 mod tests {
     use super::*;
 
-    fn initial(cid: usize) -> Vec<u8> {
-        let mut bytes = vec![0xc0, 0, 0, 0, 1, 0, cid as u8];
-        bytes.resize(7 + cid, 9);
+    /// An Initial to an id of `destination` bytes from one of `source` bytes.
+    fn between(destination: u8, source: u8) -> Vec<u8> {
+        let mut bytes = vec![0xc0, 0, 0, 0, 1, destination];
+        bytes.resize(6 + usize::from(destination), 9);
+        bytes.push(source);
+        bytes.resize(bytes.len() + usize::from(source), 9);
         bytes
+    }
+
+    /// An Initial from an id of `source` bytes.
+    fn first(source: u8) -> Vec<u8> {
+        between(8, source)
     }
 
     #[test]
@@ -144,10 +195,10 @@ mod tests {
         use Side::{Initiator, Responder};
         let mut quic = Quic::default();
         let whole = 1_228;
-        assert_eq!(quic.read(Initiator, &initial(8), whole), Shown::Asked);
-        assert_eq!(quic.read(Responder, &initial(8), whole), Shown::Answered);
-        assert_eq!(quic.read(Responder, &initial(8), whole), Shown::Nothing);
-        assert_eq!(quic.read(Initiator, &initial(8), whole), Shown::Nothing);
+        assert_eq!(quic.read(Initiator, &first(8), whole), Shown::Asked);
+        assert_eq!(quic.read(Responder, &first(8), whole), Shown::Answered);
+        assert_eq!(quic.read(Responder, &first(8), whole), Shown::Nothing);
+        assert_eq!(quic.read(Initiator, &first(8), whole), Shown::Nothing);
         assert_eq!(quic.read(Initiator, &[0x60], whole), Shown::Spin(true));
         assert_eq!(quic.read(Responder, &[0x00], whole), Shown::Spin(false));
     }
@@ -155,7 +206,7 @@ mod tests {
     #[test]
     fn what_is_too_short_for_the_ids_that_were_chosen_shows_no_bit() {
         let mut quic = Quic::default();
-        quic.read(Side::Responder, &initial(20), 1_228);
+        quic.read(Side::Responder, &first(20), 1_228);
         // 20 bytes of the responder's id stand in packets to it.
         let least = LEAST_SHORT + 20;
         let short = [0x60];
@@ -172,9 +223,37 @@ mod tests {
 
     #[test]
     fn other_datagrams_are_not_taken_for_quic() {
-        for payload in [&b""[..], b"\x00\x01", b"\x80\x00\x12\x34\x56\x00\x00"] {
-            assert!(!begins(payload), "{payload:x?}");
+        let begins = |payload: &[u8], length| initial(payload, length, false).is_some();
+        let whole = 20 + 8 + 1_200;
+        assert!(begins(&first(8), whole) && begins(&first(0), whole));
+        assert!(!begins(&first(8), whole - 1), "too short");
+        // DNS, and RTP and LLMNR whose next bytes are those of version 0 or 1; a
+        // version negotiation that answers nothing.
+        let rtp = b"\x80\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00";
+        let llmnr = b"\xc3\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00";
+        let negotiation = b"\xc0\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01";
+        for payload in [&b""[..], b"\x00\x01", rtp, llmnr, negotiation] {
+            assert!(!begins(payload, 1_500), "{payload:x?}");
         }
-        assert!(begins(&initial(0)) && opens(&initial(0)));
+        let mut greased = first(8);
+        greased[0] &= !0x40;
+        assert!(!begins(&greased, whole));
+    }
+
+    #[test]
+    fn an_initial_that_is_sent_again_does_not_show_that_its_sender_has_the_answer() {
+        let mut quic = Quic::default();
+        let whole = 1_228;
+        quic.read(Side::Initiator, &first(8), whole);
+        quic.read(Side::Responder, &first(0), whole);
+        assert!(quic.answered && !quic.has_answer(&first(8)));
+        let mut zero_rtt = first(8);
+        zero_rtt[0] = 0xd0;
+        assert!(!quic.has_answer(&zero_rtt));
+        // With the id that the responder chose, with later keys, and after the handshake.
+        assert!(quic.has_answer(&between(5, 8)));
+        let mut handshake = first(8);
+        handshake[0] = 0xe0;
+        assert!(quic.has_answer(&handshake) && quic.has_answer(&[0x40]));
     }
 }

@@ -216,6 +216,9 @@ pub struct Sample {
     /// The packet that ended it: of a round trip the answer, of a block the
     /// block's last packet.
     pub last: PacketId,
+    /// How many samples it counts for: 1, but for a round trip on a path so long
+    /// that there is no room to follow each packet. It then counts for the others.
+    pub stands_for: u32,
 }
 
 /// The moment at which an estimator looks at a packet.
@@ -237,6 +240,7 @@ impl Now {
             value: Measured::Rtt(Duration::from_nanos(self.at.saturating_sub(since))),
             first: whole_id(first, self.id),
             last: self.id,
+            stands_for: 1,
         }
     }
 }

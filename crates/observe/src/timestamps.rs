@@ -1,7 +1,7 @@
 //! Round trips by TCP timestamps (RFC 7323): a value is sent, and comes back
 //! as an echo. Echoes of 0 count for nothing, of equal values the first.
 
-use crate::probes::{Probe, Probes, after};
+use crate::probes::{Probe, Probes, Pushed, Room, Thinning, after};
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
 
 /// One probe at a time: value, echo, and echo of the echo.
@@ -34,8 +34,10 @@ pub(crate) struct Timestamps {
     answers: [Probes; 2],
     /// The newest value of each side.
     newest: [Option<u32>; 2],
-    /// Values that were never echoed as such.
+    /// Values that were never echoed as such, or for which there was no room.
     pub rejected: u32,
+    /// Which values of each side are followed, as far as the echo of their echo.
+    thinning: [Thinning; 2],
 }
 
 impl Timestamps {
@@ -52,12 +54,54 @@ impl Timestamps {
         probes.fold(0u64, |sum, p| sum.wrapping_add(p.touch_far()))
     }
 
+    /// Places of the shared room that it has.
+    pub fn held(&self) -> usize {
+        let probes = self.values.iter().chain(&self.answers);
+        probes.map(Probes::held).sum()
+    }
+
+    /// A value of `side` waits to be echoed.
+    fn follow(&mut self, side: Side, probe: Probe, room: &mut Room) {
+        let own = side.index();
+        let values = &mut self.values[own];
+        let (answers, thinning) = (&mut self.answers[own], &mut self.thinning[own]);
+        if values.is_empty() && answers.is_empty() {
+            *thinning = Thinning::default();
+        }
+        // What is never echoed here is not worth long queues.
+        let echoed = self.newest[side.other().index()].is_some();
+        while thinning.keeps(probe.key) {
+            if values.push(probe, echoed, room) != Pushed::Full {
+                return;
+            }
+            let queues = [&mut *values, &mut *answers];
+            if !echoed || !thinning.thin(queues, &mut self.rejected) {
+                break;
+            }
+        }
+        self.rejected = self.rejected.saturating_add(1);
+    }
+
+    /// An answer to a value of `side` waits to be echoed in turn.
+    fn follow_answer(&mut self, side: Side, probe: Probe, room: &mut Room) {
+        let own = side.index();
+        let (values, answers) = (&mut self.values[own], &mut self.answers[own]);
+        while answers.push(probe, true, room) == Pushed::Full {
+            let queues = [&mut *values, &mut *answers];
+            if !self.thinning[own].thin(queues, &mut self.rejected) {
+                self.rejected = self.rejected.saturating_add(1);
+                return;
+            }
+        }
+    }
+
     /// A packet of `side` with this value and echo.
     pub fn packet(
         &mut self,
         side: Side,
         (value, echo): (u32, u32),
         now: Now,
+        room: &mut Room,
         out: &mut Vec<Sample>,
     ) {
         let own = side.index();
@@ -66,14 +110,15 @@ impl Timestamps {
             self.newest[own] = Some(value);
         }
         if echo != 0 {
-            self.echoes(side, (value, echo), fresh, now, out);
+            self.echoes(side, (value, echo), fresh, now, room, out);
         }
         if fresh {
-            self.values[own].push(Probe {
+            let probe = Probe {
                 at: now.at,
                 key: value,
                 packet: now.id as u32,
-            });
+            };
+            self.follow(side, probe, room);
             let single = &mut self.single[own];
             if single.state == Step::Idle {
                 *single = Single {
@@ -93,6 +138,7 @@ impl Timestamps {
         (value, echo): (u32, u32),
         fresh: bool,
         now: Now,
+        room: &mut Room,
         out: &mut Vec<Sample>,
     ) {
         let (own, other) = (side.index(), side.other().index());
@@ -109,28 +155,35 @@ impl Timestamps {
             opposite.state = Step::Echoed;
         }
         // All: the whole way round.
-        let (probe, passed) = self.answers[own].answered(echo);
+        let (probe, passed) = self.answers[own].answered(echo, room);
         self.rejected = self.rejected.saturating_add(passed);
         if let Some(probe) = probe {
             let quantity = Quantity::FullRtt(side);
-            out.push(now.rtt(Technique::TsAll, quantity, probe.at, probe.packet));
+            out.push(Sample {
+                stands_for: self.thinning[own].stands_for(),
+                ..now.rtt(Technique::TsAll, quantity, probe.at, probe.packet)
+            });
         }
         // All: from the observer to this side and back.
-        let (probe, passed) = self.values[other].answered(echo);
+        let (probe, passed) = self.values[other].answered(echo, room);
         self.rejected = self.rejected.saturating_add(passed);
         if let Some(probe) = probe {
             let part = match side {
                 Side::Initiator => Quantity::LeftRtt,
                 Side::Responder => Quantity::RightRtt,
             };
-            out.push(now.rtt(Technique::TsAll, part, probe.at, probe.packet));
+            out.push(Sample {
+                stands_for: self.thinning[other].stands_for(),
+                ..now.rtt(Technique::TsAll, part, probe.at, probe.packet)
+            });
             // A value that an earlier packet carried too may be echoed for
             // that one.
             if fresh {
-                self.answers[other].push(Probe {
+                let answer = Probe {
                     key: value,
                     ..probe
-                });
+                };
+                self.follow_answer(side.other(), answer, room);
             }
         }
     }
@@ -151,7 +204,7 @@ mod tests {
                 at: ms * MS,
                 id: id as u64,
             };
-            timestamps.packet(*side, *pair, now, &mut out);
+            timestamps.packet(*side, *pair, now, &mut Room::default(), &mut out);
         }
         let found = out.iter().map(|s| match s.value {
             Measured::Rtt(d) => (s.technique, s.quantity, d.as_millis_f64()),
@@ -204,5 +257,73 @@ mod tests {
         ]);
         assert_eq!(found.len(), 2);
         assert!(found.iter().all(|(_, _, ms)| *ms == 40.0));
+    }
+
+    /// Timestamps of 10 us both ways, on a path whose round trip goes from 600 ms to
+    /// 100 ms and back between the observer and the responder, and is 20 ms on the other
+    /// side; for 20 s. By quantity: the mean in ms, samples, and what they stand for.
+    fn long_path(room: &mut Room) -> (std::collections::BTreeMap<Quantity, (f64, u32, f64)>, u32) {
+        let (mut timestamps, mut out) = (Timestamps::default(), Vec::new());
+        let mut due = std::collections::BTreeMap::new();
+        let (mut echo, mut sums) = ([0; 2], std::collections::BTreeMap::new());
+        for tick in 1..2_000_000u32 {
+            let at = u64::from(tick) * 10_000;
+            let mut pass = |timestamps: &mut Timestamps, side: Side, pair| {
+                timestamps.packet(side, pair, Now { at, id: 0 }, room, &mut out);
+            };
+            // What the initiator's packet of this tick echoes passed 20 ms ago.
+            let (value, answer) = (tick, echo[1]);
+            pass(&mut timestamps, Side::Initiator, (value, answer));
+            let rtt_ms = 100.0 + 100.0 * (f64::from(tick) / 1e5 % 10.0 - 5.0).abs();
+            due.insert(tick + (rtt_ms * 100.0) as u32, tick);
+            while due.first_key_value().is_some_and(|(at, _)| *at <= tick) {
+                let (_, value) = due.pop_first().unwrap();
+                echo[0] = value;
+                pass(&mut timestamps, Side::Responder, (tick, value));
+            }
+            echo[1] = if echo[0] == 0 {
+                0
+            } else {
+                tick.saturating_sub(2_000)
+            };
+        }
+        for sample in out.iter().filter(|s| s.technique == Technique::TsAll) {
+            let Measured::Rtt(rtt) = sample.value else {
+                continue;
+            };
+            let sum: &mut (f64, u32, f64) = sums.entry(sample.quantity).or_default();
+            sum.0 += rtt.as_millis_f64() * f64::from(sample.stands_for);
+            sum.1 += 1;
+            sum.2 += f64::from(sample.stands_for);
+        }
+        sums.values_mut().for_each(|sum| sum.0 /= sum.2);
+        (sums, timestamps.rejected)
+    }
+
+    #[test]
+    fn without_room_values_and_answers_are_thinned_together_and_do_not_bias() {
+        let (whole, _) = long_path(&mut Room::default());
+        let (thinned, rejected) = long_path(&mut Room::none());
+        assert!(rejected > 1_500_000, "{rejected}");
+        for quantity in [
+            Quantity::RightRtt,
+            Quantity::LeftRtt,
+            Quantity::FullRtt(Side::Initiator),
+        ] {
+            let (all, part) = (whole[&quantity], thinned[&quantity]);
+            assert!(
+                all.1 > 1_500_000 && all.2 == f64::from(all.1),
+                "{quantity:?} {all:?}"
+            );
+            assert!(part.1 > 500 && part.1 < all.1 / 10, "{quantity:?} {part:?}");
+            assert!(
+                (part.0 / all.0 - 1.0).abs() < 0.03,
+                "{quantity:?} {all:?} {part:?}"
+            );
+            assert!(
+                (part.2 / all.2 - 1.0).abs() < 0.1,
+                "{quantity:?} {all:?} {part:?}"
+            );
+        }
     }
 }

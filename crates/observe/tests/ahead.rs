@@ -78,7 +78,11 @@ fn datagram(rng: &mut Rng) -> Vec<u8> {
     let from = rng.below(2) as usize;
     let port = 50_000 + rng.below(4) as u16;
     let payload = match rng.below(3) {
-        0 => vec![0xc0, 0, 0, 0, 1, 0, 4, 9, 9, 9, 9],
+        0 => {
+            let mut initial = vec![0xc0, 0, 0, 0, 1, 8];
+            initial.resize(1_200, 4);
+            initial
+        }
         n => vec![0x40 | (n as u8 - 1) << 5; 40],
     };
     let udp = UdpFields {

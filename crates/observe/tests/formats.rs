@@ -1,83 +1,14 @@
 //! Every format says the same, in the form that the guide's page on observing
 //! promises.
 
-use std::net::IpAddr;
+mod flows;
 
 use narrows_observe::format::{Format, Names, Report, Rows};
 use narrows_observe::{Config, Nothing, Observer, Pinned};
 use narrows_units::{Duration, Instant};
-use narrows_wire::{IpFields, TcpFields, TcpFlags, TcpOptions, ip};
 use serde_json::Value;
 
-const MS: u64 = 1_000_000;
-/// The code of s+d+q on SYN and SYN-ACK.
-const CODE: u16 = 5;
-
-/// One segment between 192.0.2.1:40000 and 192.0.2.2:443.
-fn segment(forward: bool, seq: u32, ack: u32, flags: u16, payload: usize) -> Vec<u8> {
-    let ends: [(IpAddr, u16); 2] = [
-        ([192, 0, 2, 1].into(), 40_000),
-        ([192, 0, 2, 2].into(), 443),
-    ];
-    let (from, to) = if forward {
-        (ends[0], ends[1])
-    } else {
-        (ends[1], ends[0])
-    };
-    let header = IpFields {
-        source: from.0,
-        destination: to.0,
-        traffic_class: 2,
-        ttl: 64,
-        protocol: ip::TCP,
-        ident: 0,
-    };
-    let tcp = TcpFields {
-        source_port: from.1,
-        destination_port: to.1,
-        seq,
-        ack,
-        flags: TcpFlags(flags),
-        window: 1_000,
-        options: TcpOptions::default(),
-    };
-    let mut bytes = Vec::new();
-    header.write(&mut bytes, tcp.header_len() + payload);
-    tcp.write(&mut bytes, from.0, to.0, &vec![0; payload], 0);
-    bytes
-}
-
-/// A second of a flow that spins each 40 ms and carries delay and square bits:
-/// data each millisecond, acknowledged 10 ms after it passed here. One packet
-/// in fifty is lost before it comes here.
-fn flow() -> Vec<(u64, Vec<u8>)> {
-    let ack = TcpFlags::ACK;
-    let mut packets = vec![
-        (0, segment(true, 0, 0, TcpFlags::SYN | CODE << 9, 0)),
-        (
-            10 * MS,
-            segment(false, 0, 1, TcpFlags::SYN | ack | CODE << 9, 0),
-        ),
-        (20 * MS, segment(true, 1, 1, ack, 0)),
-    ];
-    for n in 0..1_000u32 {
-        let at = (30 + u64::from(n)) * MS;
-        let end = 1 + (n + 1) * 100;
-        let marks = |time: u32, count: u32| {
-            let spin = (time / 40 % 2) as u16;
-            let square = (count / 64 % 2) as u16;
-            let delay = u16::from(time % 40 == 0);
-            spin << 11 | square << 10 | delay << 9
-        };
-        if n % 50 != 49 {
-            packets.push((at, segment(true, end - 100, 1, ack | marks(n, n), 100)));
-            let answered = marks(n.wrapping_sub(10).min(n), n);
-            packets.push((at + 10 * MS, segment(false, 1, end, ack | answered, 0)));
-        }
-    }
-    packets.sort_by_key(|(at, _)| *at);
-    packets
-}
+use flows::flow;
 
 fn report(format: Format, rows: Rows, names: Names) -> String {
     let mut observer = Observer::new(Config::default());
@@ -150,12 +81,15 @@ fn json_has_the_keys_of_the_guide() {
                 "rejected",
                 "sd_ms",
                 "min_ms",
+                "median_ms",
+                "p95_ms",
                 "basis",
             ],
         ),
         (
             "end",
             &[
+                "protocol",
                 "state",
                 "profile",
                 "spin",
@@ -348,7 +282,7 @@ fn spindump_has_a_new_record_measurements_and_a_delete_record() {
 }
 
 #[test]
-fn text_has_the_flow_its_counts_and_a_line_for_each_estimate() {
+fn long_text_has_the_flow_its_counts_and_a_line_for_each_estimate() {
     let rows = Rows {
         samples: false,
         estimates: true,
@@ -375,6 +309,47 @@ fn text_has_the_flow_its_counts_and_a_line_for_each_estimate() {
 }
 
 #[test]
+fn estimates_of_round_trips_have_minimum_median_and_95th_percentile() {
+    let records = json();
+    let estimates = of_kind(&records, "estimate");
+    let value = |e: &Value, key: &str| e[key].as_f64();
+    let mut of_ms = 0;
+    for e in &estimates {
+        let all = ["min_ms", "median_ms", "p95_ms"].map(|key| value(e, key));
+        let [Some(min), Some(median), Some(p95)] = all else {
+            assert_eq!((all, &e["unit"]), ([None; 3], &"ratio".into()), "{e}");
+            continue;
+        };
+        of_ms += 1;
+        assert!(min <= median && median <= p95, "{e}");
+        // The same as by all samples.
+        let same = |r: &&&Value| r["technique"] == e["technique"] && r["quantity"] == e["quantity"];
+        let samples = of_kind(&records, "sample");
+        let mut samples: Vec<f64> = samples
+            .iter()
+            .filter(same)
+            .map(|r| value(r, "value").unwrap())
+            .collect();
+        samples.sort_by(f64::total_cmp);
+        if samples.len() as u64 == e["n"].as_u64().unwrap() {
+            let at = |share: f64| samples[(share * samples.len() as f64).ceil() as usize - 1];
+            assert!((median / at(0.5) - 1.0).abs() < 0.016, "{e} {}", at(0.5));
+            assert!((p95 / at(0.95) - 1.0).abs() < 0.016, "{e} {}", at(0.95));
+        }
+    }
+    assert!(of_ms > 8, "{of_ms}");
+    let rows = Rows {
+        samples: false,
+        estimates: true,
+    };
+    let text = report(Format::Text, rows, Names::open());
+    assert!(
+        text.contains("rejected        min     median        p95"),
+        "{text}"
+    );
+}
+
+#[test]
 fn without_rows_only_the_beginning_the_end_and_the_totals_are_written() {
     let rows = Rows {
         samples: false,
@@ -388,6 +363,7 @@ fn without_rows_only_the_beginning_the_end_and_the_totals_are_written() {
 #[test]
 fn no_address_is_left_where_pseudonyms_are_asked_for() {
     for format in [
+        Format::Brief,
         Format::Text,
         Format::Json,
         Format::Csv,

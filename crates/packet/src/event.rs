@@ -66,7 +66,7 @@ pub enum RecoveryEvent {
     SlowStartExit,
 }
 
-/// A snapshot of a sender, as `tcp_info` would give it.
+/// A snapshot of a sender: of TCP what [`TcpInfo`](crate::TcpInfo) says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSample {
     /// Congestion window in segments.
@@ -85,7 +85,8 @@ pub struct FlowSample {
     pub pacing_rate: u64,
     /// Delivery rate of the latest rate sample in bytes per second.
     pub delivery_rate: u64,
-    /// Payload bytes acknowledged since the start.
+    /// Bytes acknowledged since the start; of TCP, the SYN of the end that
+    /// opened and a FIN count as one each, as in `tcpi_bytes_acked`.
     pub bytes_acked: u64,
     /// Segments retransmitted since the start.
     pub retransmits: u64,
@@ -254,7 +255,8 @@ pub enum Event<'a> {
         receive_window: Duration,
         /// How long it has been limited by its own buffer since the start.
         send_buffer: Duration,
-        /// How long it had nothing to send since the start.
+        /// How long it had nothing in flight and nothing to send since the
+        /// start.
         application: Duration,
     },
 }

@@ -5,21 +5,47 @@
 //! prefix and a counted tail of zeros. Algorithms are state machines that take
 //! the time as an argument; [`Element`] is one box on a path, [`Queue`] the
 //! discipline inside a rate-limited box, [`HostHook`] the place where a host's
-//! packets are marked or read, and [`EventSink`] the one to whom all of them
-//! report.
+//! packets are marked or read, [`App`] what runs on a host, [`Endpoint`] the
+//! transport behind a socket of its, and [`EventSink`] the one to whom all of
+//! them report.
+//!
+//! ```
+//! use narrows_packet::PacketPool;
+//! use narrows_units::Instant;
+//!
+//! let mut pool = PacketPool::new();
+//! let mut packet = pool.take(Instant::ZERO, None);
+//! packet.bytes.extend_from_slice(&[0; 40]);
+//! packet.zero_tail = 1460;
+//! assert_eq!(packet.len(), 1500);
+//! pool.give(packet);
+//! assert_eq!(pool.outstanding(), 0);
+//! ```
 
 #![forbid(unsafe_code)]
 
+mod app;
 mod element;
+mod endpoint;
 mod event;
 mod hook;
 mod packet;
 mod queue;
+mod tcp_info;
 
+pub use app::{
+    App, Breakage, Data, Datagram, Profile, SocketError, SocketEvent, SocketId, Sockets,
+    WRITE_AHEAD,
+};
 pub use element::{Change, Counters, Element, Outlet, Port};
+pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
     DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};
 pub use queue::{Backlog, Queue};
+pub use tcp_info::{
+    INFINITE_SSTHRESH, TCPI_OPT_ECN, TCPI_OPT_ECN_SEEN, TCPI_OPT_SACK, TCPI_OPT_SYN_DATA,
+    TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE, TcpInfo,
+};

@@ -5,6 +5,15 @@
 //! takes the time as an argument. An [`ElementSpec`] is what a scenario file
 //! says about one box, in tc's manner of words; it prints back in canonical
 //! words and builds the box.
+//!
+//! ```
+//! use narrows_path::ElementSpec;
+//!
+//! let element = ElementSpec::parse("netem delay 10ms loss 1%").unwrap();
+//! assert_eq!(element.kind(), "netem");
+//! let error = ElementSpec::parse("delay 10ms").unwrap_err();
+//! assert_eq!(error.help.as_deref(), Some("write `netem delay 10ms`"));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -41,20 +41,32 @@ pub struct RateSpec {
 impl RateSpec {
     /// Reads what follows `rate`.
     pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let rate = read_rate(words)?;
-        let mut spec = Self {
-            rate,
+        let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    /// Nothing said but the queue.
+    pub(crate) fn with_queue(queue: QueueSpec) -> Self {
+        Self {
+            rate: Rate::default(),
             overhead: DEFAULT_OVERHEAD,
             shaper: false,
-            queue: QueueSpec::parse(DEFAULT_QUEUE)?,
-        };
+            queue,
+        }
+    }
+
+    /// Lays what follows `rate` over what is there: what the words do not name
+    /// stays. A queue is named with all of its parameters.
+    pub(crate) fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
+        self.rate = read_rate(words)?;
         while let Some(word) = words.take() {
             match word.text {
-                "overhead" => spec.overhead = read_overhead(words)?,
-                "shaper" => spec.shaper = true,
+                "overhead" => self.overhead = read_overhead(words)?,
+                "shaper" => self.shaper = true,
                 "queue" => {
-                    spec.queue = read_queue(words)?;
-                    return Ok(spec);
+                    self.queue = read_queue(words)?;
+                    return Ok(());
                 }
                 _ => {
                     return Err(WordError::new(
@@ -65,7 +77,7 @@ impl RateSpec {
                 }
             }
         }
-        Ok(spec)
+        Ok(())
     }
 
     /// The element at `site`.

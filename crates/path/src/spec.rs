@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use narrows_packet::{Change, Element, EntityId};
+use narrows_aqm::QueueSpec;
+use narrows_packet::{Change, Element, EntityId, Packet};
 use narrows_units::{Instant, WordError, Words};
 
 use crate::by::BySpec;
@@ -12,6 +13,7 @@ use crate::rate::RateSpec;
 use crate::remark::RemarkSpec;
 use crate::tap::Tap;
 use crate::trace::TraceSpec;
+use crate::waiting::rng_of;
 
 /// Where a box stands; what it needs besides its own words.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,37 @@ pub enum ElementSpec {
 
 const KINDS: &str = "an element: rate, netem, remark, by, police or tap";
 
+/// What to write for a line that was typed for tc: `tc qdisc add dev eth0 root netem
+/// delay 10ms`.
+fn of_tc(line: &str) -> Option<String> {
+    const QUEUES: [&str; 8] = [
+        "pfifo", "bfifo", "codel", "fq_codel", "pie", "red", "dualpi2", "cake",
+    ];
+    let mut words = Words::new(line);
+    while let Some(word) = words.take() {
+        let from = line[word.start..].trim_end();
+        match word.text {
+            "netem" => {
+                return Some(format!(
+                    "of a line for tc, write what the discipline is: `{from}`"
+                ));
+            }
+            "tbf" | "htb" => break,
+            kind if QUEUES.contains(&kind) => {
+                return Some(format!(
+                    "a queue belongs to a rate, which a device has by itself: \
+                     `rate 50Mbit queue {from}`"
+                ));
+            }
+            _ => {}
+        }
+    }
+    Some(
+        "write a shaper as `rate 50Mbit shaper queue …`, and netem as `netem delay 10ms`"
+            .to_owned(),
+    )
+}
+
 impl ElementSpec {
     /// Reads one element's words.
     ///
@@ -86,12 +119,60 @@ impl ElementSpec {
                     "queue" | "fq_codel" | "dualpi2" | "pfifo" | "codel" | "pie" | "red" => {
                         error.with_help("a queue belongs to a rate: `rate 50Mbit queue fq_codel`")
                     }
+                    "tc" | "qdisc" | "sudo" => match of_tc(line) {
+                        Some(help) => error.with_help(help),
+                        None => error,
+                    },
                     "tbf" | "htb" => {
                         error.with_help("write `rate 50Mbit shaper queue …` for a shaper")
                     }
                     _ => error,
                 });
             }
+        })
+    }
+
+    /// The element with `line` laid over it, words of any element. Of words of the same
+    /// kind, what they do not name stays: of `rate` the overhead, the shaper and the
+    /// queue with its parameters, of `netem` each clause. A recording in place of a
+    /// rate, or a rate in place of a recording, keeps the queue. All else is another
+    /// element in its place.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn overlaid(&self, line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        let Some(kind) = words.take() else {
+            return Self::parse(line);
+        };
+        let recorded = kind.text == "rate" && words.take_if("trace");
+        Ok(match (self, kind.text, recorded) {
+            (Self::Rate(old), "rate", false) => {
+                let mut new = old.clone();
+                new.apply(&mut words)?;
+                Self::Rate(new)
+            }
+            (Self::Trace(old), "rate", true) => {
+                let mut new = old.clone();
+                new.apply(&mut words)?;
+                Self::Trace(new)
+            }
+            (Self::Rate(RateSpec { queue, .. }), "rate", true) => {
+                let mut new = TraceSpec::with_queue(queue.clone());
+                new.apply(&mut words)?;
+                Self::Trace(new)
+            }
+            (Self::Trace(TraceSpec { queue, .. }), "rate", false) => {
+                let mut new = RateSpec::with_queue(queue.clone());
+                new.apply(&mut words)?;
+                Self::Rate(new)
+            }
+            (Self::Netem(old), "netem", _) if words.peek().is_some() => {
+                let mut new = *old;
+                new.apply(&mut words)?;
+                Self::Netem(new)
+            }
+            _ => Self::parse(line)?,
         })
     }
 
@@ -118,6 +199,21 @@ impl ElementSpec {
             Self::Police(spec) => Box::new(spec.build(site)),
             Self::Tap(_) => Box::new(Tap::new(site.entity, site.forward)),
         }
+    }
+
+    /// The queue in front of it, if it has one.
+    fn queue(&self) -> Option<&QueueSpec> {
+        match self {
+            Self::Rate(spec) => Some(&spec.queue),
+            Self::Trace(spec) => Some(&spec.queue),
+            _ => None,
+        }
+    }
+
+    /// The bucket into which the queue of the element `name` sorts `packet` in a
+    /// run with `seed`; `None` where no queue tells flows apart.
+    pub fn bucket_of(&self, seed: u64, name: &str, packet: &Packet) -> Option<usize> {
+        self.queue()?.bucket_of(rng_of(seed, name), packet)
     }
 
     /// Tries `change` words on a box of this kind, so that a scenario with a

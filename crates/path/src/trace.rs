@@ -130,19 +130,33 @@ pub struct TraceSpec {
 impl TraceSpec {
     /// Reads what follows `rate trace`.
     pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let file = words.take().ok_or_else(|| words.ended("a trace file"))?;
-        let mut spec = Self {
-            file: file.text.to_owned(),
+        let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    /// Nothing said but the queue.
+    pub(crate) fn with_queue(queue: QueueSpec) -> Self {
+        Self {
+            file: String::new(),
             trace: Arc::default(),
             overhead: DEFAULT_OVERHEAD,
-            queue: QueueSpec::parse(DEFAULT_QUEUE)?,
-        };
+            queue,
+        }
+    }
+
+    /// Lays what follows `rate trace` over what is there, as
+    /// [`RateSpec::apply`](crate::RateSpec) does.
+    pub(crate) fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
+        let file = words.take().ok_or_else(|| words.ended("a trace file"))?;
+        self.file = file.text.to_owned();
+        self.trace = Arc::default();
         while let Some(word) = words.take() {
             match word.text {
-                "overhead" => spec.overhead = read_overhead(words)?,
+                "overhead" => self.overhead = read_overhead(words)?,
                 "queue" => {
-                    spec.queue = read_queue(words)?;
-                    return Ok(spec);
+                    self.queue = read_queue(words)?;
+                    return Ok(());
                 }
                 _ => {
                     let found = format!("`{}`", word.text);
@@ -150,7 +164,7 @@ impl TraceSpec {
                 }
             }
         }
-        Ok(spec)
+        Ok(())
     }
 
     /// The element at `site`.

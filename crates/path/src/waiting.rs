@@ -18,6 +18,11 @@ pub(crate) struct Waiting {
     counters: Counters,
 }
 
+/// The generator of the queue of the element `name` in a run with `seed`.
+pub(crate) fn rng_of(seed: u64, name: &str) -> Rng {
+    Rng::for_name(seed, &format!("{name}/queue"))
+}
+
 impl Waiting {
     /// Nobody waits yet at `site`, before a link of `rate`, on average.
     pub(crate) fn new(queue: &QueueSpec, site: &Site<'_>, rate: Rate, overhead: u32) -> Self {
@@ -26,7 +31,7 @@ impl Waiting {
             overhead,
             mtu: site.mtu,
         };
-        let rng = Rng::for_name(site.seed, &format!("{}/queue", site.name));
+        let rng = rng_of(site.seed, site.name);
         Self {
             entity: site.entity,
             overhead,

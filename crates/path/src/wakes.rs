@@ -54,6 +54,27 @@ impl Wakes {
         }
     }
 
+    /// Sees to it that there is room for `slots` slots; more than there are double the
+    /// room, so that one at a time is cheap.
+    pub fn reserve(&mut self, slots: Slot) {
+        let have = self.rounds.first().map_or(0, Vec::len);
+        if slots as usize <= have {
+            return;
+        }
+        let mut grown = Self::new((slots as usize).max(2 * have));
+        grown.sequence = self.sequence;
+        if let Some(keys) = self.rounds.first() {
+            grown.rounds[0][..keys.len()].copy_from_slice(keys);
+        }
+        for i in 1..grown.rounds.len() {
+            let (below, above) = grown.rounds.split_at_mut(i);
+            for (winner, players) in above[0].iter_mut().zip(below[i - 1].chunks(ROUND)) {
+                *winner = players.iter().copied().min().unwrap_or(ABSENT);
+            }
+        }
+        *self = grown;
+    }
+
     /// The next to be served; it stays until [`serve`](Self::serve).
     #[inline]
     pub fn peek(&self) -> Option<(Instant, Slot)> {

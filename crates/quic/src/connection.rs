@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use narrows_packet::{FlowSample, Packet, PacketPool, RecoveryEvent};
+use narrows_packet::{FlowSample, Limited, Packet, PacketPool, RecoveryEvent};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::Ecn;
 use quinn_proto::{
@@ -216,7 +216,7 @@ impl Connection {
     /// The next datagram that is to be sent now.
     pub fn poll_transmit(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Box<Packet>> {
         if let Some(response) = self.responses.pop_front() {
-            return Some(self.sealer.seal(now, pool, Ecn::NotEct, &response));
+            return Some(self.sealer.seal(now, pool, Ecn::NotEct, &response, 0));
         }
         let (_, connection) = self.inner.as_mut()?;
         self.scratch.clear();
@@ -226,7 +226,7 @@ impl Connection {
             _ => Ecn::NotEct,
         };
         let payload = &self.scratch[..transmit.size];
-        let packet = self.sealer.seal(now, pool, ecn, payload);
+        let packet = self.sealer.seal(now, pool, ecn, payload, 0);
         self.settle();
         Some(packet)
     }
@@ -299,22 +299,34 @@ impl Connection {
         }
     }
 
-    /// Writes up to `most` zeros to the one stream that this end sends, as far
-    /// as it may write ahead; how many were taken.
-    pub fn write_zeros(&mut self, most: u64) -> u64 {
-        let Some((_, connection)) = &mut self.inner else {
-            return 0;
-        };
+    /// The one stream that this end sends, once the handshake is over.
+    fn sending(&mut self) -> Option<(&mut quinn_proto::Connection, StreamId)> {
+        let (_, connection) = self.inner.as_mut()?;
         if connection.is_handshaking() {
-            return 0;
+            return None;
         }
         if self.outgoing.is_none() {
             self.outgoing = connection.streams().open(Dir::Uni);
         }
-        let Some(id) = self.outgoing else {
+        connection.set_send_window(send_window(&self.watch));
+        Some((connection, self.outgoing?))
+    }
+
+    /// Writes `data` to the one stream that this end sends, as far as it may
+    /// write ahead; how many bytes were taken.
+    pub fn write(&mut self, data: &[u8]) -> u64 {
+        let Some((connection, id)) = self.sending() else {
             return 0;
         };
-        connection.set_send_window(send_window(&self.watch));
+        let taken = connection.send_stream(id).write(data);
+        taken.map_or(0, |bytes| bytes as u64)
+    }
+
+    /// Writes up to `most` zeros likewise.
+    pub fn write_zeros(&mut self, most: u64) -> u64 {
+        let Some((connection, id)) = self.sending() else {
+            return 0;
+        };
         let mut taken = 0;
         while taken < most {
             let part = (most - taken).min(ZEROS.len() as u64) as usize;
@@ -331,25 +343,31 @@ impl Connection {
     /// not before the handshake is over.
     pub fn finish(&mut self) -> bool {
         // An empty stream is one, too.
-        self.write_zeros(0);
-        match (&mut self.inner, self.outgoing) {
-            (Some((_, connection)), Some(id)) => connection.send_stream(id).finish().is_ok(),
-            _ => false,
+        match self.sending() {
+            Some((connection, id)) => connection.send_stream(id).finish().is_ok(),
+            None => false,
         }
     }
 
-    /// Takes all stream data that has come in order: its bytes, and whether
-    /// the stream ended with it.
-    pub fn read(&mut self) -> (u64, bool) {
+    /// Takes up to `most` bytes of stream data that has come in order, into
+    /// `into` if they are wanted: how many, and whether the stream ended with
+    /// them.
+    pub fn read(&mut self, most: u64, mut into: Option<&mut Vec<u8>>) -> (u64, bool) {
         let (Some((_, connection)), Some(id)) = (&mut self.inner, self.incoming) else {
             return (0, false);
         };
         let (mut bytes, mut ended) = (0, false);
         let mut stream = connection.recv_stream(id);
         if let Ok(mut chunks) = stream.read(true) {
-            loop {
-                match chunks.next(usize::MAX) {
-                    Ok(Some(chunk)) => bytes += chunk.bytes.len() as u64,
+            while bytes < most {
+                let part = usize::try_from(most - bytes).unwrap_or(usize::MAX);
+                match chunks.next(part) {
+                    Ok(Some(chunk)) => {
+                        bytes += chunk.bytes.len() as u64;
+                        if let Some(into) = &mut into {
+                            into.extend_from_slice(&chunk.bytes);
+                        }
+                    }
                     Ok(None) => {
                         ended = true;
                         break;
@@ -380,6 +398,17 @@ impl Connection {
             return FlowSample::default();
         };
         self.watch.sample(&connection.stats())
+    }
+
+    /// For how long something else than congestion held the sender back, as
+    /// [`Watch::limited`] gives it.
+    pub fn limited(&self) -> Limited {
+        self.watch.limited()
+    }
+
+    /// See [`Watch::has_more`].
+    pub fn has_more(&self, has_more: bool) {
+        self.watch.has_more(has_more);
     }
 
     /// Sends a packet that asks for an acknowledgement.

@@ -31,13 +31,14 @@ impl Sealer {
         ip + udp::HEADER_LEN
     }
 
-    /// A packet with `payload`, of which every byte is stored.
+    /// A packet with `payload` and then `zero_tail` zeros.
     pub fn seal(
         &mut self,
         now: Instant,
         pool: &mut PacketPool,
         ecn: Ecn,
         payload: &[u8],
+        zero_tail: u32,
     ) -> Box<Packet> {
         let mut packet = pool.take(now, self.flow);
         IpFields {
@@ -48,7 +49,10 @@ impl Sealer {
             protocol: ip::UDP,
             ident: u32::from(self.ident),
         }
-        .write(&mut packet.bytes, udp::HEADER_LEN + payload.len());
+        .write(
+            &mut packet.bytes,
+            udp::HEADER_LEN + payload.len() + zero_tail as usize,
+        );
         UdpFields {
             source_port: self.source.port(),
             destination_port: self.destination.port(),
@@ -58,14 +62,21 @@ impl Sealer {
             self.source.ip(),
             self.destination.ip(),
             payload,
-            0,
+            zero_tail,
         );
+        packet.zero_tail = zero_tail;
         // IPv6's flow label stays zero: the field is not an identification.
         if self.source.is_ipv4() {
             self.ident = self.ident.wrapping_add(1);
         }
         packet
     }
+}
+
+/// The stored part of the payload of a packet that holds a UDP datagram.
+pub fn stored(packet: &Packet) -> Option<&[u8]> {
+    let header = Ip::parse(&packet.bytes).ok()?;
+    packet.bytes.get(header.header_len + udp::HEADER_LEN..)
 }
 
 /// The ECN field and the stored payload of a packet that is a whole UDP
@@ -96,7 +107,7 @@ mod tests {
                 flow: None,
                 ident: 7,
             };
-            let packet = sealer.seal(Instant::ZERO, &mut pool, Ecn::Ect0, b"payload");
+            let packet = sealer.seal(Instant::ZERO, &mut pool, Ecn::Ect0, b"payload", 0);
             assert_eq!(packet.len() as usize, sealer.overhead() + 7);
             assert_eq!(open(&packet), Some((Ecn::Ect0, b"payload".as_slice())));
             assert_eq!(ip::dscp(&packet.bytes), 46);
@@ -113,7 +124,7 @@ mod tests {
             flow: None,
             ident: 0,
         };
-        let mut packet = sealer.seal(Instant::ZERO, &mut pool, Ecn::NotEct, b"payload");
+        let mut packet = sealer.seal(Instant::ZERO, &mut pool, Ecn::NotEct, b"payload", 0);
         packet.bytes.truncate(30);
         packet.zero_tail = 5;
         assert_eq!(open(&packet), None);

@@ -10,9 +10,9 @@ use narrows_units::{Duration, Instant};
 pub struct Epoch(time::Instant);
 
 impl Epoch {
-    /// A base for a run: whatever time it is.
-    pub fn new() -> Self {
-        Self(time::Instant::now())
+    /// A run whose time starts at `base`; an engine takes whatever time it is.
+    pub fn at(base: time::Instant) -> Self {
+        Self(base)
     }
 
     /// `at` of the run for quinn-proto.
@@ -23,12 +23,6 @@ impl Epoch {
     /// What quinn-proto calls `at`, in the run's time.
     pub(crate) fn run(self, at: time::Instant) -> Instant {
         Instant::ZERO + span(at.saturating_duration_since(self.0))
-    }
-}
-
-impl Default for Epoch {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -43,7 +37,7 @@ mod tests {
 
     #[test]
     fn time_goes_there_and_back_to_the_nanosecond() {
-        let epoch = Epoch::new();
+        let epoch = Epoch::at(time::Instant::now());
         for ns in [0, 1, 999_999_999, 86_400_000_000_001] {
             let at = Instant::from_nanos(ns);
             assert_eq!(epoch.run(epoch.std(at)), at);

@@ -8,6 +8,13 @@
 //! a run's time, with connection ids and randomness from a seed, and with
 //! cryptography that hides nothing in TLS's place. [`model`] has flows that are only
 //! modelled, and show more than QUIC does.
+//!
+//! ```
+//! use narrows_quic::Control;
+//!
+//! let control = Control::parse("quic:cubic").unwrap();
+//! assert_eq!(control.name(), "cubic");
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +25,7 @@ mod epoch;
 pub mod model;
 mod null;
 mod settings;
+mod socket;
 pub mod spin;
 mod watch;
 
@@ -25,4 +33,5 @@ pub use connection::{Connection, QuicEvent, send_window};
 pub use control::{Control, PREFIX};
 pub use epoch::Epoch;
 pub use settings::{Config, LEAST_PAYLOAD, endpoint_seed};
+pub use socket::Socket;
 pub use watch::{Noted, Watch, lost_sizes};

@@ -45,9 +45,8 @@ struct Record {
     wrong: u32,
 }
 
-/// Whether client and server spin when they have these generators.
-pub fn rehearse(client: &Config, server: &Config, rngs: (Rng, Rng)) -> (bool, bool) {
-    let epoch = Epoch::new();
+/// Whether client and server spin when they have these generators; `epoch` is any.
+pub fn rehearse(epoch: Epoch, client: &Config, server: &Config, rngs: (Rng, Rng)) -> (bool, bool) {
     let mut ends = [
         Connection::client(client.clone(), epoch, rngs.0),
         Connection::server(server.clone(), epoch, rngs.1),
@@ -107,7 +106,15 @@ fn exchange(
 /// The generators of client and server of the flow `name` in a run with `seed`, the
 /// same in both engines. With `on` they are the first ones with which both ends
 /// spin; each pair has a chance of 49 in 64, so that among a hundred there is one.
-pub fn generators(seed: u64, name: &str, on: bool, client: &Config, server: &Config) -> (Rng, Rng) {
+/// `epoch` is any.
+pub fn generators(
+    epoch: Epoch,
+    seed: u64,
+    name: &str,
+    on: bool,
+    client: &Config,
+    server: &Config,
+) -> (Rng, Rng) {
     let draw = |number: u32| {
         let rng = |end: &str| {
             let name = format!("flow/{name}/{end}");
@@ -118,7 +125,7 @@ pub fn generators(seed: u64, name: &str, on: bool, client: &Config, server: &Con
         };
         (rng("opener"), rng("answerer"))
     };
-    let spin = |number: &u32| rehearse(client, server, draw(*number)) == (true, true);
+    let spin = |number: &u32| rehearse(epoch, client, server, draw(*number)) == (true, true);
     let number = if on { (0..100).find(spin) } else { None };
     draw(number.unwrap_or(0))
 }

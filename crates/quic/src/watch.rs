@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time;
 
-use narrows_packet::{FlowSample, RecoveryEvent};
+use narrows_packet::{FlowSample, Limited, RecoveryEvent};
 use narrows_units::Duration;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::{ConnectionStats, RttEstimator};
@@ -45,6 +45,27 @@ struct Seen {
     lost: (u64, u64),
     /// When the newest packet of this acknowledgement was sent.
     newest: Option<time::Instant>,
+    /// Whether the application has more to write than quinn takes; unknown until
+    /// it first writes.
+    has_more: Option<bool>,
+    /// When the last acknowledgement was taken in.
+    acked_at: Option<time::Instant>,
+    limited: Limited,
+}
+
+impl Seen {
+    /// An acknowledgement is taken in at `now`. `idle` is quinn's word that since
+    /// the one before it had nothing to send, although congestion window and
+    /// pacing allowed it.
+    fn note_limit(&mut self, now: time::Instant, idle: bool) {
+        let before = self.acked_at.replace(now).unwrap_or(now);
+        let length = span(now.saturating_duration_since(before));
+        match self.has_more.filter(|_| idle) {
+            Some(true) => self.limited.receive_window += length,
+            Some(false) => self.limited.application += length,
+            None => {}
+        }
+    }
 }
 
 /// Shared between a connection and its congestion control.
@@ -83,6 +104,19 @@ impl Watch {
         let mut seen = self.seen();
         let before = std::mem::replace(&mut seen.lost, (path.lost_packets, path.lost_bytes));
         Some((path.lost_packets - before.0, path.lost_bytes - before.1))
+    }
+
+    /// The application has more to write than quinn takes, or has not: where
+    /// quinn then has nothing to send, the receiver's flow control is the reason
+    /// or the application.
+    pub fn has_more(&self, has_more: bool) {
+        self.seen().has_more = Some(has_more);
+    }
+
+    /// For how long something else than congestion held the sender back, up to
+    /// the last acknowledgement.
+    pub fn limited(&self) -> Limited {
+        self.seen().limited
     }
 
     /// Bytes that may be in flight.
@@ -185,6 +219,7 @@ impl Controller for Watcher {
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
         let mut seen = self.watch.seen();
         seen.in_flight = in_flight;
+        seen.note_limit(now, app_limited);
         if let Some(sent) = seen.newest.take() {
             let rtt = span(now.saturating_duration_since(sent));
             seen.latest_rtt = rtt;

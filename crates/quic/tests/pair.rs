@@ -25,6 +25,10 @@ fn config(client: bool) -> Config {
     }
 }
 
+fn epoch() -> Epoch {
+    Epoch::at(std::time::Instant::now())
+}
+
 fn rngs(seed: u64) -> (Rng, Rng) {
     (Rng::for_name(seed, "client"), Rng::for_name(seed, "server"))
 }
@@ -44,7 +48,7 @@ struct Seen {
 /// Carries `bytes` from the client to the server over a path of 10 ms each way
 /// that loses `percent` of all packets.
 fn transfer(seed: u64, bytes: u64, percent: u32) -> Seen {
-    let epoch = Epoch::new();
+    let epoch = epoch();
     let (for_client, for_server) = rngs(seed);
     let mut ends = [
         Connection::client(config(true), epoch, for_client),
@@ -73,7 +77,7 @@ fn transfer(seed: u64, bytes: u64, percent: u32) -> Seen {
                     news = true;
                     match event {
                         QuicEvent::Readable if at == 1 => {
-                            let (n, ended) = ends[1].read();
+                            let (n, ended) = ends[1].read(u64::MAX, None);
                             seen.delivered += n;
                             seen.complete |= ended;
                         }
@@ -184,7 +188,7 @@ fn each_end_spins_on_seven_connections_in_eight() {
     let seeds = 400;
     let (client, server) = (config(true), config(false));
     let spins: Vec<_> = (0..seeds)
-        .map(|seed| spin::rehearse(&client, &server, rngs(seed)))
+        .map(|seed| spin::rehearse(epoch(), &client, &server, rngs(seed)))
         .collect();
     let share = |n: usize| n as f64 / seeds as f64;
     let width = 4.0 * (0.125_f64 * 0.875 / seeds as f64).sqrt();
@@ -204,7 +208,7 @@ fn an_end_that_may_not_spin_does_not() {
         ..config(true)
     };
     for seed in 0..10 {
-        let (client, _) = spin::rehearse(&greased, &config(false), rngs(seed));
+        let (client, _) = spin::rehearse(epoch(), &greased, &config(false), rngs(seed));
         assert!(!client, "seed {seed}");
     }
 }
@@ -213,12 +217,15 @@ fn an_end_that_may_not_spin_does_not() {
 fn seeds_are_found_with_which_both_ends_spin() {
     let (client, server) = (config(true), config(false));
     for seed in 0..10 {
-        let rngs = spin::generators(seed, "one", true, &client, &server);
-        assert_eq!(spin::rehearse(&client, &server, rngs), (true, true));
+        let rngs = spin::generators(epoch(), seed, "one", true, &client, &server);
+        assert_eq!(
+            spin::rehearse(epoch(), &client, &server, rngs),
+            (true, true)
+        );
     }
     let drawn = (0..10).filter(|seed| {
-        let rngs = spin::generators(*seed, "one", false, &client, &server);
-        spin::rehearse(&client, &server, rngs) == (true, true)
+        let rngs = spin::generators(epoch(), *seed, "one", false, &client, &server);
+        spin::rehearse(epoch(), &client, &server, rngs) == (true, true)
     });
     assert!(
         drawn.count() < 10,

@@ -43,6 +43,22 @@ impl Plan {
             .collect();
         routes::shortest(&forwards, &ends, &[])
     }
+
+    /// The elements that packets from one host to another meet along `routes`,
+    /// in order of travel, each with its link; none if no way leads there.
+    pub fn elements_between(
+        &self,
+        routes: &Routes,
+        from: HostIndex,
+        to: HostIndex,
+    ) -> impl Iterator<Item = (&LinkPlan, &NamedElement)> {
+        let hops = routes.path(from.0, to.0).unwrap_or_default();
+        hops.into_iter().flat_map(|hop| {
+            let link = &self.links[hop.link];
+            let elements = if hop.up { &link.up } else { &link.down };
+            elements.iter().map(move |element| (link, element))
+        })
+    }
 }
 
 /// Builds every element of `plan`; randomness comes from `seed` and the

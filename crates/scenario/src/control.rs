@@ -135,8 +135,17 @@ fn offer_kernel(error: WordError, first: Option<Word<'_>>) -> WordError {
         "vegas",
         "westwood",
     ];
+    let first = first.map(|word| (word, word.text));
     match first {
-        Some(word) if OF_KERNELS.contains(&word.text) => error.with_help(format!(
+        Some((_, "bbr")) => error.with_help(
+            "BBR is not simulated: `kernel:bbr` is the kernel's own and `quic:bbr` quinn's, \
+             which the live engine runs",
+        ),
+        Some((_, name @ ("bbr2" | "bbr3" | "bbrv2" | "bbrv3"))) => error.with_help(format!(
+            "BBR is not simulated; `kernel:{name}` is that of a kernel which has it, for the \
+             live engine, `kernel:bbr` the one that Linux has"
+        )),
+        Some((word, _)) if OF_KERNELS.contains(&word.text) => error.with_help(format!(
             "write `kernel:{}` for the kernel's own, which the live engine runs",
             word.text
         )),

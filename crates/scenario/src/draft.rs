@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::source::Spot;
 use crate::tree::{self, Node};
-use crate::{check, set};
+use crate::{check, notes, set};
 
 /// A scenario as it was written: values may still be set, then it is checked.
 #[derive(Clone, Debug)]
@@ -15,6 +15,9 @@ pub struct Draft {
     pub(crate) root: Node,
     /// Where the files lie that it names; the current one if empty.
     pub(crate) folder: PathBuf,
+    /// Notes on words that were set, as what they are laid over may hide how they
+    /// were written.
+    pub(crate) set_notes: Vec<String>,
 }
 
 impl Draft {
@@ -26,6 +29,7 @@ impl Draft {
         Ok(Self {
             root: tree::read(name, bytes)?,
             folder: PathBuf::new(),
+            set_notes: Vec::new(),
         })
     }
 
@@ -58,12 +62,11 @@ impl Draft {
             return Err(Refusal::at(&spot, "", format!("`{assignment}`"), allowed));
         };
         let value_at = spot.at(key.len() + 1..assignment.len());
-        set::set(
-            &mut self.root,
-            key.trim(),
-            &spot,
-            Node::raw(value, value_at),
-        )
+        let value = Node::raw(value, value_at);
+        let notes = notes::notes_on(key.trim(), &value);
+        set::set(&mut self.root, key.trim(), &spot, value)?;
+        self.set_notes.extend(notes);
+        Ok(())
     }
 
     /// Checks all of it, and reads the recordings that it names: beside its

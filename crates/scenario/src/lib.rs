@@ -1,5 +1,19 @@
 //! Scenario and campaign files, one-liners and `--set` overrides, checked into
 //! a [`Plan`] before anything runs.
+//!
+//! ```
+//! use narrows_scenario::Draft;
+//!
+//! let link = ["netem delay 10ms".to_owned(), "rate 50Mbit queue dualpi2".to_owned()];
+//! let flows = ["prague".to_owned(), "cubic".to_owned()];
+//! let mut draft = Draft::from_words(&link, &flows).unwrap();
+//! draft.set("duration=10s").unwrap();
+//! assert_eq!(draft.check().unwrap().flows.len(), 2);
+//!
+//! draft.set("flow/cubic/cc=cubik").unwrap();
+//! let refusal = draft.check().unwrap_err();
+//! assert!(refusal.to_line().contains("did you mean `cubic`?"));
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +31,9 @@ mod glob;
 mod handle;
 mod load;
 mod lone_link;
+pub mod metrics;
 mod names;
+mod notes;
 mod oneline;
 mod parts;
 mod plan;
@@ -25,14 +41,15 @@ mod refusal;
 mod schema;
 mod set;
 mod source;
+mod start;
 mod transport;
 mod tree;
 mod write;
 
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
-    Axis, Band, Between, Campaign, Cell, Condition, Formula, Held, Judgement, Measured, Metric,
-    Pair, PairedCells, Seen, Shape, Shelf, Sum, Tolerance,
+    Axis, Band, Between, Campaign, Cell, Condition, Figure, Formula, Held, Judgement, Measured,
+    Metric, Pair, PairedCells, Seen, Shape, Shelf, Sum, Tolerance,
 };
 pub use draft::Draft;
 pub use glob::Glob;
@@ -40,6 +57,7 @@ pub use handle::Handle;
 pub use load::{Kind, Loaded, load};
 pub use lone_link::lone_link;
 pub use names::NameTable;
+pub use notes::notes;
 pub use oneline::Side;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 pub use plan::{

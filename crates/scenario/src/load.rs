@@ -57,9 +57,18 @@ pub fn load(name: &str) -> Result<Loaded, Refusal> {
             format!("`{}`, which is neither", tree::clipped(name)),
             "a file or the name of an entry of the catalogue",
         );
-        match nearest(name, catalog::entries().map(|e| e.name)) {
-            Some(near) => refusal.with_help(format!("did you mean `{near}`?")),
-            None => refusal.with_help("`narrows list` shows the catalogue"),
+        let known = || catalog::entries().map(|e| e.name);
+        let slashed = name.replace('.', "/");
+        let slashed = known().find(|known| *known == slashed);
+        match (
+            slashed.or_else(|| nearest(name, known())),
+            fs::metadata(path),
+        ) {
+            (Some(near), _) => refusal.with_help(format!("did you mean `{near}`?")),
+            (None, Err(e)) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                refusal.with_help(format!("{}: {e}", path.display()))
+            }
+            (None, _) => refusal.with_help("`narrows list` shows the catalogue"),
         }
     })?;
     Ok(Loaded::from(entry))

@@ -71,6 +71,7 @@ pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal
     Ok(Draft {
         root: table(top, &here),
         folder: std::path::PathBuf::new(),
+        set_notes: Vec::new(),
     })
 }
 

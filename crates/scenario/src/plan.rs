@@ -34,6 +34,10 @@ pub struct Plan {
     /// How often flows and queues are looked at.
     #[serde(serialize_with = "words")]
     pub sample_interval: Duration,
+    /// Findings of the verdict that the experiment is about: they are named and do not
+    /// speak against the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<String>,
     /// Hosts and routers; a [`HostIndex`] points into it.
     pub hosts: Vec<HostPlan>,
     /// Links; a [`LinkIndex`] points into it.
@@ -199,6 +203,9 @@ pub struct FlowPlan {
     /// When it is opened.
     #[serde(serialize_with = "words")]
     pub start: Instant,
+    /// Whether it is opened up to a round trip later, as the seed has it; see
+    /// [`Plan::for_seed`].
+    pub start_offset: bool,
     /// When it stops sending, if before the end of the run.
     #[serde(serialize_with = "maybe_words")]
     pub stop: Option<Instant>,

@@ -10,9 +10,32 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 
+/// What the schema is called; the version of the format is part of it.
+const ID: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/schema/v1.json");
+
+/// A name before an element's words: `bottleneck: rate 50Mbit`.
+macro_rules! element {
+    () => {
+        r"^\s*([A-Za-z0-9_.-]+:\s+)?(rate|netem|remark|by|police|tap)(\s|$)"
+    };
+}
+
+/// A congestion control's words. What follows the name is the algorithm's.
+macro_rules! control {
+    () => {
+        r"^\s*((reno|cubic|prague)(\s|$)|kernel:[a-z0-9_]{1,15}\s*$|quic:(cubic|newreno|bbr)\s*$)"
+    };
+}
+
+/// Elements in words.
+#[derive(JsonSchema)]
+#[serde(transparent)]
+struct Element(#[schemars(regex(pattern = element!()))] String);
+
 /// The schema of all files, as a JSON document.
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(File);
+    schema.insert("$id".to_owned(), ID.into());
     schema.insert("title".to_owned(), "Narrows scenario or campaign".into());
     schema.to_value()
 }
@@ -49,6 +72,13 @@ pub(crate) struct Scenario {
     seed: Option<u64>,
     /// How often flows and queues are looked at; `50ms` by default.
     sample_interval: Option<String>,
+    /// Whether each flow that gives no `start` begins at a random time within a
+    /// round trip, as the seed has it; `true` by default.
+    start_offset: Option<bool>,
+    /// Findings of the verdict that the experiment is about and that do not speak
+    /// against a run, such as `idle-bottleneck` where loss is to limit flows.
+    #[serde(default)]
+    expected: Vec<String>,
     /// How hosts treat the segments of every flow.
     host_model: Option<HostModel>,
     /// Hosts about which there is more to say than their name.
@@ -111,10 +141,10 @@ pub(crate) struct Link {
     /// `words` or `name: words`: `netem delay 10ms`, `bottleneck: rate 50Mbit
     /// queue dualpi2`, `tap mid`, `remark …`, `by dscp …`, `police …`.
     #[serde(default)]
-    up: Vec<String>,
+    up: Vec<Element>,
     /// Elements from the second end to the first.
     #[serde(default)]
-    down: Vec<String>,
+    down: Vec<Element>,
 }
 
 /// A connection and what is sent over it.
@@ -131,6 +161,7 @@ pub(crate) struct Flow {
     opens: Option<String>,
     /// The congestion control in words: `cubic`, `prague variant 2020`,
     /// `kernel:bbr`, `quic:cubic`.
+    #[schemars(regex(pattern = control!()))]
     cc: Option<String>,
     /// `tcp` or `quic`; what `cc` is made for by default. Or a modelled flow in
     /// words, `quic-model signals s+vec window 64`, `plus rate 20Mbit`.
@@ -230,7 +261,7 @@ pub(crate) struct HostModel {
     gro: Option<FlagOrText>,
     /// The timer tick; `4ms` by default, `0s` for exact timers.
     tick: Option<String>,
-    /// `as-algorithm` (the default), `always` or `never`.
+    /// `as-algorithm` (the default), `internal`, `fq`, `always` or `never`.
     pacing: Option<String>,
     /// Whether SACKs are compressed under loss; true by default.
     compress_sacks: Option<bool>,
@@ -369,8 +400,11 @@ pub(crate) struct Campaign {
     /// What is set in each cell, by name: `"flow/first/cc" = "{cc}"`.
     set: Option<BTreeMap<String, serde_json::Value>>,
     /// What is measured: `goodput_mbit of flow/first`, or a formula over
-    /// metrics before it.
-    metric: BTreeMap<String, String>,
+    /// metrics before it. By default goodputs, round trips and waiting times.
+    metric: Option<BTreeMap<String, FormulaOrMetric>>,
+    /// What the campaign is about: metrics drawn against its axes.
+    #[serde(default)]
+    figure: Vec<Figure>,
     /// The published table.
     published: Option<Published>,
     /// What is judged.
@@ -379,6 +413,45 @@ pub(crate) struct Campaign {
     /// What the measured figures must be among themselves.
     #[serde(default)]
     check: Vec<Check>,
+}
+
+/// A metric's formula, or that with what it is called.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+enum FormulaOrMetric {
+    Formula(String),
+    Metric(Metric),
+}
+
+/// A metric with what it is called on pages and plots.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Metric {
+    /// Its formula: `goodput_mbit of flow/first`.
+    of: String,
+    /// What it is, in a few words.
+    title: Option<String>,
+    /// What it is counted in: `ms`.
+    unit: Option<String>,
+}
+
+/// Metrics drawn against an axis of the matrix: published figures as points with
+/// their tolerance, measured ones as medians with the spread over seeds.
+#[derive(JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// What it shows, in a line.
+    title: Option<String>,
+    /// What is drawn upwards; of several metrics, each is a line.
+    metrics: OneOrMore,
+    /// The axis that is drawn across.
+    x: String,
+    /// The axes whose values are lines.
+    by: Option<OneOrMore>,
+    /// The axes whose values have drawings of their own.
+    panels: Option<OneOrMore>,
+    /// The pattern of the cells that are drawn; all by default.
+    cells: Option<String>,
 }
 
 /// A shape that measured figures must have.
@@ -479,6 +552,8 @@ mod tests {
         assert_eq!(keys::<Command>(), sorted(check::COMMAND));
         assert_eq!(keys::<Observe>(), sorted(check::OBSERVE));
         assert_eq!(keys::<Check>(), sorted(campaign::CHECK));
+        assert_eq!(keys::<Figure>(), sorted(campaign::FIGURE));
+        assert_eq!(keys::<Metric>(), sorted(campaign::METRIC));
         assert_eq!(keys::<Capture>(), sorted(check::watch::CAPTURE));
         assert_eq!(keys::<Change>(), sorted(check::watch::CHANGE));
         assert_eq!(keys::<Campaign>(), sorted(campaign::AT_TOP));

@@ -1,6 +1,7 @@
 //! Setting a value of a scenario by its name.
 
 use crate::check::{Labels, TABLES, TOP};
+use crate::parts::ElementSpec;
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
 use crate::tree::{Node, Table, Value, read_value};
@@ -43,19 +44,23 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
         }
         [kind, ..] => {
             let known = || TOP.iter().copied();
-            Err(unknown(
-                at,
-                name,
-                format!("a name that starts with {}", one_of(known())),
-            )
-            .did_you_mean(kind, known()))
+            let allowed = format!("a name that starts with {}", one_of(known()));
+            let refusal = unknown(at, name, allowed);
+            let first = kind.split('.').next().unwrap_or_default();
+            Err(match kind.contains('.') && TABLES.contains(&first) {
+                true => refusal.with_help(format!(
+                    "did you mean `{}`? Names have slashes",
+                    name.replace('.', "/")
+                )),
+                false => refusal.did_you_mean(kind, known()),
+            })
         }
         [] => one_more(),
     }
 }
 
 /// Keys whose values are lists, which a line of text gives in TOML's manner.
-const LISTS: &[&str] = &["ends", "up", "down", "flows", "hosts", "run"];
+const LISTS: &[&str] = &["expected", "ends", "up", "down", "flows", "hosts", "run"];
 
 fn as_list(name: &str, value: Node) -> Node {
     let last = name.rsplit('/').next().unwrap_or(name);
@@ -80,7 +85,7 @@ fn put_nested(table: &mut Table, nested: &str, key: &str, value: Node) {
     }
 }
 
-/// Gives the element `name` of a direction other words; it keeps its name.
+/// Lays words over the element `name` of a direction; it keeps its name.
 fn set_element(
     link: &mut Table,
     direction: &str,
@@ -117,6 +122,14 @@ fn set_element(
                     .with_help("the element keeps its name; give its words alone"),
             );
         }
+    };
+    // As with a change in mid-run, what the words do not name stays. Words that are wrong
+    // are refused later, where they stand.
+    let before = nodes[index].as_element();
+    let before = before.and_then(|(_, words)| ElementSpec::parse(words).ok());
+    let words = match before.map(|before| before.overlaid(&words)) {
+        Some(Ok(laid)) => laid.to_string(),
+        _ => words,
     };
     *nodes[index] = Node {
         value: Value::Element { label, words },

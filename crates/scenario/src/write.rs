@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use narrows_units::{Bytes, Duration, Instant};
 
-use crate::check::{DEFAULT_SAMPLE, implied_host, model, watch};
-use crate::parts::{ElementSpec, Traffic};
+use crate::check::flows::needed_ecn;
+use crate::check::{DEFAULT_SAMPLE, default_window, implied_host, model, watch};
+use crate::parts::{EcnMode, ElementSpec, Traffic};
 use crate::plan::{
     CapturePoint, FlowPlan, HostPlan, IpVersion, LinkPlan, MarkPlan, NamedElement, ObserverPlan,
     Plan, ProbePlan, codepoint_word, ecn_mode_word,
@@ -13,7 +14,9 @@ use crate::plan::{
 use crate::transport::Transport;
 
 impl Plan {
-    /// The plan as a scenario file. Read again, it gives the same plan.
+    /// The plan as a scenario file. Read again, it gives the same plan. What is as it
+    /// is when nothing is said stands as a comment, so that it goes on following what
+    /// it depends on: the steady window the duration, ECN the congestion control.
     pub fn to_toml(&self) -> String {
         let mut file = File(String::from("version  = 1\n"));
         file.text("name", &self.name);
@@ -28,12 +31,15 @@ impl Plan {
             }
         }
         file.words("duration", self.duration);
-        file.words("measure", self.measure);
-        if self.seed != 1 {
-            file.plain("seed", self.seed);
-        }
-        if self.sample_interval != DEFAULT_SAMPLE {
-            file.words("sample_interval", self.sample_interval);
+        let usual = self.measure == default_window(self.duration);
+        file.unless(usual).words("measure", self.measure);
+        file.unless(self.seed == 1).plain("seed", self.seed);
+        let usual = self.sample_interval == DEFAULT_SAMPLE;
+        file.unless(usual)
+            .words("sample_interval", self.sample_interval);
+        if !self.expected.is_empty() {
+            let expected: Vec<String> = self.expected.iter().map(|e| quoted(e)).collect();
+            file.plain("expected", format!("[{}]", expected.join(", ")));
         }
         self.hosts(&mut file);
         for link in &self.links {
@@ -118,6 +124,9 @@ impl Plan {
         if link.mtu != crate::check::DEFAULT_MTU {
             file.plain("mtu", link.mtu);
         }
+        if !link.datapath.is_own() {
+            file.text("datapath", "kernel");
+        }
         file.elements("up", &link.up);
         file.elements("down", &link.down);
     }
@@ -137,10 +146,19 @@ impl Plan {
             if !flow.spin.is_default() {
                 file.words("spin", flow.spin);
             }
-            file.text("ecn", ecn_mode_word(flow.ecn));
+            let usual = match flow.transport {
+                Transport::Quic => EcnMode::Classic,
+                Transport::Tcp | Transport::Modelled(_) => needed_ecn(&flow.cc),
+            };
+            file.unless(flow.ecn == usual)
+                .text("ecn", ecn_mode_word(flow.ecn));
         }
         if flow.dscp != 0 {
             file.plain("dscp", flow.dscp);
+        }
+        // A flow that gives no start would begin a little later.
+        if !flow.start_offset && flow.start == Instant::ZERO {
+            file.words("start", flow.start);
         }
         file.span(flow.start, flow.stop);
         match flow.traffic {
@@ -198,6 +216,14 @@ impl Plan {
 struct File(String);
 
 impl File {
+    /// What is written next is a comment if it is as `usual`.
+    fn unless(&mut self, usual: bool) -> &mut Self {
+        if usual {
+            self.0.push_str("# ");
+        }
+        self
+    }
+
     fn plain(&mut self, key: &str, value: impl std::fmt::Display) {
         writeln!(self.0, "{key:<8} = {value}").ok();
     }

@@ -100,7 +100,7 @@ fn s1_has_its_192_cells_and_96_published_ones() {
     let [first, second] = plan.flows.as_slice() else {
         panic!("two flows");
     };
-    assert_eq!(first.cc.to_string(), "prague");
+    assert_eq!(first.cc.to_string(), "prague variant 2020");
     assert_eq!(second.cc.to_string(), "cubic");
     assert!(plan.flows.iter().all(|f| f.ecn == EcnMode::AccEcn));
     assert!(plan.flows.iter().all(|f| f.start.as_nanos() == 0));

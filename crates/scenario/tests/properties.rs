@@ -141,6 +141,90 @@ fn a_command_is_given_the_addresses_of_the_hosts_that_it_names() {
     assert!(plan.hosts.iter().all(|host| !host.router));
 }
 
+/// One link with an element of each kind that words are laid over, and one of another.
+const SET: &str = "version = 1\nname = \"x\"\nduration = \"60s\"\n\
+    [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n\
+    up = [\"netem delay 10ms loss random 1% limit 99\", \
+          \"bottleneck: rate 50Mbit overhead 38 shaper queue dualpi2 target 5ms\", \
+          \"police rate 9Mbit burst 20kb\"]\n\
+    [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"cubic\"\n";
+
+#[test]
+fn words_that_are_set_leave_what_they_do_not_name_as_it_was() {
+    for (set, words) in [
+        (
+            "bottleneck=rate 20Mbit",
+            "rate 20Mbit overhead 38 shaper queue dualpi2 target 5ms",
+        ),
+        (
+            "bottleneck=rate 20Mbit overhead 14",
+            "rate 20Mbit shaper queue dualpi2 target 5ms",
+        ),
+        // A queue is named with all of its parameters.
+        (
+            "bottleneck=rate 20Mbit queue dualpi2",
+            "rate 20Mbit overhead 38 shaper queue dualpi2",
+        ),
+        (
+            "bottleneck=rate 20Mbit queue pfifo",
+            "rate 20Mbit overhead 38 shaper queue pfifo",
+        ),
+        (
+            "netem=netem delay 5ms",
+            "netem delay 5ms loss random 1% limit 99",
+        ),
+        ("netem=netem loss none", "netem delay 10ms limit 99"),
+        // Another element takes the place.
+        ("netem=rate 1Mbit", "rate 1Mbit"),
+        ("police=netem delay 1ms", "netem delay 1ms"),
+        (
+            "police=police rate 1Mbit burst 9kb",
+            "police rate 1Mbit burst 9kb",
+        ),
+    ] {
+        let mut draft = Draft::read("p.toml", SET.as_bytes()).expect("TOML");
+        draft.set(&format!("link/l/up/{set}")).expect("a name");
+        let plan = draft.check().unwrap_or_else(|e| panic!("{set}: {e}"));
+        let (name, _) = set.split_once('=').expect("a name");
+        let name = format!("link/l/up/{name}");
+        let element = plan
+            .elements()
+            .find(|e| e.name == name)
+            .expect("it keeps its name");
+        let wanted = narrows_scenario::ElementSpec::parse(words).expect("words");
+        assert_eq!(element.spec, wanted, "{set}");
+    }
+}
+
+#[test]
+fn what_is_saved_follows_what_is_changed_later() {
+    let draft = Draft::read("p.toml", SET.as_bytes()).expect("TOML");
+    let saved = draft.check().expect("a plan").to_toml();
+    assert!(saved.contains("# measure  = \"20s..60s\""), "{saved}");
+    assert!(saved.contains("# ecn      = \"off\""), "{saved}");
+    let mut again = Draft::read("saved.toml", saved.as_bytes()).expect("TOML");
+    again.set("duration=15s").expect("a name");
+    again.set("flow/f/cc=prague").expect("a name");
+    let plan = again.check().expect("a shorter run is one, too");
+    assert_eq!(plan.measure.to_string(), "5s..15s");
+    assert_eq!(narrows_scenario::ecn_mode_word(plan.flows[0].ecn), "accecn");
+    // What was said is kept.
+    let text = SET.replace("duration", "measure = \"1s..2s\"\nduration");
+    let draft = Draft::read("p.toml", text.as_bytes()).expect("TOML");
+    let saved = draft.check().expect("a plan").to_toml();
+    assert!(saved.contains("\nmeasure  = \"1s..2s\""), "{saved}");
+}
+
+#[test]
+fn the_datapath_of_a_link_and_what_is_expected_are_saved() {
+    let text = SET.replace("[[flow]]", "datapath = \"kernel\"\n[[flow]]");
+    let text = text.replacen("[[link]]", "expected = [\"unanswered\"]\n[[link]]", 1);
+    let read = |text: &str| Draft::read("p.toml", text.as_bytes()).and_then(|d| d.check());
+    let plan = read(&text).expect("a plan");
+    assert_eq!(plan.expected, ["unanswered"]);
+    assert_eq!(read(&plan.to_toml()).expect("a plan"), plan);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 

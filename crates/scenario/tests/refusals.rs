@@ -218,6 +218,7 @@ refused! {
     stop_before_the_start: check(&broken("\"1s\"", "\"10s\"\nstop = \"5s\""));
     measured_outside: check(&broken("\"60s\"", "\"60s\"\nmeasure = \"50s..61s\""));
     measured_backwards: check(&broken("\"60s\"", "\"60s\"\nmeasure = \"50s..40s\""));
+    expected_of_no_finding: check(&broken("\"60s\"", "\"60s\"\nexpected = [\"idle-botleneck\"]"));
     measured_oddly: check(&broken("\"60s\"", "\"60s\"\nmeasure = \"from 10s\""));
     bytes_and_traffic: check(&broken("start = \"1s\"", "bytes = 10\ntraffic = \"bulk\""));
     no_bytes: check(&broken("start = \"1s\"", "bytes = 0"));

@@ -1,8 +1,9 @@
 //! What the caller of a run hears from it.
 
 use narrows_efm::HostMarks;
-use narrows_packet::{Counters, EntityId};
+use narrows_packet::{Counters, EntityId, SocketError};
 use narrows_scenario::BadChange;
+use narrows_traffic::Ledger;
 use narrows_units::{Duration, Instant};
 
 /// What a run counted.
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub dropped: u64,
     /// Packets still in the path at the end.
     pub in_flight: u64,
+    /// Sockets still in use at the end.
+    pub sockets: usize,
     /// Virtual time that was run.
     pub virtual_time: Duration,
     /// Whether the run was cancelled before its end.
@@ -60,6 +63,20 @@ pub struct FlowReport {
     pub broken: bool,
 }
 
+impl FlowReport {
+    /// What the account of a flow comes to.
+    pub(crate) fn of(ledger: &Ledger) -> Self {
+        Self {
+            established: ledger.established(),
+            ecn: ledger.ecn(),
+            accecn: ledger.accecn(),
+            delivered: ledger.delivered(),
+            complete: ledger.complete(),
+            broken: ledger.broken(),
+        }
+    }
+}
+
 /// Why a plan cannot be run. A plan that was checked, and that
 /// [`accepts`](crate::accepts) lets pass, has none of these faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +113,16 @@ pub enum SimError {
         /// The first of them.
         command: String,
     },
+    /// A flow would send without end at one instant.
+    #[error(
+        "flow/{flow}: nothing on its way takes time, neither a delay nor a rate, so that it would \
+         send without end at one instant; give a link `netem delay 1ms` or `rate 1Gbit`, give \
+         the flow `bytes`, or run it with --engine live"
+    )]
+    Timeless {
+        /// The flow.
+        flow: String,
+    },
     /// The ends of a flow or probe are not joined.
     #[error("{what}: no path leads from {from} to {to} and back")]
     NoPath {
@@ -120,6 +147,14 @@ pub enum SimError {
     /// not understand.
     #[error(transparent)]
     Change(#[from] BadChange),
+    /// An application cannot begin.
+    #[error("{app} cannot begin: {why}")]
+    App {
+        /// Which.
+        app: String,
+        /// Why.
+        why: SocketError,
+    },
     /// An entity asked to be called again and again at one instant.
     #[error("{entity} makes no progress at {at}")]
     Stuck {

@@ -7,20 +7,25 @@
 //! packet passes elements that hold nothing back within the same call. In
 //! steady state a packet costs no allocation: packets come from a pool, and
 //! every queue keeps its memory.
+//!
+//! ```
+//! use narrows_packet::NullSink;
+//! use narrows_scenario::Draft;
+//! use narrows_sim::{Control, Simulation};
+//!
+//! let link = ["netem delay 5ms".to_owned(), "rate 10Mbit queue fq_codel".to_owned()];
+//! let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).unwrap();
+//! draft.set("duration=2s").unwrap();
+//! let simulation = Simulation::new(&draft.check().unwrap(), 1).unwrap();
+//! let outcome = simulation.run(&mut NullSink, &Control::default()).unwrap();
+//! assert!(outcome.flows[0].established && outcome.flows[0].delivered > 1_000_000);
+//! ```
 
 #![forbid(unsafe_code)]
 
 mod build;
 mod control;
-mod demux;
 mod engine;
-mod flow;
-mod forward;
-mod host;
-mod model;
-mod probe;
-mod quic;
-mod serve;
 
 pub use build::accepts;
 pub use control::{ElementReport, FlowReport, Outcome, SimError};

@@ -3,6 +3,8 @@
 
 mod rig;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use narrows_packet::RecoveryEvent;
 use narrows_units::{Duration, Instant};
 use rig::{Digest, Record, dumbbell, flow, plan, run};
@@ -148,5 +150,77 @@ fn no_congestion_control_starves_another_of_its_kind() {
         run(&plan(&toml), 1, &mut record);
         let (a, b) = (record.goodput_mbit(0, 3, 10), record.goodput_mbit(1, 3, 10));
         assert!((a / (a + b) - 0.5).abs() < 0.03, "{cc}: {a} {b}");
+    }
+}
+
+/// `up` and `down` between a client and a server for ten seconds, and one flow.
+fn bare(up: &str, words: &str) -> String {
+    let flow = flow("lone", words);
+    format!(
+        "duration = \"10s\"\n[[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\n\
+         up = [{up}]\n{flow}"
+    )
+}
+
+#[test]
+fn a_flow_over_a_way_that_takes_no_time_is_refused() {
+    for control in ["cc = \"cubic\"", "cc = \"prague\"", "cc = \"quic:cubic\""] {
+        for up in ["", "\"netem delay 0ms\"", "\"remark dscp 8\", \"tap mid\""] {
+            let refused = narrows_sim::accepts(&plan(&bare(up, control)));
+            let text = refused.expect_err("it would never end").to_string();
+            assert!(
+                text.starts_with("flow/lone: nothing on its way takes time"),
+                "{text}"
+            );
+        }
+        for up in [
+            "\"netem delay 1us\"",
+            "\"netem delay 0ms 1ms\"",
+            "\"rate 1Gbit\"",
+        ] {
+            narrows_sim::accepts(&plan(&bare(up, control))).expect("time passes");
+        }
+    }
+    // What has an end comes to it.
+    let mut record = Record::default();
+    run(
+        &plan(&bare("", "cc = \"cubic\"\ntraffic = \"bytes 3Mb\"")),
+        1,
+        &mut record,
+    );
+    assert_eq!(record.finished.len(), 1);
+    assert!(record.finished[0].3);
+}
+
+/// A change in mid-run takes the last delay away, so that the instant never
+/// ends; the caller's wish does end it.
+#[test]
+fn a_run_ends_when_asked_although_its_time_stands_still() {
+    for control in EITHER {
+        let change =
+            "[[change]]\nat = \"1s\"\ntarget = \"link/access/up/netem\"\nto = \"delay 0ms\"\n";
+        let text = bare("\"netem delay 1s\"", control) + change;
+        let cancel = AtomicBool::new(false);
+        let still = AtomicU64::new(0);
+        let progress = |now: Instant| {
+            if now > Instant::ZERO + Duration::from_millis(999)
+                && still.fetch_add(1, Ordering::Relaxed) > 2
+            {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        };
+        let control = narrows_sim::Control {
+            cancel: Some(&cancel),
+            progress: Some(&progress),
+            keep: None,
+        };
+        let outcome = narrows_sim::run(&plan(&text), 1, &mut Record::default(), &control);
+        let outcome = outcome.expect("it was asked to end");
+        assert!(outcome.interrupted);
+        assert!(
+            outcome.virtual_time < Duration::from_secs(10),
+            "{}",
+            outcome.virtual_time
+        );
     }
 }

@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// A digest of what became of each packet and what each sender and queue
 /// thought, with a few counts that say where two runs part.
 #[derive(Default)]
-struct Fates {
+struct Digest {
     hash: Xxh3,
     packets: u32,
     marks: u32,
@@ -26,7 +26,7 @@ struct Fates {
     probes: u32,
 }
 
-impl Fates {
+impl Digest {
     fn add(&mut self, kind: u8, now: Instant, facts: &[u64]) {
         self.hash.update(&[kind]);
         self.hash.update(&now.as_nanos().to_le_bytes());
@@ -54,7 +54,7 @@ impl Fates {
     }
 }
 
-impl EventSink for Fates {
+impl EventSink for Digest {
     fn record(&mut self, now: Instant, event: Event<'_>) {
         match event {
             Event::Sent { host, packet } => {
@@ -133,10 +133,10 @@ impl EventSink for Fates {
     }
 }
 
-fn fates(toml: &str) -> String {
-    let mut fates = Fates::default();
-    run(&plan(toml), 1, &mut fates);
-    fates.line()
+fn digest(toml: &str) -> String {
+    let mut digest = Digest::default();
+    run(&plan(toml), 1, &mut digest);
+    digest.line()
 }
 
 /// `flows` and a probe through `up` for three seconds.
@@ -180,7 +180,7 @@ fn every_queue_treats_packets_as_kept() {
         "cnq_codel_af",
     ] {
         let up = format!("\"netem delay 10ms\", \"rate 20Mbit queue {queue}\"");
-        writeln!(kept, "{queue}: {}", fates(&dumbbell(&up, &flows))).unwrap();
+        writeln!(kept, "{queue}: {}", digest(&dumbbell(&up, &flows))).unwrap();
     }
     insta::assert_snapshot!("queues", kept);
 }
@@ -192,14 +192,14 @@ fn every_congestion_control_sends_as_kept() {
         "reno",
         "cubic",
         "cubic hystart++",
-        "prague",
-        "prague rtt_control rate rtt_target 25ms rtt_transition 20",
+        "prague variant 2020",
+        "prague variant 2020 rtt_control rate rtt_target 25ms rtt_transition 20",
     ] {
         for queue in ["fq_codel", "pfifo limit 60"] {
             let up =
                 format!("\"netem delay 10ms loss random 0.1%\", \"rate 20Mbit queue {queue}\"");
             let words = format!("cc = \"{cc}\"\necn = \"accecn\"");
-            let line = fates(&dumbbell(&up, &flow("lone", &words)));
+            let line = digest(&dumbbell(&up, &flow("lone", &words)));
             writeln!(kept, "{cc}, {queue}: {line}").unwrap();
         }
     }
@@ -221,7 +221,7 @@ fn every_impairment_befalls_packets_as_kept() {
         "delay 10ms slot 800us 5ms packets 16",
     ] {
         let up = format!("\"netem {netem}\", \"rate 20Mbit queue pfifo limit 100\"");
-        writeln!(kept, "{netem}: {}", fates(&dumbbell(&up, &flows))).unwrap();
+        writeln!(kept, "{netem}: {}", digest(&dumbbell(&up, &flows))).unwrap();
     }
     insta::assert_snapshot!("impairments", kept);
 }

@@ -136,7 +136,7 @@ fn marks_change_bits_and_nothing_else() {
     let text = "duration = \"5s\"\n\
         [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\n\
         up = [\"netem delay 10ms loss random 0.5%\", \"tap mid\", \"rate 20Mbit queue pfifo limit 60\"]\n\
-        down = [\"netem delay 10ms\"]\n\
+        down = [\"netem delay 10ms\", \"rate 20Mbit queue dualpi2\"]\n\
         [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"cubic\"\n\
         [[flow]]\nname = \"g\"\nfrom = \"b\"\nto = \"a\"\nopens = \"a\"\ncc = \"prague\"\nip = 6\n";
     let mark = "[[mark]]\nname = \"m\"\nsignals = \"d+q+l\"\n";

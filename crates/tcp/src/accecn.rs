@@ -1,8 +1,8 @@
 //! The counters of Accurate ECN (RFC 9768 §3.2): packets in the three-bit
 //! ACE field, bytes in the option, and what a sender makes of them.
 
-use narrows_wire::Ecn;
 use narrows_wire::tcp::AccEcnOption;
+use narrows_wire::{Ecn, TcpOptions};
 
 /// Initial value of the CE packet counter (RFC 9768 §3.2.1).
 const CEP_START: u32 = 5;
@@ -158,18 +158,48 @@ impl AccEcn {
         }
     }
 
-    /// Most counters that fit into `room` bytes of options and tell all that
-    /// changed; `None` if they do not fit.
-    pub(crate) fn fields_for(&self, room: usize) -> Option<usize> {
-        (usize::from(self.fields)..=3)
-            .rev()
-            .find(|n| (2 + 3 * n).next_multiple_of(4) <= room)
+    /// Fewest counters that tell all that changed.
+    pub(crate) fn required(&self) -> usize {
+        usize::from(self.fields)
+    }
+
+    /// Adds to `options` an option with as many counters as fit into `room` bytes
+    /// for all options, and `required` ones at least: for these, SACK blocks
+    /// beyond the second give way. Answers whether it fits
+    /// (`tcp_options_fit_accecn`).
+    pub(crate) fn fit(&self, options: &mut TcpOptions, required: usize, room: usize) -> bool {
+        let blocks = options.sack;
+        loop {
+            for fields in (required..=3).rev() {
+                options.accecn = Some(self.option(fields));
+                if options.encoded_len() <= room {
+                    return true;
+                }
+            }
+            let kept = options.sack.as_slice().len();
+            if required == 0 || kept <= 2 {
+                options.accecn = None;
+                options.sack = blocks;
+                return false;
+            }
+            options.sack.truncate(kept - 1);
+        }
     }
 
     /// An option has left.
     pub(crate) fn option_sent(&mut self) {
         self.demand = self.demand.saturating_sub(1);
         self.fields = 0;
+    }
+
+    /// Payload bytes that the peer reported with ECT(1), ECT(0) and CE.
+    pub(crate) fn delivered_bytes(&self) -> [u32; 3] {
+        self.told_bytes
+    }
+
+    /// Payload bytes received with ECT(1), ECT(0) and CE.
+    pub(crate) fn received_bytes(&self) -> [u32; 3] {
+        self.received_bytes
     }
 
     /// Whether the peer is known to understand the option.
@@ -274,6 +304,7 @@ impl AccEcn {
             self.handshake_option(Some(option));
             self.demand = demand;
         }
+        let estimated = self.estimated.is_some();
         let mut stepped_back = false;
         let mut changed = None;
         let mut ambiguous = false;
@@ -300,8 +331,8 @@ impl AccEcn {
             self.estimated = None;
         }
         // Linux believes the counters only while one of them moves at a time;
-        // but they are exact whenever they are told.
-        !stepped_back && option.ceb.is_some()
+        // but that of CE is exact whenever it is told.
+        !stepped_back && (option.ceb.is_some() || estimated && !ambiguous)
     }
 }
 
@@ -378,6 +409,24 @@ mod tests {
     }
 
     #[test]
+    fn an_option_without_counters_leaves_the_estimate_valid() {
+        let (mut receiver, mut sender) = (AccEcn::default(), AccEcn::default());
+        sender.handshake_option(Some(receiver.option(3)));
+        receiver.packet_came(Ecn::Ect1, 1448);
+        sender.ack_came(&AckFacts {
+            option: Some(receiver.option(3)),
+            ..ack(receiver.ace(), 1, 0)
+        });
+        receiver.packet_came(Ecn::Ce, 1448);
+        // Nine marks would give the same field.
+        let told = sender.ack_came(&AckFacts {
+            option: Some(receiver.option(0)),
+            ..ack(receiver.ace(), 12, 0)
+        });
+        assert_eq!(told, 1);
+    }
+
+    #[test]
     fn zeroed_counters_and_a_zero_first_field_are_not_believed() {
         let mut sender = AccEcn::default();
         sender.handshake_option(Some(AccEcnOption {
@@ -406,10 +455,40 @@ mod tests {
             receiver.packet_came(Ecn::Ce, 1448);
         }
         assert!(receiver.overdue());
-        assert_eq!(receiver.fields_for(12), Some(3));
-        assert_eq!(receiver.fields_for(8), Some(2));
-        assert_eq!(receiver.fields_for(4), None);
+        assert_eq!(receiver.required(), 2);
         assert_eq!(receiver.option(2).ceb, Some(6 * 1448));
         assert_eq!(receiver.option(2).e0b, None);
+    }
+
+    #[test]
+    fn the_option_takes_the_place_of_a_sack_block_only_if_it_then_fits() {
+        let receiver = AccEcn::default();
+        let with = |blocks: u32, required: usize| {
+            let mut options = TcpOptions {
+                timestamps: Some((0, 0)),
+                ..TcpOptions::default()
+            };
+            for i in 0..blocks {
+                options.sack.push(100 * i, 100 * i + 50);
+            }
+            let fits = receiver.fit(&mut options, required, 40);
+            let counters = options
+                .accecn
+                .map(|o| [o.e1b, o.ceb, o.e0b].iter().flatten().count());
+            assert_eq!(fits, counters.is_some());
+            assert!(options.encoded_len() <= 40);
+            (options.sack.as_slice().len(), counters)
+        };
+        assert_eq!(with(0, 3), (0, Some(3)));
+        assert_eq!(with(1, 3), (1, Some(3)));
+        // 28 bytes beside timestamps: two blocks are 20, three are 28.
+        assert_eq!(with(2, 0), (2, Some(2)));
+        assert_eq!(with(2, 2), (2, Some(2)));
+        assert_eq!(with(2, 3), (2, None));
+        // Without a counter it takes the two NOPs before the blocks.
+        assert_eq!(with(3, 0), (3, Some(0)));
+        assert_eq!(with(3, 1), (2, Some(2)));
+        assert_eq!(with(3, 2), (2, Some(2)));
+        assert_eq!(with(3, 3), (3, None));
     }
 }

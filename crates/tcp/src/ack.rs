@@ -25,6 +25,8 @@ pub(crate) mod seen {
     pub(crate) const WINDOW_UPDATE: u32 = 2;
     pub(crate) const DATA_ACKED: u32 = 4;
     pub(crate) const RETRANS_ACKED: u32 = 8;
+    /// It completed the handshake.
+    pub(crate) const SYN_ACKED: u32 = 0x10;
     pub(crate) const DATA_SACKED: u32 = 0x20;
     pub(crate) const ECE: u32 = 0x40;
     pub(crate) const LOST_RETRANS: u32 = 0x80;
@@ -76,20 +78,19 @@ impl Ack {
 
 impl Connection {
     /// Processes the acknowledgement in `tcp`, a segment that begins at `seq`
-    /// and has `len` sequence numbers. Answers whether it was acceptable.
-    pub(crate) fn on_ack(&mut self, tcp: &Tcp, seq: u64, len: u64, ts_progress: bool) -> bool {
+    /// and has `len` sequence numbers; of it `flags` are known already. Answers
+    /// whether it was acceptable.
+    pub(crate) fn on_ack(&mut self, tcp: &Tcp, seq: u64, len: u64, flags: u32) -> bool {
         let prior_una = self.snd.una;
         let una = sequence::expand(tcp.ack, prior_una);
         if una > self.snd.next {
             return false;
         }
         let mut ack = Ack {
+            flags,
             reordered: self.snd.next,
             ..Ack::default()
         };
-        if ts_progress {
-            ack.set(seen::TS_PROGRESS);
-        }
         self.out.last_echo = tcp.options.timestamps.map(|t| t.1).filter(|t| *t != 0);
         ack.echo = self.out.last_echo.unwrap_or(0);
         let delivered = self.rate.delivered;
@@ -100,6 +101,9 @@ impl Connection {
             }
             self.on_old_ack(tcp, prior_una, &mut ack);
             return true;
+        }
+        if self.replace_ts_recent(tcp, seq) {
+            ack.set(seen::TS_PROGRESS);
         }
         let prior_out = self.board.packets_out;
         let prior_fack = self.board.highest_sack(prior_una);
@@ -126,8 +130,8 @@ impl Connection {
             ack.set(seen::ECE);
         }
         self.count_delivered(ack.sack_delivered, classic_echo);
-        self.out.window_probes = 0;
-        self.out.keep_alive_probes = 0;
+        self.out.probes = 0;
+        self.last_ack_received = self.now;
         if prior_out == 0 {
             self.on_accurate_feedback(tcp, delivered, &mut ack);
             self.in_ack_event(&ack);
@@ -185,15 +189,17 @@ impl Connection {
         if una > s.una || seq > s.updated_by || seq == s.updated_by && size > s.size {
             ack.set(seen::WINDOW_UPDATE);
             s.updated_by = seq;
-            s.size = size;
             s.largest = s.largest.max(size);
+            let changed = std::mem::replace(&mut s.size, size) != size;
+            if changed && self.unsent() > 0 {
+                self.restart_window_after_idle();
+            }
         }
         let s = &mut self.snd;
         let acked_from = s.una.max(self.outgoing.start());
         s.una = una;
         let acked_to = una.min(self.outgoing.end());
         if acked_to > acked_from {
-            self.totals.bytes_acked += acked_to - acked_from;
             self.outgoing.release(acked_to);
             if self.write_refused && self.config.host.send_buffer == SendBuffer::Unlimited {
                 self.write_refused = false;
@@ -352,7 +358,6 @@ impl Connection {
             self.rtt.sample_minimum(self.now, ca_rtt);
         }
         self.rtt.sample(rtt, self.snd.una, self.snd.next);
-        self.out.probe_backoff = 0;
         self.tell(TcpEvent::RttSample(Duration::from_micros(u64::from(
             ca_rtt,
         ))));
@@ -373,9 +378,10 @@ impl Connection {
         }
     }
 
-    /// Counts CE marks that the peer tells by AccECN.
+    /// Counts CE marks that the peer tells by AccECN. The ACE field of the ACK
+    /// that completes the handshake is no counter (RFC 9768 §3.2.2.1).
     fn on_accurate_feedback(&mut self, tcp: &Tcp, delivered: u32, ack: &mut Ack) {
-        if self.ecn.feedback != Feedback::Accurate || !self.handshake.finished {
+        if self.ecn.feedback != Feedback::Accurate || ack.has(seen::SYN_ACKED) {
             return;
         }
         if !self.accecn.check_first(tcp.flags.ace()) {

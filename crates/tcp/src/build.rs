@@ -25,9 +25,14 @@ impl Connection {
 
     /// What of the MTU is left for payload.
     pub(crate) fn set_mss(&mut self) {
+        self.agreed.mss = self.full_mss();
+    }
+
+    /// Most payload bytes of a segment, whatever the algorithm makes of it.
+    pub(crate) fn full_mss(&self) -> u32 {
         let own = self.config.advertised_mss();
         let full = own.min(self.agreed.peer_mss).max(88);
-        self.agreed.mss = full - (self.header_len() - 20);
+        full - (self.header_len() - 20)
     }
 
     /// The codepoint of packets that may be marked.
@@ -73,7 +78,7 @@ impl Connection {
     fn timestamps(&self) -> Option<(u32, u32)> {
         self.agreed
             .timestamps
-            .then(|| (self.timestamp(), self.ts_recent))
+            .then(|| (self.departure_timestamp(), self.ts_recent))
     }
 
     /// Options of a segment with data: as few as possible, so that full
@@ -83,16 +88,11 @@ impl Connection {
             timestamps: self.timestamps(),
             ..TcpOptions::default()
         };
+        let taken = options.encoded_len();
         let spare = self.agreed.mss.saturating_sub(payload) as usize;
-        let room = spare.min(OPTION_ROOM - options.encoded_len());
-        if room >= 12 && self.agreed.sack && self.incoming.has_blocks() {
-            self.incoming
-                .write_blocks((room - 4) / 8, &mut options.sack);
-        }
-        if self.accecn.demand > 0 {
-            let used = options.encoded_len() - if self.agreed.timestamps { 12 } else { 0 };
-            self.add_accecn(&mut options, room.saturating_sub(used));
-        }
+        let room = OPTION_ROOM.min(taken + spare);
+        self.add_sack(&mut options, room);
+        self.add_accecn(&mut options, room);
         options
     }
 
@@ -102,24 +102,18 @@ impl Connection {
             timestamps: self.timestamps(),
             ..TcpOptions::default()
         };
-        let room = OPTION_ROOM - options.encoded_len();
-        // What changed must be told even beside SACK blocks; a full option
-        // takes the place of one block.
-        let accecn = self.wants_accecn_option();
-        let reserved = if accecn && self.accecn.demand > 0 {
-            8
-        } else {
-            0
-        };
-        if self.agreed.sack && self.incoming.has_blocks() && room >= 12 + reserved {
-            self.incoming
-                .write_blocks((room - reserved - 4) / 8, &mut options.sack);
-        }
-        if accecn {
-            let used = options.encoded_len();
-            self.add_accecn(&mut options, OPTION_ROOM - used);
-        }
+        self.add_sack(&mut options, OPTION_ROOM);
+        self.add_accecn(&mut options, OPTION_ROOM);
         options
+    }
+
+    /// As many SACK blocks as fit into `room` bytes for all options.
+    fn add_sack(&mut self, options: &mut TcpOptions, room: usize) {
+        let left = room - options.encoded_len();
+        if left >= 12 && self.agreed.sack && self.incoming.has_blocks() {
+            self.incoming
+                .write_blocks((left - 4) / 8, &mut options.sack);
+        }
     }
 
     fn wants_accecn_option(&self) -> bool {
@@ -140,8 +134,8 @@ impl Connection {
         if !self.wants_accecn_option() {
             return;
         }
-        if let Some(fields) = self.accecn.fields_for(room).filter(|n| *n > 0) {
-            options.accecn = Some(self.accecn.option(fields));
+        let required = self.accecn.required();
+        if self.accecn.fit(options, required, room) {
             self.accecn.option_sent();
             self.handshake.option_sent_at = self.now;
         }
@@ -153,7 +147,6 @@ impl Connection {
             self.incoming.next,
             self.incoming.held(),
             self.delack.peer_mss,
-            false,
         )
     }
 
@@ -174,6 +167,10 @@ impl Connection {
     ) -> Box<Packet> {
         let fin = segment.is(flag::FIN);
         let payload = segment.len - u32::from(fin);
+        if payload > 0 {
+            self.totals.data_segs_out = self.totals.data_segs_out.wrapping_add(1);
+            self.totals.bytes_sent += u64::from(payload);
+        }
         let (ecn, ecn_flags) = self.ecn_of(new && payload > 0);
         let mut flags = TcpFlags::ACK | ecn_flags;
         if segment.push && payload > 0 {
@@ -219,6 +216,27 @@ impl Connection {
         self.packet(pool, fields, ecn, &[], 0)
     }
 
+    /// An ACK for what comes in TIME-WAIT, where nothing is left of the connection
+    /// but its numbers, its timestamps and its codepoint (`tcp_v4_timewait_ack`).
+    pub(crate) fn build_time_wait_ack(&mut self, pool: &mut PacketPool) -> Box<Packet> {
+        let ecn = match self.ecn.feedback {
+            Feedback::Accurate => self.capable_ecn(),
+            _ => Ecn::NotEct,
+        };
+        let fields = TcpFields {
+            seq: self.snd.next as u32,
+            ack: self.incoming.next as u32,
+            flags: TcpFlags(TcpFlags::ACK),
+            window: self.window_field(),
+            options: TcpOptions {
+                timestamps: self.timestamps(),
+                ..TcpOptions::default()
+            },
+            ..TcpFields::default()
+        };
+        self.packet(pool, fields, ecn, &[], 0)
+    }
+
     /// A reset that says where the stream stood.
     pub(crate) fn build_reset(&mut self, pool: &mut PacketPool) -> Box<Packet> {
         let fields = TcpFields {
@@ -249,6 +267,9 @@ impl Connection {
         payload: &[u8],
         zero_tail: u32,
     ) -> Box<Packet> {
+        if self.has_socket() {
+            self.totals.segs_out = self.totals.segs_out.wrapping_add(1);
+        }
         fields.source_port = self.config.local.port();
         fields.destination_port = self.config.remote.port();
         let (source, destination) = (self.config.local.ip(), self.config.remote.ip());

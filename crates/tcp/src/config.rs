@@ -46,9 +46,11 @@ pub enum ReceiveBuffer {
     /// A window of this many bytes, never changed.
     Fixed(u64),
     /// Starts at `initial` bytes and grows with what the application reads per
-    /// round trip, up to `max` bytes (Linux's dynamic right-sizing).
+    /// round trip, up to `max` bytes (Linux's dynamic right-sizing). At first
+    /// half of the memory is taken to be payload; what the first segments show
+    /// changes that, and the window with it (`scaling_ratio`, since v6.6).
     Auto {
-        /// Bytes offered in the handshake.
+        /// Bytes offered in the handshake, less what is no whole segment.
         initial: u64,
         /// Most bytes ever offered.
         max: u64,
@@ -95,15 +97,22 @@ pub struct Gro {
     pub max_segments: u32,
 }
 
-/// Who spaces packets out at the pacing rate.
+/// Who spaces packets out at the pacing rate, and where they wait meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PacingUse {
-    /// TCP does if the congestion control asks for it, as in Linux without
-    /// the fq qdisc.
+    /// As the congestion control's authors ask for: not, by TCP's own timer
+    /// ([`Internal`](Self::Internal)), or, for those that are made for it, by
+    /// [`Fq`](Self::Fq).
     #[default]
     AsAlgorithm,
-    /// Always, as in Linux with the fq qdisc.
+    /// TCP's own timer, if the congestion control asks for pacing: Linux without
+    /// the fq qdisc. What waits for the timer waits inside TCP and is not in flight.
+    Internal,
+    /// The fq qdisc, for every congestion control. What waits has left TCP and is
+    /// in flight; small queues bound it to two bursts or a millisecond's worth.
+    Fq,
+    /// TCP's own timer for every congestion control (`SO_MAX_PACING_RATE`).
     Always,
     /// Never, whatever the algorithm asks for.
     Never,
@@ -146,6 +155,32 @@ pub enum SendBuffer {
         /// Most bytes of memory (`tcp_wmem[2]`, 4 MiB).
         max: u64,
     },
+}
+
+/// Keep-alive (RFC 9293 §3.8.4): a peer that is silent while nothing is in
+/// flight is probed, and given up with a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeepAlive {
+    /// Silence before the first probe (`TCP_KEEPIDLE`,
+    /// `net.ipv4.tcp_keepalive_time` 7200 s).
+    pub time: Duration,
+    /// From one unanswered probe to the next (`TCP_KEEPINTVL`,
+    /// `net.ipv4.tcp_keepalive_intvl` 75 s).
+    pub interval: Duration,
+    /// Unanswered probes before the connection is reset (`TCP_KEEPCNT`,
+    /// `net.ipv4.tcp_keepalive_probes` 9).
+    pub probes: u32,
+}
+
+impl Default for KeepAlive {
+    /// Linux's sysctls.
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(7_200),
+            interval: Duration::from_secs(75),
+            probes: 9,
+        }
+    }
 }
 
 /// What the host adds to the protocol. Each part can be switched by itself.
@@ -246,9 +281,8 @@ pub struct Config {
     /// Shortest retransmission timeout (`TCP_RTO_MIN` 200 ms; RFC 6298 says
     /// 1 s).
     pub min_rto: Duration,
-    /// Idle time after which keep-alive probes start; `None` for no probes,
-    /// Linux's default.
-    pub keep_alive: Option<Duration>,
+    /// Keep-alive (`SO_KEEPALIVE`); `None`, Linux's default, for none.
+    pub keep_alive: Option<KeepAlive>,
     /// How long TIME-WAIT lasts (`TCP_TIMEWAIT_LEN` 60 s).
     pub time_wait: Duration,
     /// The host.

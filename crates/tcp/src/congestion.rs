@@ -2,7 +2,7 @@
 //! congestion control is asked and obeyed.
 
 use narrows_cc::{CaState, CwndEvent, Decision, Facts, Flags, Mode, Pacing};
-use narrows_packet::RecoveryEvent;
+use narrows_packet::{INFINITE_SSTHRESH, RecoveryEvent};
 use narrows_units::Instant;
 
 use crate::config::{PacingUse, Segmentation};
@@ -10,8 +10,6 @@ use crate::connection::Connection;
 use crate::event::TcpEvent;
 use crate::rate_sample::RateSample;
 
-/// The threshold while no reduction has happened (`TCP_INFINITE_SSTHRESH`).
-pub(crate) const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// Duplicate ACKs that mean loss without other evidence (RFC 5681 §3.2,
 /// `tcp_reordering` 3).
 pub(crate) const REORDERING: u32 = 3;
@@ -112,7 +110,7 @@ impl Connection {
     /// What the algorithm is told.
     pub(crate) fn facts(&mut self, sample: &RateSample, ece: bool, ts_echo: u32) -> Facts {
         let c = &self.cong;
-        let mut flags = 0;
+        let mut flags = Flags::TAKES_MSS;
         if c.is_cwnd_limited() {
             flags |= Flags::CWND_LIMITED;
         }
@@ -128,10 +126,12 @@ impl Connection {
         if self.unsent() > 0 {
             flags |= Flags::UNSENT;
         }
-        let pacing = match (c.paced, self.config.host.pacing) {
-            (_, PacingUse::Always) => Pacing::Fq,
-            (true, _) => Pacing::Needed,
-            (false, _) => Pacing::None,
+        let pacing = if self.fq.is_on() {
+            Pacing::Fq
+        } else if c.paced || self.config.host.pacing == PacingUse::Always {
+            Pacing::Needed
+        } else {
+            Pacing::None
         };
         Facts {
             now_ns: self.now.as_nanos(),
@@ -193,7 +193,10 @@ impl Connection {
             self.cong.pacing_rate = rate;
         }
         if decision.set & Decision::PACING_STATUS != 0 {
-            self.cong.paced = decision.pacing_status != Pacing::None as u32;
+            self.cong.paced = decision.pacing_status != Pacing::None as u16;
+        }
+        if let Some(mss) = decision.mss() {
+            self.agreed.mss = mss.clamp(1, self.full_mss());
         }
         if decision.events & Decision::SLOW_START_EXIT != 0 {
             self.tell(TcpEvent::Recovery(RecoveryEvent::SlowStartExit));
@@ -262,8 +265,10 @@ impl Connection {
         c.stamp = self.now;
     }
 
-    /// Nothing was sent for longer than an RTO: the window is halved for each
-    /// RTO down to the initial one (RFC 5681 §4.1, `tcp_cwnd_restart`).
+    /// The application has written, or the peer's window changed while data
+    /// waits: if nothing is out and nothing was sent for longer than an RTO, the
+    /// window is halved for each RTO down to the initial one (RFC 5681 §4.1,
+    /// `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`).
     pub(crate) fn restart_window_after_idle(&mut self) {
         if self.board.packets_out > 0 || self.rate_mode() || !self.is_synchronized() {
             return;

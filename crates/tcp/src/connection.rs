@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use narrows_cc::CaState;
 #[cfg(not(feature = "replay"))]
 use narrows_cc::Controller;
-use narrows_packet::{FlowSample, SocketFacts};
+use narrows_packet::SocketFacts;
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
 
@@ -16,6 +16,7 @@ use crate::congestion::Congestion;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{EcnState, Feedback};
 use crate::event::{State, TcpEvent};
+use crate::fq::FairQueue;
 use crate::limits::Limits;
 use crate::output::Output;
 use crate::rack::Rack;
@@ -47,11 +48,13 @@ pub(crate) struct Agreed {
 /// The send window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SendWindow {
+    /// Number of the first byte of data, after our SYN.
+    pub(crate) start: u64,
     /// Oldest unacknowledged number.
     pub(crate) una: u64,
     /// Next number to send.
     pub(crate) next: u64,
-    /// Bytes that the peer takes from `una`.
+    /// Bytes that the peer takes from `una`, where that is no SYN.
     pub(crate) size: u64,
     /// Largest window ever seen.
     pub(crate) largest: u64,
@@ -68,20 +71,52 @@ pub(crate) struct SendWindow {
 impl SendWindow {
     /// The first number that the peer does not take yet.
     pub(crate) fn edge(&self) -> u64 {
-        self.una + self.size
+        self.una.max(self.start) + self.size
     }
 }
 
-/// Totals since the start.
+/// Totals since the start; what each counts is said where
+/// [`TcpInfo`](narrows_packet::TcpInfo) has it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
-    pub(crate) bytes_acked: u64,
     pub(crate) bytes_sent: u64,
+    pub(crate) bytes_retrans: u64,
     pub(crate) retransmits: u64,
     /// Segments with data or FIN that left, each time.
     pub(crate) transmissions: u64,
-    pub(crate) data_segments: u64,
+    pub(crate) segs_out: u32,
+    pub(crate) segs_in: u32,
+    pub(crate) data_segs_out: u32,
+    pub(crate) data_segs_in: u32,
+    pub(crate) ooo_segs_in: u32,
     pub(crate) duplicates_told: u64,
+    pub(crate) timeouts: u16,
+    pub(crate) timeout_recoveries: u16,
+    timeout_time: Duration,
+    timeouts_since: Option<Instant>,
+}
+
+impl Totals {
+    /// A retransmission timeout; `first` of a row (`tcp_update_rto_stats`).
+    pub(crate) fn count_timeout(&mut self, now: Instant, first: bool) {
+        if first {
+            self.timeout_recoveries = self.timeout_recoveries.saturating_add(1);
+            self.timeouts_since = Some(now);
+        }
+        self.timeouts = self.timeouts.saturating_add(1);
+    }
+
+    /// What the timeouts began is over.
+    pub(crate) fn end_timeouts(&mut self, now: Instant) {
+        self.timeout_time = self.timeout_time(now);
+        self.timeouts_since = None;
+    }
+
+    /// Time spent in recoveries by timeout.
+    pub(crate) fn timeout_time(&self, now: Instant) -> Duration {
+        let under_way = self.timeouts_since.map(|since| now.since(since));
+        self.timeout_time + under_way.unwrap_or_default()
+    }
 }
 
 /// One end of a TCP connection.
@@ -101,6 +136,8 @@ pub struct Connection {
     pub(crate) agreed: Agreed,
 
     pub(crate) iss: u32,
+    /// Number of the peer's first byte.
+    pub(crate) first_received: u64,
     pub(crate) snd: SendWindow,
     pub(crate) outgoing: CountedBytes,
     pub(crate) closing: bool,
@@ -109,6 +146,7 @@ pub struct Connection {
     pub(crate) board: Scoreboard,
     pub(crate) out: Output,
     pub(crate) below: Below,
+    pub(crate) fq: FairQueue,
     /// Size of the send buffer, where it is modelled.
     pub(crate) buffer_bytes: u64,
 
@@ -121,7 +159,8 @@ pub struct Connection {
     pub(crate) ts_recent_at: Instant,
     pub(crate) ts_offset: u32,
     pub(crate) last_challenge: Option<Instant>,
-    pub(crate) last_received: Instant,
+    /// When an acceptable ACK came last (`rcv_tstamp`).
+    pub(crate) last_ack_received: Instant,
 
     pub(crate) rtt: Rtt,
     pub(crate) rack: Rack,
@@ -152,6 +191,7 @@ impl Connection {
         let first = sequence::first(iss);
         let mss = config.advertised_mss();
         let cc = Controller::new(&config.cc);
+        let fq = FairQueue::new(config.host.pacing, &config.cc);
         let needs = cc.needs();
         let needed = if needs.accecn {
             Feedback::Accurate
@@ -177,7 +217,9 @@ impl Connection {
             cong: Congestion::new(config.initial_cwnd, config.cwnd_clamp),
             delack: DelayedAck::new(mss),
             iss,
+            first_received: 0,
             snd: SendWindow {
+                start: first + 1,
                 una: first,
                 next: first,
                 small_end: first,
@@ -203,6 +245,7 @@ impl Connection {
             board: Scoreboard::default(),
             out: Output::default(),
             below: Below::default(),
+            fq,
             buffer_bytes: 0,
             incoming: Reassembly::starting_at(0),
             sack_compression: crate::input::SackCompression::default(),
@@ -210,7 +253,7 @@ impl Connection {
             ts_recent: 0,
             ts_recent_at: Instant::ZERO,
             last_challenge: None,
-            last_received: Instant::ZERO,
+            last_ack_received: Instant::ZERO,
             rack: Rack::default(),
             rate: RateSampler::default(),
             cc,
@@ -259,6 +302,7 @@ impl Connection {
         self.write_refused |= room < bytes;
         if room > 0 {
             self.note_write();
+            self.out.written = true;
         }
         room.min(bytes)
     }
@@ -316,53 +360,15 @@ impl Connection {
         self.enter_closed(Some(TcpEvent::Closed));
     }
 
-    /// Whether it was made to use TCP Fast Open.
-    pub fn uses_fast_open(&self) -> bool {
-        self.config.fast_open
-    }
-
-    /// Gives a connection that is not open yet the cookie that its host
-    /// remembers ([`Config::fast_open_cookie`]); without
-    /// [`Config::fast_open`] it is not used.
-    pub fn remember_fast_open(&mut self, cookie: Option<FastOpenCookie>) {
-        self.config.fast_open_cookie = cookie;
-    }
-
     /// The cookie that the server gave, for the next connection to it
     /// (RFC 7413 §4.1.3).
     pub fn fast_open_cookie(&self) -> Option<FastOpenCookie> {
         self.handshake.cookie
     }
 
-    /// A snapshot as `tcp_info` would give it.
-    pub fn sample(&self, _now: Instant) -> FlowSample {
-        FlowSample {
-            cwnd: self.cong.cwnd,
-            ssthresh: if self.cong.ssthresh >= crate::congestion::INFINITE_SSTHRESH {
-                u32::MAX
-            } else {
-                self.cong.ssthresh
-            },
-            in_flight: self.board.in_flight(),
-            srtt: self.rtt.srtt(),
-            latest_rtt: Duration::from_micros(u64::from(self.rtt.latest_us)),
-            min_rtt: match self.rtt.min_us() {
-                u32::MAX => Duration::ZERO,
-                us => Duration::from_micros(u64::from(us)),
-            },
-            pacing_rate: self.cong.pacing_rate,
-            delivery_rate: self.rate.delivery_rate(self.agreed.mss),
-            bytes_acked: self.totals.bytes_acked,
-            retransmits: self.totals.retransmits,
-            delivered: u64::from(self.rate.delivered),
-            delivered_ce: u64::from(self.rate.delivered_ce),
-            alpha: self.cc.alpha().unwrap_or(u32::MAX),
-            ca_state: self.cong.state as u8,
-        }
-    }
-
     /// How long the sender was limited since it was established: by the
-    /// receive window, by its own buffer, and by having nothing to send.
+    /// receive window, by its own buffer, and by having nothing in flight and
+    /// nothing to send.
     pub fn limited(&self) -> (Duration, Duration, Duration) {
         self.limits.totals(self.now)
     }
@@ -382,7 +388,12 @@ impl Connection {
 
     /// Whether nothing more will happen.
     pub fn is_closed(&self) -> bool {
-        self.state == State::Closed && !self.out.reset
+        self.is_over() && !self.out.reset
+    }
+
+    /// Whether it is closed, but for a reset that may still have to leave.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state == State::Closed
     }
 
     /// The state.
@@ -438,7 +449,16 @@ impl Connection {
 
     /// The timestamp clock, 1 kHz as Linux's (`TCP_TS_HZ`).
     pub(crate) fn timestamp(&self) -> u32 {
-        ((self.now.as_nanos() / 1_000_000) as u32).wrapping_add(self.ts_offset)
+        self.timestamp_at(self.now)
+    }
+
+    /// The timestamp of what leaves now: its departure's (`tcp_skb_timestamp_ts`).
+    pub(crate) fn departure_timestamp(&self) -> u32 {
+        self.timestamp_at(self.departure())
+    }
+
+    fn timestamp_at(&self, at: Instant) -> u32 {
+        ((at.as_nanos() / 1_000_000) as u32).wrapping_add(self.ts_offset)
     }
 
     /// The connection is over.

@@ -7,7 +7,7 @@ use narrows_units::{Duration, Instant};
 /// Shortest delay: 40 ms (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
 const ATO_MIN: Duration = Duration::from_millis(40);
 /// Longest delay: 200 ms (`TCP_DELACK_MAX`; RFC 9293 §3.8.6.3 allows 500 ms).
-const DELAY_MAX: Duration = Duration::from_millis(200);
+pub(crate) const DELAY_MAX: Duration = Duration::from_millis(200);
 /// Longest delay when neither interactive nor pushed: 500 ms (HZ/2).
 const DELAY_CAP: Duration = Duration::from_millis(500);
 /// Most ACKs in a row that are sent at once (`TCP_MAX_QUICKACKS`).
@@ -35,10 +35,12 @@ pub(crate) struct DelayedAck {
     pub(crate) deadline: Option<Instant>,
     /// The peer's segment size as observed.
     pub(crate) peer_mss: u32,
-    ato: Duration,
+    /// The delay's estimate (`icsk_ack.ato`); zero before the first data.
+    pub(crate) ato: Duration,
     quick: u32,
     pingpong: u8,
-    last_data: Instant,
+    /// When data came last (`icsk_ack.lrcvtime`).
+    pub(crate) last_data: Instant,
     last_odd_size: u32,
 }
 

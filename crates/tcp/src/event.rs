@@ -31,6 +31,25 @@ pub enum State {
     Closed,
 }
 
+impl State {
+    /// Linux's number of the state (`include/net/tcp_states.h`).
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Established => 1,
+            Self::SynSent => 2,
+            Self::SynReceived => 3,
+            Self::FinWait1 => 4,
+            Self::FinWait2 => 5,
+            Self::TimeWait => 6,
+            Self::Closed => 7,
+            Self::CloseWait => 8,
+            Self::LastAck => 9,
+            Self::Listen => 10,
+            Self::Closing => 11,
+        }
+    }
+}
+
 /// Something that the host may want to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

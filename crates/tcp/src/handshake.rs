@@ -6,6 +6,7 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{Ecn, TcpFields, TcpFlags, TcpOptions};
 
+use crate::config::AccEcnOptionUse;
 use crate::connection::Connection;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{self, Feedback};
@@ -28,8 +29,11 @@ pub(crate) struct Handshake {
     pub(crate) due: bool,
     /// The ACK that completes it is to be sent, before any data.
     pub(crate) ack_due: bool,
-    /// How often the SYN or SYN-ACK was sent again.
-    pub(crate) retransmissions: u32,
+    /// Timeouts of the SYN or SYN-ACK (`num_timeout`).
+    pub(crate) timeouts: u32,
+    /// How often it was sent again, also because the peer's SYN came again
+    /// (`num_retrans`).
+    pub(crate) sent_again: u32,
     /// It is over, one way or the other.
     pub(crate) finished: bool,
     /// Whether the congestion control runs.
@@ -39,8 +43,12 @@ pub(crate) struct Handshake {
     /// ACE field of the next ACK: what the SYN-ACK was marked with.
     pub(crate) reflect: Option<u8>,
     pub(crate) option_sent_at: Instant,
+    /// When the congestion control began to run.
+    pub(crate) begun_at: Instant,
     /// Payload bytes in the SYN.
     early: u64,
+    /// Data in the SYN was acknowledged by the SYN-ACK, whichever end sent it.
+    pub(crate) syn_data_acked: bool,
     /// Data in the SYN was accepted.
     pub(crate) accepted_early: bool,
     /// The cookie that the server gave.
@@ -80,7 +88,7 @@ impl Connection {
     }
 
     fn build_syn(&mut self, pool: &mut PacketPool) -> Box<Packet> {
-        let again = self.handshake.retransmissions;
+        let again = self.handshake.sent_again;
         // A SYN that asks for ECN may have been dropped for that: RFC 3168
         // §6.1.1.1 gives up at once, RFC 9768 §3.1.4 after one more try.
         let ask = match self.ecn.ask {
@@ -108,9 +116,10 @@ impl Connection {
                 self.outgoing.copy_prefix(from, from + early, &mut scratch);
                 self.handshake.early = early;
                 self.totals.bytes_sent += early;
+                self.totals.data_segs_out += u32::from(early > 0);
             }
         }
-        let window = self.window.offer(0, 0, 0, true);
+        let window = self.window.offer_first(0);
         let fields = TcpFields {
             seq: self.snd.una as u32,
             flags: TcpFlags(TcpFlags::SYN | ecn::syn_flags(ask)),
@@ -142,21 +151,24 @@ impl Connection {
             fast_open: self.handshake.give_cookie,
             ..TcpOptions::default()
         };
-        // A SYN-ACK that was lost may have been lost for its option
-        // (RFC 9768 §3.2.3.2.2).
-        if self.ecn.feedback == Feedback::Accurate && self.handshake.retransmissions == 0 {
-            let room = OPTION_ROOM - options.encoded_len();
-            if let Some(fields) = self.accecn.fields_for(room).filter(|n| *n > 0) {
-                options.accecn = Some(self.accecn.option(fields));
+        let mut ace_flags = self.ecn.syn_ack_flags();
+        if self.ecn.feedback == Feedback::Accurate {
+            // A SYN-ACK that was lost may have been lost for its option, then for
+            // its flags (RFC 9768 §3.2.3.2.2; so Linux v7.0). Feedback stays
+            // accurate, but ECT is not set after flags of zero (§3.1.5).
+            if self.handshake.sent_again == 0 && self.config.accecn_option != AccEcnOptionUse::Off {
+                self.accecn.fit(&mut options, 0, OPTION_ROOM);
+            }
+            if self.handshake.timeouts > 1 {
+                ace_flags = 0;
+                self.ecn.capable = false;
             }
         }
-        let window = self
-            .window
-            .offer(self.incoming.next, self.incoming.held(), 0, true);
+        let window = self.window.offer_first(self.incoming.next);
         let fields = TcpFields {
             seq: self.snd.una as u32,
             ack: self.incoming.next as u32,
-            flags: TcpFlags(TcpFlags::SYN | TcpFlags::ACK | self.ecn.syn_ack_flags()),
+            flags: TcpFlags(TcpFlags::SYN | TcpFlags::ACK | ace_flags),
             window,
             options,
             ..TcpFields::default()
@@ -167,7 +179,16 @@ impl Connection {
     /// A segment for a listening end.
     pub(crate) fn on_listen(&mut self, a: &Arrived<'_>) {
         let flags = a.tcp.flags;
-        if flags.has(TcpFlags::RST) || flags.has(TcpFlags::ACK) || !flags.has(TcpFlags::SYN) {
+        if flags.has(TcpFlags::RST) {
+            return;
+        }
+        if flags.has(TcpFlags::ACK) {
+            // Of a connection that is not remembered (RFC 9293 §3.10.7.2).
+            self.config.remote = a.from;
+            self.out.stray_reset = Some(a.tcp.ack);
+            return;
+        }
+        if !flags.has(TcpFlags::SYN) {
             return;
         }
         self.config.remote = a.from;
@@ -187,6 +208,7 @@ impl Connection {
         let options = &a.tcp.options;
         let first = sequence::first(a.tcp.seq) + 1;
         self.incoming = Reassembly::starting_at(first);
+        self.first_received = first;
         let scaling = self.config.window_scaling && options.window_scale.is_some();
         if scaling {
             // RFC 7323 §2.3: a larger shift is taken for 14.
@@ -194,13 +216,15 @@ impl Connection {
         } else {
             self.window.disable_scaling();
         }
-        self.window.start(self.now, first);
         self.agreed.sack = self.config.sack && options.sack_permitted;
         self.agreed.timestamps = self.config.timestamps && options.timestamps.is_some();
         if let Some((value, _)) = options.timestamps.filter(|_| self.agreed.timestamps) {
             self.ts_recent = value;
             self.ts_recent_at = self.now;
         }
+        let option_bytes = self.header_len() - 20;
+        let own_mss = self.config.advertised_mss() - option_bytes;
+        self.window.start(first, own_mss);
         self.agreed.peer_mss = u32::from(options.mss.unwrap_or(536)).max(88);
         self.set_mss();
         // The window of a SYN is not scaled (RFC 7323 §2.2).
@@ -226,12 +250,8 @@ impl Connection {
             return;
         }
         self.handshake.accepted_early = true;
-        if a.len > 0 {
-            let first = self.incoming.next;
-            self.incoming
-                .take(first, first + u64::from(a.len), a.payload);
-            self.tell(TcpEvent::Readable);
-        }
+        self.handshake.syn_data_acked |= a.len > 0;
+        self.take_early_data(a);
         self.start_transfer();
     }
 
@@ -287,16 +307,33 @@ impl Connection {
         if self.ecn.feedback == Feedback::Accurate {
             self.accecn.handshake_came(a.ecn);
             self.accecn.handshake_option(a.tcp.options.accecn);
-            self.handshake.reflect = Some(ecn::reflect(a.ecn));
         }
         if let Some(cookie) = a.tcp.options.fast_open {
             self.handshake.cookie = Some(cookie).filter(|c| !c.as_slice().is_empty());
         }
         self.syn_acknowledged(a, una);
-        self.handshake.ack_due = true;
+        // Data of the SYN that was not taken is sent again at once and
+        // acknowledges the SYN-ACK (`tcp_rcv_fastopen_synack`).
+        let repeats = self.handshake.early > 0 && self.outgoing.len() > 0;
+        let refused = repeats && una == self.snd.start && self.snd.size > 0;
+        if !refused {
+            self.acknowledge_syn_ack(a.ecn);
+        }
         self.state = State::Established;
         self.start_transfer();
+        if self.config.fast_open && !refused {
+            self.take_early_data(a);
+        }
         self.establish();
+    }
+
+    /// A SYN-ACK marked `ecn` came: it is acknowledged before any data, and the ACE
+    /// field of that ACK says how it was marked (RFC 9768 §3.2.2.1).
+    fn acknowledge_syn_ack(&mut self, ecn: Ecn) {
+        if self.ecn.feedback == Feedback::Accurate {
+            self.handshake.reflect = Some(ecn::reflect(ecn));
+        }
+        self.handshake.ack_due = true;
     }
 
     /// Our SYN, and data in it, are acknowledged up to `una`.
@@ -305,16 +342,17 @@ impl Connection {
         self.snd.next = self.snd.next.max(una);
         self.snd.pushed = self.snd.pushed.max(una);
         self.snd.small_end = self.snd.small_end.max(una);
+        let early = self.handshake.early;
+        self.handshake.syn_data_acked |= early > 0 && self.bytes_acked() > early;
         let to = una.min(self.outgoing.end());
         if to > self.outgoing.start() {
-            self.totals.bytes_acked += to - self.outgoing.start();
-            self.totals.data_segments += 1;
             self.outgoing.release(to);
         }
+        self.totals.end_timeouts(self.now);
         self.timers.stop();
         self.rtt.reset_backoff();
         self.rate.delivered = self.rate.delivered.wrapping_add(1);
-        let sample_us = if self.handshake.retransmissions == 0 {
+        let sample_us = if self.handshake.sent_again == 0 {
             Some(micros(
                 self.now.as_micros(),
                 self.handshake.sent_at.as_micros(),
@@ -348,15 +386,37 @@ impl Connection {
         } else if self.ecn.feedback == Feedback::None && self.cc.needs().ecn {
             self.cc.ecn_refused();
         }
-        if self.handshake.retransmissions > 1 {
+        if self.handshake.sent_again > 1 && self.handshake.timeouts > 0 {
             self.cong.cwnd = 1;
         }
+        let read = self.incoming.data.start();
+        self.window.begin_transfer(self.now, read);
         let facts = self.plain_facts();
         let decision = self.cc.init(&facts);
         self.apply(decision);
         self.update_pacing_rate();
         self.stamp_cwnd();
-        self.last_received = self.now;
+        // A socket that a listener made on the last ACK begins with the SYN as
+        // received (`tcp_create_openreq_child`).
+        if self.handshake.passive && self.state != State::Listen {
+            self.totals.segs_in = 1;
+        }
+        self.handshake.begun_at = self.now;
+        self.last_ack_received = self.now;
+        self.delack.last_data = self.now;
+    }
+
+    /// Whether there is more of this end than a listener and its memory of a
+    /// SYN (Linux's request sock): counters are a socket's.
+    pub(crate) fn has_socket(&self) -> bool {
+        !self.handshake.passive && self.state != State::Listen || self.handshake.started
+    }
+
+    /// Sequence numbers of ours that the peer has acknowledged
+    /// (`tp->bytes_acked`): without the SYN if it was a SYN-ACK's.
+    pub(crate) fn bytes_acked(&self) -> u64 {
+        let first = sequence::first(self.iss) + u64::from(self.handshake.passive);
+        self.snd.una.saturating_sub(first)
     }
 
     /// Both ends agree.
@@ -393,7 +453,9 @@ impl Connection {
                 || self.handshake.accepted_early && a.seq < self.incoming.next;
             // The peer's SYN-ACK completes a simultaneous open.
             if !(same && acks_syn && !self.handshake.passive) {
-                self.handshake.due |= same;
+                if same {
+                    self.answer_repeated_syn();
+                }
                 return false;
             }
         } else if !acks_syn {
@@ -402,6 +464,13 @@ impl Connection {
             }
             return false;
         }
+        if self.is_old_timestamp(&a.tcp) {
+            self.challenge();
+            return false;
+        }
+        // The new connection begins with the timestamp of the segment that made
+        // it, which therefore is no news to it (`tcp_check_req`).
+        self.replace_ts_recent(&a.tcp, a.seq);
         if self.ecn.feedback == Feedback::Accurate {
             self.check_reflection(a);
             if self.handshake.passive || a.tcp.options.accecn.is_some() {
@@ -415,10 +484,21 @@ impl Connection {
         self.start_transfer();
         self.establish();
         if flags.has(TcpFlags::SYN) {
-            self.out.ack = true;
+            self.acknowledge_syn_ack(a.ecn);
             return false;
         }
         true
+    }
+
+    /// The peer's SYN came again: the SYN-ACK is sent again, at most every half
+    /// second, and its timer starts anew (`tcp_check_req`).
+    fn answer_repeated_syn(&mut self) {
+        if !self.handshake.due && self.may_challenge() {
+            self.handshake.due = true;
+            self.handshake.sent_again += 1;
+            self.totals.retransmits += 1;
+            self.timers.stop();
+        }
     }
 
     fn syn_acknowledged_by_ack(&mut self, a: &Arrived<'_>, una: u64) {
@@ -450,10 +530,8 @@ impl Connection {
     /// ECN-capable.
     fn check_reflection(&mut self, a: &Arrived<'_>) {
         let ace = a.tcp.flags.ace();
-        if ace == 0 {
-            self.accecn.deaf = true;
-            self.ecn.capable = false;
-        } else if a.len == 0 && ecn::reflected(ace).is_some_and(|e| e != Ecn::NotEct) {
+        let garbled = a.len == 0 && ecn::reflected(ace).is_some_and(|e| e != Ecn::NotEct);
+        if !self.accecn.check_first(ace) || garbled {
             self.ecn.capable = false;
         }
     }

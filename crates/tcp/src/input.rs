@@ -8,15 +8,13 @@ use narrows_packet::Packet;
 use narrows_units::{Duration, Instant};
 use narrows_wire::{Ecn, Ip, Tcp, TcpFlags, ip};
 
+use crate::ack::seen;
 use crate::connection::Connection;
 use crate::delayed_ack::MAX_QUICK_ACKS;
 use crate::ecn::Feedback;
 use crate::event::{State, TcpEvent};
 use crate::reassembly::Arrival;
 
-/// Timestamps older than 24 days prove nothing (RFC 7323 §5.5,
-/// `TCP_PAWS_24DAYS`).
-const PAWS_AGE: Duration = Duration::from_secs(24 * 24 * 3600);
 /// Duplicate ACKs that are never compressed (`TCP_FASTRETRANS_THRESH` 3).
 const UNCOMPRESSED: u8 = 3;
 /// Most ACKs compressed into one (`tcp_comp_sack_nr` 44).
@@ -90,34 +88,41 @@ impl Connection {
             State::Closed => {}
             State::Listen => self.on_listen(&arrived),
             State::SynSent => self.on_syn_sent(&arrived),
-            State::SynReceived => {
-                if self.on_syn_received(&arrived) {
-                    self.on_segment(&arrived);
-                }
-            }
             State::TimeWait => self.on_time_wait(&arrived),
+            // In SYN-RECEIVED, or a server that began early and has sent its
+            // FIN already.
             _ if !self.handshake.finished => {
-                // A server that began early and has sent its FIN already.
                 if self.on_syn_received(&arrived) {
-                    self.on_segment(&arrived);
+                    self.on_segment(&arrived, seen::SYN_ACKED);
                 }
             }
-            _ => self.on_segment(&arrived),
+            _ => self.on_segment(&arrived, 0),
+        }
+        self.count_arrival(arrived.len);
+    }
+
+    /// Counts a segment with `len` payload bytes (`tcp_segs_in`), but not what
+    /// comes before a passive opener has a socket of its own.
+    fn count_arrival(&mut self, len: u32) {
+        if self.has_socket() {
+            let t = &mut self.totals;
+            t.segs_in = t.segs_in.wrapping_add(1);
+            t.data_segs_in = t.data_segs_in.wrapping_add(u32::from(len > 0));
         }
     }
 
-    /// A segment of a synchronised connection.
-    fn on_segment(&mut self, a: &Arrived<'_>) {
-        let Some(progress) = self.validate(a) else {
+    /// A segment of a synchronised connection; `flags` is `SYN_ACKED` for the one
+    /// that completes the handshake.
+    fn on_segment(&mut self, a: &Arrived<'_>, flags: u32) {
+        if !self.validate(a) {
             return;
-        };
-        self.last_received = self.now;
+        }
         self.count_ecn(a);
         if !a.tcp.flags.has(TcpFlags::ACK) {
             return;
         }
         let taken = a.end() - a.seq;
-        if !self.on_ack(&a.tcp, a.seq, taken, progress) {
+        if !self.on_ack(&a.tcp, a.seq, taken, flags) {
             return;
         }
         self.note_fin_acked();
@@ -131,22 +136,15 @@ impl Connection {
     }
 
     /// RFC 9293 §3.10.7.4 first steps with RFC 5961 and PAWS (RFC 7323 §5).
-    /// `None` for a segment that goes no further; otherwise whether its
-    /// timestamp is newer than any before.
-    fn validate(&mut self, a: &Arrived<'_>) -> Option<bool> {
+    /// Answers whether the segment goes further.
+    fn validate(&mut self, a: &Arrived<'_>) -> bool {
         let flags = a.tcp.flags;
-        let mut progress = false;
-        if let Some((value, _)) = a.tcp.options.timestamps.filter(|_| self.agreed.timestamps) {
-            let step = value.wrapping_sub(self.ts_recent) as i32;
-            if step < 0
-                && !flags.has(TcpFlags::RST)
-                && self.now.since(self.ts_recent_at) < PAWS_AGE
-                && !self.is_harmless_old_ack(a, step)
-            {
-                self.answer_unacceptable(a);
-                return None;
-            }
-            progress = step > 0;
+        if self.is_old_timestamp(&a.tcp)
+            && !flags.has(TcpFlags::RST)
+            && !self.is_harmless_old_ack(a)
+        {
+            self.answer_unacceptable(a);
+            return false;
         }
         let acceptable = a.end() >= self.window.offered_at
             && a.seq <= self.incoming.next + self.window.open(self.incoming.next);
@@ -158,7 +156,7 @@ impl Connection {
                     self.answer_unacceptable(a);
                 }
             }
-            return None;
+            return false;
         }
         if flags.has(TcpFlags::RST) {
             if a.seq == self.incoming.next {
@@ -166,31 +164,13 @@ impl Connection {
             } else {
                 self.challenge();
             }
-            return None;
+            return false;
         }
         if flags.has(TcpFlags::SYN) {
             self.challenge_with_reflection();
-            return None;
+            return false;
         }
-        // RFC 7323 §4.3: the segment that spans the last ACK sent.
-        if let Some((value, _)) = a.tcp.options.timestamps.filter(|_| self.agreed.timestamps) {
-            if a.seq <= self.window.offered_at && value.wrapping_sub(self.ts_recent) as i32 >= 0 {
-                self.ts_recent = value;
-                self.ts_recent_at = self.now;
-            } else {
-                progress = false;
-            }
-        }
-        Some(progress)
-    }
-
-    /// A reordered pure ACK with an old timestamp is let through
-    /// (`tcp_disordered_ack`).
-    fn is_harmless_old_ack(&self, a: &Arrived<'_>, step: i32) -> bool {
-        a.len == 0
-            && a.seq == self.incoming.next
-            && a.tcp.ack == self.snd.una as u32
-            && i64::from(step).unsigned_abs() * 1_000 <= self.rtt.rto_us
+        true
     }
 
     /// A segment outside the window is answered with an ACK; if it repeats
@@ -220,6 +200,8 @@ impl Connection {
 
     /// Counts the packet's ECN field and heeds its ECN flags.
     fn count_ecn(&mut self, a: &Arrived<'_>) {
+        // With classic ECN only data says whether the peer uses it.
+        self.ecn.seen |= self.ecn.feedback != Feedback::Classic && a.ecn != Ecn::NotEct;
         match self.ecn.feedback {
             Feedback::None => {}
             Feedback::Accurate => {
@@ -266,15 +248,34 @@ impl Connection {
             return;
         }
         if a.end() > a.seq {
-            self.out.ack = true;
+            self.out.time_wait_ack = true;
             if a.tcp.flags.has(TcpFlags::FIN) {
                 self.timers.time_wait = Some(self.now + self.config.time_wait);
             }
         }
     }
 
+    /// Data in a SYN or SYN-ACK, which Fast Open lets it carry
+    /// (`tcp_fastopen_add_skb`).
+    pub(crate) fn take_early_data(&mut self, a: &Arrived<'_>) {
+        if a.len > 0 {
+            let first = self.incoming.next;
+            self.incoming
+                .take(first, first + u64::from(a.len), a.payload);
+            self.tell(TcpEvent::Readable);
+        }
+    }
+
     /// Payload or FIN (`tcp_data_queue`).
     fn on_data(&mut self, a: &Arrived<'_>) {
+        if a.end() <= self.incoming.next {
+            // All of it was received before, the FIN included.
+            self.delack
+                .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
+            self.delack.schedule();
+            self.incoming.report_duplicate(a.seq, a.end());
+            return;
+        }
         let fin = a.tcp.flags.has(TcpFlags::FIN);
         let open = self.window.open(self.incoming.next);
         let end = a.seq + u64::from(a.len);
@@ -290,6 +291,7 @@ impl Connection {
             match self.incoming.take(a.seq, end, a.payload) {
                 Arrival::InOrder => self.after_in_order(a, had_gap),
                 Arrival::OutOfOrder => {
+                    self.totals.ooo_segs_in = self.totals.ooo_segs_in.wrapping_add(1);
                     self.heed_data_ecn(a.ecn);
                     self.delack.schedule();
                     if self.incoming.take_forgets() && self.sack_compression.pending > 0 {
@@ -319,6 +321,9 @@ impl Connection {
         let rto = Duration::from_micros(self.rtt.rto_us);
         let pushed = a.tcp.flags.has(TcpFlags::PSH) || a.tcp.flags.has(TcpFlags::FIN);
         let own_mss = self.config.advertised_mss();
+        if a.len > self.delack.peer_mss {
+            self.window.measure_overhead(a.len);
+        }
         self.delack
             .data_came(self.now, a.len, pushed, own_mss, self.window.offered(), rto);
         self.window.measure_rtt(self.now, self.incoming.next);
@@ -430,11 +435,8 @@ impl Connection {
 
     /// The window that an ACK could offer now.
     fn possible_window(&self) -> u64 {
-        self.window.possible(
-            self.incoming.next,
-            self.incoming.held(),
-            self.delack.peer_mss,
-        )
+        self.window
+            .possible(self.incoming.held(), self.delack.peer_mss)
     }
 
     /// The application has read `n` bytes: an ACK that waited for it, or a

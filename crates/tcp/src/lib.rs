@@ -7,19 +7,41 @@
 //! machine with Linux's order of hook calls. Where RFCs leave a choice it does
 //! what Linux v6.17 does.
 //!
+//! ```
+//! use narrows_cc::Spec;
+//! use narrows_packet::PacketPool;
+//! use narrows_tcp::{Config, Connection};
+//! use narrows_units::{Instant, Rng};
+//!
+//! let local = "10.0.0.1:40000".parse().unwrap();
+//! let remote = "10.0.0.2:443".parse().unwrap();
+//! let config = Config::new(local, remote, Spec::parse("cubic").unwrap());
+//! let mut client = Connection::client(config, Rng::for_name(1, "client"));
+//! let mut pool = PacketPool::new();
+//! client.open(Instant::ZERO);
+//! let syn = client.poll_transmit(Instant::ZERO, &mut pool).unwrap();
+//! // A Linux host's SYN: 20 bytes of IP, 20 of TCP, 20 of options.
+//! assert_eq!(syn.len(), 60);
+//! ```
+//!
 //! # Where it differs from Linux
 //! - A segment is a segment: Linux keeps super-packets and counts segments
 //!   inside them; SACKs that name part of a segment are ignored here, and a
 //!   segment is never cut again, so there is no path MTU discovery.
 //! - Linux pushes packets out in the midst of processing an ACK; here they
 //!   leave at the same instant in the same order, when they are polled.
-//! - The host has no queue of its own: no loss or CWR on the host, and TCP
-//!   small queues only where they are asked for ([`SmallQueues`]).
+//! - The host has no queue of its own, unless it is one with fq
+//!   ([`PacingUse::Fq`]): no loss or CWR on the host, and TCP small queues only
+//!   there and where they are asked for ([`SmallQueues`]).
 //! - With AccECN a full-sized segment never carries the option, so that the
 //!   MSS stays 1448; Linux makes room for it. Byte counters are believed also
 //!   when several of them move at once.
-//! - Memory is not modelled: the receive buffer counts payload, and so does
-//!   the send buffer unless [`SendBuffer::Auto`] is asked for.
+//! - AccECN is v6.18's, but for SYN-ACKs that are sent again (v7.0's). The ACE
+//!   field of the ACK that completes a handshake is no counter after Fast Open
+//!   either (RFC 9768 §3.2.2.1), where v6.18 counts from it.
+//! - Of memory only this is modelled: what a full segment takes in the receive
+//!   buffer, one segment at a time; there what waits to be read counts as payload.
+//!   The send buffer counts payload unless [`SendBuffer::Auto`] is asked for.
 //! - `close` is a half-close; unread data does not reset the connection.
 //! - No urgent data, MD5, MPTCP, SYN cookies, metrics cache, and no CE events
 //!   for the congestion control of a receiver (only DCTCP uses them).
@@ -42,14 +64,18 @@ mod congestion;
 mod connection;
 mod delayed_ack;
 mod ecn;
+mod endpoint;
 mod event;
+mod fq;
 mod handshake;
+mod info;
 mod input;
 mod limits;
 mod loss;
 mod mutation;
 mod output;
 mod pacing;
+mod probe;
 mod rack;
 mod rate_sample;
 mod reassembly;
@@ -64,12 +90,13 @@ mod sequence;
 mod small_queues;
 mod stream;
 mod timers;
+mod timestamps;
 mod window;
 
 pub use build::reset_for;
 pub use config::{
-    AccEcnOptionUse, Config, EcnMode, Gro, HostModel, PacingUse, ReceiveBuffer, Segmentation,
-    SendBuffer, SmallQueues,
+    AccEcnOptionUse, Config, EcnMode, Gro, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
+    Segmentation, SendBuffer, SmallQueues,
 };
 pub use connection::Connection;
 pub use event::{State, TcpEvent};

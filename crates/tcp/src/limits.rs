@@ -1,5 +1,5 @@
-//! How long a sender could not send, and why (Linux's `tcp_chrono`, with the
-//! application's share as well).
+//! How long a sender could not send, and why: Linux's `tcp_chrono`, whose three
+//! kinds add up to `busy_time`, with the rest as the application's share.
 
 use narrows_units::{Duration, Instant};
 
@@ -15,14 +15,15 @@ pub(crate) enum Limit {
     ReceiveWindow,
     /// Its own buffer: a write was refused, yet there is nothing to send.
     SendBuffer,
-    /// There is nothing to send.
+    /// There is nothing to send and nothing in flight.
     Application,
 }
 
-/// The three stop-watches.
+/// The stop-watches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
     running: Option<(Limit, Instant)>,
+    congestion: Duration,
     receive_window: Duration,
     send_buffer: Duration,
     application: Duration,
@@ -43,7 +44,7 @@ impl Limits {
         if let Some((limit, since)) = self.running.take() {
             let span = now.since(since);
             match limit {
-                Limit::Congestion => {}
+                Limit::Congestion => self.congestion += span,
                 Limit::ReceiveWindow => self.receive_window += span,
                 Limit::SendBuffer => self.send_buffer += span,
                 Limit::Application => self.application += span,
@@ -57,17 +58,24 @@ impl Limits {
         t.stop(now);
         (t.receive_window, t.send_buffer, t.application)
     }
+
+    /// Time with data in flight or waiting.
+    pub(crate) fn busy(&self, now: Instant) -> Duration {
+        let mut t = *self;
+        t.stop(now);
+        t.congestion + t.receive_window + t.send_buffer
+    }
 }
 
 impl Connection {
     /// Notes what limits the sender after everything that may be sent was.
     pub(crate) fn note_limit(&mut self, by_receive_window: bool) {
-        let idle = self.unsent() == 0 && self.board.in_flight() < self.cong.cwnd;
+        let starved = self.unsent() == 0 && self.board.in_flight() < self.cong.cwnd;
         let limit = if by_receive_window {
             Limit::ReceiveWindow
-        } else if idle && self.write_refused {
+        } else if starved && self.write_refused {
             Limit::SendBuffer
-        } else if idle {
+        } else if self.outgoing.len() == 0 && self.board.packets_out == 0 && !self.fin_due() {
             Limit::Application
         } else {
             Limit::Congestion

@@ -1,6 +1,6 @@
-//! Timeouts: retransmission (RFC 6298), its spurious kind (F-RTO), the
-//! tail-loss probe (RFC 8985 §7), window and keep-alive probes; as Linux
-//! `net/ipv4/tcp_timer.c` and `tcp_send_loss_probe`, v6.17.
+//! Timeouts: retransmission (RFC 6298), its spurious kind (F-RTO) and the
+//! tail-loss probe (RFC 8985 §7); as Linux `net/ipv4/tcp_timer.c` and
+//! `tcp_send_loss_probe`, v6.17.
 
 use narrows_cc::{CaState, CwndEvent};
 use narrows_packet::RecoveryEvent;
@@ -14,17 +14,21 @@ use crate::rtt::INITIAL_RTO_US;
 use crate::scoreboard::flag;
 use crate::timers::Purpose;
 
-/// Retransmissions of data before giving up (`tcp_retries2` 15, about
-/// 15 minutes).
-const DATA_RETRIES: u32 = 15;
-/// Retransmissions of a SYN (`tcp_syn_retries` 6).
+/// Data is given up this long after its first retransmission (`tcp_retries2`
+/// 15, `tcp_model_timeout`): however long the timeouts really are, ten that
+/// double from `TCP_RTO_MIN`, 200 ms, and six of `TCP_RTO_MAX`, 120 s, are
+/// waited for, 924.6 s.
+const DATA_GIVE_UP: Duration = Duration::from_millis(1023 * 200 + 6 * 120_000);
+/// Retransmissions into a shut window are given up when the peer has been
+/// silent for this long: twice `TCP_RTO_MAX` (`tcp_rtx_probe0_timed_out`).
+const WINDOW_GIVE_UP: Duration = Duration::from_secs(240);
+/// Retransmissions of a SYN after the linear ones (`tcp_syn_retries` 6).
 const SYN_RETRIES: u32 = 6;
+/// Timeouts of a SYN that do not double the next one (`tcp_syn_linear_timeouts` 4,
+/// since v6.5): it is sent again after 1, 2, 3, 4, 5, 7, 11, 19, 35 and 67 s.
+const SYN_LINEAR_TIMEOUTS: u32 = 4;
 /// Retransmissions of a SYN-ACK (`tcp_synack_retries` 5).
 const SYN_ACK_RETRIES: u32 = 5;
-/// Time between keep-alive probes (`tcp_keepalive_intvl` 75 s).
-const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
-/// Keep-alive probes without an answer (`tcp_keepalive_probes` 9).
-const KEEP_ALIVE_PROBES: u32 = 9;
 
 impl Connection {
     fn rto(&self) -> Duration {
@@ -36,13 +40,15 @@ impl Connection {
         self.out.next_departure.since(self.now)
     }
 
+    /// Since the head was sent last, µs.
+    fn head_age_us(&self) -> u64 {
+        let head = self.board.head();
+        head.map_or(0, |s| self.now.as_micros().saturating_sub(s.sent_us))
+    }
+
     /// Time left until the head's timeout, µs; zero or less if it is over.
     fn rto_left_us(&self) -> i64 {
-        let age = self
-            .board
-            .head()
-            .map_or(0, |s| self.now.as_micros().saturating_sub(s.sent_us));
-        self.rtt.rto_us as i64 - age as i64
+        self.rtt.rto_us as i64 - self.head_age_us() as i64
     }
 
     /// Starts the retransmission timer anew, or stops it if nothing is out
@@ -124,16 +130,38 @@ impl Connection {
             return;
         }
         self.out.tail_probe_end = None;
-        if self.out.retransmissions >= DATA_RETRIES {
+        // A window that has shut on data in flight: the head is the probe, and
+        // a peer that answers is not given up.
+        let shut = self.snd.size == 0;
+        let expired = if shut {
+            self.now.since(self.last_ack_received) > WINDOW_GIVE_UP
+                && self.since_first_retransmission() > WINDOW_GIVE_UP
+        } else {
+            self.out.retransmissions > 0 && self.since_first_retransmission() >= DATA_GIVE_UP
+        };
+        if expired {
             self.enter_closed(Some(TcpEvent::TimedOut));
             return;
         }
         self.enter_loss();
-        self.out.retransmissions += 1;
+        if !shut {
+            let first = self.out.retransmissions == 0;
+            self.totals.count_timeout(self.now, first);
+            self.out.retransmissions += 1;
+        }
         self.out.retransmit_head = true;
         self.rtt.back_off();
         let after = self.rto();
         self.start_timer(Purpose::Retransmit, after);
+    }
+
+    /// Since the first retransmission that is not settled, or since the head
+    /// was sent if there is none (`retrans_stamp`).
+    fn since_first_retransmission(&self) -> Duration {
+        match self.cong.retrans_stamp {
+            Some(stamp) => Duration::from_millis(u64::from(self.timestamp().wrapping_sub(stamp))),
+            None => Duration::from_micros(self.head_age_us()),
+        }
     }
 
     /// Everything unacknowledged is taken for lost (`tcp_enter_loss`).
@@ -191,107 +219,29 @@ impl Connection {
         }
     }
 
-    /// A SYN or SYN-ACK was not answered.
+    /// A SYN or SYN-ACK was not answered (`tcp_retransmit_timer`,
+    /// `reqsk_timer_handler`, `tcp_fastopen_synack_timer`).
     fn on_handshake_timeout(&mut self) {
-        let limit = if self.state == State::SynSent {
-            SYN_RETRIES
+        let opening = self.state == State::SynSent;
+        let limit = if opening {
+            SYN_RETRIES + SYN_LINEAR_TIMEOUTS
         } else {
-            SYN_ACK_RETRIES
+            SYN_ACK_RETRIES + u32::from(self.handshake.accepted_early)
         };
-        if self.handshake.retransmissions >= limit {
+        if self.handshake.timeouts >= limit {
             self.enter_closed(Some(TcpEvent::TimedOut));
             return;
         }
-        self.handshake.retransmissions += 1;
+        self.totals
+            .count_timeout(self.now, self.handshake.timeouts == 0);
+        self.totals.retransmits += 1;
+        self.handshake.timeouts += 1;
+        self.handshake.sent_again += 1;
         self.handshake.due = true;
-        self.rtt.back_off();
+        if !opening || self.handshake.timeouts > SYN_LINEAR_TIMEOUTS {
+            self.rtt.back_off();
+        }
         let after = self.rto();
         self.start_timer(Purpose::Retransmit, after);
-    }
-
-    /// There is something to send, nothing is out and the peer's window is
-    /// shut: probe it (`tcp_check_probe_timer`).
-    pub(crate) fn check_window_probe(&mut self) {
-        if self.board.packets_out == 0
-            && self.timers.purpose() == Purpose::Idle
-            && (self.unsent() > 0 || self.fin_due())
-        {
-            let after = self.window_probe_interval();
-            self.start_timer(Purpose::WindowProbe, after);
-        }
-    }
-
-    /// The RTO, at least its minimum, doubled with each probe until the window
-    /// opens.
-    fn window_probe_interval(&self) -> Duration {
-        let base = self.rtt.rto_us.max(self.rtt.min_rto_us());
-        let doubled = base << self.out.probe_backoff.min(9);
-        Duration::from_micros(doubled.min(crate::rtt::MAX_RTO_US))
-    }
-
-    pub(crate) fn on_window_probe_timeout(&mut self) {
-        if self.board.packets_out > 0 || self.unsent() == 0 && !self.fin_due() {
-            self.out.window_probes = 0;
-            self.out.probe_backoff = 0;
-            return;
-        }
-        if self.out.window_probes >= DATA_RETRIES
-            && self.now.since(self.last_received) > Duration::from_micros(crate::rtt::MAX_RTO_US)
-        {
-            self.enter_closed(Some(TcpEvent::TimedOut));
-            return;
-        }
-        self.out.window_probes += 1;
-        self.out.probe_backoff += 1;
-        self.out.probe_due = true;
-        let after = self.window_probe_interval();
-        self.start_timer(Purpose::WindowProbe, after);
-    }
-
-    /// An ACK came while nothing was out (`tcp_ack_probe`).
-    pub(crate) fn window_probe_answered(&mut self) {
-        if self.unsent() == 0 && !self.fin_due() {
-            return;
-        }
-        let next = self.unsent().min(u64::from(self.agreed.mss));
-        if self.snd.next + next <= self.snd.edge() {
-            self.out.probe_backoff = 0;
-            if self.timers.purpose() == Purpose::WindowProbe {
-                self.timers.stop();
-            }
-        } else {
-            let after = self.window_probe_interval();
-            self.start_timer(Purpose::WindowProbe, after);
-        }
-    }
-
-    /// Starts watching for a silent peer.
-    pub(crate) fn start_keep_alive(&mut self) {
-        if let Some(idle) = self.config.keep_alive {
-            self.timers.keep_alive = Some(self.now + idle);
-        }
-    }
-
-    pub(crate) fn on_keep_alive(&mut self) {
-        let Some(idle) = self.config.keep_alive else {
-            return;
-        };
-        if !self.is_synchronized() || self.state == State::TimeWait {
-            return;
-        }
-        let silent = self.now.since(self.last_received);
-        if self.board.packets_out > 0 || silent < idle {
-            let wait = if silent < idle { idle - silent } else { idle };
-            self.timers.keep_alive = Some(self.now + wait);
-            return;
-        }
-        if self.out.keep_alive_probes >= KEEP_ALIVE_PROBES {
-            self.out.reset = true;
-            self.enter_closed(Some(TcpEvent::TimedOut));
-            return;
-        }
-        self.out.keep_alive_probes += 1;
-        self.out.probe_due = true;
-        self.timers.keep_alive = Some(self.now + KEEP_ALIVE_INTERVAL);
     }
 }

@@ -21,6 +21,10 @@ use crate::sequence;
 pub(crate) struct Output {
     /// An ACK is to leave now.
     pub(crate) ack: bool,
+    /// An ACK for what came in TIME-WAIT is to leave now.
+    pub(crate) time_wait_ack: bool,
+    /// The application has written since packets were last asked for.
+    pub(crate) written: bool,
     /// A reset is to leave.
     pub(crate) reset: bool,
     /// A reset with this number, for a segment of some other connection.
@@ -38,11 +42,8 @@ pub(crate) struct Output {
     /// The retransmission timer counts from the head's transmission.
     pub(crate) count_waited: bool,
     pub(crate) probe_due: bool,
-    /// Window probes without any answer.
-    pub(crate) window_probes: u32,
-    /// How often the interval of window probes has doubled.
-    pub(crate) probe_backoff: u32,
-    pub(crate) keep_alive_probes: u32,
+    /// Window or keep-alive probes without any answer (`icsk_probes_out`).
+    pub(crate) probes: u32,
     /// Timeouts in a row.
     pub(crate) retransmissions: u32,
     pub(crate) pacing_released: bool,
@@ -54,6 +55,8 @@ pub(crate) struct Output {
     pub(crate) last_echo: Option<u32>,
     /// Segments left of the burst under way.
     burst: u32,
+    /// The burst under way has more than one segment.
+    joined: bool,
     pub(crate) sent_in_batch: u32,
     /// Real payload bytes of the segment being built.
     pub(crate) scratch: Vec<u8>,
@@ -74,6 +77,18 @@ impl Connection {
     /// after every other call that may have made one due.
     pub fn poll_transmit(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Box<Packet>> {
         self.advance(now);
+        if std::mem::take(&mut self.out.written) && self.unsent() > 0 {
+            self.restart_window_after_idle();
+        }
+        if self.fq.is_on() {
+            self.poll_fq(pool)
+        } else {
+            self.poll_tcp(pool)
+        }
+    }
+
+    /// The next packet that leaves TCP now.
+    pub(crate) fn poll_tcp(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
         if self.out.reset {
             self.out.reset = false;
             return Some(self.build_reset(pool));
@@ -94,6 +109,9 @@ impl Connection {
             _ => {}
         }
         if self.state == State::TimeWait {
+            if std::mem::take(&mut self.out.time_wait_ack) {
+                return Some(self.build_time_wait_ack(pool));
+            }
             return self.transmit_ack(pool);
         }
         if std::mem::take(&mut self.handshake.ack_due) {
@@ -198,7 +216,7 @@ impl Connection {
             self.board.retrans_out += u32::from(!counted);
         }
         if self.cong.retrans_stamp.is_none() {
-            self.cong.retrans_stamp = Some(self.timestamp());
+            self.cong.retrans_stamp = Some(self.departure_timestamp());
         }
         self.cong.undo_retrans = self.cong.undo_retrans.max(0) + 1;
         Some(packet)
@@ -218,6 +236,7 @@ impl Connection {
         if !self.follows(Mutant::SilentRetransmissions) {
             self.note_leaving(bytes);
         }
+        self.account_burst(u64::from(bytes));
         self.stamp_segment(&mut segment);
         segment.flags |= flag::EVER;
         if self.follows(Mutant::ProbesInFlight) && !segment.is(flag::RETRANS | flag::LOST) {
@@ -225,12 +244,12 @@ impl Connection {
             self.board.retrans_out += 1;
         }
         self.hand_down(u64::from(bytes), 1);
-        self.account_burst(u64::from(bytes));
         if let Some(s) = self.board.get_mut(i) {
             *s = segment;
         }
         self.board.link(i);
         self.totals.retransmits += 1;
+        self.totals.bytes_retrans += u64::from(bytes);
         self.tell(TcpEvent::Retransmitted { bytes });
         Some(self.build_data(pool, &segment, false))
     }
@@ -242,10 +261,8 @@ impl Connection {
             return None;
         }
         self.out.tail_probe_retransmitted = false;
-        let packet = if self.unsent() > 0
-            && self.snd.next + self.unsent().min(u64::from(self.agreed.mss)) <= self.snd.edge()
-        {
-            self.emit_new(pool)
+        let packet = if (self.unsent() > 0 || self.fin_due()) && self.window_takes_next() {
+            self.emit_new(pool, false)
         } else if self.board.packets_out > 0 {
             self.out.tail_probe_retransmitted = true;
             self.send_again(self.board.end() - 1, pool)
@@ -282,13 +299,17 @@ impl Connection {
                 };
             }
             self.out.burst = n;
+            self.out.joined = n > 1;
         }
         self.out.burst -= 1;
-        let packet = self.emit_new(pool);
+        let packet = self.emit_new(pool, false);
         if packet.is_some() {
             self.out.sent_in_batch += 1;
         } else {
             self.out.burst = 0;
+        }
+        if self.out.burst == 0 {
+            self.out.joined = false;
         }
         packet
     }
@@ -302,16 +323,13 @@ impl Connection {
         if !self.out.try_new && self.pacing_holds() {
             return 0;
         }
-        if self.board.packets_out == 0 {
-            self.restart_window_after_idle();
-        }
         let quota = self.cwnd_quota();
         if quota == 0 {
             return 0;
         }
         let mss = u64::from(self.agreed.mss);
         let room = self.snd.edge().saturating_sub(self.snd.next);
-        if unsent.min(mss) > room {
+        if !self.window_takes_next() {
             *window_limited = true;
             return 0;
         }
@@ -351,40 +369,52 @@ impl Connection {
             || self.config.nagle && self.board.packets_out > 0 && self.snd.small_end > self.snd.una
     }
 
-    /// Makes the next segment of new data.
-    fn emit_new(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+    /// Whether the peer's window takes the next segment whole, with the FIN
+    /// that it may carry (`tcp_snd_wnd_test`).
+    pub(crate) fn window_takes_next(&self) -> bool {
+        let mss = u64::from(self.agreed.mss);
+        let unsent = self.unsent();
+        let fin = u64::from(self.fin_due() && unsent <= mss);
+        self.snd.next + unsent.min(mss) + fin <= self.snd.edge()
+    }
+
+    /// Makes the next segment of new data, as much of it as the window takes;
+    /// with PSH in any case if `push`.
+    pub(crate) fn emit_new(&mut self, pool: &mut PacketPool, push: bool) -> Option<Box<Packet>> {
         let mss = u64::from(self.agreed.mss);
         let room = self.snd.edge().saturating_sub(self.snd.next);
         let unsent = self.unsent();
         let bytes = unsent.min(mss).min(room);
-        let fin = self.fin_due() && bytes == unsent;
+        let drained = bytes == unsent;
+        let fin = self.fin_due() && drained && bytes < room;
         if bytes == 0 && !fin {
             return None;
         }
-        Some(self.send_new(bytes, fin, bytes == unsent, pool))
+        Some(self.send_new(bytes, fin, push || drained, pool))
     }
 
-    /// Sends `bytes` of new data, `fin` behind them; `drained` if they are the
-    /// last that were written.
+    /// Sends `bytes` of new data, `fin` behind them; with PSH if `push`, as
+    /// they are the last that were written or a probe.
     pub(crate) fn send_new(
         &mut self,
         bytes: u64,
         fin: bool,
-        drained: bool,
+        push: bool,
         pool: &mut PacketPool,
     ) -> Box<Packet> {
         let seq = self.snd.next;
-        // PSH where the application's data ends, and once every half of the
-        // largest window so that a reader is not left waiting.
+        // PSH where the application's data ends, once every half of the largest
+        // window so that a reader is not left waiting, and at the end of a burst so
+        // that the receiver does not wait for more of it (`__tcp_transmit_skb`).
         let forced = seq + bytes > self.snd.pushed + (self.snd.largest >> 1);
-        if drained || forced {
+        if push || forced {
             self.snd.pushed = seq + bytes;
         }
         let mut segment = Segment {
             seq,
             len: bytes as u32 + u32::from(fin),
             flags: if fin { flag::FIN } else { 0 },
-            push: drained || forced,
+            push: push || forced || self.out.joined && self.out.burst == 0,
             ..Segment::default()
         };
         self.note_leaving(bytes as u32);
@@ -396,12 +426,8 @@ impl Connection {
             self.snd.fin = Some(segment.end() - 1);
             self.fin_sent();
         }
-        if bytes > 0 {
-            if bytes < u64::from(self.agreed.mss) {
-                self.snd.small_end = segment.end();
-            }
-            self.totals.bytes_sent += bytes;
-            self.totals.data_segments += 1;
+        if bytes > 0 && bytes < u64::from(self.agreed.mss) {
+            self.snd.small_end = segment.end();
         }
         if self.cong.in_reduction() {
             self.cong.prr_out += 1;
@@ -435,12 +461,13 @@ impl Connection {
 
     /// Stamps a segment for RTT, RACK and rate samples.
     fn stamp_segment(&mut self, segment: &mut Segment) {
-        segment.sent_us = self.now.as_micros();
+        let departure = self.departure();
+        segment.sent_us = departure.as_micros();
         self.totals.transmissions += 1;
         segment.transmission = self.totals.transmissions;
-        self.out.last_departure = self.now;
+        self.out.last_departure = departure;
         let out = self.board.packets_out;
-        self.rate.sent(self.now, out, segment);
+        self.rate.sent(departure, out, segment);
     }
 
     /// Nothing more leaves now.
@@ -460,36 +487,24 @@ impl Connection {
         self.wake_writer();
     }
 
-    /// A probe of a shut window or of a silent peer: what was acknowledged
-    /// already, so that it must be answered; or as much as the window takes
-    /// (`tcp_write_wakeup`).
-    fn transmit_probe(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
-        if !std::mem::take(&mut self.out.probe_due) {
-            return None;
-        }
-        if (self.unsent() > 0 || self.fin_due())
-            && self.snd.edge() > self.snd.next
-            && self.board.packets_out == 0
-        {
-            if let Some(packet) = self.emit_new(pool) {
-                return Some(packet);
-            }
-        }
-        Some(self.build_ack(pool, self.snd.una - 1))
-    }
-
     /// An ACK for a segment that is not acceptable, at most every half second
     /// for segments without data (`tcp_invalid_ratelimit` 500 ms, RFC 5961
     /// §7).
     pub(crate) fn challenge(&mut self) {
+        self.out.ack |= self.may_challenge();
+    }
+
+    /// Whether a segment that is not acceptable, or a SYN that comes again, may
+    /// be answered now.
+    pub(crate) fn may_challenge(&mut self) -> bool {
         const PAUSE: narrows_units::Duration = narrows_units::Duration::from_millis(500);
-        if self
+        let may = self
             .last_challenge
-            .is_none_or(|last| self.now.since(last) >= PAUSE)
-        {
+            .is_none_or(|last| self.now.since(last) >= PAUSE);
+        if may {
             self.last_challenge = Some(self.now);
-            self.out.ack = true;
         }
+        may
     }
 
     /// Whether a server may send before the handshake is complete: it has

@@ -18,7 +18,7 @@ const BURST_SHIFT: u32 = 10;
 const RTT_LOG: u32 = 9;
 /// Data segments that leave unpaced at the start, so that the initial window
 /// goes out at once.
-const UNPACED: u64 = 10;
+const UNPACED: u32 = 10;
 /// A third of the window is worth sending (`tcp_tso_win_divisor` 3).
 const WINDOW_DIVISOR: u64 = 3;
 
@@ -49,15 +49,16 @@ impl Connection {
     /// Whether packets are spaced out.
     fn is_paced(&self) -> bool {
         match self.config.host.pacing {
-            PacingUse::AsAlgorithm => self.cong.paced,
-            PacingUse::Always => true,
+            PacingUse::AsAlgorithm | PacingUse::Internal => self.cong.paced || self.fq.is_on(),
+            PacingUse::Fq | PacingUse::Always => true,
             PacingUse::Never => false,
         }
     }
 
-    /// Whether the next packet has to wait; if so the timer runs.
+    /// Whether the next packet has to wait inside TCP; if so the timer runs. Under
+    /// fq it never does (`tcp_needs_internal_pacing`).
     pub(crate) fn pacing_holds(&mut self) -> bool {
-        if self.is_paced() && self.out.next_departure > self.now {
+        if self.is_paced() && !self.fq.is_on() && self.out.next_departure > self.now {
             self.timers.pacing = Some(self.out.next_departure);
             return true;
         }
@@ -72,8 +73,9 @@ impl Connection {
         }
         let before = self.out.next_departure;
         self.out.next_departure = before.max(self.now);
+        self.fq.expect_burst(self.out.next_departure);
         let rate = self.cong.pacing_rate;
-        if rate == 0 || self.totals.data_segments < UNPACED {
+        if rate == 0 || self.totals.data_segs_out < UNPACED {
             return;
         }
         let mut gap = bytes.saturating_mul(1_000_000_000) / rate;

@@ -21,6 +21,9 @@ pub(crate) struct RateSampler {
     app_limited: u32,
     best_delivered: u32,
     best_interval_us: u32,
+    /// The application did not limit the sender in that sample: the opposite,
+    /// so that no sample at all reads as limited, as in Linux.
+    best_unlimited: bool,
 }
 
 /// The sample that one ACK gives.
@@ -62,7 +65,7 @@ pub(crate) fn micros(later: u64, earlier: u64) -> u32 {
 }
 
 impl RateSampler {
-    /// Stamps a segment that leaves now with `packets_out` out before it.
+    /// Stamps a segment that departs at `now` with `packets_out` out before it.
     pub(crate) fn sent(&mut self, now: Instant, packets_out: u32, segment: &mut Segment) {
         let now = now.as_micros();
         if packets_out == 0 {
@@ -141,7 +144,14 @@ impl RateSampler {
         if !sample.app_limited || better {
             self.best_delivered = sample.delivered.unsigned_abs();
             self.best_interval_us = sample.interval_us;
+            self.best_unlimited = !sample.app_limited;
         }
+    }
+
+    /// Whether the application limited the sender in the sample that
+    /// [`delivery_rate`](Self::delivery_rate) is of.
+    pub(crate) fn is_app_limited(&self) -> bool {
+        !self.best_unlimited
     }
 
     /// Delivery rate of the last valid sample, bytes per second.

@@ -102,10 +102,15 @@ impl Reassembly {
         self.accept_fin();
     }
 
-    /// Counts the FIN when everything before it is here.
+    /// Counts the FIN when everything before it is here. Nothing can be missing
+    /// then, and nothing is reported as received twice (`tcp_fin`).
     fn accept_fin(&mut self) {
         if self.fin == Some(self.next) {
             self.next += 1;
+            self.ranges.clear();
+            self.beyond = 0;
+            self.blocks.clear();
+            self.duplicate = None;
         }
     }
 

@@ -3,11 +3,10 @@
 //! v6.17), with proportional rate reduction (RFC 6937) and undo.
 
 use narrows_cc::{CaState, CwndEvent};
-use narrows_packet::RecoveryEvent;
+use narrows_packet::{INFINITE_SSTHRESH, RecoveryEvent};
 use narrows_units::Duration;
 
 use crate::ack::{Ack, seen};
-use crate::congestion::INFINITE_SSTHRESH;
 use crate::connection::Connection;
 use crate::ecn::Feedback;
 use crate::event::TcpEvent;
@@ -78,6 +77,9 @@ impl Connection {
             }
             CaState::Loss => {
                 self.process_loss(duplicates, ack);
+                if self.cong.state != CaState::Loss {
+                    self.totals.end_timeouts(self.now);
+                }
                 self.identify_losses(ack);
                 if self.cong.state != CaState::Open && !ack.has(seen::LOST_RETRANS) {
                     return;

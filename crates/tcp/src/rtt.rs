@@ -53,14 +53,16 @@ impl WindowedMin {
 pub(crate) struct Rtt {
     /// Smoothed RTT in 1/8 µs; 0 before the first sample.
     pub(crate) srtt_us: u32,
-    mdev_us: u32,
+    /// Mean deviation in 1/4 µs.
+    pub(crate) mdev_us: u32,
     mdev_max_us: u32,
     rttvar_us: u32,
     window_end: u64,
     min_rto_us: u32,
     /// Timeout in µs, backed off if it has fired.
     pub(crate) rto_us: u64,
-    /// How often it has doubled.
+    /// How often it has doubled, or the interval of window probes
+    /// (`icsk_backoff`).
     pub(crate) backoff: u32,
     /// The last sample in µs; 0 before the first.
     pub(crate) latest_us: u32,

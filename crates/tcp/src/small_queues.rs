@@ -2,9 +2,10 @@
 //! (`tcp_small_queue_check`, Linux v5.4).
 //!
 //! Two bursts or about a millisecond may; the rest is held back until packets
-//! are done with. Here they are done with as soon as whatever TCP is doing has
-//! ended, since nothing on the way out takes time, so the limit shows only
-//! where a sender gets no word of it ([`SmallQueues::Unreported`]).
+//! are done with. That is when they leave fq, if the host has it. Without it they
+//! are done with as soon as whatever TCP is doing has ended, since nothing on the
+//! way out takes time, so the limit shows only where a sender is not notified
+//! ([`SmallQueues::Unreported`]).
 
 use crate::config::SmallQueues;
 use crate::connection::Connection;
@@ -57,17 +58,21 @@ impl Connection {
     /// Whether a burst of `payload` bytes has to stay; retransmissions get
     /// twice the limit.
     pub(crate) fn below_is_full(&self, payload: u64, retransmission: bool) -> bool {
-        if self.config.host.small_queues == SmallQueues::Off || !self.below.held {
+        let below = if self.fq.is_on() {
+            self.fq.memory()
+        } else if self.config.host.small_queues != SmallQueues::Off && self.below.held {
+            self.below.bytes
+        } else {
             return false;
-        }
+        };
         let c = &self.cong;
         let mut limit = (2 * (BURST_OVERHEAD + payload)).max(c.pacing_rate >> RATE_SHIFT);
-        if !c.paced {
+        if !c.paced && !self.fq.is_on() {
             limit = limit.min(UNPACED_MAX);
         }
         limit <<= u32::from(retransmission);
         // Linux's account begins at 1, so that just two bursts are too much.
-        self.below.bytes + 1 > limit && self.board.packets_out > 0
+        below + 1 > limit && self.board.packets_out > 0
     }
 
     /// A burst was handed down. A single segment goes as it is; a burst is cut

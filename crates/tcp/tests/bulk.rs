@@ -68,6 +68,20 @@ fn reno_fills_a_bottleneck_and_repairs_its_losses_fast() {
 }
 
 #[test]
+fn large_segments_open_the_receive_window_as_small_ones_do() {
+    for mtu in [1500, 6500, 9000, 20_000, 65_535] {
+        let (mut c, mut s) = config("reno", false);
+        (c.mtu, s.mtu) = (mtu, mtu);
+        let mut pipe = Pipe::new(c, s, [path(100, 10, 200), path(1000, 10, 0)], 1);
+        let rate = bulk(&mut pipe);
+        let ideal = 100.0 * f64::from(mtu - 52) / f64::from(mtu + 14);
+        assert!(rate > 0.95 * ideal, "{mtu}: {rate} of {ideal}");
+        let limited = pipe.ends[0].limited().0;
+        assert!(limited < Duration::from_millis(200), "{mtu}: {limited:?}");
+    }
+}
+
+#[test]
 fn nothing_is_lost_without_a_limit() {
     let (c, s) = config("reno", false);
     let mut pipe = Pipe::new(c, s, [path(50, 10, 0), path(1000, 10, 0)], 1);
@@ -115,6 +129,7 @@ fn the_host_model_changes_bursts_and_acks_and_not_the_rate() {
         let (plain, p) = rate_with(|_| {}, cc);
         let (tso, _) = rate_with(|c| c.host.segmentation = HostModel::TSO, cc);
         let (paced, _) = rate_with(|c| c.host.pacing = PacingUse::Always, cc);
+        let (fq, _) = rate_with(|c| c.host.pacing = PacingUse::Fq, cc);
         let (gro, g) = rate_with(
             |c| {
                 c.host.gro = Some(Gro {
@@ -124,8 +139,8 @@ fn the_host_model_changes_bursts_and_acks_and_not_the_rate() {
             },
             cc,
         );
-        for rate in [plain, tso, paced, gro] {
-            assert!(rate > 0.9 * ideal, "{cc}: {plain} {tso} {paced} {gro}");
+        for rate in [plain, tso, paced, fq, gro] {
+            assert!(rate > 0.9 * ideal, "{cc}: {plain} {tso} {paced} {fq} {gro}");
         }
         assert!(g.packets(1) * 3 < p.packets(1) * 2, "ACKs are thinned");
     }
@@ -162,8 +177,25 @@ fn what_limits_a_sender_is_told() {
     let (c, s) = config("reno", false);
     let mut pipe = Pipe::new(c, s, [path(50, 10, 0), path(1000, 10, 0)], 1);
     pipe.open();
-    pipe.ends[0].write_zeros(10_000);
-    let until = pipe.now + Duration::from_secs(5);
-    while pipe.step(until) {}
-    assert!(pipe.ends[0].limited().2 > Duration::from_millis(20));
+    let begin = pipe.now;
+    for _ in 0..2 {
+        pipe.ends[0].write_zeros(10_000);
+        pipe.flush();
+        let until = pipe.now + Duration::from_secs(1);
+        while pipe.step(until) {}
+        pipe.now = until;
+    }
+    // A round trip and the transmission of 10 kB, twice, with a second before
+    // the second: data in flight is no lack of data (`tcpi_busy_time`).
+    let info = pipe.ends[0].info(pipe.now);
+    let busy = Duration::from_micros(info.busy_time.unwrap());
+    assert!((42..60).contains(&(busy.as_micros() / 1000)), "{busy}");
+    let (window, buffer, application) = info.limited(pipe.now.since(begin)).unwrap();
+    assert_eq!((window, buffer), (Duration::ZERO, Duration::ZERO));
+    assert_eq!(application + busy, pipe.now.since(begin));
+    let limited = pipe.ends[0].limited().2;
+    assert!(
+        limited > Duration::from_millis(930) && limited < Duration::from_secs(1),
+        "{limited}"
+    );
 }

@@ -91,7 +91,8 @@ fn vary(rng: &mut Rng, c: &mut Config) {
     c.host.pacing = [
         narrows_tcp::PacingUse::AsAlgorithm,
         narrows_tcp::PacingUse::Always,
-    ][rng.below(2) as usize];
+        narrows_tcp::PacingUse::Fq,
+    ][rng.below(3) as usize];
     c.time_wait = Duration::from_secs(300);
 }
 

@@ -2,7 +2,7 @@
 
 mod pipe;
 
-use narrows_tcp::{Connection, State};
+use narrows_tcp::{Connection, ReceiveBuffer, State};
 use narrows_units::{Duration, Instant};
 use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{Ip, Tcp, TcpFlags};
@@ -115,4 +115,28 @@ fn the_syn_carries_the_request() {
     // 1460 less the most that options may take.
     assert_eq!(ip.total_len - ip.header_len - tcp.header_len, 1420);
     assert!(packet.len() <= 1500);
+}
+
+#[test]
+fn a_server_that_begins_early_may_fill_the_window_of_the_syn() {
+    let (_, cookie, _) = exchange(false, None, None);
+    let (mut c, mut s) = config("reno", false);
+    (c.fast_open, s.fast_open) = (true, true);
+    s.fast_open_key = 42;
+    c.fast_open_cookie = cookie;
+    // Three full segments, from the first byte after the server's SYN on.
+    c.receive_buffer = ReceiveBuffer::Fixed(3 * 1448);
+    let path = Path {
+        delay: ONE_WAY,
+        ..Path::default()
+    };
+    let mut pipe = Pipe::new(c, s, [path, path], 1);
+    pipe.ends[0].write(&[7; 200]);
+    pipe.open();
+    let until = pipe.now + Duration::from_secs(1);
+    while pipe.ends[1].readable() == 0 && pipe.step(until) {}
+    pipe.ends[1].write_zeros(20_000);
+    pipe.flush();
+    assert_eq!(pipe.ends[1].state(), State::SynReceived);
+    assert_eq!(pipe.ends[1].unsent(), 20_000 - 3 * 1448);
 }

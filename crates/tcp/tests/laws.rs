@@ -46,7 +46,7 @@ fn mean_window(cc: &str, ecn: EcnMode, per_mille: u32, seed: u64) -> f64 {
 /// segments cost some of it at small windows.
 #[test]
 fn prague_holds_one_plus_root_three_over_p() {
-    let w = mean_window("prague", EcnMode::AccEcn, 30, 1);
+    let w = mean_window("prague variant 2020", EcnMode::AccEcn, 30, 1);
     let product = w * 0.03;
     assert!((2.73 * 0.93..2.73 * 1.05).contains(&product), "{product}");
 }

@@ -1,15 +1,35 @@
-//! Applications as generators without I/O.
+//! Applications without I/O.
 //!
-//! A [`Generator`] says how much its application wants to send now and when
-//! it next wants more; the simulator and the live flow program drive the same
-//! one, over a connection or as datagrams. [`probe`] holds the payload of
-//! latency probes.
+//! A [`Generator`] says how much an application wants to send now and when it next wants
+//! more. [`Source`] and [`Sink`] are the two ends of a flow over it, [`Prober`] and
+//! [`Responder`] those of a latency probe, [`Relay`] copies between connections: they implement [`App`](narrows_packet::App), so
+//! that they run on simulated hosts and over real sockets alike. [`probe`] holds the payload
+//! of latency probes.
+//!
+//! ```
+//! use narrows_traffic::{Generator, Spec, Want};
+//! use narrows_units::Instant;
+//!
+//! let mut application = Generator::new(Spec::Bytes(3000));
+//! application.start(Instant::ZERO);
+//! assert_eq!(application.want(Instant::ZERO), Want::Stream(3000));
+//! application.sent(3000);
+//! assert_eq!(application.want(Instant::ZERO), Want::End);
+//! ```
 
 #![forbid(unsafe_code)]
 
+mod flow;
 mod generator;
+mod ledger;
 pub mod probe;
+mod prober;
+mod relay;
 mod spec;
 
+pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
+pub use ledger::Ledger;
+pub use prober::{Prober, Responder};
+pub use relay::Relay;
 pub use spec::{CbrSpec, Spec, WritesSpec};

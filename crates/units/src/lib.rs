@@ -3,6 +3,15 @@
 //!
 //! Everything above this floor takes the time as an argument and counts in
 //! these types, so that a run is the same on every machine.
+//!
+//! ```
+//! use narrows_units::{Duration, Rate, Value};
+//!
+//! let rate = Rate::parse("50Mbit").unwrap();
+//! assert_eq!(rate.time_for(1514), Duration::from_nanos(242_240));
+//! // As in tc, `bps` is bytes per second.
+//! assert_eq!(Rate::parse("1MBps"), Rate::parse("8Mbit"));
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -5,6 +5,8 @@ use rand_core::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
+use crate::Duration;
+
 /// The 128-bit seed of `name` in a run with seed `seed`.
 ///
 /// XXH3 is fixed by its specification, so the seed is the same on every
@@ -50,6 +52,14 @@ impl Rng {
     /// Multiply-shift: the bias is below 2⁻³² for the small ranges used here.
     pub fn below(&mut self, below: u32) -> u32 {
         ((u64::from(self.draw_u32()) * u64::from(below)) >> 32) as u32
+    }
+
+    /// A uniform time in [0, `below`); nothing when `below` is.
+    ///
+    /// Multiply-shift as [`below`](Self::below), in whole nanoseconds.
+    pub fn within(&mut self, below: Duration) -> Duration {
+        let product = u128::from(self.draw_u64()) * u128::from(below.as_nanos());
+        Duration::from_nanos((product >> 64) as u64)
     }
 }
 

@@ -13,6 +13,10 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// Protocol number of ICMPv6.
 pub const ICMPV6: u8 = 58;
+/// Next header of IPv6's hop-by-hop options.
+const HOP_BY_HOP: u8 = 0;
+/// Next header where nothing follows (RFC 8200 §4.7).
+const NO_NEXT_HEADER: u8 = 59;
 
 /// The two ECN bits of an IP header (RFC 3168 §5, RFC 8311, RFC 9331).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -128,20 +132,36 @@ impl Ip {
     /// # Errors
     /// When the header is cut or contradicts itself.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        Self::parse_cut(bytes, 0)
+    }
+
+    /// Reads the header of a packet of which a capture has kept `bytes` and not the
+    /// `cut` bytes after them. Both together are its length where the header has none:
+    /// packets that are cut into segments only after a capture has seen them (TSO, and
+    /// BIG TCP above 64 KiB) have a total length of 0, or a payload length of 0
+    /// without the jumbo payload option (RFC 2675) that holds the true one.
+    ///
+    /// # Errors
+    /// When the header is cut or contradicts itself.
+    pub fn parse_cut(bytes: &[u8], cut: u32) -> Result<Self, Malformed> {
+        let on_wire = bytes.len().saturating_add(cut as usize);
         match bytes.first().map(|b| b >> 4) {
-            Some(4) => Self::parse_v4(bytes),
-            Some(6) => Self::parse_v6(bytes),
+            Some(4) => Self::parse_v4(bytes, on_wire),
+            Some(6) => Self::parse_v6(bytes, on_wire),
             Some(_) => Err(Malformed::Invalid("IP version")),
             None => Err(Malformed::Truncated("IP header")),
         }
     }
 
-    fn parse_v4(b: &[u8]) -> Result<Self, Malformed> {
+    fn parse_v4(b: &[u8], on_wire: usize) -> Result<Self, Malformed> {
         if b.len() < 20 {
             return Err(Malformed::Truncated("IPv4 header"));
         }
         let header_len = usize::from(b[0] & 0x0f) * 4;
-        let total_len = usize::from(u16::from_be_bytes([b[2], b[3]]));
+        let total_len = match u16::from_be_bytes([b[2], b[3]]) {
+            0 => on_wire,
+            total => usize::from(total),
+        };
         if header_len < 20 || total_len < header_len {
             return Err(Malformed::Invalid("IPv4 header length"));
         }
@@ -163,10 +183,14 @@ impl Ip {
         })
     }
 
-    fn parse_v6(b: &[u8]) -> Result<Self, Malformed> {
+    fn parse_v6(b: &[u8], on_wire: usize) -> Result<Self, Malformed> {
         if b.len() < 40 {
             return Err(Malformed::Truncated("IPv6 header"));
         }
+        let payload_len = match u16::from_be_bytes([b[4], b[5]]) {
+            0 if b[6] != NO_NEXT_HEADER => jumbo_payload(b).unwrap_or(on_wire - 40),
+            payload => usize::from(payload),
+        };
         let address = |at: usize| {
             let mut octets = [0u8; 16];
             octets.copy_from_slice(&b[at..at + 16]);
@@ -179,13 +203,13 @@ impl Ip {
             ttl: b[7],
             protocol: b[6],
             header_len: 40,
-            total_len: 40 + usize::from(u16::from_be_bytes([b[4], b[5]])),
+            total_len: 40 + payload_len,
             ident: u32::from_be_bytes([0, b[1] & 0x0f, b[2], b[3]]),
             fragment_offset: 0,
             more_fragments: false,
         };
         // Each extension header takes at least 8 bytes, so the chain ends.
-        while matches!(ip.protocol, 0 | 43 | 44 | 51 | 60 | 135) {
+        while matches!(ip.protocol, HOP_BY_HOP | 43 | 44 | 51 | 60 | 135) {
             let at = ip.header_len;
             let Some(h) = b.get(at..at + 8) else {
                 return Err(Malformed::Truncated("IPv6 extension header"));
@@ -223,6 +247,29 @@ impl Ip {
     /// The DSCP.
     pub fn dscp(&self) -> u8 {
         self.traffic_class >> 2
+    }
+}
+
+/// The length in the jumbo payload option (RFC 2675 §2) of an IPv6 packet, which stands
+/// among the hop-by-hop options that come first; `None` if it has no such option.
+fn jumbo_payload(packet: &[u8]) -> Option<usize> {
+    const PAD1: u8 = 0;
+    const JUMBO: u8 = 0xc2;
+    if packet[6] != HOP_BY_HOP {
+        return None;
+    }
+    let header = packet.get(40..)?;
+    let len = (usize::from(*header.get(1)?) + 1) * 8;
+    let mut options = header.get(2..len)?;
+    loop {
+        options = match options {
+            [JUMBO, 4, a, b, c, d, ..] => {
+                return Some(u32::from_be_bytes([*a, *b, *c, *d]) as usize);
+            }
+            [PAD1, rest @ ..] => rest,
+            [_, len, rest @ ..] => rest.get(usize::from(*len)..)?,
+            _ => return None,
+        };
     }
 }
 
@@ -328,6 +375,69 @@ mod tests {
         bytes.extend_from_slice(&[UDP, 0, field[0], field[1], 0, 0, 0, 7]);
         bytes.extend_from_slice(&[0; 8]);
         bytes
+    }
+
+    #[test]
+    fn a_packet_that_offload_left_without_a_length_is_as_long_as_its_frame() {
+        let fields = |v6: bool| {
+            let address = |v6: bool| -> IpAddr {
+                match v6 {
+                    true => Ipv6Addr::LOCALHOST.into(),
+                    false => Ipv4Addr::LOCALHOST.into(),
+                }
+            };
+            IpFields {
+                source: address(v6),
+                destination: address(v6),
+                traffic_class: 0,
+                ttl: 64,
+                protocol: TCP,
+                ident: 0,
+            }
+        };
+        for v6 in [false, true] {
+            let mut bytes = Vec::new();
+            fields(v6).write(&mut bytes, 100);
+            let field = if v6 { 4..6 } else { 2..4 };
+            bytes[field].fill(0);
+            bytes.resize(bytes.len() + 60, 0);
+            let whole = Ip::parse(&bytes).unwrap();
+            assert_eq!(whole.total_len, bytes.len());
+            let cut = Ip::parse_cut(&bytes, 180_000).unwrap();
+            assert_eq!(cut.total_len, bytes.len() + 180_000);
+        }
+        // Nothing may follow "no next header".
+        let mut empty = Vec::new();
+        IpFields {
+            protocol: NO_NEXT_HEADER,
+            ..fields(true)
+        }
+        .write(&mut empty, 0);
+        empty.resize(60, 0);
+        assert_eq!(Ip::parse(&empty).unwrap().total_len, 40);
+    }
+
+    #[test]
+    fn the_jumbo_payload_option_has_the_length_wherever_it_stands() {
+        for options in [
+            &[0xc2, 4, 0, 2, 0, 0][..],
+            &[5, 2, 0, 0, 0xc2, 4, 0, 2, 0, 0, 1, 2, 0, 0],
+            &[0, 0, 1, 4, 0, 0, 0, 0, 0xc2, 4, 0, 2, 0, 0],
+        ] {
+            let mut bytes = v6_fragment(0, false)[..40].to_vec();
+            bytes[4..6].fill(0);
+            bytes.extend_from_slice(&[TCP, (options.len() / 8) as u8]);
+            bytes.extend_from_slice(options);
+            bytes.extend_from_slice(&[0; 20]);
+            let ip = Ip::parse(&bytes).unwrap();
+            assert_eq!(ip.total_len, 40 + 0x2_0000, "{options:?}");
+            assert_eq!((ip.protocol, ip.header_len), (TCP, 42 + options.len()));
+        }
+        // Shorter than the header that holds it.
+        let mut bytes = v6_fragment(0, false)[..40].to_vec();
+        bytes[4..6].fill(0);
+        bytes.extend_from_slice(&[TCP, 0, 0xc2, 4, 0, 0, 0, 3]);
+        assert!(Ip::parse(&bytes).is_err());
     }
 
     #[test]

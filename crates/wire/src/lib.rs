@@ -2,6 +2,17 @@
 //!
 //! Views borrow the bytes of a packet that starts at its IP header; nothing
 //! here knows of packets, time or engines.
+//!
+//! ```
+//! use narrows_wire::{Ecn, ip};
+//!
+//! let mut header = [
+//!     0x45, 0x01, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+//! ];
+//! assert_eq!(ip::ecn(&header), Ecn::Ect1);
+//! ip::set_ecn(&mut header, Ecn::Ce);
+//! assert_eq!(ip::ecn(&header), Ecn::Ce);
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +28,7 @@ pub mod plus;
 pub mod quic;
 pub mod quic_model;
 pub mod tcp;
+pub mod tunnel;
 pub mod udp;
 
 pub use efm::{Profile, Signal};

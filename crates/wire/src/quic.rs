@@ -7,6 +7,10 @@ use crate::error::Malformed;
 /// Most bytes of a connection id in versions 1 and 2 (RFC 9000 §17.2).
 pub const MAX_CID_LEN: usize = 20;
 
+/// Bytes of the UDP payload that has a client's Initial in it, or one of a server that
+/// asks for an acknowledgement, at least (RFC 9000 §14.1).
+pub const LEAST_INITIAL: usize = 1_200;
+
 /// QUIC version 1 (RFC 9000 §15).
 pub const VERSION_1: u32 = 1;
 /// QUIC version 2 (RFC 9369 §3.1).
@@ -14,6 +18,12 @@ pub const VERSION_2: u32 = 0x6b33_43cf;
 
 /// The first byte's bit of a long header (RFC 8999 §5.1).
 const LONG: u8 = 0x80;
+/// The bit that versions 1 and 2 set in every packet, unless both ends have agreed on
+/// something else in their handshake (RFC 9000 §17.2, RFC 9287).
+const FIXED: u8 = 0x40;
+/// Bytes of the connection id that a client makes up for the server, at least (RFC
+/// 9000 §7.2).
+const LEAST_FIRST_CID: usize = 8;
 /// The spin bit of a short header (RFC 9000 §17.3.1).
 const SPIN: u8 = 0x20;
 /// Bytes before the connection ids of a long header: the first, and the
@@ -40,6 +50,8 @@ pub enum LongType {
 pub struct Long<'a> {
     /// The version; 0 in a version negotiation.
     pub version: u32,
+    /// The fixed bit, which is set in what opens a connection.
+    pub fixed: bool,
     /// What it is for; `None` if the version's types are not known here.
     pub kind: Option<LongType>,
     /// The receiver's connection id.
@@ -85,6 +97,7 @@ impl<'a> Quic<'a> {
         let (source, _) = cid(rest)?;
         Ok(Self::Long(Long {
             version,
+            fixed: first & FIXED != 0,
             kind: kind(version, first),
             destination,
             source,
@@ -93,6 +106,19 @@ impl<'a> Quic<'a> {
 }
 
 impl Long<'_> {
+    /// Whether it is an Initial as one end sends before it knows what the other
+    /// agrees to: of version 1 or 2, with the fixed bit. Its datagram has
+    /// [`LEAST_INITIAL`] bytes or more.
+    pub fn is_first(&self) -> bool {
+        self.fixed && self.is_likely() && self.kind == Some(LongType::Initial)
+    }
+
+    /// Whether an Initial may be a client's first: a server answers to the id that the
+    /// client chose for itself, which may be shorter.
+    pub fn is_of_client(&self) -> bool {
+        self.destination.len() >= LEAST_FIRST_CID
+    }
+
     /// Whether the header is one that versions 1 and 2 or a negotiation can
     /// have: other datagrams whose first bit is set seldom are.
     pub fn is_likely(&self) -> bool {
@@ -187,5 +213,23 @@ mod tests {
         assert!(unlikely(&long(0xc0, 0x1234_5678, b"", b"")));
         assert!(unlikely(&long(0xc0, VERSION_1, &[0; 21], b"")));
         assert!(!unlikely(&long(0x80, 0, &[0; 8], b"")));
+    }
+
+    #[test]
+    fn what_opens_a_connection_has_the_fixed_bit_and_an_id_of_eight_bytes() {
+        let read = |bytes: &[u8]| match Quic::parse(bytes) {
+            Ok(Quic::Long(long)) => (long.is_first(), long.is_of_client()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(read(&long(0xc0, VERSION_1, &[1; 8], b"")), (true, true));
+        assert_eq!(read(&long(0xd0, VERSION_2, &[1; 20], b"")), (true, true));
+        assert_eq!(
+            read(&long(0xc0, VERSION_1, &[1; 7], &[1; 8])),
+            (true, false)
+        );
+        // Without the bit, of another type, and a version negotiation.
+        assert!(!read(&long(0x80, VERSION_1, &[1; 8], b"")).0);
+        assert!(!read(&long(0xe0, VERSION_1, &[1; 8], b"")).0);
+        assert!(!read(&long(0xc0, 0, &[1; 8], b"")).0);
     }
 }

@@ -96,6 +96,9 @@ pub const KIND_ACCECN0: u8 = 172;
 /// Kind of AccECN order 1: EE1B, ECEB, EE0B (RFC 9768).
 pub const KIND_ACCECN1: u8 = 174;
 
+/// Kind of the option that is one byte long and fills words (RFC 9293 §3.1).
+const NOP: u8 = 1;
+
 /// A TCP Fast Open cookie (RFC 7413): empty to ask for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastOpenCookie {
@@ -226,6 +229,7 @@ impl TcpOptions {
         if self.mss.is_some() {
             n += 4;
         }
+        let lone_sack_permitted = self.sack_permitted && self.timestamps.is_none();
         if self.timestamps.is_some() {
             n += 12;
         } else if self.sack_permitted {
@@ -242,15 +246,26 @@ impl TcpOptions {
             n += (2 + cookie.as_slice().len()).next_multiple_of(4);
         }
         if let Some(accecn) = &self.accecn {
-            n += (2 + 3 * accecn.counters().1).next_multiple_of(4);
+            let two_nops = lone_sack_permitted || blocks > 0;
+            let len = 2 + 3 * accecn.counters().1;
+            n += match len % 4 {
+                1 if two_nops || self.window_scale.is_some() => len - 1,
+                2 if two_nops => len - 2,
+                _ => len.next_multiple_of(4),
+            };
         }
         n
     }
 
-    /// Appends the options, each aligned to four bytes with NOPs, in this
-    /// order: MSS, SACK permitted, timestamps, window scale, SACK, Fast Open,
-    /// AccECN. They must fit the 40 bytes that a header has for them.
+    /// Appends the options, each aligned to four bytes with NOPs, in Linux's order
+    /// (`tcp_options_write`, v6.18): MSS, SACK permitted, timestamps, AccECN, window
+    /// scale, SACK, Fast Open. What AccECN has beyond whole words takes the place of
+    /// the NOPs before what follows it. They must fit the 40 bytes that a header has
+    /// for them.
     pub fn write(&self, out: &mut Vec<u8>) {
+        // What goes before an option that is two bytes short of whole words, and
+        // how much of it is not just filling.
+        let (mut filler, mut pending) = ([NOP, NOP], 0);
         if let Some(mss) = self.mss {
             out.extend_from_slice(&[2, 4]);
             out.extend_from_slice(&mss.to_be_bytes());
@@ -259,51 +274,74 @@ impl TcpOptions {
             out.extend_from_slice(if self.sack_permitted {
                 &[4, 2, 8, 10]
             } else {
-                &[1, 1, 8, 10]
+                &[NOP, NOP, 8, 10]
             });
             out.extend_from_slice(&value.to_be_bytes());
             out.extend_from_slice(&echo.to_be_bytes());
-        } else if self.sack_permitted {
-            out.extend_from_slice(&[1, 1, 4, 2]);
+        }
+        if let Some(accecn) = &self.accecn {
+            (filler, pending) = accecn.write(out);
+        }
+        if self.sack_permitted && self.timestamps.is_none() {
+            out.extend_from_slice(&[filler[0], filler[1], 4, 2]);
+            (filler, pending) = ([NOP, NOP], 0);
         }
         if let Some(scale) = self.window_scale {
-            out.extend_from_slice(&[1, 3, 3, scale]);
+            // There is room for one byte here, and two are not split.
+            let mut first = NOP;
+            if pending == 1 {
+                first = std::mem::replace(&mut filler[0], NOP);
+                pending = 0;
+            }
+            out.extend_from_slice(&[first, 3, 3, scale]);
         }
         let blocks = self.sack.as_slice();
         if !blocks.is_empty() {
-            out.extend_from_slice(&[1, 1, 5, 2 + 8 * blocks.len() as u8]);
+            out.extend_from_slice(&[filler[0], filler[1], 5, 2 + 8 * blocks.len() as u8]);
             for (left, right) in blocks {
                 out.extend_from_slice(&left.to_be_bytes());
                 out.extend_from_slice(&right.to_be_bytes());
             }
+        } else if pending > 0 {
+            out.extend_from_slice(&[filler[0], filler[1], NOP, NOP]);
         }
         if let Some(cookie) = &self.fast_open {
             let cookie = cookie.as_slice();
-            out.extend_from_slice(&[34, 2 + cookie.len() as u8]);
+            let len = 2 + cookie.len();
+            out.extend_from_slice(&[34, len as u8]);
             out.extend_from_slice(cookie);
-            pad(out, 2 + cookie.len());
-        }
-        if let Some(accecn) = &self.accecn {
-            let (counters, n) = accecn.counters();
-            let kind = if accecn.ect1_first {
-                KIND_ACCECN1
-            } else {
-                KIND_ACCECN0
-            };
-            out.extend_from_slice(&[kind, 2 + 3 * n as u8]);
-            for counter in &counters[..n] {
-                out.extend_from_slice(&counter.to_be_bytes()[1..]);
-            }
-            pad(out, 2 + 3 * n);
+            out.resize(out.len() + len.next_multiple_of(4) - len, NOP);
         }
     }
 }
 
-fn pad(out: &mut Vec<u8>, len: usize) {
-    out.resize(out.len() + (len.next_multiple_of(4) - len), 1);
-}
-
 impl AccEcnOption {
+    /// Appends the option up to the last whole word and returns the bytes that are
+    /// left, filled up to two, and how many they are.
+    fn write(&self, out: &mut Vec<u8>) -> ([u8; 2], usize) {
+        let (counters, n) = self.counters();
+        let kind = if self.ect1_first {
+            KIND_ACCECN1
+        } else {
+            KIND_ACCECN0
+        };
+        let start = out.len();
+        out.extend_from_slice(&[kind, 2 + 3 * n as u8]);
+        for counter in &counters[..n] {
+            out.extend_from_slice(&counter.to_be_bytes()[1..]);
+        }
+        let mut left = [NOP, NOP];
+        let rest = (out.len() - start) % 4;
+        if rest == 3 {
+            out.push(NOP);
+            return (left, 0);
+        }
+        let whole = out.len() - rest;
+        left[..rest].copy_from_slice(&out[whole..]);
+        out.truncate(whole);
+        (left, rest)
+    }
+
     /// The counters in wire order and how many of them are sent: an absent
     /// counter ends the list (RFC 9768 §3.2.3).
     fn counters(&self) -> ([u32; 3], usize) {
@@ -504,6 +542,54 @@ mod tests {
         out.clear();
         options.write(&mut out);
         assert_eq!(out, [172, 2, 1, 1], "order 0 without its first counter");
+    }
+
+    #[test]
+    fn accecn_follows_timestamps_and_fills_the_nops_of_what_comes_next() {
+        let counters = |n: usize| {
+            let c = |i: usize| (i < n).then_some(1);
+            AccEcnOption {
+                ect1_first: true,
+                e1b: c(0),
+                ceb: c(1),
+                e0b: c(2),
+            }
+        };
+        let mut options = TcpOptions {
+            timestamps: Some((1, 0)),
+            accecn: Some(counters(0)),
+            ..TcpOptions::default()
+        };
+        options.sack.push(2, 3);
+        let mut out = Vec::new();
+        options.write(&mut out);
+        assert_eq!(out[12..16], [174, 2, 5, 10]);
+        options.accecn = Some(counters(1));
+        out.clear();
+        options.write(&mut out);
+        assert_eq!(out[12..20], [174, 5, 0, 0, 1, 1, 5, 10]);
+        // Every combination is as long as it says and reads as it was written.
+        for bits in 0..64_u32 {
+            for (n, blocks) in (0..4).flat_map(|n| (0..3).map(move |b| (n, b))) {
+                let on = |bit: u32| bits & 1 << bit != 0;
+                let mut options = TcpOptions {
+                    mss: on(0).then_some(1460),
+                    window_scale: on(1).then_some(7),
+                    sack_permitted: on(2),
+                    timestamps: on(3).then_some((5, 6)),
+                    fast_open: on(4).then(|| FastOpenCookie::new(&[9; 8]).unwrap()),
+                    accecn: on(5).then(|| counters(n)),
+                    ..TcpOptions::default()
+                };
+                for i in 0..blocks {
+                    options.sack.push(i, i + 1);
+                }
+                let mut out = Vec::new();
+                options.write(&mut out);
+                assert_eq!(out.len(), options.encoded_len(), "{options:?}");
+                assert_eq!(TcpOptions::parse(&out).unwrap(), options);
+            }
+        }
     }
 
     #[test]

@@ -28,6 +28,11 @@ fn fuzz_chunks_against_single_reads() {
 }
 
 #[test]
+fn fuzz_compressed_captures() {
+    corpus("compressed").run(2_000, targets::compressed);
+}
+
+#[test]
 fn fuzz_link_layers() {
     corpus("packet").run(5_000, targets::frame);
 }

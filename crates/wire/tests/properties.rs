@@ -302,6 +302,7 @@ proptest! {
                 at: Instant::from_nanos(*at),
                 bytes,
                 zero_tail: *zero_tail,
+                cut: 0,
                 id: *id,
                 direction: out.map(direction),
                 comment: comment.as_deref(),

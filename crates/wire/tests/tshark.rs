@@ -6,9 +6,11 @@ use std::process::Command;
 
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
-use narrows_wire::link::LinkType;
+use narrows_wire::link::{self, LinkType};
 use narrows_wire::tcp::{AccEcnOption, FastOpenCookie};
-use narrows_wire::{Icmp, IpFields, TcpFields, TcpFlags, TcpOptions, UdpFields, ip};
+use narrows_wire::{
+    Icmp, Ip, IpFields, Tcp, TcpFields, TcpFlags, TcpOptions, UdpFields, ip, tunnel,
+};
 
 /// Packets of one exchange between `source` and `destination`: stored bytes
 /// and zero tail.
@@ -106,6 +108,7 @@ fn capture(packets: &[(Vec<u8>, u32)]) -> Vec<u8> {
             at: Instant::ZERO + Duration::from_nanos(1_000_000_001) * i as u64,
             bytes,
             zero_tail: *zero_tail,
+            cut: 0,
             id: Some(i as u64),
             direction: Some(Direction::Outbound),
             comment: (i == 1).then_some("marked: step"),
@@ -185,4 +188,84 @@ fn tshark_finds_whole_packets_with_good_checksums() {
         }
         assert_eq!(row[10..], ["", ""], "packet {i} is well formed");
     }
+}
+
+/// The kept frame with this name, and the link that it is of.
+fn kept(name: &str, link: LinkType) -> (LinkType, Vec<u8>) {
+    let path = format!("{}/tests/corpus/packet/{name}", env!("CARGO_MANIFEST_DIR"));
+    (link, std::fs::read(path).unwrap())
+}
+
+#[test]
+fn tshark_finds_the_same_segment_behind_each_link_and_tunnel() {
+    let test = "tshark_finds_the_same_segment_behind_each_link_and_tunnel";
+    let version = Command::new("tshark").arg("--version").output();
+    if !version.is_ok_and(|v| v.status.success()) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: {test}: tshark is not installed"
+        );
+        return;
+    }
+    let frames = [
+        kept("frame-ethernet-mpls", LinkType::ETHERNET),
+        kept("frame-ethernet-pppoe", LinkType::ETHERNET),
+        kept("frame-ethernet-snap", LinkType::ETHERNET),
+        kept("frame-ppp", LinkType::PPP),
+        kept("frame-cisco-hdlc", LinkType::C_HDLC),
+        kept("frame-wlan-qos", LinkType::IEEE802_11),
+        kept("frame-radiotap", LinkType::IEEE802_11_RADIOTAP),
+        kept("frame-nflog", LinkType::NFLOG),
+        kept("tunnel-ipip", LinkType::RAW),
+        kept("tunnel-6in4", LinkType::RAW),
+        kept("tunnel-gre", LinkType::RAW),
+        kept("tunnel-gretap", LinkType::RAW),
+        kept("tunnel-vxlan", LinkType::RAW),
+        kept("tunnel-geneve", LinkType::RAW),
+        kept("tunnel-gre-in-vxlan", LinkType::RAW),
+        kept("v4-no-length", LinkType::RAW),
+    ];
+    let mut writer = PcapngWriter::new(Vec::new(), "narrows").unwrap();
+    let mut ours = Vec::new();
+    for (at, (link, bytes)) in frames.iter().enumerate() {
+        let interface = Interface {
+            name: at.to_string(),
+            link: *link,
+            snaplen: 0,
+        };
+        writer.add_interface(&interface).unwrap();
+        let packet = ToWrite {
+            at: Instant::ZERO,
+            bytes,
+            zero_tail: 0,
+            cut: 0,
+            id: None,
+            direction: None,
+            comment: None,
+        };
+        writer.write(at, &packet).unwrap();
+        let inside = tunnel::innermost(link::ip_packet(*link, bytes).expect("an IP packet"));
+        let ip = Ip::parse(inside).unwrap();
+        let tcp = Tcp::parse(&inside[ip.header_len..]).unwrap();
+        let payload = ip.total_len - ip.header_len - tcp.header_len;
+        let numbers = (tcp.source_port, tcp.destination_port, tcp.seq);
+        ours.push(format!(
+            "{}\t{}\t{}\t{payload}",
+            numbers.0, numbers.1, numbers.2
+        ));
+    }
+    let mut file = tempfile::Builder::new()
+        .suffix(".pcapng")
+        .tempfile()
+        .unwrap();
+    file.write_all(&writer.finish().unwrap()).unwrap();
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-n").arg("-r").arg(file.path());
+    tshark.args(["-T", "fields", "-E", "occurrence=l"]);
+    for field in ["tcp.srcport", "tcp.dstport", "tcp.seq_raw", "tcp.len"] {
+        tshark.args(["-e", field]);
+    }
+    let text = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
+    let theirs: Vec<&str> = text.lines().collect();
+    assert_eq!(theirs, ours);
 }

@@ -131,6 +131,16 @@ pub(crate) struct Cnq {
     meter: Meter,
 }
 
+/// The low bits of the hash, as `hash % 65536`.
+fn bucket(hash: FlowHash, packet: &Packet) -> u16 {
+    hash.of(packet) as u16
+}
+
+/// The flow that a queue made with `rng` counts `packet` among.
+pub(crate) fn bucket_of(mut rng: Rng, packet: &Packet) -> usize {
+    usize::from(bucket(FlowHash::new(&mut rng), packet))
+}
+
 impl Cnq {
     pub fn new(config: Config, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
         Self {
@@ -230,8 +240,7 @@ impl Queue for Cnq {
             self.meter.drop(now, packet, DropCause::Overflow, out);
             return false;
         }
-        // The low bits of the hash, as `hash % 65536`.
-        let flow = self.hash.of(&packet) as u16;
+        let flow = bucket(self.hash, &packet);
         self.meter.entered(now, &mut packet);
         packet.scratch = u64::from(flow);
         if self.places[usize::from(flow)] > 0 {

@@ -69,6 +69,21 @@ impl Source for View<'_> {
     }
 }
 
+/// The bucket of `packet`: the hash scaled to the number of `flows`.
+fn bucket(hash: FlowHash, flows: usize, packet: &Packet) -> usize {
+    if flows == 1 {
+        return 0;
+    }
+    ((u64::from(hash.of(packet)) * flows as u64) >> 32) as usize
+}
+
+/// The bucket of `packet` in a queue of this configuration that is made with
+/// `rng`; `None` where all flows are to be one.
+pub(crate) fn bucket_of(config: &Config, mut rng: Rng, packet: &Packet) -> Option<usize> {
+    let flows = config.flows as usize;
+    (flows > 1).then(|| bucket(FlowHash::new(&mut rng), flows, packet))
+}
+
 impl FqCodel {
     pub fn new(config: Config, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
         let flows = config.flows as usize;
@@ -87,13 +102,8 @@ impl FqCodel {
         }
     }
 
-    /// The bucket of `packet`: the hash scaled to the number of flows.
     fn bucket(&self, packet: &Packet) -> usize {
-        if self.flows.len() == 1 {
-            return 0;
-        }
-        let hash = u64::from(self.hash.of(packet));
-        ((hash * self.flows.len() as u64) >> 32) as usize
+        bucket(self.hash, self.flows.len(), packet)
     }
 
     fn is_over(&self) -> bool {

@@ -53,7 +53,7 @@ static void next_facts(struct nw_facts *f, const struct nw_decision *d)
 	f->srtt_us = (10000 + draw() % 30000) << 3;
 	f->min_rtt_us = 10000;
 	f->in_flight = f->cwnd;
-	f->flags = (u16)(draw() % 32);
+	f->flags = (u16)(draw() % 64);
 	if (d->set & NW_SET_CWND)
 		f->cwnd = d->cwnd;
 	if (d->set & NW_SET_CWND_CNT)
@@ -187,8 +187,7 @@ int main(void)
 	for (i = 0; i < 3 * 4 * 3 * 3; i++) {
 		static const u32 flags[] = {
 			0, NW_PRAGUE_FRACTIONAL,
-			NW_PRAGUE_FRACTIONAL | NW_PRAGUE_FRAC_IN_SLOW_START |
-			NW_PRAGUE_FIRST_MARK_HALVES | NW_PRAGUE_FINE,
+			NW_PRAGUE_FRACTIONAL | NW_PRAGUE_2024,
 		};
 
 		prague.flags = flags[i % 3];

@@ -24,16 +24,16 @@ fn reduction_on_a_bloated_queue(words: &str) -> u32 {
 
 #[test]
 fn the_classic_fallback_is_off_by_default_and_present() {
-    assert!(reduction_on_a_bloated_queue("prague") <= 1);
-    assert!(reduction_on_a_bloated_queue("prague ecn_fallback detect") <= 1);
-    let with = reduction_on_a_bloated_queue("prague ecn_fallback on");
+    assert!(reduction_on_a_bloated_queue("prague variant 2020") <= 1);
+    assert!(reduction_on_a_bloated_queue("prague variant 2020 ecn_fallback detect") <= 1);
+    let with = reduction_on_a_bloated_queue("prague variant 2020 ecn_fallback on");
     // alpha 0.625 / 2
     assert!((30..=32).contains(&with), "{with}");
 }
 
 #[test]
 fn nothing_is_detected_on_a_shallow_queue() {
-    let mut s = Sender::new("prague ecn_fallback on", 100, 60);
+    let mut s = Sender::new("prague variant 2020 ecn_fallback on", 100, 60);
     s.facts.ssthresh = s.cc.ssthresh(&s.facts);
     s.ack_ending_round(1, 1);
     for round in 0..400_u32 {

@@ -2,6 +2,7 @@
 //! net/ipv4/tcp_prague.c, module version 0.6 unless a test says otherwise.
 
 mod classic;
+mod rate_mode;
 mod rtt_control;
 mod sender;
 
@@ -10,7 +11,7 @@ use sender::{INFINITE, ONE, Sender};
 
 #[test]
 fn it_owns_its_rate_and_wants_l4s() {
-    let cc = Controller::new(&Spec::parse("prague").unwrap());
+    let cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
     assert_eq!(cc.mode(), Mode::Rate);
     assert!(cc.needs().ecn && cc.needs().accecn && cc.needs().ect1);
     assert_eq!(cc.pacing_ratios(), Some((200, 100)));
@@ -18,7 +19,7 @@ fn it_owns_its_rate_and_wants_l4s() {
 
 #[test]
 fn without_ecn_it_becomes_reno() {
-    let mut cc = Controller::new(&Spec::parse("prague").unwrap());
+    let mut cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
     cc.ecn_refused();
     assert_eq!((cc.mode(), cc.name()), (Mode::Window, "prague-reno"));
     let mut reno = Controller::new(&Spec::parse("reno").unwrap());
@@ -28,7 +29,7 @@ fn without_ecn_it_becomes_reno() {
 
 #[test]
 fn alpha_starts_at_one_and_is_frozen_until_the_first_mark() {
-    let mut s = Sender::new("prague", 10, 5);
+    let mut s = Sender::new("prague variant 2020", 10, 5);
     for _ in 0..50 {
         s.ack_ending_round(10, 0);
         assert_eq!(s.alpha(), ONE);
@@ -39,7 +40,7 @@ fn alpha_starts_at_one_and_is_frozen_until_the_first_mark() {
 
 #[test]
 fn alpha_is_an_ewma_of_the_marked_share_with_gain_one_sixteenth() {
-    let mut s = Sender::new("prague", 20, 5);
+    let mut s = Sender::new("prague variant 2020", 20, 5);
     let mut oracle = 1.0_f64;
     let shares = [3, 0, 0, 20, 1, 0, 7, 0, 0, 0, 2, 5, 20, 20, 0];
     for round in 0..300 {
@@ -53,7 +54,7 @@ fn alpha_is_an_ewma_of_the_marked_share_with_gain_one_sixteenth() {
 
 #[test]
 fn alpha_moves_once_per_round_trip() {
-    let mut s = Sender::new("prague", 20, 5);
+    let mut s = Sender::new("prague variant 2020", 20, 5);
     s.ack_ending_round(10, 1);
     let first = s.alpha();
     for _ in 0..5 {
@@ -69,7 +70,7 @@ fn alpha_moves_once_per_round_trip() {
 #[test]
 fn entering_cwr_reduces_by_half_of_alpha() {
     for (rounds, window) in [(0, 100), (5, 100), (40, 1000), (60, 37)] {
-        let mut s = Sender::new("prague", window, 5);
+        let mut s = Sender::new("prague variant 2020", window, 5);
         s.ack_ending_round(window, 1);
         for _ in 0..rounds {
             s.ack_ending_round(0, 0);
@@ -88,7 +89,7 @@ fn entering_cwr_reduces_by_half_of_alpha() {
 
 #[test]
 fn the_window_moves_by_one_segment_per_ack_and_ssthresh_follows_it_down() {
-    let mut s = Sender::new("prague", 100, INFINITE);
+    let mut s = Sender::new("prague variant 2020", 100, INFINITE);
     s.enter(CaState::Cwr);
     for step in 1..=50 {
         s.ack(1, 1);
@@ -101,12 +102,12 @@ fn the_window_moves_by_one_segment_per_ack_and_ssthresh_follows_it_down() {
 #[test]
 fn marks_alone_do_not_reduce_before_cwr() {
     // The reduction is the stack's entry into CWR, not the end of a round.
-    let mut s = Sender::new("prague", 100, 5);
+    let mut s = Sender::new("prague variant 2020", 100, 5);
     for _ in 0..5 {
         s.ack_ending_round(100, 100);
     }
     assert_eq!(s.facts.cwnd, 100);
-    let mut mutant = Sender::new("prague mutant rounds", 100, 5);
+    let mut mutant = Sender::new("prague variant 2020 mutant rounds", 100, 5);
     for _ in 0..5 {
         mutant.ack_ending_round(100, 100);
     }
@@ -115,7 +116,7 @@ fn marks_alone_do_not_reduce_before_cwr() {
 
 #[test]
 fn additive_increase_in_cwr_counts_unmarked_segments_only() {
-    let mut s = Sender::new("prague", 10, 5);
+    let mut s = Sender::new("prague variant 2020", 10, 5);
     s.ack_ending_round(1, 1); // a first mark
     for _ in 0..200 {
         s.ack_ending_round(0, 0); // alpha decays to nearly nothing
@@ -139,7 +140,7 @@ fn additive_increase_in_cwr_counts_unmarked_segments_only() {
 
 #[test]
 fn additive_increase_is_one_segment_per_window() {
-    let mut s = Sender::new("prague", 50, 5);
+    let mut s = Sender::new("prague variant 2020", 50, 5);
     let mut acks = 0_u32;
     for window in 51..=60 {
         while s.facts.cwnd < window {
@@ -161,18 +162,18 @@ fn the_window_grows_only_where_it_limits() {
         s.ack(10, 0);
         s.facts.cwnd > 10
     };
-    assert!(grown("prague", 2, Flags::CWND_LIMITED));
-    assert!(!grown("prague", 2, 0));
-    assert!(!grown("prague", 2, Flags::UNSENT));
+    assert!(grown("prague variant 2020", 2, Flags::CWND_LIMITED));
+    assert!(!grown("prague variant 2020", 2, 0));
+    assert!(!grown("prague variant 2020", 2, Flags::UNSENT));
     // 2020: the pacing timer may have come before the window.
-    assert!(grown("prague", 1, Flags::UNSENT));
-    assert!(!grown("prague", 1, 0));
+    assert!(grown("prague variant 2020", 1, Flags::UNSENT));
+    assert!(!grown("prague variant 2020", 1, 0));
     assert!(!grown("prague variant 2022", 1, Flags::UNSENT));
 }
 
 #[test]
 fn slow_start_grows_by_unmarked_segments_even_in_cwr() {
-    let mut s = Sender::new("prague", 10, INFINITE);
+    let mut s = Sender::new("prague variant 2020", 10, INFINITE);
     s.ack(8, 0);
     assert_eq!(s.facts.cwnd, 18);
     s.enter(CaState::Cwr);
@@ -186,7 +187,7 @@ fn slow_start_grows_by_unmarked_segments_even_in_cwr() {
 
 #[test]
 fn slow_start_stops_at_ssthresh() {
-    let mut s = Sender::new("prague", 10, 12);
+    let mut s = Sender::new("prague variant 2020", 10, 12);
     s.ack(30, 0);
     // Two to reach it, 28 of 12 per segment beyond, one step per ACK.
     assert_eq!(s.facts.cwnd, 13);
@@ -199,7 +200,7 @@ fn slow_start_stops_at_ssthresh() {
 #[test]
 fn a_loss_halves_and_stops_the_increase_until_open() {
     for state in ["fast", "timeout"] {
-        let mut s = Sender::new("prague", 100, 50);
+        let mut s = Sender::new("prague variant 2020", 100, 50);
         if state == "fast" {
             s.enter(CaState::Recovery);
         } else {
@@ -221,7 +222,7 @@ fn a_loss_halves_and_stops_the_increase_until_open() {
 
 #[test]
 fn recovery_entered_twice_without_a_change_of_state_counts_once() {
-    let mut s = Sender::new("prague", 100, 50);
+    let mut s = Sender::new("prague variant 2020", 100, 50);
     s.enter(CaState::Recovery);
     s.enter(CaState::Recovery);
     assert_eq!(s.settle(), 50);
@@ -245,12 +246,12 @@ fn the_window_never_falls_below_two() {
 
 #[test]
 fn the_increase_may_be_undone_after_a_spurious_loss() {
-    let mut s = Sender::new("prague", 100, 50);
+    let mut s = Sender::new("prague variant 2020", 100, 50);
     s.enter(CaState::Recovery);
     s.settle();
     assert_eq!(s.cc.undo_cwnd(&s.facts), 100);
     // 2020: what the reduction had still to take then counts twice.
-    let mut s = Sender::new("prague", 100, 50);
+    let mut s = Sender::new("prague variant 2020", 100, 50);
     s.enter(CaState::Recovery);
     for _ in 0..40 {
         s.ack(0, 0);
@@ -268,14 +269,14 @@ fn the_increase_may_be_undone_after_a_spurious_loss() {
 
 #[test]
 fn pacing_is_the_window_per_round_trip_and_twice_that_below_half_of_ssthresh() {
-    let mut s = Sender::new("prague", 20, 10);
+    let mut s = Sender::new("prague variant 2020", 20, 10);
     s.ack(0, 0);
     // 20 × 1500 bytes in 10 ms.
     assert_eq!(s.facts.pacing_rate, 3_000_000);
-    let mut s = Sender::new("prague", 20, 42);
+    let mut s = Sender::new("prague variant 2020", 20, 42);
     s.ack(0, 0);
     assert_eq!(s.facts.pacing_rate, 6_000_000);
-    let mut s = Sender::new("prague", 20, 41);
+    let mut s = Sender::new("prague variant 2020", 20, 41);
     s.ack(0, 0);
     assert_eq!(s.facts.pacing_rate, 3_000_000);
     // In flight counts where it is more than the window.
@@ -287,12 +288,21 @@ fn pacing_is_the_window_per_round_trip_and_twice_that_below_half_of_ssthresh() {
 
 #[test]
 fn bursts_take_a_quarter_of_a_millisecond() {
-    let mut s = Sender::new("prague", 20, 10);
+    let mut s = Sender::new("prague variant 2020", 20, 10);
     s.ack(0, 0);
     assert_eq!(s.cc.max_tso_segs(), Some(1));
     s.facts.cwnd = 1000; // 1.2 Gbit/s: 100 000 segments/s >> 12
     s.ack(0, 0);
     assert_eq!(s.cc.max_tso_segs(), Some(24));
+}
+
+#[test]
+fn in_2022_bursts_have_two_segments_at_least() {
+    for (variant, segments) in [("2020", 1), ("2022", 2), ("2024", 1)] {
+        let mut s = Sender::new(&format!("prague variant {variant}"), 20, 10);
+        s.ack(0, 0);
+        assert_eq!(s.cc.max_tso_segs(), Some(segments), "variant {variant}");
+    }
 }
 
 #[test]
@@ -350,6 +360,9 @@ fn the_scale_of_alpha_is_the_scale_of_the_reduction() {
         s.enter(CaState::Cwr);
         100 - s.settle()
     };
-    assert!(reduced("prague") <= 3);
-    assert!(reduced("prague mutant scale") > 20, "sixteen times as much");
+    assert!(reduced("prague variant 2020") <= 3);
+    assert!(
+        reduced("prague variant 2020 mutant scale") > 20,
+        "sixteen times as much"
+    );
 }

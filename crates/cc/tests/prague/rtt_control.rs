@@ -26,12 +26,12 @@ fn growth(words: &str, rtt_us: u32, rounds: u32) -> f64 {
 
 #[test]
 fn rtt_control_is_off_by_default_in_2020() {
-    assert!((growth("prague", 5_000, 600) - 1.0).abs() < 0.02);
+    assert!((growth("prague variant 2020", 5_000, 600) - 1.0).abs() < 0.02);
 }
 
 #[test]
 fn rtt_control_rate_scales_growth_by_the_square_of_the_ratio_after_the_transition() {
-    let words = "prague rtt_control rate rtt_target 25ms rtt_transition 500";
+    let words = "prague variant 2020 rtt_control rate rtt_target 25ms rtt_transition 500";
     assert!((growth(words, 5_000, 450) - 1.0).abs() < 0.02);
     // In units of 128 µs: 39² / 195².
     assert!((growth(words, 5_000, 600) - 0.04).abs() < 0.002);
@@ -42,7 +42,7 @@ fn rtt_control_rate_scales_growth_by_the_square_of_the_ratio_after_the_transitio
 
 #[test]
 fn rtt_control_scalable_keeps_an_eighth() {
-    let words = "prague rtt_control scalable rtt_transition 4";
+    let words = "prague variant 2020 rtt_control scalable rtt_transition 4";
     // Below 1.5 ms: 1/8 × rtt / 16.384 ms; 1 ms is 7 units of 128.
     assert!((growth(words, 1_000, 10) - 7.0 / 128.0 / 8.0).abs() < 0.001);
     // 10 ms is 78 units: (16 + 66) / 128 × 78 / 128.
@@ -51,7 +51,7 @@ fn rtt_control_scalable_keeps_an_eighth() {
 
 #[test]
 fn rtt_control_additive_adds_the_target() {
-    let words = "prague rtt_control additive rtt_transition 4";
+    let words = "prague variant 2020 rtt_control additive rtt_transition 4";
     // 10 ms is 78 units, 25 ms 195.
     let expected = 78.0 * 78.0 / (273.0 * 273.0);
     assert!((growth(words, 10_000, 10) - expected).abs() < 0.005);
@@ -59,7 +59,11 @@ fn rtt_control_additive_adds_the_target() {
 
 #[test]
 fn rtt_control_spaces_reductions_and_updates_by_the_target() {
-    let mut s = Sender::new("prague rtt_control rate rtt_transition 2", 100, 5);
+    let mut s = Sender::new(
+        "prague variant 2020 rtt_control rate rtt_transition 2",
+        100,
+        5,
+    );
     for _ in 0..4 {
         s.facts.now_ns += 30_000_000;
         s.ack_ending_round(1, 1);

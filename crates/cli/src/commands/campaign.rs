@@ -105,7 +105,7 @@ fn one(
         },
         jobs: args.jobs.map_or(0, |n| n as usize),
         output: super::output(out.as_deref()),
-        command: command(args, campaign),
+        origin: super::origin(command(args, campaign)),
         ..CampaignOptions::default()
     };
     let folder = {
@@ -117,7 +117,7 @@ fn one(
         run_campaign(engine, campaign, &options, &watch)?
     };
     match args.format {
-        Format::Text => print(&table(&folder.result, width())),
+        Format::Text => print(&table(&folder.result, (!args.wide).then(width))),
         Format::Json => documents.push(lab_print::campaign_json(&folder)),
     }
     super::finish(&folder.dir)?;

@@ -1,9 +1,10 @@
 //! `narrows list` and `narrows show`.
 
-use narrows_scenario::{Campaign, Kind, Loaded, Plan, catalog, load};
+use narrows_scenario::{Campaign, Kind, Loaded, Plan, Refusal, catalog, load};
 use serde_json::json;
 
-use crate::args::{Format, List, Show};
+use super::metrics;
+use crate::args::{List, ListFormat, Show};
 use crate::output::{print, print_json};
 use crate::status::{Outcome, Status};
 
@@ -16,8 +17,16 @@ struct Line {
 }
 
 pub fn list(args: &List) -> Outcome {
+    if args.what.as_deref() == Some("metrics") {
+        return metrics::list(args.format);
+    }
+    if args.format == ListFormat::Markdown {
+        let allowed = "`text` or `json`; of `narrows list metrics` also `markdown`";
+        return Err(Refusal::new("--format", "`markdown`", allowed).into());
+    }
+    let prefix = args.what.as_deref().unwrap_or_default();
     let mut lines = Vec::new();
-    for entry in catalog::entries() {
+    for entry in catalog::entries().filter(|e| e.name.starts_with(prefix)) {
         let loaded = Loaded::from(entry);
         lines.push(match loaded.kind()? {
             Kind::Campaign => {
@@ -41,14 +50,20 @@ pub fn list(args: &List) -> Outcome {
             }
         });
     }
+    if lines.is_empty() {
+        let found = format!("`{prefix}`, with which no name begins");
+        let allowed = "`metrics`, or the beginning of a name in the catalogue";
+        let refusal = Refusal::new("", found, allowed);
+        return Err(refusal.with_help("`narrows list` shows all names").into());
+    }
     match args.format {
-        Format::Json => {
+        ListFormat::Json => {
             let all = lines.iter().map(
                 |l| json!({ "name": l.name, "kind": l.kind, "title": l.title, "source": l.source }),
             );
             print_json(&all.collect());
         }
-        Format::Text => {
+        ListFormat::Text | ListFormat::Markdown => {
             let widest = lines.iter().map(|l| l.name.len()).max().unwrap_or(0);
             let rows = lines
                 .iter()

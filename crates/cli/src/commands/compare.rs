@@ -6,7 +6,7 @@ use narrows_scenario::{Campaign, Kind, Refusal, load};
 
 use crate::args::{Compare as Args, EngineName, Format};
 use crate::live;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, say};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
@@ -18,7 +18,7 @@ pub fn compare(args: &Args) -> Outcome {
         repetitions: args.seeds,
         again: args.again,
         output: super::output(args.out.as_deref()),
-        command: command(args),
+        origin: super::origin(command(args)),
     };
     let (found, dir) = {
         let bar = Bar::new(&campaign.name);
@@ -34,8 +34,8 @@ pub fn compare(args: &Args) -> Outcome {
     }
     if let Some(dir) = dir {
         let page = narrows_lab::report::again(&dir)?;
-        eprintln!("results in {}, in {FILE} and compare.csv", dir.display());
-        eprintln!("page: {}", page.display());
+        say!("results in {}, in {FILE} and compare.csv", dir.display());
+        say!("page: {}", page.display());
     }
     Ok(if !found.complete {
         Status::Interrupted

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::args::Doctor;
-use crate::output::print;
+use crate::output::{print, say};
 use crate::status::{Outcome, Status};
 
 /// One thing that the machine has or lacks.
@@ -99,7 +99,7 @@ fn clean() -> Outcome {
         print("nothing was left behind");
     }
     for line in &swept.failed {
-        eprintln!("narrows: {line}");
+        say!("narrows: {line}");
     }
     Ok(if swept.failed.is_empty() {
         Status::Done

@@ -81,6 +81,8 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     use narrows_lab::LabError;
     use narrows_live::{DeviceMarks, MarkOptions};
 
+    use crate::output::say;
+
     let failed = |e: &dyn std::fmt::Display| LabError::Engine(e.to_string());
     // Before anything is changed: a signal from here on ends it in good order.
     let (stop, stopped) = channel();
@@ -100,9 +102,10 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     let until = request
         .duration
         .map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
-    eprintln!(
+    say!(
         "narrows: marking new connections at {} with `{}` (by {by}), {until}",
-        args.dev, request.signals
+        args.dev,
+        request.signals
     );
     match request.duration {
         None => {

@@ -4,7 +4,9 @@ mod campaign;
 mod catalogue;
 mod compare;
 mod doctor;
+mod manual;
 mod mark;
+mod metrics;
 mod observe;
 mod results;
 mod run;
@@ -12,11 +14,12 @@ mod shell;
 
 use std::path::{Path, PathBuf};
 
+use narrows_lab::results::Origin;
 use narrows_lab::{LabError, Output, report};
 
 use crate::args::{Command, EngineName};
 use crate::live;
-use crate::output::print_json;
+use crate::output::{print_json, say};
 use crate::status::{Outcome, Status};
 
 /// Does what the command says.
@@ -42,6 +45,8 @@ pub fn run(command: Command) -> Outcome {
             Ok(Status::Done)
         }
         Command::Doctor(args) => doctor::doctor(&args),
+        Command::Completion(args) => manual::completion(&args),
+        Command::Man(args) => manual::man(&args),
     }
 }
 
@@ -50,6 +55,14 @@ fn output(out: Option<&Path>) -> Output {
     match out {
         Some(dir) => Output::Folder(dir.to_path_buf()),
         None => Output::Below(PathBuf::from("results")),
+    }
+}
+
+/// What makes the results of `command`.
+fn origin(command: Vec<String>) -> Origin {
+    Origin {
+        command,
+        commit: option_env!("NARROWS_COMMIT").map(str::to_owned),
     }
 }
 
@@ -79,6 +92,6 @@ fn finish(dir: &Path) -> Result<(), LabError> {
     if !page.exists() {
         report::again(dir)?;
     }
-    eprintln!("results in {}, page {}", dir.display(), page.display());
+    say!("results in {}, page {}", dir.display(), page.display());
     Ok(())
 }

@@ -39,8 +39,13 @@ pub fn plot(args: &Plot) -> Outcome {
     };
     let results = open(&args.dir)?;
     let out = args.out.clone().unwrap_or_else(|| args.dir.join("figures"));
-    let only = args.figure.as_deref();
-    for file in lab_plot::write(&results, &out, format, &frame, only)? {
+    let choice = lab_plot::Choice {
+        figure: args.figure.clone(),
+        metrics: args.metrics.clone(),
+        against: args.against.clone(),
+        by: args.by.clone(),
+    };
+    for file in lab_plot::write(&results, &out, format, &frame, &choice)? {
         print(&file.display().to_string());
     }
     Ok(Status::Done)

@@ -9,7 +9,7 @@ use narrows_scenario::{Draft, Plan, Refusal, load};
 
 use crate::args::{Format, Run};
 use crate::live;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, say};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
@@ -26,13 +26,16 @@ pub fn run(args: &Run) -> Outcome {
         draft.set(&format!("seed={seed}"))?;
     }
     let plan = draft.check()?;
+    for note in draft.notes() {
+        say!("narrows: {note}");
+    }
     if let Some(file) = &args.save {
         save(&plan, file)?;
     }
     let options = RunOptions {
         seed: None,
         output: super::output(args.out.as_deref()),
-        command: command(args),
+        origin: super::origin(command(args)),
     };
     let result = {
         let bar = Bar::new(&plan.name);

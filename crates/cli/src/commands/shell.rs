@@ -8,9 +8,10 @@ mod summary;
 #[cfg(target_os = "linux")]
 use narrows_live::{LiveError, shell as live};
 #[cfg(target_os = "linux")]
-use narrows_scenario::{Refusal, lone_link};
+use narrows_scenario::{Refusal, lone_link, notes};
 
 use crate::args::Shell;
+use crate::output::{notice, say};
 use crate::status::{Outcome, Status};
 #[cfg(target_os = "linux")]
 use gauge::Gauge;
@@ -25,13 +26,16 @@ const NOT_FOUND: u8 = 127;
 
 #[cfg(not(target_os = "linux"))]
 pub fn shell(_: &Shell) -> Outcome {
-    eprintln!("narrows: `narrows shell` needs Linux's network namespaces");
+    say!("narrows: `narrows shell` needs Linux's network namespaces");
     Ok(Status::Command(NOT_MADE))
 }
 
 #[cfg(target_os = "linux")]
 pub fn shell(args: &Shell) -> Outcome {
     let plan = lone_link("shell", ("inside", "outside"), &args.path.0)?;
+    for note in args.path.0.iter().flat_map(|(_, words)| notes(words)) {
+        say!("narrows: {note}");
+    }
     let subnet = args.subnet.as_deref().map(str::parse).transpose();
     let subnet = subnet.map_err(|_: live::NoSubnet| {
         let found = args.subnet.as_deref().unwrap_or_default();
@@ -46,18 +50,18 @@ pub fn shell(args: &Shell) -> Outcome {
     };
     let closed = open(&request).and_then(|shell| {
         for note in shell.notes() {
-            eprintln!("narrows: {note}");
+            say!("narrows: {note}");
         }
         let mut gauge = Gauge::new(shell.interactive() || args.no_gauge);
         shell.run(&mut |reading| gauge.show(&reading))
     });
     Ok(Status::Command(match closed {
         Ok(closed) => {
-            eprint!("{}", summary::text(&closed));
+            notice(&summary::text(&closed));
             closed.code
         }
         Err(e) => {
-            eprintln!("narrows: {e}");
+            say!("narrows: {e}");
             code_of(&e)
         }
     }))

@@ -29,6 +29,7 @@ pub(super) fn metric_row(
         },
         by_seed,
         difference: measured.zip(published).map(|(m, p)| m - p),
+        band: tolerance.zip(published).and_then(|(t, p)| t.around(p)),
         tolerance: tolerance
             .filter(|_| published.is_some())
             .map(Tolerance::bands_in_words),

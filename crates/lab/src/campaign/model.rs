@@ -21,6 +21,12 @@ pub struct CampaignResult {
     pub axes: Vec<AxisResult>,
     /// Metrics in order of printing.
     pub metrics: Vec<String>,
+    /// What each metric is called, in the same order.
+    #[serde(default)]
+    pub titles: Vec<MetricTitle>,
+    /// The figures that the file asks for.
+    #[serde(default)]
+    pub figures: Vec<FigureResult>,
     /// Cells in the matrix's order, those that were run.
     pub cells: Vec<CellResult>,
     /// How the cells stand to the published figures, group by group.
@@ -38,6 +44,32 @@ pub struct AxisResult {
     pub name: String,
     /// `dualpi2`, `pfifo`, …
     pub values: Vec<String>,
+}
+
+/// What a metric is called on pages and plots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricTitle {
+    /// In a few words, without unit.
+    pub title: String,
+    /// `ms`; empty for what has none.
+    pub unit: String,
+}
+
+/// Metrics drawn against an axis of the matrix; all by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FigureResult {
+    /// What it shows, in a line.
+    pub title: Option<String>,
+    /// What is drawn upwards; of several, each is a line.
+    pub metrics: Vec<String>,
+    /// The axis that is drawn across.
+    pub x: String,
+    /// The axes whose values are lines.
+    pub by: Vec<String>,
+    /// The axes whose values have drawings of their own.
+    pub panels: Vec<String>,
+    /// The pattern of the cells that are drawn; all without one.
+    pub cells: Option<String>,
 }
 
 /// One cell.
@@ -76,6 +108,9 @@ pub struct MetricResult {
     pub difference: Option<f64>,
     /// The band of this comparison in words, `±5 and odds 1.6×`.
     pub tolerance: Option<String>,
+    /// The least and the greatest figure that lies in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<(f64, f64)>,
     /// Whether measured lies in the band; `None` where nothing is published
     /// or no band is given.
     pub within: Option<bool>,
@@ -112,6 +147,46 @@ impl CampaignResult {
             && self.checks.iter().all(|c| c.passed)
     }
 
+    /// What that metric is called; of results of older versions, what its name
+    /// says.
+    pub fn title_of(&self, metric: &str) -> MetricTitle {
+        let place = self.metrics.iter().position(|m| m == metric);
+        let known = place.and_then(|place| self.titles.get(place)).cloned();
+        known.unwrap_or_else(|| MetricTitle::of_name(metric))
+    }
+
+    /// Digits after the decimal point with which that metric is printed: none of
+    /// what is counted, else three significant ones of the largest figure or so.
+    pub fn decimals(&self, metric: &str) -> usize {
+        let rows = self.cells.iter().filter_map(|c| c.metric(metric));
+        let figures = rows.flat_map(|m| [m.published, m.measured]).flatten();
+        let figures: Vec<f64> = figures.filter(|v| v.is_finite()).collect();
+        let largest = figures.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+        match largest {
+            _ if metric == "jain" => 3,
+            _ if figures.iter().all(|v| v.fract() == 0.0) => 0,
+            0.0..0.1 => 4,
+            0.1..2.0 => 3,
+            2.0..100.0 => 2,
+            100.0..1000.0 => 1,
+            _ => 0,
+        }
+    }
+
+    /// How many checks pass, in words: `14 of 14 checks pass`; `None` without
+    /// checks.
+    pub fn checks_in_words(&self) -> Option<String> {
+        let passed = self.checks.iter().filter(|c| c.passed).count();
+        let all = self.checks.len();
+        (all > 0).then(|| format!("{passed} of {all} checks pass"))
+    }
+
+    /// Whether anything is published.
+    pub fn has_published(&self) -> bool {
+        let rows = self.cells.iter().flat_map(|c| &c.metrics);
+        rows.into_iter().any(|m| m.published.is_some())
+    }
+
     /// The cell of that name.
     pub fn cell(&self, name: &str) -> Option<&CellResult> {
         self.cells.iter().find(|c| c.name == name)
@@ -122,5 +197,15 @@ impl CellResult {
     /// That metric of the cell.
     pub fn metric(&self, name: &str) -> Option<&MetricResult> {
         self.metrics.iter().find(|m| m.metric == name)
+    }
+}
+
+impl MetricResult {
+    /// The least and the greatest figure of the seeds; `None` without any.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let seen = self.by_seed.iter().flatten().copied();
+        seen.fold(None, |range: Option<(f64, f64)>, v| {
+            Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
+        })
     }
 }

@@ -10,13 +10,13 @@ use narrows_units::Duration;
 
 use super::doubts::campaign_verdict;
 use super::judge::{checks, metric_row};
-use super::model::{AxisResult, CampaignResult, CellResult};
+use super::model::{AxisResult, CampaignResult, CellResult, FigureResult, MetricTitle};
 use super::table::cells_csv;
 use crate::engine::{Engine, Progress, Watch};
 use crate::error::LabError;
-use crate::facts::{RateSteps, path_of};
+use crate::facts::RateSteps;
 use crate::metric::Figures;
-use crate::results::{self, CampaignFolder, FileRecord, Folder, RunResult};
+use crate::results::{self, CampaignFolder, FileRecord, Folder, Origin, RunResult};
 use crate::run::{Output, reduce_run};
 use crate::series::Series;
 use crate::verdict::Verdict;
@@ -36,8 +36,8 @@ pub struct CampaignOptions {
     /// Otherwise a cell's series has at most [`THIN_INTERVALS`] points, which
     /// is what a page can show, and a full matrix stays small.
     pub full_series: bool,
-    /// [`RunRecord::command`](crate::RunRecord::command).
-    pub command: Vec<String>,
+    /// What makes it.
+    pub origin: Origin,
 }
 
 impl Default for CampaignOptions {
@@ -47,7 +47,7 @@ impl Default for CampaignOptions {
             jobs: 0,
             output: Output::Nowhere,
             full_series: false,
-            command: Vec::new(),
+            origin: Origin::default(),
         }
     }
 }
@@ -94,7 +94,7 @@ pub fn run_campaign(
     let folder = Folder::create(&options.output, &campaign.name)?;
     let mut record =
         results::begin_named("campaign", engine.name(), &campaign.name, &options.seeds);
-    record.command.clone_from(&options.command);
+    record.made_by(&options.origin);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
@@ -291,6 +291,7 @@ impl<'a> Hall<'a> {
             None => Duration::ZERO,
         };
         let mut record = results::begin(self.engine.name(), plan, number);
+        record.commit.clone_from(&self.options.origin.commit);
         let started = WallInstant::now();
         let dir = keep.map(|parent| parent.dir().join(&self.folders[cell]));
         let run = reduce_run(
@@ -443,9 +444,8 @@ fn thin_interval(plan: &Plan) -> Duration {
 /// bottleneck, and a little for each second.
 fn weight(plan: &Plan) -> f64 {
     let lowest = plan.flows.first().and_then(|flow| {
-        path_of(plan, flow)
-            .iter()
-            .filter_map(|e| RateSteps::of(plan, &e.name))
+        plan.elements_between(&plan.routes(), flow.from, flow.to)
+            .filter_map(|(_, e)| RateSteps::of(plan, &e.name))
             .map(|r| r.lowest().as_mbit_f64())
             .min_by(f64::total_cmp)
     });
@@ -473,10 +473,30 @@ fn collect(
         seeds: options.seeds.clone(),
         axes,
         metrics: campaign.metrics.iter().map(|m| m.name.clone()).collect(),
+        titles: campaign.metrics.iter().map(MetricTitle::of).collect(),
+        figures: campaign
+            .figures
+            .iter()
+            .map(|f| figure(campaign, f))
+            .collect(),
         checks: checks(campaign, &done),
         planned: campaign.cells.len(),
         complete: done.len() == campaign.cells.len(),
         cells: done,
+    }
+}
+
+/// A figure with the names of what it draws.
+fn figure(campaign: &Campaign, figure: &narrows_scenario::Figure) -> FigureResult {
+    let axis = |place: &usize| campaign.axes[*place].name.clone();
+    let metric = |place: &usize| campaign.metrics[*place].name.clone();
+    FigureResult {
+        title: figure.title.clone(),
+        metrics: figure.metrics.iter().map(metric).collect(),
+        x: axis(&figure.x),
+        by: figure.by.iter().map(axis).collect(),
+        panels: figure.panels.iter().map(axis).collect(),
+        cells: figure.cells.clone(),
     }
 }
 

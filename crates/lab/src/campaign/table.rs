@@ -1,38 +1,51 @@
 //! Published | measured | difference, as a file and on the terminal.
 
-use super::model::{CampaignResult, CellResult, MetricResult};
+use super::figures::shown_metrics;
+use super::model::{AxisResult, CampaignResult, CellResult, MetricResult};
 use crate::text::{Align, TextTable};
 
-/// `cells.csv`.
+/// Columns of `cells.csv` between and after those of the axes.
+const CELL: &str = "cell";
+const FIGURES: [&str; 7] = [
+    "metric",
+    "published",
+    "measured",
+    "spread",
+    "difference",
+    "tolerance",
+    "within",
+];
+
+/// `cells.csv`: the cell, its value on each axis, a metric, its figures. An axis
+/// that is called as another column is has `axis_` before its name.
 pub fn cells_csv(result: &CampaignResult) -> String {
     let mut csv = csv::Writer::from_writer(Vec::new());
     let decimal = |v: Option<f64>| v.map(decimal).unwrap_or_default();
-    let mut write = |row: [&str; 8]| {
-        // Into memory, and all rows have eight cells: this does not fail.
-        csv.write_record(row).ok();
+    let axis = |axis: &AxisResult| match axis.name.as_str() {
+        name if name == CELL || FIGURES.contains(&name) => format!("axis_{name}"),
+        name => name.to_owned(),
     };
-    write([
-        "cell",
-        "metric",
-        "published",
-        "measured",
-        "spread",
-        "difference",
-        "tolerance",
-        "within",
-    ]);
+    let mut head = vec![CELL.to_owned()];
+    head.extend(result.axes.iter().map(axis));
+    head.extend(FIGURES.map(str::to_owned));
+    // Into memory, and all rows have the same length: this does not fail.
+    csv.write_record(&head).ok();
     for cell in &result.cells {
         for m in &cell.metrics {
-            write([
-                &cell.name,
-                &m.metric,
-                &decimal(m.published),
-                &decimal(m.measured),
-                &decimal(m.measured.map(|_| m.spread)),
-                &decimal(m.difference),
-                m.tolerance.as_deref().unwrap_or_default(),
-                m.within.map_or("", |w| if w { "yes" } else { "no" }),
+            let mut row = vec![cell.name.clone()];
+            row.extend(cell.at.iter().cloned());
+            row.extend([
+                m.metric.clone(),
+                decimal(m.published),
+                decimal(m.measured),
+                decimal(m.measured.map(|_| m.spread)),
+                decimal(m.difference),
+                m.tolerance.clone().unwrap_or_default(),
+                m.within
+                    .map_or("", |w| if w { "yes" } else { "no" })
+                    .to_owned(),
             ]);
+            csv.write_record(&row).ok();
         }
     }
     let bytes = csv.into_inner().unwrap_or_default();
@@ -46,33 +59,70 @@ fn decimal(value: f64) -> String {
     if text == "-0" { "0" } else { text }.to_owned()
 }
 
-/// The side-by-side table for a terminal of `width` columns, then what failed
-/// and the checks. All metrics stand beside each other if there is room;
-/// otherwise those that are judged, below each other.
-pub fn table(result: &CampaignResult, width: usize) -> String {
+/// The table for a terminal of `width` columns, then what failed and the checks.
+/// All metrics stand beside each other if there is room, or without a width;
+/// otherwise those that the campaign is about, below each other as need be.
+pub fn table(result: &CampaignResult, width: Option<usize>) -> String {
     let all: Vec<&str> = result.metrics.iter().map(String::as_str).collect();
-    let judged: Vec<&str> = all
-        .iter()
-        .copied()
-        .filter(|m| rows_of(result, m).any(|r| r.tolerance.is_some()))
-        .collect();
-    let wide = render(result, &all);
-    let fits = wide.lines().all(|line| line.chars().count() <= width);
-    let mut text = if fits || judged.is_empty() {
-        wide
-    } else {
-        let blocks: Vec<String> = judged.iter().map(|m| render(result, &[m])).collect();
-        blocks.join("\n")
-    };
-    let troubles = troubles(result);
-    for lines in [&troubles, &check_lines(result)] {
+    let mut text = render(result, &all, None);
+    if let Some(width) = width.filter(|width| !fits(&text, *width)) {
+        let shown = shown_metrics(result);
+        text = blocks(result, &shown, width);
+        let more = all.len() - shown.len();
+        if more > 0 {
+            text.push_str(&format!("\n{more} more metrics: --wide shows them all\n"));
+        }
+    }
+    for lines in [troubles(result), check_lines(result)] {
         if !lines.is_empty() {
             text.push('\n');
         }
         for line in lines {
-            text.push_str(line);
+            text.push_str(&wrapped(&line, width.unwrap_or(usize::MAX)));
             text.push('\n');
         }
+    }
+    text
+}
+
+fn fits(text: &str, width: usize) -> bool {
+    text.lines().all(|line| line.chars().count() <= width)
+}
+
+/// Tables of `metrics` below each other, as many beside each other in each as there
+/// is room for.
+fn blocks(result: &CampaignResult, metrics: &[String], width: usize) -> String {
+    let mut blocks = Vec::new();
+    let mut rest: Vec<&str> = metrics.iter().map(String::as_str).collect();
+    while !rest.is_empty() {
+        let beside = (1..=rest.len())
+            .rev()
+            .find(|n| fits(&render(result, &rest[..*n], None), width))
+            .unwrap_or(1);
+        let these: Vec<&str> = rest.drain(..beside).collect();
+        blocks.push(render(result, &these, Some(width)));
+    }
+    blocks.join("\n")
+}
+
+/// `line` broken between words into lines of at most `width`, the later ones set
+/// in.
+fn wrapped(line: &str, width: usize) -> String {
+    const IN: &str = "  ";
+    let mut text = String::new();
+    let mut at = 0;
+    for word in line.split(' ') {
+        let long = word.chars().count();
+        if at > 0 && at + 1 + long > width {
+            text.push('\n');
+            text.push_str(IN);
+            at = IN.len();
+        } else if at > 0 {
+            text.push(' ');
+            at += 1;
+        }
+        text.push_str(word);
+        at += long;
     }
     text
 }
@@ -110,6 +160,7 @@ fn check_lines(result: &CampaignResult) -> Vec<String> {
             result.planned
         ));
     }
+    lines.extend(result.checks_in_words());
     lines
 }
 
@@ -125,6 +176,7 @@ struct Shape<'a> {
     metric: &'a str,
     published: bool,
     spread: bool,
+    difference: bool,
     judged: bool,
     decimals: usize,
 }
@@ -132,18 +184,14 @@ struct Shape<'a> {
 impl<'a> Shape<'a> {
     fn of(result: &'a CampaignResult, metric: &'a str) -> Self {
         let rows = || rows_of(result, metric);
-        let figures = || rows().flat_map(|r| [r.published, r.measured]).flatten();
+        let judged = rows().any(|r| r.tolerance.is_some());
         Self {
             metric,
             published: rows().any(|r| r.published.is_some()),
             spread: result.seeds.len() > 1,
-            judged: rows().any(|r| r.tolerance.is_some()),
-            // An index or a probability has its news in the third decimal.
-            decimals: if figures().all(|v| v.abs() <= 1.5) {
-                3
-            } else {
-                2
-            },
+            difference: judged,
+            judged,
+            decimals: result.decimals(metric),
         }
     }
 
@@ -156,8 +204,10 @@ impl<'a> Shape<'a> {
         if self.spread {
             heads.push(("spread", Align::Right));
         }
-        if self.judged {
+        if self.difference {
             heads.push(("difference", Align::Right));
+        }
+        if self.judged {
             heads.push(("within", Align::Left));
         }
         heads
@@ -176,9 +226,11 @@ impl<'a> Shape<'a> {
         if self.spread {
             cells.push(show(m.measured.map(|_| m.spread)));
         }
-        if self.judged {
+        if self.difference {
             let signed = |d: f64| format!("{d:+.decimals$}");
             cells.push(m.difference.map_or("-".to_owned(), signed));
+        }
+        if self.judged {
             let within = m.within.map_or("", |w| if w { "yes" } else { "NO" });
             cells.push(within.to_owned());
         }
@@ -186,11 +238,25 @@ impl<'a> Shape<'a> {
     }
 }
 
-fn render(result: &CampaignResult, metrics: &[&str]) -> String {
-    let shapes: Vec<Shape<'_>> = metrics.iter().map(|m| Shape::of(result, m)).collect();
+/// The table of `metrics`; where it is wider than `width`, without what can be
+/// worked out from the rest.
+fn render(result: &CampaignResult, metrics: &[&str], width: Option<usize>) -> String {
+    let mut shapes: Vec<Shape<'_>> = metrics.iter().map(|m| Shape::of(result, m)).collect();
+    let mut text = drawn(result, &shapes);
+    let narrower: [fn(&mut Shape<'_>); 2] = [|s| s.difference = false, |s| s.spread = false];
+    for narrow in narrower {
+        if width.is_some_and(|width| !fits(&text, width)) {
+            shapes.iter_mut().for_each(narrow);
+            text = drawn(result, &shapes);
+        }
+    }
+    text
+}
+
+fn drawn(result: &CampaignResult, shapes: &[Shape<'_>]) -> String {
     let mut heads = vec![("cell", Align::Left)];
     let mut groups = Vec::new();
-    for shape in &shapes {
+    for shape in shapes {
         groups.push((heads.len(), shape.metric));
         heads.extend(shape.heads());
     }

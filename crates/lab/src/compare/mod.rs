@@ -14,8 +14,8 @@ mod table;
 
 pub use model::{CellComparison, Comparison, Figure, Live, Row};
 pub use run::{CompareOptions, compare};
-pub(crate) use table::made_of;
 pub use table::{csv, table};
+pub(crate) use table::{made_of, side_lines};
 
 /// The file in the results folder that holds a [`Comparison`].
 pub const FILE: &str = "compare.json";

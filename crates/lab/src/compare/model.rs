@@ -19,6 +19,12 @@ pub struct Comparison {
     /// Seeds in the simulator, and repetitions live; of pairs, repetitions of
     /// each side.
     pub repetitions: u64,
+    /// Narrows' version with its commit, which made both.
+    #[serde(default)]
+    pub version: String,
+    /// Kernel release of the machine.
+    #[serde(default)]
+    pub kernel: String,
     /// Cells in their order, those that were compared; a scenario is one cell.
     pub cells: Vec<CellComparison>,
     /// How the cells stand to the file's tolerances between engines.
@@ -42,6 +48,9 @@ pub struct CellComparison {
     /// The folders of its simulated runs, relative to the comparison's; none
     /// of a pair.
     pub sim: Vec<String>,
+    /// Of each of them `trust: yes`, or why not.
+    #[serde(default)]
+    pub sim_trust: Vec<String>,
     /// Its live runs in the order in which they were made, those that were made
     /// again included.
     pub live: Vec<Live>,
@@ -88,8 +97,9 @@ pub struct Row {
     /// Whether the second figure lies in the band around the first one; `None`
     /// without a band.
     pub within: Option<bool>,
-    /// Of two engines, whether their ranges meet; of a pair, whether the medians
-    /// are no further apart than the runs of the known side among themselves.
+    /// Of two engines, whether their ranges meet or the medians are no further
+    /// apart than the live runs among themselves; of a pair, than the runs of the
+    /// known side among themselves.
     /// `None` where a side has fewer than two runs, and so no range.
     pub same: Option<bool>,
 }
@@ -138,10 +148,13 @@ impl Figure {
 impl Row {
     /// The metric `name` in both engines.
     pub(super) fn of(name: String, first: Figure, second: Figure) -> Self {
+        let difference = second.median.zip(first.median).map(|(s, f)| s - f);
+        let own = second.spread().unwrap_or(0.0);
+        let near = difference.is_some_and(|d| d.abs() <= own);
         Self {
             metric: name,
-            difference: second.median.zip(first.median).map(|(s, f)| s - f),
-            same: first.meets(&second),
+            difference,
+            same: first.meets(&second).map(|meet| meet || near),
             first,
             second,
             tolerance: None,
@@ -207,8 +220,13 @@ impl CellComparison {
 impl Live {
     /// Whether its verdict trusts it.
     pub fn trusted(&self) -> bool {
-        self.trust == "trust: yes"
+        is_trusted(&self.trust)
     }
+}
+
+/// Whether the line of a verdict is that of a run that can be trusted.
+pub(super) fn is_trusted(line: &str) -> bool {
+    line == "trust: yes"
 }
 
 impl Comparison {
@@ -248,10 +266,19 @@ mod tests {
         let row = |sim: &[f64], live: &[f64]| Row::of("x".to_owned(), figure(sim), figure(live));
         assert_eq!(row(&[1.0, 2.0, 3.0], &[3.0, 4.0, 5.0]).same, Some(true));
         assert_eq!(row(&[4.0, 5.0], &[1.0, 6.0]).same, Some(true));
-        assert_eq!(row(&[1.0, 2.0], &[2.1, 4.0]).verdict(), "differs");
+        assert_eq!(row(&[1.0, 2.0], &[4.0, 5.0]).verdict(), "differs");
         assert_eq!(row(&[1.0], &[1.0, 2.0]).verdict(), "no spread from one run");
         assert_eq!(row(&[], &[1.0, 2.0]).verdict(), "on one side only");
         assert_eq!(row(&[1.0, 2.0, 9.0], &[4.0, 4.0]).difference, Some(2.0));
+    }
+
+    #[test]
+    fn what_lies_within_the_live_runs_own_spread_is_no_difference() {
+        let row = |sim: &[f64], live: &[f64]| Row::of("x".to_owned(), figure(sim), figure(live));
+        // The ranges do not meet, but live runs differ among themselves by more.
+        assert_eq!(row(&[1.0, 2.0], &[2.1, 3.0, 6.1]).same, Some(true));
+        // Seeds that scatter are no excuse for a live side that does not.
+        assert_eq!(row(&[1.0, 9.0], &[9.5, 9.6]).same, Some(false));
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl Hall<'_> {
         Ok(Some(CellComparison {
             name: pair.name.clone(),
             sim: Vec::new(),
+            sim_trust: Vec::new(),
             live: attempts,
             rows,
             asked,

@@ -12,7 +12,7 @@ use super::pair;
 use super::table::csv;
 use crate::engine::{Engine, Progress, Watch};
 use crate::error::LabError;
-use crate::results::{self, Folder, RunResult};
+use crate::results::{self, Folder, Origin, RunResult};
 use crate::run::{Output, RunOptions, run_scenario};
 use crate::summary::RunSummary;
 use crate::verdict::Verdict;
@@ -26,8 +26,8 @@ pub struct CompareOptions {
     pub again: u64,
     /// Where results go.
     pub output: Output,
-    /// [`RunRecord::command`](crate::RunRecord::command).
-    pub command: Vec<String>,
+    /// What makes it.
+    pub origin: Origin,
 }
 
 impl Default for CompareOptions {
@@ -36,7 +36,7 @@ impl Default for CompareOptions {
             repetitions: 3,
             again: 2,
             output: Output::Nowhere,
-            command: Vec::new(),
+            origin: Origin::default(),
         }
     }
 }
@@ -86,7 +86,7 @@ pub fn compare(
     let seeds: Vec<u64> = (1..=options.repetitions.max(1)).collect();
     let engine = if paired { live.name() } else { "both" };
     let mut record = results::begin_named("compare", engine, &campaign.name, &seeds);
-    record.command.clone_from(&options.command);
+    record.made_by(&options.origin);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
@@ -96,6 +96,7 @@ pub fn compare(
         seeds: &seeds,
         again: options.again,
         dir: folder.as_ref().map(Folder::dir),
+        commit: options.origin.commit.as_deref(),
         watch,
     };
     let mut comparison = Comparison {
@@ -106,6 +107,8 @@ pub fn compare(
             .as_ref()
             .map_or_else(engines, |pair| [pair.against.clone(), pair.judge.clone()]),
         repetitions: seeds.len() as u64,
+        version: record.version(),
+        kernel: record.kernel.clone(),
         planned: if paired {
             pairs.len()
         } else {
@@ -155,12 +158,19 @@ pub fn compare(
     Ok((comparison, folder.map(|f| f.dir().to_path_buf())))
 }
 
+/// The verdict on each of these runs, in a line.
+fn trust(runs: &[Made]) -> Vec<String> {
+    let lines = runs.iter().map(|made| made.result.record.verdict.line());
+    lines.collect()
+}
+
 /// A comparison under way.
 pub(super) struct Hall<'a> {
     pub campaign: &'a Campaign,
     pub seeds: &'a [u64],
     again: u64,
     dir: Option<&'a Path>,
+    commit: Option<&'a str>,
     pub watch: &'a Watch<'a>,
 }
 
@@ -183,7 +193,10 @@ impl Hall<'_> {
                 Some(dir) => Output::Folder(dir.join(&folder)),
                 None => Output::Nowhere,
             },
-            command: Vec::new(),
+            origin: Origin {
+                command: Vec::new(),
+                commit: self.commit.map(str::to_owned),
+            },
         };
         let result = run_scenario(engine, &cell.plan, &options, watch)?;
         Ok(Made { folder, result })
@@ -261,6 +274,7 @@ impl Hall<'_> {
                 Err(LabError::Engine(why)) => {
                     return Ok(Some(CellComparison {
                         name,
+                        sim_trust: trust(&sim),
                         sim: sim.into_iter().map(|m| m.folder).collect(),
                         live: attempts,
                         error: Some(why),
@@ -281,6 +295,7 @@ impl Hall<'_> {
         let (rows, asked) = rows(self.campaign, &sides);
         Ok(Some(CellComparison {
             name,
+            sim_trust: trust(&sim),
             sim: sim.into_iter().map(|m| m.folder).collect(),
             live: attempts,
             rows,

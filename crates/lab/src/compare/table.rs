@@ -2,13 +2,16 @@
 
 use std::fmt::Write;
 
-use super::model::{CellComparison, Comparison, Figure, Row, engines};
+use super::model::{CellComparison, Comparison, Figure, Live, Row, engines, is_trusted};
 use crate::text::{Align, TextTable, number};
 
 /// The tables: cell by cell what the file asks for, or all where it asks for
 /// nothing, then the checks and what is to be doubted.
 pub fn table(comparison: &Comparison) -> String {
     let mut text = format!("{}: {}\n", comparison.name, made_of(comparison));
+    for line in side_lines(comparison) {
+        writeln!(text, "{line}").ok();
+    }
     for cell in &comparison.cells {
         if comparison.planned > 1 {
             writeln!(text, "\n{}", cell.name).ok();
@@ -54,6 +57,39 @@ pub fn table(comparison: &Comparison) -> String {
         .ok();
     }
     text
+}
+
+/// What each side was made with, and how many of its runs are trusted.
+pub(crate) fn side_lines(comparison: &Comparison) -> [String; 2] {
+    [0, 1].map(|side| {
+        let called = &comparison.sides[side];
+        let simulated = side == 0 && !comparison.is_paired();
+        let trusted: Vec<bool> = comparison
+            .cells
+            .iter()
+            .flat_map(|cell| -> Vec<bool> {
+                if simulated {
+                    return cell.sim_trust.iter().map(|t| is_trusted(t)).collect();
+                }
+                let used = cell.used_on(&comparison.sides, side);
+                let live = cell
+                    .live
+                    .iter()
+                    .filter(|l| used.contains(&l.folder.as_str()));
+                live.map(Live::trusted).collect()
+            })
+            .collect();
+        let engine = match simulated {
+            true => "simulator".to_owned(),
+            false => format!("live on Linux {}", comparison.kernel),
+        };
+        let yes = trusted.iter().filter(|t| **t).count();
+        format!(
+            "{called}: {engine}, narrows {}, {yes} of {} runs trusted",
+            comparison.version,
+            trusted.len()
+        )
+    })
 }
 
 /// How many runs there are, and of what.

@@ -13,11 +13,11 @@ const CE: u8 = 3;
 
 /// One packet, times in nanoseconds of the run.
 #[derive(Clone, Copy)]
-struct Fate {
+struct Journey {
     sent: u64,
     received: u64,
     /// The packet of the other side that its sender had got last.
-    heard: u32,
+    latest: u32,
     flow: u32,
     /// Its place among those of its side.
     order: u32,
@@ -27,10 +27,10 @@ struct Fate {
     came_with_ce: bool,
 }
 
-const UNKNOWN: Fate = Fate {
+const UNKNOWN: Journey = Journey {
     sent: NEVER,
     received: NEVER,
-    heard: NONE,
+    latest: NONE,
     flow: NONE,
     order: NONE,
     way: 0,
@@ -47,38 +47,45 @@ struct Way {
     newest: Option<u32>,
 }
 
-/// The packets that passed one tap.
+/// When each packet passed one tap, by id: 8 bytes each.
 #[derive(Default)]
-pub(super) struct Passed(Vec<u8>);
+pub(super) struct Passed(Vec<u64>);
 
 impl Passed {
-    const SEEN: u8 = 1;
-    const WITH_CE: u8 = 2;
+    /// The lowest bit says whether it had CE; the others are nanoseconds.
+    const WITH_CE: u64 = 1;
 
     /// A packet passes.
-    pub(super) fn pass(&mut self, packet: &Packet) {
+    pub(super) fn pass(&mut self, now: Instant, packet: &Packet) {
         let id = packet.id.0 as usize;
         if self.0.len() <= id {
-            self.0.resize(id + 1, 0);
+            self.0.resize(id + 1, NEVER);
         }
         let ce = if ecn(packet) == CE { Self::WITH_CE } else { 0 };
-        self.0[id] = Self::SEEN | ce;
+        self.0[id] = now.as_nanos() << 1 | ce;
+    }
+
+    fn of(&self, id: u32) -> Option<u64> {
+        self.0.get(id as usize).copied().filter(|p| *p != NEVER)
+    }
+
+    /// When it passed, in nanoseconds.
+    fn at(&self, id: u32) -> Option<u64> {
+        self.of(id).map(|p| p >> 1)
     }
 
     fn seen(&self, id: u32) -> bool {
-        self.0.get(id as usize).is_some_and(|p| p & Self::SEEN != 0)
+        self.of(id).is_some()
     }
 
     fn with_ce(&self, id: u32) -> bool {
-        self.0
-            .get(id as usize)
-            .is_some_and(|p| p & Self::WITH_CE != 0)
+        self.of(id).is_some_and(|p| p & Self::WITH_CE != 0)
     }
 }
 
 /// All packets of a run, by id: 32 bytes each.
 pub(super) struct Ledger {
-    fates: Vec<Fate>,
+    journeys: Vec<Journey>,
     ways: Vec<[Way; 2]>,
     /// Opener and answerer of each flow.
     hosts: Vec<[EntityId; 2]>,
@@ -109,21 +116,21 @@ impl Ledger {
             [entity(flow.opens), entity(answers)]
         });
         Self {
-            fates: Vec::new(),
+            journeys: Vec::new(),
             ways: plan.flows.iter().map(|_| Default::default()).collect(),
             hosts: hosts.collect(),
         }
     }
 
-    fn fate(&mut self, packet: &Packet) -> &mut Fate {
+    fn journey(&mut self, packet: &Packet) -> &mut Journey {
         let id = packet.id.0 as usize;
-        if self.fates.len() <= id {
-            self.fates.resize(id + 1, UNKNOWN);
+        if self.journeys.len() <= id {
+            self.journeys.resize(id + 1, UNKNOWN);
         }
         // A copy that the path made was sent when its original was.
-        if self.fates[id].sent == NEVER {
-            if let Some(parent) = packet.parent.and_then(|p| self.fates.get(p.0 as usize)) {
-                self.fates[id] = Fate {
+        if self.journeys[id].sent == NEVER {
+            if let Some(parent) = packet.parent.and_then(|p| self.journeys.get(p.0 as usize)) {
+                self.journeys[id] = Journey {
                     received: NEVER,
                     dropped: false,
                     came_with_ce: false,
@@ -131,7 +138,7 @@ impl Ledger {
                 };
             }
         }
-        &mut self.fates[id]
+        &mut self.journeys[id]
     }
 
     pub(super) fn sent(&mut self, now: Instant, host: EntityId, packet: &Packet) {
@@ -145,36 +152,36 @@ impl Ledger {
             return;
         };
         let ways = &mut self.ways[flow as usize];
-        let heard = ways[1 - way].newest.unwrap_or(NONE);
+        let latest = ways[1 - way].newest.unwrap_or(NONE);
         let order = ways[way].sent.len() as u32;
         ways[way].sent.push(packet.id.0 as u32);
-        let fate = Fate {
+        let journey = Journey {
             sent: now.as_nanos(),
-            heard,
+            latest,
             flow,
             order,
             way: way as u8,
             ..UNKNOWN
         };
-        *self.fate(packet) = fate;
+        *self.journey(packet) = journey;
     }
 
     pub(super) fn received(&mut self, now: Instant, packet: &Packet) {
-        let fate = self.fate(packet);
-        fate.received = now.as_nanos();
-        fate.came_with_ce = ecn(packet) == CE;
-        let (flow, way) = (fate.flow as usize, usize::from(fate.way));
+        let journey = self.journey(packet);
+        journey.received = now.as_nanos();
+        journey.came_with_ce = ecn(packet) == CE;
+        let (flow, way) = (journey.flow as usize, usize::from(journey.way));
         if let Some(ways) = self.ways.get_mut(flow) {
             ways[way].newest = Some(packet.id.0 as u32);
         }
     }
 
     pub(super) fn dropped(&mut self, packet: &Packet) {
-        self.fate(packet).dropped = true;
+        self.journey(packet).dropped = true;
     }
 
-    fn of(&self, id: u64) -> Option<&Fate> {
-        self.fates.get(id as usize).filter(|f| f.sent != NEVER)
+    fn of(&self, id: u64) -> Option<&Journey> {
+        self.journeys.get(id as usize).filter(|f| f.sent != NEVER)
     }
 
     /// What the network did to the two packets that bound a round trip, and in
@@ -184,14 +191,14 @@ impl Ledger {
         let Measured::Rtt(value) = sample.value else {
             return None;
         };
-        let arrived = |f: &&Fate| f.received != NEVER;
+        let arrived = |f: &&Journey| f.received != NEVER;
         let (probe, answer) = (self.of(sample.first)?, self.of(sample.last)?);
         let ended = sample.at.as_nanos();
         let began = ended.checked_sub(value.as_nanos())?;
         let mut network = self.arrival(probe)?.checked_sub(began)?;
         network += ended.checked_sub(answer.sent)?;
         if let Quantity::FullRtt(_) = sample.quantity {
-            let between = self.of(u64::from(answer.heard)).filter(arrived)?;
+            let between = self.of(u64::from(answer.latest)).filter(arrived)?;
             network += between.received - between.sent;
         }
         let ms = |ns: u64| ns as f64 / 1e6;
@@ -201,18 +208,55 @@ impl Ledger {
         })
     }
 
+    /// What the network took for a round trip on average, in milliseconds, over *every*
+    /// packet that could have ended one, whether a technique took a sample of it or
+    /// not: the packet's way from its sender to the tap, that of the packet which its
+    /// sender had received last, and of a full round trip that of the one before.
+    pub(super) fn all_round_trips(
+        &self,
+        flow: usize,
+        quantity: Quantity,
+        passed: &Passed,
+    ) -> Option<f64> {
+        let ends = match quantity {
+            Quantity::FullRtt(side) => side,
+            Quantity::LeftRtt => Side::Initiator,
+            Quantity::RightRtt => Side::Responder,
+            _ => return None,
+        };
+        let known = |id: u32| self.of(u64::from(id)).filter(|f| f.received != NEVER);
+        // From the tap to its end, of the packet that began it.
+        let beyond = |id: u32| known(id)?.received.checked_sub(passed.at(id)?);
+        let trip = |id: u32| {
+            let last = self.of(u64::from(id))?;
+            let back = passed.at(id)?.checked_sub(last.sent)?;
+            let Quantity::FullRtt(_) = quantity else {
+                return Some(beyond(last.latest)? + back);
+            };
+            let between = known(last.latest)?;
+            Some(beyond(between.latest)? + (between.received - between.sent) + back)
+        };
+        let ids = &self.ways.get(flow)?[ends.index()].sent;
+        let (mut sum, mut n) = (0.0, 0u64);
+        for ns in ids.iter().filter_map(|id| trip(*id)) {
+            sum += ns as f64 / 1e6;
+            n += 1;
+        }
+        (n > 0).then(|| sum / n as f64)
+    }
+
     /// When a packet arrived; of one that was lost, when it would have, had it
     /// taken as long as the next of its side that arrived. A round trip that
     /// began with a packet that was lost behind the observer is the less exact
     /// one: without its truth the worst errors would not be counted.
-    fn arrival(&self, packet: &Fate) -> Option<u64> {
+    fn arrival(&self, packet: &Journey) -> Option<u64> {
         if packet.received != NEVER {
             return Some(packet.received);
         }
         let way = &self.ways.get(packet.flow as usize)?[usize::from(packet.way)];
         let later = way.sent.get(packet.order as usize + 1..)?;
-        let mut fates = later.iter().filter_map(|id| self.of(u64::from(*id)));
-        let next = fates.find(|f| f.received != NEVER)?;
+        let mut journeys = later.iter().filter_map(|id| self.of(u64::from(*id)));
+        let next = journeys.find(|f| f.received != NEVER)?;
         Some(packet.sent + (next.received - next.sent))
     }
 
@@ -229,7 +273,7 @@ impl Ledger {
     }
 
     fn lost(&self, id: u32) -> bool {
-        self.fates.get(id as usize).is_some_and(|f| f.dropped)
+        self.journeys.get(id as usize).is_some_and(|f| f.dropped)
     }
 
     /// What really happened to all packets of `flow`, for a rate.
@@ -240,11 +284,15 @@ impl Ledger {
         let downstream = |side| share(way(side), |id| passed.seen(id), |id| self.lost(id));
         let end_to_end = |side| share(way(side), |_| true, |id| self.lost(id));
         let came = |id: u32| {
-            self.fates
+            self.journeys
                 .get(id as usize)
                 .is_some_and(|f| f.received != NEVER)
         };
-        let came_ce = |id: u32| self.fates.get(id as usize).is_some_and(|f| f.came_with_ce);
+        let came_ce = |id: u32| {
+            self.journeys
+                .get(id as usize)
+                .is_some_and(|f| f.came_with_ce)
+        };
         let both = |a: f64, b: f64| 1.0 - (1.0 - a) * (1.0 - b);
         match quantity {
             Quantity::UpstreamLoss(side) => upstream(side),
@@ -315,11 +363,11 @@ mod tests {
     /// when it arrived, if it did.
     fn ledger(packets: &[(u64, usize, u64, Option<u64>)]) -> Ledger {
         let mut ledger = Ledger {
-            fates: Vec::new(),
+            journeys: Vec::new(),
             ways: vec![Default::default()],
             hosts: vec![HOSTS],
         };
-        // In the order of time: what was heard last is noted as a packet leaves.
+        // In the order of time: the latest arrival is noted as a packet leaves.
         let mut events: Vec<(u64, bool, u64, usize)> = Vec::new();
         for (id, from, sent, arrived) in packets {
             events.push((*sent, false, *id, *from));
@@ -348,6 +396,7 @@ mod tests {
             value: Measured::Rtt(Duration::from_millis(ms)),
             first,
             last,
+            stands_for: 1,
         }
     }
 
@@ -374,6 +423,35 @@ mod tests {
             dwell: 3.0,
         };
         assert_eq!(half, Some(right));
+    }
+
+    #[test]
+    fn the_truth_over_all_packets_has_those_of_which_no_sample_was_taken() {
+        // The tap is 10 ms from the opener; the way to the answerer takes 20 ms more, for
+        // each packet a ms longer than for the one before.
+        let mut packets = Vec::new();
+        for i in 0..10 {
+            packets.push((2 * i, OPENER, i * 100, Some(i * 100 + 30 + i)));
+            packets.push((
+                2 * i + 1,
+                ANSWERER,
+                i * 100 + 35 + i,
+                Some(i * 100 + 65 + i),
+            ));
+        }
+        let ledger = ledger(&packets);
+        let mut passed = Passed::default();
+        for (id, from, sent, _) in &packets {
+            let to_tap = if *from == OPENER { 10 } else { 20 };
+            passed.pass(MS(sent + to_tap), &packet(*id));
+        }
+        let mean = |quantity| ledger.all_round_trips(0, quantity, &passed);
+        // 20 ms to 29 ms there, 20 ms back.
+        assert_eq!(mean(Quantity::RightRtt), Some(44.5));
+        assert_eq!(mean(Quantity::LeftRtt), Some(20.0));
+        // Of those that end with the 2nd to the 10th packet of the opener.
+        assert_eq!(mean(FULL), Some(10.0 + 24.0 + 30.0));
+        assert_eq!(mean(Quantity::UpstreamLoss(Side::Initiator)), None);
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Observers {
 
     fn tapped(&mut self, now: Instant, tap: EntityId, packet: &narrows_packet::Packet) {
         for watching in self.all.iter_mut().filter(|w| w.at == tap) {
-            watching.passed.pass(packet);
+            watching.passed.pass(now, packet);
             watching.found.now = packet.flow.map(|f| f.0 as usize);
             if let Some(carried) = packet
                 .flow

@@ -126,6 +126,7 @@ mod tests {
             value: Measured::Rtt(Duration::from_millis(ms)),
             first: 0,
             last,
+            stands_for: 1,
         }
     }
 

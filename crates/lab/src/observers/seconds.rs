@@ -169,8 +169,10 @@ fn trips(watching: &Watching) -> BTreeMap<(u64, Technique), Trips> {
         let trips = found.entry((*flow, sample.technique)).or_default();
         let second = (sample.at.as_nanos() / SECOND_NS) as usize;
         let ms = rtt.as_millis_f64();
-        trips.seconds.entry(second).or_default().add(ms);
-        trips.all.add(ms);
+        for _ in 0..sample.stands_for {
+            trips.seconds.entry(second).or_default().add(ms);
+            trips.all.add(ms);
+        }
     }
     found
 }

@@ -38,11 +38,14 @@ impl Trips {
             return;
         };
         let value = rtt.as_millis_f64();
-        self.values.push(value);
-        if let Some(trip) = ledger.round_trip(sample) {
-            self.truths.add(trip.network);
-            self.dwells += trip.dwell;
-            self.errors.add(value, trip.network);
+        let trip = ledger.round_trip(sample);
+        for _ in 0..sample.stands_for {
+            self.values.push(value);
+            if let Some(trip) = trip {
+                self.truths.add(trip.network);
+                self.dwells += trip.dwell;
+                self.errors.add(value, trip.network);
+            }
         }
     }
 }
@@ -127,6 +130,7 @@ pub(super) fn add(
             });
         }
     }
+    let mut of_all = BTreeMap::new();
     for entry in &watching.found.log {
         let Entry::Estimate(flow, _, estimate) = entry else {
             continue;
@@ -153,6 +157,13 @@ pub(super) fn add(
                 if let Some(trips) = trips.get_mut(&key) {
                     against_truth(&mut sum, trips);
                 }
+                let truth = seen.plan.and_then(|f| {
+                    let quantity = estimate.quantity;
+                    let truth = || ledger.all_round_trips(f, quantity, &watching.passed);
+                    *of_all.entry((f, quantity)).or_insert_with(truth)
+                });
+                sum.truth_all = truth.map(millionths);
+                sum.error_all = truth.map(|t| millionths(estimate.value - t));
             }
         }
         sums.push(sum);

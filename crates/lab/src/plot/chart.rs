@@ -36,6 +36,8 @@ pub struct Axis {
     pub unit: String,
     /// Which part is shown.
     pub range: Range,
+    /// Names of the places 0, 1, 2 … along it, where it has no numbers.
+    pub places: Vec<String>,
 }
 
 /// Which part of an axis is shown.
@@ -86,6 +88,9 @@ pub enum Shape {
     Cdf,
     /// Not at all: a mark per point.
     Points,
+    /// Straight lines with a mark per point, and a bar over each point's span;
+    /// what is published as marks alone.
+    Sweep,
 }
 
 /// One series of points.
@@ -97,6 +102,11 @@ pub struct Curve {
     pub points: Vec<[f64; 2]>,
     /// A name for each point, if points have names.
     pub labels: Vec<String>,
+    /// The least and the greatest value that each point stands for: of a measured
+    /// one the spread, of a published one its tolerance. Empty, or one per point.
+    pub spans: Vec<(f64, f64)>,
+    /// Whether these are published figures, beside measured ones.
+    pub published: bool,
     /// Place in the palette; `None` gives the place in the legend.
     pub colour: Option<usize>,
 }
@@ -108,6 +118,8 @@ pub struct Bars {
     pub name: String,
     /// One value per category.
     pub values: Vec<f64>,
+    /// Place in the palette.
+    pub colour: usize,
 }
 
 /// A table of coloured fields.
@@ -193,12 +205,22 @@ impl Axis {
             quantity: quantity.into(),
             unit: unit.into(),
             range: Range::Data,
+            places: Vec::new(),
         }
     }
 
     /// An axis along which things are named rather than measured.
     pub fn names(what: &str) -> Axis {
         Axis::of(what, "")
+    }
+
+    /// An axis along which the places 0, 1, 2 … have names.
+    pub fn of_places(what: &str, places: Vec<String>) -> Axis {
+        let last = places.len() as f64 - 0.5;
+        Axis {
+            places,
+            ..Axis::names(what).over(Range::Fixed(-0.5, last))
+        }
     }
 
     /// The same axis over another range.
@@ -288,20 +310,46 @@ impl Chart {
         self
     }
 
-    /// Names in the legend with their places in the palette.
+    /// Names in the legend with their places in the palette. Published figures
+    /// have the colours of the measured ones, and no names of their own.
     pub fn legend(&self) -> Vec<(&str, usize)> {
         match &self.body {
             Body::Curves { curves, .. } => curves
                 .iter()
                 .enumerate()
+                .filter(|(_, curve)| !curve.published)
                 .map(|(place, curve)| (curve.name.as_str(), curve.colour.unwrap_or(place)))
                 .collect(),
             Body::Bars { bars, .. } => bars
                 .iter()
-                .enumerate()
-                .map(|(place, bars)| (bars.name.as_str(), place))
+                .map(|bars| (bars.name.as_str(), bars.colour))
                 .collect(),
             Body::Heat(_) => Vec::new(),
+        }
+    }
+
+    /// Whether published figures stand beside measured ones.
+    pub fn has_published(&self) -> bool {
+        match &self.body {
+            Body::Curves { curves, .. } => curves.iter().any(|c| c.published),
+            _ => false,
+        }
+    }
+
+    /// Whether a published figure has a tolerance.
+    pub fn has_tolerance(&self) -> bool {
+        let Body::Curves { curves, .. } = &self.body else {
+            return false;
+        };
+        let mut published = curves.iter().filter(|c| c.published);
+        published.any(|c| c.spans.iter().any(|(low, high)| low < high))
+    }
+
+    /// Points of all curves.
+    pub fn points(&self) -> usize {
+        match &self.body {
+            Body::Curves { curves, .. } => curves.iter().map(|c| c.points.len()).sum(),
+            _ => 0,
         }
     }
 
@@ -321,7 +369,10 @@ impl Chart {
         let mut values: Vec<f64> = match &self.body {
             Body::Curves { curves, .. } => curves
                 .iter()
-                .flat_map(|curve| curve.points.iter().map(|p| p[1]))
+                .flat_map(|curve| {
+                    let spans = curve.spans.iter().flat_map(|span| [span.0, span.1]);
+                    curve.points.iter().map(|p| p[1]).chain(spans)
+                })
                 .collect(),
             Body::Bars { bars, .. } => bars.iter().flat_map(|b| b.values.clone()).collect(),
             Body::Heat(heat) => vec![0.0, heat.rows.len() as f64],
@@ -351,6 +402,8 @@ impl Curve {
             name: name.into(),
             points,
             labels: Vec::new(),
+            spans: Vec::new(),
+            published: false,
             colour: None,
         }
     }

@@ -1,8 +1,9 @@
 //! The figures of a campaign: published beside measured.
 
-use crate::campaign::{CampaignResult, CellResult};
+use crate::campaign::{CampaignResult, CellResult, figures, shown_metrics};
 
 use super::chart::{Axis, Chart, Curve, Heat, Range, Scale, Shape};
+use super::sweep;
 
 /// A campaign's cells laid out as a table: one axis along the top, the
 /// product of the others down the side.
@@ -93,64 +94,16 @@ pub fn grid(campaign: &CampaignResult) -> Grid<'_> {
     }
 }
 
-/// What a campaign's metric is in words and in which unit, from the unit that
-/// its name carries; without a unit if it carries none, for nobody knows it.
-pub fn quantity(metric: &str) -> (String, &'static str) {
-    let known = match metric {
-        "share1_pct" => Some(("share of flow 1 in the total rate", "%")),
-        "rate1_mbit" => Some(("rate of flow 1", "Mbit/s")),
-        "rate2_mbit" => Some(("rate of flow 2", "Mbit/s")),
-        "jain" => Some(("Jain's index", "1 = equal")),
-        "ratio" => Some(("ratio of the rates", "flow 1 : flow 2")),
-        _ => None,
-    };
-    if let Some((words, unit)) = known {
-        return (words.into(), unit);
-    }
-    for (ending, unit) in [
-        ("_pct", "%"),
-        ("_mbit", "Mbit/s"),
-        ("_ms", "ms"),
-        ("_s", "s"),
-        ("_mb", "MB"),
-        ("_packets", "packets"),
-    ] {
-        if let Some(stem) = metric.strip_suffix(ending) {
-            return (stem.replace('_', " "), unit);
-        }
-    }
-    (metric.replace('_', " "), "")
-}
-
-/// `words (unit)`, or the words alone if there is no unit.
-pub fn with_unit(words: &str, unit: &str) -> String {
-    Axis::of(words, unit).label()
-}
-
-/// Digits after the decimal point with which a metric is printed.
-pub fn decimals(metric: &str) -> usize {
-    match metric {
-        "jain" => 3,
-        "ratio" | "share1_pct" => 1,
-        _ => 2,
-    }
-}
-
-/// The metric that a fairness heat-map shows first.
-pub fn leading_metric(campaign: &CampaignResult) -> Option<&str> {
-    let judged = campaign.checks.iter().map(|check| check.metric.as_str());
-    let fair = ["share1_pct", "ratio", "jain"].into_iter();
-    let any = campaign.metrics.iter().map(String::as_str);
-    let mut wanted = judged.chain(fair).chain(any);
-    wanted.find_map(|name| campaign.metrics.iter().find(|m| *m == name).map(|m| &**m))
-}
-
-/// The colour scale of a metric over the values that occur.
+/// The colour scale of a metric over the values that occur. Its ends are never so
+/// near that the spread over seeds, a tolerance, or a small part of the value
+/// itself would have different colours.
 pub fn scale(campaign: &CampaignResult, metric: &str) -> Scale {
-    let values = campaign
-        .cells
-        .iter()
-        .filter_map(|cell| cell.metric(metric))
+    /// Part of the largest value that is no news.
+    const SMALL: f64 = 0.1;
+    /// How often a spread, or half a tolerance, goes into the scale.
+    const TIMES: f64 = 4.0;
+    let rows = || campaign.cells.iter().filter_map(|cell| cell.metric(metric));
+    let values = rows()
         .flat_map(|m| [m.published, m.measured])
         .flatten()
         .filter(|v| v.is_finite());
@@ -160,8 +113,22 @@ pub fn scale(campaign: &CampaignResult, metric: &str) -> Scale {
     let (from, neutral, to, log) = match metric {
         "jain" => (0.5, 1.0, 1.0, false),
         "ratio" if high > 1.0 => (1.0, 1.0, high, true),
-        name if name.ends_with("_pct") => (0.0, 50.0, 100.0, false),
-        _ if low < high => (low, low, high, false),
+        name if name.starts_with("share") && name.ends_with("_pct") => (0.0, 50.0, 100.0, false),
+        _ if low <= high => {
+            let noise = rows().map(|m| {
+                let band = m.band.map_or(0.0, |(low, high)| (high - low) / 2.0);
+                TIMES * m.spread.max(band)
+            });
+            let small = SMALL * low.abs().max(high.abs());
+            let least = noise.fold(small, f64::max);
+            let reach = (high - low).max(least);
+            (
+                low,
+                low,
+                if reach > 0.0 { low + reach } else { low + 1.0 },
+                false,
+            )
+        }
         _ => (0.0, 0.0, 1.0, false),
     };
     Scale {
@@ -172,22 +139,42 @@ pub fn scale(campaign: &CampaignResult, metric: &str) -> Scale {
     }
 }
 
-/// All figures of a campaign that have data: for each metric the heat-map of
-/// what was measured and of what was published, and one against the other.
+/// All figures of a campaign that have data: what it is about against its axes,
+/// then for each of these metrics the heat-map of what was measured and of what was
+/// published, and one against the other.
 pub fn of_campaign(campaign: &CampaignResult) -> Vec<Chart> {
     let grid = grid(campaign);
-    let mut charts = Vec::new();
-    for metric in &campaign.metrics {
+    let figures = figures(campaign);
+    let mut charts: Vec<Chart> = figures
+        .iter()
+        .flat_map(|f| sweep::charts(campaign, f))
+        .collect();
+    for metric in &shown_metrics(campaign) {
         charts.push(heat(campaign, &grid, metric, "measured"));
         charts.push(heat(campaign, &grid, metric, "published"));
         charts.push(against(campaign, &grid, metric));
     }
     charts.retain(|chart| !chart.is_empty());
+    named_apart(&mut charts);
     charts
 }
 
+/// Numbers the charts that have one name, so that each has a file of its own.
+pub fn named_apart(charts: &mut [Chart]) {
+    let mut taken = std::collections::BTreeSet::new();
+    for chart in charts {
+        let stem = chart.id.clone();
+        let mut n = 1;
+        while !taken.insert(chart.id.clone()) {
+            n += 1;
+            chart.id = format!("{stem}-{n}");
+        }
+    }
+}
+
 fn heat(campaign: &CampaignResult, grid: &Grid, metric: &str, which: &str) -> Chart {
-    let (words, unit) = quantity(metric);
+    let title = campaign.title_of(metric);
+    let words = &title.title;
     let of = |cell: &CellResult| {
         let found = cell.metric(metric)?;
         match which {
@@ -203,9 +190,9 @@ fn heat(campaign: &CampaignResult, grid: &Grid, metric: &str, which: &str) -> Ch
             .iter()
             .map(|row| row.cells.iter().map(|cell| cell.and_then(of)).collect())
             .collect(),
-        quantity: with_unit(&format!("{words}, {which}"), unit),
+        quantity: Axis::of(&format!("{words}, {which}"), &title.unit).label(),
         scale: scale(campaign, metric),
-        digits: decimals(metric),
+        digits: campaign.decimals(metric),
     };
     Chart::heat(
         &format!("{metric}-{which}"),
@@ -216,7 +203,7 @@ fn heat(campaign: &CampaignResult, grid: &Grid, metric: &str, which: &str) -> Ch
     )
     .describe(format!(
         "Table of {} as {which}: rows are {}, columns are {}.",
-        with_unit(&words, unit),
+        title.with_unit(),
         grid.down,
         grid.across
     ))
@@ -224,7 +211,8 @@ fn heat(campaign: &CampaignResult, grid: &Grid, metric: &str, which: &str) -> Ch
 
 /// Measured against published, a mark per cell, a colour per column.
 pub fn against(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Chart {
-    let (words, unit) = quantity(metric);
+    let title = campaign.title_of(metric);
+    let (words, unit) = (&title.title, &title.unit);
     let mut curves: Vec<Curve> = Vec::new();
     for (column, name) in grid.columns.iter().enumerate() {
         let mut curve = Curve::new(name.clone(), Vec::new());
@@ -265,6 +253,6 @@ pub fn against(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Chart {
     .diagonal()
     .describe(format!(
         "Measured against published {} of {pairs} cells; on the line both are equal.",
-        with_unit(&words, unit)
+        title.with_unit()
     ))
 }

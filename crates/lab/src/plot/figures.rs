@@ -7,25 +7,13 @@ use crate::summary::{FlowSummary, QueueSummary};
 use super::chart::{Axis, Bars, Chart, Curve, Range, Shape};
 use super::palette;
 
-/// Flows drawn in one figure: one per colour. Of more, those with most bytes.
-pub const FLOWS: usize = palette::ON_LIGHT.len();
-
-/// Queues that get figures of their own.
-pub const QUEUES: usize = 3;
-
 /// A curve is interrupted where its track has no value for so long (seconds).
 const PAUSE_S: f64 = 1.0;
 
 /// All figures of a run that have data, in the order of reading.
 pub fn of_run(run: &RunResult) -> Vec<Chart> {
     let mut charts = vec![
-        flows(
-            run,
-            "delivery-rate",
-            "Delivery rate of each flow",
-            "delivery_rate_mbit",
-            Axis::of("delivery rate", "Mbit/s").over(Range::FromZero),
-        ),
+        throughput(run),
         flows(
             run,
             "rtt",
@@ -54,8 +42,8 @@ pub fn of_run(run: &RunResult) -> Vec<Chart> {
             0 => String::new(),
             n => format!("-{}", n + 1),
         };
-        charts.push(sojourn(run, queue, &suffix));
-        charts.push(sojourn_cdf(queue, &suffix));
+        charts.push(sojourn(run, queue, place, &suffix));
+        charts.push(sojourn_cdf(queue, place, &suffix));
     }
     charts.push(signals(&queues));
     charts.push(probes(run));
@@ -76,7 +64,7 @@ pub fn busiest(queues: &[QueueSummary]) -> Vec<&QueueSummary> {
         .iter()
         .copied()
         .filter(|q| signals(q) > 0 || waited(q))
-        .take(QUEUES)
+        .take(palette::QUEUES)
         .collect();
     if chosen.is_empty() {
         chosen.extend(order.first());
@@ -84,11 +72,12 @@ pub fn busiest(queues: &[QueueSummary]) -> Vec<&QueueSummary> {
     chosen
 }
 
-/// Indices of the flows that are drawn, in the scenario's order.
+/// Indices of the flows that are drawn, in the scenario's order: as many as have
+/// a colour, those with most bytes. The place in this list is the flow's colour.
 pub fn drawn_flows(flows: &[FlowSummary]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..flows.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(flows[*index].bytes_total));
-    order.truncate(FLOWS);
+    order.truncate(palette::FLOWS);
     order.sort_unstable();
     order
 }
@@ -124,6 +113,26 @@ fn time(run: &RunResult) -> Axis {
 fn window(run: &RunResult) -> Option<(f64, f64)> {
     let window = run.summary.window;
     (window.to_s > window.from_s).then_some((window.from_s, window.to_s))
+}
+
+/// What the receivers got over time. Where the path does not see packets, and in
+/// results of older versions, that is what was handed to the application.
+fn throughput(run: &RunResult) -> Chart {
+    let seen = run
+        .series
+        .of_metric("throughput_mbit")
+        .any(|track| track.entity.starts_with("flow/"));
+    flows(
+        run,
+        "throughput",
+        "Throughput of each flow at its receiver",
+        if seen {
+            "throughput_mbit"
+        } else {
+            "goodput_mbit"
+        },
+        Axis::of("throughput", "Mbit/s").over(Range::FromZero),
+    )
 }
 
 /// One metric of the flows over time.
@@ -182,23 +191,26 @@ fn band(name: &str) -> &str {
     }
 }
 
-/// Sojourn of one queue over time.
-fn sojourn(run: &RunResult, queue: &QueueSummary, suffix: &str) -> Chart {
-    // The maximum lies behind the mean, in a lighter colour.
-    let metrics: &[(&str, &str, usize)] = if queue.bands.is_empty() {
-        &[("sojourn_max_ms", "maximum", 5), ("sojourn_ms", "mean", 0)]
+/// Sojourn over time of the queue at that place among those that are drawn.
+fn sojourn(run: &RunResult, queue: &QueueSummary, place: usize, suffix: &str) -> Chart {
+    // The maximum lies behind the mean, in the lighter shade.
+    let metrics: &[(&str, &str, bool)] = if queue.bands.is_empty() {
+        &[
+            ("sojourn_max_ms", "maximum", true),
+            ("sojourn_ms", "mean", false),
+        ]
     } else {
         &[
-            ("sojourn_low_latency_ms", "low-latency (L), mean", 0),
-            ("sojourn_classic_ms", "classic (C), mean", 1),
+            ("sojourn_low_latency_ms", "low-latency (L), mean", false),
+            ("sojourn_classic_ms", "classic (C), mean", true),
         ]
     };
     let curves: Vec<Curve> = metrics
         .iter()
-        .filter_map(|(metric, name, colour)| {
+        .filter_map(|(metric, name, light)| {
             let track = run.series.track(&queue.name, metric)?;
             let mut curve = Curve::new(*name, points(track, run.series.interval_s));
-            curve.colour = Some(*colour);
+            curve.colour = Some(palette::of_queue(place, *light));
             Some(curve)
         })
         .collect();
@@ -251,22 +263,24 @@ fn median_and_tail(queue: &QueueSummary) -> String {
         .collect()
 }
 
-/// Distribution of one queue's sojourn in the steady window.
-fn sojourn_cdf(queue: &QueueSummary, suffix: &str) -> Chart {
+/// Distribution of the same queue's sojourn in the steady window.
+fn sojourn_cdf(queue: &QueueSummary, place: usize, suffix: &str) -> Chart {
     let percent = |cdf: &[(f64, f64)]| -> Vec<[f64; 2]> {
         cdf.iter().map(|(ms, share)| [*ms, share * 100.0]).collect()
     };
-    let mut curves: Vec<Curve> = [("low_latency", 0), ("classic", 1)]
+    let mut curves: Vec<Curve> = [("low_latency", false), ("classic", true)]
         .iter()
-        .filter_map(|(name, colour)| {
+        .filter_map(|(name, light)| {
             let found = queue.bands.iter().find(|b| b.name == *name)?;
             let mut curve = Curve::new(band(name), percent(&found.sojourn_cdf));
-            curve.colour = Some(*colour);
+            curve.colour = Some(palette::of_queue(place, *light));
             Some(curve)
         })
         .collect();
     if curves.is_empty() {
-        curves.push(Curve::new("all packets", percent(&queue.sojourn_cdf)));
+        let mut curve = Curve::new("all packets", percent(&queue.sojourn_cdf));
+        curve.colour = Some(palette::of_queue(place, false));
+        curves.push(curve);
     }
     let range = match queue.bands.is_empty() {
         true => Range::FromZero,
@@ -311,9 +325,11 @@ fn signals(queues: &[&QueueSummary]) -> Chart {
         .collect();
     let bars = all
         .iter()
-        .map(|(name, counts)| Bars {
+        .enumerate()
+        .map(|(place, (name, counts))| Bars {
             name: (*name).into(),
             values: kept.iter().map(|c| counts[*c].1 as f64).collect(),
+            colour: palette::of_queue(place, false),
         })
         .collect();
     let said: Vec<String> = all
@@ -343,11 +359,13 @@ fn probes(run: &RunResult) -> Chart {
         .summary
         .probes
         .iter()
-        .take(FLOWS)
-        .filter_map(|probe| {
+        .take(palette::PROBES)
+        .enumerate()
+        .filter_map(|(place, probe)| {
             let track = run.series.track(&probe.name, "rtt_ms")?;
-            let points = points(track, run.series.interval_s);
-            Some(Curve::new(short(&probe.name), points))
+            let mut curve = Curve::new(short(&probe.name), points(track, run.series.interval_s));
+            curve.colour = Some(palette::of_probe(place));
+            Some(curve)
         })
         .collect();
     Chart::curves(

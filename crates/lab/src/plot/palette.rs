@@ -3,30 +3,74 @@
 /// Red, green, blue.
 pub type Rgb = (u8, u8, u8);
 
-/// Colours of series on white, in the order of the legend.
+/// Colours of series on white, in the order of the legend: eight for
+/// flows and for the series of campaigns, then two shades for each of three
+/// queues, then three for latency probes.
 ///
-/// Source: Okabe and Ito, "Color Universal Design", 2008. Deviation: their
-/// yellow is left out and orange darkened, for contrast on white.
-pub const ON_LIGHT: [Rgb; 7] = [
+/// Source of the first six: Okabe and Ito, "Color Universal Design", 2008.
+/// Deviation: their yellow is left out and orange darkened, for contrast on white;
+/// indigo and wine are from Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002, 2021.
+/// Queues and probes have muted colours, so that none is taken for a flow.
+pub const ON_LIGHT: [Rgb; 17] = [
     (0x00, 0x72, 0xB2),
     (0xD5, 0x5E, 0x00),
     (0x00, 0x9E, 0x73),
     (0xCC, 0x79, 0xA7),
     (0xB3, 0x7E, 0x00),
     (0x56, 0xB4, 0xE9),
-    (0x4D, 0x4D, 0x4D),
+    (0x33, 0x22, 0x88),
+    (0x88, 0x22, 0x55),
+    // Slate, brown and olive, each with a lighter shade.
+    (0x37, 0x47, 0x4F),
+    (0x8F, 0xA3, 0xAD),
+    (0x6D, 0x4C, 0x41),
+    (0xBC, 0x9F, 0x94),
+    (0x55, 0x6B, 0x2F),
+    (0xA5, 0xB5, 0x84),
+    (0x22, 0x22, 0x22),
+    (0x77, 0x77, 0x77),
+    (0xAA, 0xAA, 0xAA),
 ];
 
-/// The same hues, lighter, on a dark ground.
-pub const ON_DARK: [Rgb; 7] = [
+/// The same hues on a dark ground.
+pub const ON_DARK: [Rgb; 17] = [
     (0x4E, 0xA8, 0xE0),
     (0xF2, 0x8C, 0x3D),
     (0x2F, 0xC3, 0x9A),
     (0xE0, 0x9C, 0xC2),
     (0xE6, 0xB4, 0x3C),
     (0x9B, 0xD5, 0xF7),
-    (0xB8, 0xB8, 0xB8),
+    (0x9A, 0x8C, 0xF0),
+    (0xD9, 0x5C, 0x8F),
+    (0xB4, 0xC5, 0xCE),
+    (0x6F, 0x85, 0x90),
+    (0xD3, 0xB0, 0xA3),
+    (0x8F, 0x6E, 0x62),
+    (0xBD, 0xCF, 0x94),
+    (0x77, 0x8A, 0x4F),
+    (0xE8, 0xE8, 0xE8),
+    (0xA8, 0xA8, 0xA8),
+    (0x78, 0x78, 0x78),
 ];
+
+/// How many flows, or series of a campaign, have colours of their own.
+pub const FLOWS: usize = 8;
+
+/// How many queues have.
+pub const QUEUES: usize = 3;
+
+/// How many latency probes have.
+pub const PROBES: usize = 3;
+
+/// The place of a queue's colour: the strong shade, or the light one.
+pub const fn of_queue(place: usize, light: bool) -> usize {
+    FLOWS + 2 * (place % QUEUES) + light as usize
+}
+
+/// The place of a latency probe's colour.
+pub const fn of_probe(place: usize) -> usize {
+    FLOWS + 2 * QUEUES + place % PROBES
+}
 
 /// Text of static figures.
 pub const INK: Rgb = (0x22, 0x26, 0x2B);
@@ -89,6 +133,20 @@ mod tests {
         assert_eq!(diverging(0.5), DIVERGING[1]);
         assert_eq!(diverging(-3.0), DIVERGING[0]);
         assert_eq!(diverging(7.0), DIVERGING[2]);
+    }
+
+    #[test]
+    fn no_two_things_have_one_colour() {
+        let places = (0..FLOWS)
+            .chain((0..QUEUES).flat_map(|q| [of_queue(q, false), of_queue(q, true)]))
+            .chain((0..PROBES).map(of_probe));
+        for palette in [ON_LIGHT, ON_DARK] {
+            let mut colours: Vec<Rgb> = places.clone().map(|place| palette[place]).collect();
+            assert_eq!(colours.len(), palette.len());
+            colours.sort_unstable();
+            colours.dedup();
+            assert_eq!(colours.len(), palette.len());
+        }
     }
 
     #[test]

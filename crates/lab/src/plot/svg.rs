@@ -181,17 +181,16 @@ fn legend(
     root: &Area,
     top: f64,
 ) -> Result<f64, Box<dyn std::error::Error>> {
-    let names = chart.legend();
-    if names.len() < 2 {
+    let mut names = chart.legend();
+    let shape = match &chart.body {
+        Body::Curves { shape, .. } => Some(*shape),
+        _ => None,
+    };
+    if chart.has_published() {
+        names.push((PUBLISHED, palette::of_probe(0)));
+    } else if names.len() < 2 {
         return Ok(0.0);
     }
-    let points = matches!(
-        chart.body,
-        Body::Curves {
-            shape: Shape::Points,
-            ..
-        }
-    );
     let (stroke, gap, line) = (frame.text * 1.6, frame.text * 0.5, frame.text * 1.45);
     let left = frame.text * 4.2;
     let (mut x, mut y) = (left, top + line / 2.0);
@@ -202,20 +201,43 @@ fn legend(
             y += line;
         }
         let colour = rgb(palette::on_light(place));
-        if points {
-            let middle = (px(x + stroke / 2.0), px(y));
-            root.draw(&Circle::new(middle, px(frame.text * 0.3), colour.filled()))?;
-        } else {
-            root.draw(&PathElement::new(
+        let middle = (px(x + stroke / 2.0), px(y));
+        let dot = Circle::new(middle, px(frame.text * 0.3), colour.filled());
+        let dash = |width: f64| {
+            PathElement::new(
                 [(px(x), px(y)), (px(x + stroke), px(y))],
-                colour.stroke_width(px(frame.text * 0.2) as u32),
-            ))?;
+                colour.stroke_width(px(frame.text * width) as u32),
+            )
+        };
+        match shape {
+            Some(Shape::Points) => root.draw(&dot)?,
+            Some(Shape::Sweep) if name == PUBLISHED => {
+                root.draw(&diamond(middle, frame, colour))?;
+            }
+            Some(Shape::Sweep) => {
+                root.draw(&dash(0.11))?;
+                root.draw(&dot)?;
+            }
+            _ => root.draw(&dash(0.2))?,
         }
         let style = at(face(frame.text, palette::INK), HPos::Left, VPos::Center);
         root.draw_text(name, &style, (px(x + stroke + gap), px(y)))?;
         x += width;
     }
     Ok(y + line * 0.7 - top)
+}
+
+/// The legend's entry for published figures of all series.
+const PUBLISHED: &str = "published";
+
+/// A hollow mark around `middle`.
+fn diamond(middle: (i32, i32), frame: &Frame, colour: RGBColor) -> PathElement<(i32, i32)> {
+    let (x, y, r) = (middle.0, middle.1, px(frame.text * 0.42));
+    let corners = [(x, y - r), (x + r, y), (x, y + r), (x - r, y), (x, y - r)];
+    PathElement::new(
+        corners,
+        colour.stroke_width(px(frame.text * 0.11).max(1) as u32),
+    )
 }
 
 /// Axes with grid and labels, then the data.
@@ -234,8 +256,9 @@ where
         false => ticks::text(value, span),
     };
     let y_text = |v: &f64| printed(&chart.y, *v, y1 - y0);
-    let x_text = |v: &f64| match bars {
-        // Bars stand around halves, where plotters puts no label.
+    let named = bars || !chart.x.places.is_empty();
+    let x_text = |v: &f64| match named {
+        // Names stand below their places, where plotters may put no label.
         true => String::new(),
         false => printed(&chart.x, *v, x1 - x0),
     };
@@ -256,7 +279,7 @@ where
     }
     let mut mesh = context.configure_mesh();
     mesh.set_all_tick_mark_size(px(frame.text * 0.3));
-    if bars {
+    if named {
         mesh.disable_x_mesh()
             .set_tick_mark_size(LabelAreaPosition::Bottom, 0);
     }
@@ -295,6 +318,7 @@ where
     }
     match &chart.body {
         Body::Curves { shape, curves } => {
+            names_below(&context, root, frame, &chart.x.places, 0.0, y0)?;
             for (place, curve) in curves.iter().enumerate() {
                 draw_curve(&mut context, chart, frame, *shape, curve, place)?;
             }
@@ -337,6 +361,9 @@ where
         context.draw_series(marks.map(|p| Circle::new((p[0], p[1]), radius, colour.filled())))?;
         return Ok(());
     }
+    if shape == Shape::Sweep {
+        return draw_sweep(context, frame, curve, colour);
+    }
     // Columns finer than the stroke would not be seen.
     let columns = (frame.width * UNITS / f64::from(style.stroke_width) / 1.5) as usize;
     for part in curve.points.split(|p| !drawable(p)) {
@@ -348,6 +375,64 @@ where
             let path = points.into_iter().map(|p| (p[0], p[1]));
             context.draw_series([PathElement::new(path.collect::<Vec<_>>(), style)])?;
         }
+    }
+    Ok(())
+}
+
+/// A line with a mark per point and a bar over its span; published figures as
+/// hollow marks, with the ends of their tolerance.
+fn draw_sweep<X, Y>(
+    context: &mut ChartContext<SVGBackend, Cartesian2d<X, Y>>,
+    frame: &Frame,
+    curve: &Curve,
+    colour: RGBColor,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let root = context.plotting_area().strip_coord_spec();
+    let (left, top) = context.plotting_area().get_base_pixel();
+    let at = |x: f64, y: f64| {
+        let (x, y) = context.backend_coord(&(x, y));
+        (x - left, y - top)
+    };
+    let thin = colour.stroke_width(px(frame.text * 0.08).max(1) as u32);
+    let cap = px(frame.text * 0.3);
+    for (point, (low, high)) in curve.points.iter().zip(&curve.spans) {
+        if low >= high {
+            continue;
+        }
+        let ((x, bottom), (_, top)) = (at(point[0], *low), at(point[0], *high));
+        match curve.published {
+            true => {
+                root.draw(&PathElement::new([(x, bottom), (x, top)], thin))?;
+                for y in [bottom, top] {
+                    root.draw(&PathElement::new([(x - cap, y), (x + cap, y)], thin))?;
+                }
+            }
+            false => {
+                let wide = colour.mix(0.45).stroke_width(px(frame.text * 0.3) as u32);
+                root.draw(&PathElement::new([(x, bottom), (x, top)], wide))?;
+            }
+        }
+    }
+    let marks = curve.points.iter().filter(|p| p[1].is_finite());
+    let marks: Vec<(i32, i32)> = marks.map(|p| at(p[0], p[1])).collect();
+    if curve.published {
+        for mark in marks {
+            root.draw(&diamond(mark, frame, colour))?;
+        }
+        return Ok(());
+    }
+    for part in curve.points.split(|p| !p[1].is_finite()) {
+        let part: Vec<(i32, i32)> = part.iter().map(|p| at(p[0], p[1])).collect();
+        if part.len() > 1 {
+            root.draw(&PathElement::new(part, thin))?;
+        }
+    }
+    for mark in marks {
+        root.draw(&Circle::new(mark, px(frame.text * 0.28), colour.filled()))?;
     }
     Ok(())
 }
@@ -380,7 +465,7 @@ where
     // Bars fill four fifths of a category.
     let width = 0.8 / bars.len().max(1) as f64;
     for (place, series) in bars.iter().enumerate() {
-        let colour = rgb(palette::on_light(place));
+        let colour = rgb(palette::on_light(series.colour));
         let left = |index: usize| index as f64 + 0.1 + width * place as f64;
         context.draw_series(series.values.iter().enumerate().map(|(index, value)| {
             Rectangle::new(
@@ -389,10 +474,33 @@ where
             )
         }))?;
     }
-    for (index, name) in categories.iter().enumerate() {
-        let (x, y) = context.backend_coord(&(index as f64 + 0.5, ground));
+    names_below(context, root, frame, categories, 0.5, ground)
+}
+
+/// Names below the x axis, one apart from each other, the first at `from`; in
+/// two rows where they would touch.
+fn names_below<X, Y>(
+    context: &ChartContext<SVGBackend, Cartesian2d<X, Y>>,
+    root: &Area,
+    frame: &Frame,
+    names: &[String],
+    from: f64,
+    ground: f64,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let place = |index: usize| context.backend_coord(&(index as f64 + from, ground));
+    let apart = f64::from(place(1).0 - place(0).0) / UNITS;
+    let touch = names
+        .iter()
+        .any(|name| text_width(name, frame.text) + frame.text > apart);
+    for (index, name) in names.iter().enumerate() {
+        let (x, y) = place(index);
         let style = at(face(frame.text, palette::AXIS), HPos::Center, VPos::Top);
-        root.draw_text(name, &style, (x, y + px(frame.text * 0.35)))?;
+        let row = f64::from(u8::from(touch && index % 2 == 1));
+        root.draw_text(name, &style, (x, y + px(frame.text * (0.35 + 0.95 * row))))?;
     }
     Ok(())
 }

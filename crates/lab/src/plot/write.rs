@@ -7,7 +7,8 @@ use crate::results::Results;
 
 use super::chart::Chart;
 use super::svg::{self, Frame};
-use super::{comparison, export, figures};
+use super::{comparison, export, figures, sweep};
+use crate::campaign::asked;
 
 /// What a figure's file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,33 +68,69 @@ pub fn figures(results: &Results) -> Vec<Chart> {
     }
 }
 
-/// Writes figures into `dir` and tells their files. `what` picks figures by
-/// name (`rtt`, `sojourn-cdf`); `None` takes all.
+/// Which figures are drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The one of this name (`rtt`, `sojourn-cdf`); all of them without one.
+    pub figure: Option<String>,
+    /// These metrics of a campaign, in place of what it is about.
+    pub metrics: Vec<String>,
+    /// The axis of the campaign that they are drawn against; the one with most
+    /// values without one.
+    pub against: Option<String>,
+    /// The axes whose values are lines.
+    pub by: Vec<String>,
+}
+
+/// The figures that are meant by `choice`.
+fn chosen(results: &Results, choice: &Choice) -> Result<Vec<Chart>, LabError> {
+    let mut all = match (results, choice.metrics.as_slice()) {
+        (_, []) if choice.against.is_some() || !choice.by.is_empty() => {
+            let why = "name a metric, too, to draw against an axis";
+            return Err(LabError::Refused(why.to_owned()));
+        }
+        (_, []) => figures(results),
+        (Results::Campaign(folder), metrics) => {
+            let against = choice.against.as_deref();
+            let figure = asked(&folder.result, metrics, against, &choice.by)?;
+            sweep::charts(&folder.result, &figure)
+        }
+        _ => {
+            let why = "only a campaign has metrics to draw against its axes";
+            return Err(LabError::Refused(why.to_owned()));
+        }
+    };
+    if all.is_empty() {
+        return Err(LabError::Refused("there are no data to draw".into()));
+    }
+    if let Some(what) = &choice.figure {
+        let names: Vec<&str> = all.iter().map(|chart| chart.id.as_str()).collect();
+        if !names.contains(&what.as_str()) {
+            return Err(LabError::Refused(format!(
+                "there is no figure {what:?}; there are {}",
+                names.join(", ")
+            )));
+        }
+        all.retain(|chart| chart.id == *what);
+    }
+    Ok(all)
+}
+
+/// Writes figures into `dir` and tells their files.
+///
+/// # Errors
+/// When there is no such figure, metric or axis, and when a file cannot be written.
 pub fn write(
     results: &Results,
     dir: &Path,
     format: Format,
     frame: &Frame,
-    what: Option<&str>,
+    choice: &Choice,
 ) -> Result<Vec<PathBuf>, LabError> {
-    let all = figures(results);
-    if all.is_empty() {
-        return Err(LabError::Refused("there are no data to draw".into()));
-    }
-    let chosen: Vec<&Chart> = all
-        .iter()
-        .filter(|chart| what.is_none_or(|what| chart.id == what))
-        .collect();
-    if let (Some(what), true) = (what, chosen.is_empty()) {
-        let names: Vec<&str> = all.iter().map(|chart| chart.id.as_str()).collect();
-        return Err(LabError::Refused(format!(
-            "there is no figure {what:?}; there are {}",
-            names.join(", ")
-        )));
-    }
+    let chosen = chosen(results, choice)?;
     std::fs::create_dir_all(dir).map_err(LabError::io("create", dir))?;
     let mut files = Vec::new();
-    for chart in chosen {
+    for chart in &chosen {
         let path = dir.join(format!("{}.{}", chart.id, format.ending()));
         let bytes = render(chart, format, frame)?;
         std::fs::write(&path, bytes).map_err(LabError::io("write", &path))?;
@@ -121,6 +158,13 @@ mod tests {
     use super::*;
     use crate::report::samples;
 
+    fn named(figure: &str) -> Choice {
+        Choice {
+            figure: Some(figure.to_owned()),
+            ..Choice::default()
+        }
+    }
+
     fn all() -> Vec<Chart> {
         let mut charts = figures(&Results::Run(Box::new(samples::run())));
         let campaign = Results::Campaign(Box::new(samples::campaign()));
@@ -141,7 +185,8 @@ mod tests {
             for axis in [&chart.x, &chart.y] {
                 assert!(!axis.quantity.is_empty(), "{}", chart.id);
                 let named = matches!(chart.body, super::super::chart::Body::Heat(_))
-                    || axis.quantity == "cause";
+                    || axis.quantity == "cause"
+                    || !axis.places.is_empty();
                 assert_ne!(
                     axis.unit.is_empty(),
                     !named,
@@ -167,7 +212,7 @@ mod tests {
         for chart in all() {
             // Converting is the same code for every chart: two kinds do.
             let formats = match chart.id.as_str() {
-                "sojourn-cdf" | "jain-measured" => &Format::ALL[..],
+                "sojourn-cdf" | "share1_pct-measured" => &Format::ALL[..],
                 _ => &Format::ALL[..1],
             };
             for (name, format) in formats.iter().copied() {
@@ -205,7 +250,7 @@ mod tests {
         let run = Results::Run(Box::new(samples::run()));
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("figures");
-        let error = write(&run, &at, Format::Svg, &Frame::COLUMN, Some("rttt")).unwrap_err();
+        let error = write(&run, &at, Format::Svg, &Frame::COLUMN, &named("rttt")).unwrap_err();
         assert!(error.is_refusal());
         assert!(error.to_string().contains("sojourn-cdf"), "{error}");
         assert!(!at.exists());
@@ -216,7 +261,7 @@ mod tests {
                 .to_string()
                 .contains("png")
         );
-        let files = write(&run, &at, Format::Svg, &Frame::COLUMN, Some("rtt")).unwrap();
+        let files = write(&run, &at, Format::Svg, &Frame::COLUMN, &named("rtt")).unwrap();
         assert_eq!(files, [at.join("rtt.svg")]);
     }
 

@@ -3,13 +3,15 @@
 use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_units::{Duration, Instant};
+use narrows_wire::{ip, udp};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
 use crate::histogram::Histogram;
 use crate::summary::{CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary, millionths};
 
-const COLUMNS: [(&str, Column); 11] = [
+const COLUMNS: [(&str, Column); 12] = [
     ("goodput_mbit", Column::Gauge),
+    ("throughput_mbit", Column::Gauge),
     ("delivery_rate_mbit", Column::Gauge),
     ("rtt_ms", Column::Gauge),
     ("srtt_ms", Column::Gauge),
@@ -45,6 +47,9 @@ pub(super) struct FlowState {
     recovery: RecoverySummary,
     limited: LimitedSummary,
     codepoints: CodepointSummary,
+    /// Whether a packet of its data ever reached the receiver where the path
+    /// sees it.
+    arrives: bool,
     bin: Bin,
     /// Acknowledged bytes at the end of the last interval.
     acked_before: u64,
@@ -56,7 +61,10 @@ pub(super) struct FlowState {
 /// What happened in the present interval.
 #[derive(Default)]
 struct Bin {
+    /// Handed to the application.
     bytes: u64,
+    /// Payload of the packets that reached the receiver.
+    arrived: u64,
     rtt_sum: u64,
     rtt_count: u64,
     retransmissions: u64,
@@ -87,6 +95,7 @@ impl FlowState {
             recovery: RecoverySummary::default(),
             limited: LimitedSummary::default(),
             codepoints: CodepointSummary::default(),
+            arrives: false,
             bin: Bin::default(),
             acked_before: 0,
             columns: Columns::new(&COLUMNS),
@@ -126,8 +135,12 @@ impl FlowState {
     }
 
     #[inline]
-    pub(super) fn received(&mut self, packet: &Packet) {
+    pub(super) fn received(&mut self, host: EntityId, packet: &Packet) {
         self.codepoints.received[codepoint(packet)] += 1;
+        if self.sender != Some(host) {
+            self.bin.arrived += payload(packet);
+            self.arrives = true;
+        }
     }
 
     pub(super) fn marked(&mut self, inside: bool) {
@@ -187,25 +200,28 @@ impl FlowState {
         self.closed = self.finished.is_some();
         let mut row = [f32::NAN; COLUMNS.len()];
         row[0] = mbit(bin.bytes, seconds);
-        row[2] = mean_ms(bin.rtt_sum, bin.rtt_count);
+        if self.arrives {
+            row[1] = mbit(bin.arrived, seconds);
+        }
+        row[3] = mean_ms(bin.rtt_sum, bin.rtt_count);
         if let Some(s) = bin.sample {
-            row[1] = mbit(s.bytes_acked.saturating_sub(self.acked_before), seconds);
+            row[2] = mbit(s.bytes_acked.saturating_sub(self.acked_before), seconds);
             self.acked_before = s.bytes_acked;
             if !s.srtt.is_zero() {
-                row[3] = s.srtt.as_millis_f64() as f32;
+                row[4] = s.srtt.as_millis_f64() as f32;
             }
-            row[4] = s.cwnd as f32;
-            row[5] = s.in_flight as f32;
+            row[5] = s.cwnd as f32;
+            row[6] = s.in_flight as f32;
             if s.pacing_rate != 0 {
-                row[6] = mbit(s.pacing_rate, 1.0);
+                row[7] = mbit(s.pacing_rate, 1.0);
             }
             if s.alpha != u32::MAX {
-                row[7] = s.alpha as f32 / ALPHA_ONE;
+                row[8] = s.alpha as f32 / ALPHA_ONE;
             }
         }
-        row[8] = bin.retransmissions as f32;
-        row[9] = bin.marks as f32;
-        row[10] = bin.drops as f32;
+        row[9] = bin.retransmissions as f32;
+        row[10] = bin.marks as f32;
+        row[11] = bin.drops as f32;
         self.columns.push(interval, &row);
     }
 
@@ -269,6 +285,27 @@ fn codepoint(packet: &Packet) -> usize {
     }
 }
 
+/// Bytes of a packet behind its transport header, TCP's or UDP's; none of a
+/// packet that has neither in reach. Like [`codepoint`] read in place.
+#[inline]
+fn payload(packet: &Packet) -> u64 {
+    let bytes = &packet.bytes;
+    let at = |place: usize| bytes.get(place).copied().unwrap_or_default();
+    // RFC 791 §3.1, RFC 8200 §3: header length and protocol.
+    let (ip, protocol) = match at(0) >> 4 {
+        4 => (usize::from(at(0) & 15) * 4, at(9)),
+        6 => (40, at(6)),
+        _ => return 0,
+    };
+    let transport = match protocol {
+        // RFC 9293 §3.1: the data offset counts words of four bytes.
+        ip::TCP => usize::from(at(ip + 12) >> 4) * 4,
+        ip::UDP => udp::HEADER_LEN,
+        _ => return 0,
+    };
+    u64::from(packet.len()).saturating_sub((ip + transport) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,5 +321,29 @@ mod tests {
         assert_eq!(codepoint(&packet(&[0x60, 0x30, 0, 0])), 3);
         assert_eq!(codepoint(&packet(&[0x62, 0x10, 0, 0])), 1);
         assert_eq!(codepoint(&packet(&[])), 0);
+    }
+
+    #[test]
+    fn payload_is_what_is_behind_the_transport_header() {
+        let packet = |ip: &[(usize, u8)], zero_tail| {
+            let mut bytes = vec![0; 72];
+            for (at, byte) in ip {
+                bytes[*at] = *byte;
+            }
+            Packet {
+                bytes,
+                zero_tail,
+                ..Packet::default()
+            }
+        };
+        // IPv4 with TCP and 12 bytes of options, which leaves 20 of the 72.
+        let tcp = [(0, 0x45), (9, 6), (32, 0x80)];
+        assert_eq!(payload(&packet(&tcp, 1400)), 1420);
+        // The same behind IPv6, which leaves none.
+        let six = [(0, 0x60), (6, 6), (52, 0x80)];
+        assert_eq!(payload(&packet(&six, 0)), 0);
+        assert_eq!(payload(&packet(&[(0, 0x45), (9, 17)], 100)), 144);
+        assert_eq!(payload(&packet(&[(0, 0x45), (9, 1)], 100)), 0);
+        assert_eq!(payload(&Packet::default()), 0);
     }
 }

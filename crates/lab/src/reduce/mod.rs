@@ -8,11 +8,12 @@ use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
-use crate::facts::RateSteps;
+use crate::facts::{self, RateSteps};
 use crate::fairness::jain;
 use crate::histogram::Histogram;
 use crate::summary::{
-    DropCounts, DropperSummary, ProbeSummary, RunSummary, WindowSummary, millionths,
+    DirectionSummary, DropCounts, DropperSummary, FlowSummary, ProbeSummary, RunSummary,
+    WindowSummary, millionths,
 };
 pub use bins::{Column, Columns};
 use flow::FlowState;
@@ -71,7 +72,7 @@ pub struct Reduced {
 }
 
 impl Reducer {
-    /// A reducer for a run of `plan`.
+    /// A reducer for a run of `plan`, whose flows start when it says.
     pub fn new(plan: &Plan, setup: Setup) -> Self {
         let interval = setup.interval;
         let flow = |flow: &narrows_scenario::FlowPlan| {
@@ -230,10 +231,7 @@ impl Reducer {
                 drops,
             })
             .collect();
-        let rates: Vec<f64> = flow_summaries
-            .iter()
-            .filter_map(|f| f.goodput_mbit)
-            .collect();
+        let directions = directions(plan, &flow_summaries);
         let summary = RunSummary {
             name: plan.name.clone(),
             title: plan.title.clone(),
@@ -244,11 +242,11 @@ impl Reducer {
                 from_s: self.from.as_secs_f64(),
                 to_s: self.to.as_secs_f64(),
             },
-            jain: if rates.len() < 2 {
-                None
-            } else {
-                jain(&rates).map(millionths)
+            jain: match directions.as_slice() {
+                [only] => only.jain,
+                _ => None,
             },
+            directions,
             flows: flow_summaries,
             queues: queue_summaries,
             probes: probe_summaries,
@@ -268,6 +266,36 @@ impl Reducer {
     pub fn last_event(&self) -> Instant {
         self.last
     }
+}
+
+/// What the flows that compete with each other come to.
+fn directions(plan: &Plan, flows: &[FlowSummary]) -> Vec<DirectionSummary> {
+    let hosts = |group: &[usize], host: fn(&FlowSummary) -> &String| {
+        let mut hosts: Vec<String> = Vec::new();
+        for flow in group {
+            let host = host(&flows[*flow]);
+            if !hosts.contains(host) {
+                hosts.push(host.clone());
+            }
+        }
+        hosts
+    };
+    let of = |group: Vec<usize>| {
+        let rates: Vec<f64> = group
+            .iter()
+            .filter_map(|f| flows[*f].goodput_mbit)
+            .collect();
+        DirectionSummary {
+            from: hosts(&group, |flow| &flow.from),
+            to: hosts(&group, |flow| &flow.to),
+            flows: group.iter().map(|f| flows[*f].name.clone()).collect(),
+            goodput_mbit: (!rates.is_empty()).then(|| millionths(rates.iter().sum())),
+            jain: (rates.len() > 1)
+                .then(|| jain(&rates).map(millionths))
+                .flatten(),
+        }
+    };
+    facts::directions(plan).into_iter().map(of).collect()
 }
 
 #[inline]
@@ -296,17 +324,18 @@ impl EventSink for Reducer {
                 wire_bytes,
                 band,
                 ..
-            } => self
-                .queue(queue)
-                .dequeued(inside, sojourn, wire_bytes, band),
+            } => {
+                let when = (now, now < self.from, inside);
+                self.queue(queue).dequeued(when, sojourn, wire_bytes, band);
+            }
             Event::Sent { host, packet } => {
                 if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
                     flow.sent(inside, host, packet);
                 }
             }
-            Event::Received { packet, .. } => {
+            Event::Received { host, packet } => {
                 if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
-                    flow.received(packet);
+                    flow.received(host, packet);
                 }
             }
             Event::Delivered { flow, bytes } => {

@@ -31,6 +31,10 @@ pub(super) struct QueueState {
     bands: [Band; 2],
     marks: MarkCounts,
     drops: DropCounts,
+    /// When the last packet of the steady window left for the link, and what the
+    /// link counted for it; and the last one before the window.
+    last: Option<(Instant, u32)>,
+    last_before: Option<(Instant, u32)>,
     peak_packets: u32,
     peak_bytes: u64,
     probability_sum: f64,
@@ -66,6 +70,8 @@ impl QueueState {
             bands: Default::default(),
             marks: MarkCounts::default(),
             drops: DropCounts::default(),
+            last: None,
+            last_before: None,
             peak_packets: 0,
             peak_bytes: 0,
             probability_sum: 0.0,
@@ -86,7 +92,13 @@ impl QueueState {
     }
 
     #[inline]
-    pub(super) fn dequeued(&mut self, inside: bool, sojourn: Duration, wire_bytes: u32, band: u8) {
+    pub(super) fn dequeued(
+        &mut self,
+        (now, before, inside): (Instant, bool, bool),
+        sojourn: Duration,
+        wire_bytes: u32,
+        band: u8,
+    ) {
         let b = usize::from(band.min(1));
         let ns = sojourn.as_nanos();
         self.bin.sojourn_sum[b] += ns;
@@ -98,6 +110,9 @@ impl QueueState {
         if inside {
             band.sojourn.record(sojourn);
             band.wire_bytes += u64::from(wire_bytes);
+            self.last = Some((now, wire_bytes));
+        } else if before {
+            self.last_before = Some((now, wire_bytes));
         }
     }
 
@@ -154,6 +169,27 @@ impl QueueState {
         self.columns.push(interval, &row);
     }
 
+    /// Bits that the link carried between `from` and `until`: those of all packets
+    /// that left the queue in that time, but for the part of the last one that
+    /// is carried later, and with the rest of the one that was under way at `from`.
+    /// Over a slow link a packet lasts longer than a window.
+    fn bits_on_link(&self, rates: &RateSteps, bytes: u64, from: Instant, until: Instant) -> f64 {
+        let bits = |bytes: u32| f64::from(bytes) * 8.0;
+        let all = bytes as f64 * 8.0;
+        if matches!(rates, RateSteps::Trace(_)) {
+            // The opportunity that a packet takes is there when it leaves the queue.
+            return all;
+        }
+        let later = self.last.map_or(0.0, |(at, bytes)| {
+            (bits(bytes) - rates.bits_between(at, until)).max(0.0)
+        });
+        let before = self.last_before.map_or(0.0, |(at, bytes)| {
+            let rest = (bits(bytes) - rates.bits_between(at, from)).max(0.0);
+            rest.min(rates.bits_between(from, until))
+        });
+        all - later + before
+    }
+
     pub(super) fn finish(
         self,
         name: String,
@@ -167,7 +203,8 @@ impl QueueState {
             sojourn.merge(&band.sojourn);
         }
         let wire_bytes = self.bands.iter().map(|b| b.wire_bytes).sum();
-        let capacity = rates.map(|r| r.bytes_between(from, until));
+        let capacity = rates.as_ref().map(|r| r.bits_between(from, until));
+        let used = rates.map(|r| self.bits_on_link(&r, wire_bytes, from, until));
         let span = until.since(from).as_secs_f64();
         let bands = if self.bands.iter().all(|b| b.seen) {
             self.bands
@@ -188,10 +225,11 @@ impl QueueState {
             words,
             rate_mbit: capacity
                 .filter(|_| span > 0.0)
-                .map(|bytes| millionths(bytes as f64 * 8.0 / span / 1e6)),
+                .map(|bits| millionths(bits / span / 1e6)),
             utilisation: capacity
-                .filter(|&bytes| bytes > 0)
-                .map(|bytes| millionths(wire_bytes as f64 / bytes as f64)),
+                .zip(used)
+                .filter(|(capacity, _)| *capacity > 0.0)
+                .map(|(capacity, used)| millionths(used / capacity)),
             packets: sojourn.count(),
             wire_bytes,
             sojourn_ms: sojourn.distribution_ms(),

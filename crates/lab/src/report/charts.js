@@ -18,15 +18,16 @@
 
   // Colours are names in the charts; the style sheet knows what they are.
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const themed = (value, style) => {
-    if (typeof value === "string" && /^(series-\d+|ink|axis|grid|window)$/.test(value)) {
+  const themed = (value, style, key) => {
+    // Only what is a colour: an axis may be called "window".
+    if (typeof value === "string" && /color$/.test(key) && /^(series-\d+|ink|axis|grid|window)$/.test(value)) {
       return style.getPropertyValue("--" + value).trim();
     }
     if (Array.isArray(value)) {
-      return typeof value[0] === "number" ? value : value.map((v) => themed(v, style));
+      return typeof value[0] === "number" ? value : value.map((v) => themed(v, style, key));
     }
     if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, style)]));
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, style, k)]));
     }
     return value;
   };

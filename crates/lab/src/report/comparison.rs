@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use crate::compare::{CellComparison, Comparison, Row, made_of};
+use crate::campaign::MetricTitle;
+use crate::compare::{CellComparison, Comparison, Row, made_of, side_lines};
 use crate::error::LabError;
 use crate::plot::chart::{Body, Chart, Range};
-use crate::plot::comparison::{decimals, quantity};
 use crate::plot::figures;
 use crate::results::{ComparisonFolder, RunResult, open_run};
 
@@ -13,7 +13,7 @@ use super::page::{self, Library, fact, fixed, number};
 use super::{command, pairs};
 
 /// Figures over time that stand beside each other.
-const OVER_TIME: [&str; 3] = ["delivery-rate", "rtt", "sojourn"];
+const OVER_TIME: [&str; 3] = ["throughput", "rtt", "sojourn"];
 
 /// What a page shows of a cell's runs.
 #[derive(Default)]
@@ -126,6 +126,7 @@ pub(super) fn html(folder: &ComparisonFolder, cells: &[CellRuns], library: &Libr
             p.kicker { "Narrows, a comparison: " (made_of(comparison)) }
             h1 { (page::path(&comparison.name)) }
             @if let Some(title) = &comparison.title { p { (title) } }
+            @for line in side_lines(comparison) { p.note { (line) } }
         }
         (checks(comparison))
         (trust(cells))
@@ -228,7 +229,7 @@ fn facts(folder: &ComparisonFolder) -> Markup {
             (fact("sides", comparison.sides.join(", ")))
             (fact("repetitions", comparison.repetitions))
             (fact("cells", format!("{} of {}", comparison.cells.len(), comparison.planned)))
-            (fact("version", format!("narrows {}", record.narrows)))
+            (fact("version", format!("narrows {}", record.version())))
             (fact("kernel", &record.kernel))
             (fact("took", format!("{} s", fixed(record.wall_s, 0))))
             @if !record.started_utc.is_empty() { (fact("started (UTC)", &record.started_utc)) }
@@ -281,21 +282,19 @@ fn plot(comparison: &Comparison, metric: &str) -> Markup {
         .iter()
         .filter_map(|cell| Some((cell.name.as_str(), cell.row(metric)?)))
         .collect();
-    let (words, unit) = words(metric);
-    html! { @if let Some(drawing) = pairs::draw(&words, unit, &rows) { (drawing) } }
+    html! { @if let Some(drawing) = pairs::draw(&title(metric), &rows) { (drawing) } }
 }
 
-/// A metric in words, with its unit.
-fn words(metric: &str) -> (String, &'static str) {
-    if metric.ends_with("utilisation") {
-        return (metric.to_owned(), "share of the rate");
-    }
-    match metric.rsplit_once('/') {
+/// What a metric is called: of the file's by its name, else in full, as the tables
+/// have it, with its unit.
+fn title(metric: &str) -> MetricTitle {
+    let (title, unit) = match metric.rsplit_once('/') {
+        None => return MetricTitle::of_name(metric),
         // A percentile or a mean: the unit is in the part before it.
-        Some((name, part)) if name.ends_with("_ms") => (format!("{name}, {part}"), "ms"),
-        Some(_) => (metric.to_owned(), quantity(metric).1),
-        None => quantity(metric),
-    }
+        Some((name, part)) if name.ends_with("_ms") => (format!("{name}, {part}"), "ms".to_owned()),
+        Some((_, part)) => (metric.to_owned(), MetricTitle::of_name(part).unit),
+    };
+    MetricTitle { title, unit }
 }
 
 fn table(comparison: &Comparison) -> Markup {
@@ -338,7 +337,7 @@ fn places(row: &Row) -> usize {
         0.0 => 0,
         0.0..1.0 => 4,
         1.0..10.0 => 3,
-        _ => decimals(&row.metric),
+        _ => 2,
     }
 }
 
@@ -396,7 +395,7 @@ fn beside(
     let of = |side: usize, charts: &[Chart], kind: &str| {
         let mut chart = charts.iter().find(|c| c.title == kind)?.clone();
         chart.title = format!("{}: {kind}", comparison.sides[side]);
-        Some(page::half(&chart, library))
+        Some(page::half(&chart, &chart.title, library))
     };
     html! {
         @if !kinds.is_empty() {

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::campaign::{CampaignResult, CellResult, MetricResult};
+use crate::campaign::{CampaignResult, CellResult, MetricResult, MetricTitle};
 use crate::plot::chart::Scale;
 use crate::plot::comparison::{self, Grid, GridRow};
 use crate::plot::palette;
@@ -16,8 +16,12 @@ const PARTS: usize = 24;
 /// The heat-map of one metric: a table for each value of the first axis, if
 /// there are several.
 pub fn html(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Markup {
-    let scale = comparison::scale(campaign, metric);
-    let (words, unit) = comparison::quantity(metric);
+    let shown = Shown {
+        metric,
+        title: campaign.title_of(metric),
+        scale: comparison::scale(campaign, metric),
+        decimals: campaign.decimals(metric),
+    };
     let axes = grid.rows.first().map_or(0, |row| row.at.len());
     let first = |row: &GridRow| row.at.first().cloned();
     let grouped = axes > 1
@@ -34,12 +38,20 @@ pub fn html(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Markup {
         _ => &grid.down,
     };
     html! {
-        (legend(&scale, &words, unit))
+        (legend(&shown, campaign))
         div.heats { @for rows in groups {
             @let name = rows.first().filter(|_| grouped).map(|row| row.at[0].as_str());
-            (table(grid, rows, name, down, metric, &scale, &words))
+            (table(grid, rows, name, down, &shown))
         } }
     }
+}
+
+/// What a map shows.
+struct Shown<'a> {
+    metric: &'a str,
+    title: MetricTitle,
+    scale: Scale,
+    decimals: usize,
 }
 
 /// One table of fields.
@@ -48,10 +60,9 @@ fn table(
     rows: &[GridRow],
     name: Option<&str>,
     down: &str,
-    metric: &str,
-    scale: &Scale,
-    words: &str,
+    shown: &Shown<'_>,
 ) -> Markup {
+    let (metric, words) = (shown.metric, &shown.title.title);
     let published = rows
         .iter()
         .flat_map(|row| row.cells.iter().flatten())
@@ -76,7 +87,7 @@ fn table(
                 }
                 tbody { @for row in rows { tr {
                     th scope="row" { @for value in &row.at[usize::from(name.is_some())..] { span { (value) } } }
-                    @for cell in &row.cells { (fields(*cell, metric, scale, published)) }
+                    @for cell in &row.cells { (fields(*cell, shown, published)) }
                 } } }
             }
         }
@@ -84,14 +95,14 @@ fn table(
 }
 
 /// A cell's one or two fields.
-fn fields(cell: Option<&CellResult>, metric: &str, scale: &Scale, published: bool) -> Markup {
-    let found = cell.and_then(|cell| cell.metric(metric));
-    let decimals = comparison::decimals(metric);
+fn fields(cell: Option<&CellResult>, map: &Shown<'_>, published: bool) -> Markup {
+    let found = cell.and_then(|cell| cell.metric(map.metric));
+    let (scale, exact) = (&map.scale, map.decimals);
     // A share's tenths are noise between runs; the table below has them.
-    let decimals = if metric.ends_with("_pct") {
+    let decimals = if map.metric.ends_with("_pct") {
         0
     } else {
-        decimals
+        exact
     };
     let shown = |value: Option<f64>| value.filter(|v| v.is_finite());
     let style = |value: f64| {
@@ -111,7 +122,7 @@ fn fields(cell: Option<&CellResult>, metric: &str, scale: &Scale, published: boo
         }
         @match (cell, found, shown(found.and_then(|m| m.measured))) {
             (Some(cell), Some(found), Some(value)) => td.gap[!published].outside[found.within == Some(false)]
-                style=(style(value)) title=(sentence(cell, found)) {
+                style=(style(value)) title=(sentence(cell, found, exact)) {
                 @if cell.folder.is_empty() { span { (fixed(value, decimals)) } }
                 @else { a href=(link(&format!("{}/report.html", cell.folder))) { (fixed(value, decimals)) } }
             },
@@ -122,15 +133,12 @@ fn fields(cell: Option<&CellResult>, metric: &str, scale: &Scale, published: boo
 }
 
 /// What a field says when it is pointed at.
-fn sentence(cell: &CellResult, found: &MetricResult) -> String {
-    let decimals = comparison::decimals(&found.metric);
+fn sentence(cell: &CellResult, found: &MetricResult, decimals: usize) -> String {
     let text = |value: Option<f64>| value.map_or("–".into(), |v| fixed(v, decimals));
-    let mut said = format!(
-        "{}: published {}, measured {}",
-        cell.name,
-        text(found.published),
-        text(found.measured)
-    );
+    let mut said = format!("{}: measured {}", cell.name, text(found.measured));
+    if found.published.is_some() {
+        said += &format!(", published {}", text(found.published));
+    }
     if let Some(difference) = found.difference {
         said += &format!(", difference {}", fixed(difference, decimals));
     }
@@ -142,7 +150,13 @@ fn sentence(cell: &CellResult, found: &MetricResult) -> String {
     said
 }
 
-fn legend(scale: &Scale, words: &str, unit: &str) -> Markup {
+fn legend(shown: &Shown<'_>, campaign: &CampaignResult) -> Markup {
+    let (scale, title) = (&shown.scale, &shown.title);
+    let judged = campaign
+        .cells
+        .iter()
+        .flat_map(|c| &c.metrics)
+        .any(|m| m.within == Some(false));
     let colour = |part: usize| {
         let value = scale.value((part as f64 + 0.5) / PARTS as f64);
         palette::hex(palette::diverging(scale.place(value)))
@@ -156,11 +170,11 @@ fn legend(scale: &Scale, words: &str, unit: &str) -> Markup {
     };
     html! {
         p.scale {
-            (comparison::with_unit(words, unit))
+            (title.with_unit())
             span { (end(scale.from)) }
             span aria-hidden="true" { @for part in 0..PARTS { i style=(format!("background:{}", colour(part))) {} } }
             span { (end(scale.to)) }
-            span { "✗ outside its band" }
+            @if judged { span { "✗ outside its band" } }
         }
     }
 }

@@ -3,7 +3,10 @@
 //! Colours are names (`series-0`, `ink`) that the page's script replaces by
 //! those of the light or the dark theme.
 
-use plotly::common::{Anchor, DashType, HoverInfo, Line, LineShape, Marker, Mode, Orientation};
+use plotly::common::{
+    Anchor, DashType, ErrorData, ErrorType, HoverInfo, Line, LineShape, Marker, MarkerSymbol, Mode,
+    Orientation,
+};
 use plotly::layout::{
     Axis as PlotlyAxis, AxisType, BarMode, HoverMode, Legend, Margin, Shape as Drawing, ShapeLayer,
     ShapeLine, ShapeType,
@@ -22,16 +25,30 @@ const DIGITS: i32 = 4;
 pub fn json(chart: &Chart, columns: usize) -> String {
     let mut plot = Plot::new();
     match &chart.body {
+        Body::Curves {
+            shape: Shape::Sweep,
+            curves,
+        } => {
+            for (place, curve) in curves.iter().enumerate() {
+                plot.add_trace(sweep(curve, colour(curve.colour.unwrap_or(place))));
+            }
+            if chart.has_published() {
+                // Nothing but its entry in the legend.
+                let nowhere = Scatter::new(vec![f64::NAN], vec![f64::NAN]);
+                let mark = hollow("ink".to_owned());
+                plot.add_trace(nowhere.name("published").mode(Mode::Markers).marker(mark));
+            }
+        }
         Body::Curves { shape, curves } => {
             for (place, curve) in curves.iter().enumerate() {
                 plot.add_trace(trace(*shape, curve, place, columns));
             }
         }
         Body::Bars { categories, bars } => {
-            for (place, series) in bars.iter().enumerate() {
+            for series in bars {
                 let bar = Bar::new(categories.clone(), series.values.clone())
                     .name(escaped(&series.name))
-                    .marker(Marker::new().color(colour(place)));
+                    .marker(Marker::new().color(colour(series.colour)));
                 plot.add_trace(bar);
             }
         }
@@ -72,16 +89,64 @@ fn trace(shape: Shape, curve: &Curve, place: usize, columns: usize) -> Box<Scatt
             .marker(Marker::new().color(colour).size(8).opacity(0.8))
             .hover_text_array(curve.labels.iter().map(|l| escaped(l)).collect())
             .hover_info(HoverInfo::All),
-        Shape::Line => trace.mode(Mode::Lines).line(line),
+        Shape::Line | Shape::Sweep => trace.mode(Mode::Lines).line(line),
         Shape::Step | Shape::Cdf => trace.mode(Mode::Lines).line(line.shape(LineShape::Hv)),
     }
+}
+
+/// A line with marks and the spread of each; published figures as hollow marks with
+/// the ends of their tolerance.
+fn sweep(curve: &Curve, colour: String) -> Box<Scatter<f64, f64>> {
+    let of = |axis: usize| {
+        curve
+            .points
+            .iter()
+            .map(|p| digits(p[axis], DIGITS + 2))
+            .collect()
+    };
+    let far = |end: fn(&(f64, f64), f64) -> f64| -> Vec<f64> {
+        let points = curve.points.iter().zip(&curve.spans);
+        points
+            .map(|(p, span)| digits(end(span, p[1]).max(0.0), DIGITS))
+            .collect()
+    };
+    let bars = ErrorData::new(ErrorType::Data)
+        .symmetric(false)
+        .array(far(|span, at| span.1 - at))
+        .array_minus(far(|span, at| at - span.0))
+        .color(colour.clone());
+    let labels = curve.labels.iter().map(|l| escaped(l)).collect();
+    let trace = Scatter::new(of(0), of(1))
+        .name(escaped(&curve.name))
+        .legend_group(escaped(&curve.name))
+        .hover_text_array(labels)
+        .hover_info(HoverInfo::All);
+    match curve.published {
+        true => trace
+            .mode(Mode::Markers)
+            .show_legend(false)
+            .marker(hollow(colour))
+            .error_y(bars.thickness(1.0).width(4)),
+        false => trace
+            .mode(Mode::LinesMarkers)
+            .line(Line::new().color(colour.clone()).width(1.4))
+            .marker(Marker::new().color(colour).size(7))
+            .error_y(bars.thickness(3.0).width(0)),
+    }
+}
+
+fn hollow(colour: String) -> Marker {
+    Marker::new()
+        .color(colour)
+        .size(9)
+        .symbol(MarkerSymbol::DiamondOpen)
 }
 
 fn layout(chart: &Chart) -> Layout {
     let points = matches!(
         chart.body,
         Body::Curves {
-            shape: Shape::Points,
+            shape: Shape::Points | Shape::Sweep,
             ..
         }
     );
@@ -95,7 +160,7 @@ fn layout(chart: &Chart) -> Layout {
     let mut layout = Layout::new()
         .x_axis(axis(&chart.x, chart.x_range(), named))
         .y_axis(axis(&chart.y, chart.y_range(), false))
-        .show_legend(chart.legend().len() > 1)
+        .show_legend(chart.legend().len() > 1 || chart.has_published())
         .legend(legend)
         .margin(Margin::new().left(56).right(12).top(32).bottom(44))
         .hover_mode(if points {
@@ -129,6 +194,13 @@ fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
                 .range(vec![libm::log10(from), libm::log10(to)])
                 .tick_values(ticks)
                 .tick_text(texts)
+        }
+        _ if !axis.places.is_empty() => {
+            let places = (0..axis.places.len()).map(|place| place as f64);
+            drawn
+                .range(vec![from, to])
+                .tick_values(places.collect())
+                .tick_text(axis.places.iter().map(|name| escaped(name)).collect())
         }
         _ => drawn.range(vec![from, to]),
     }

@@ -125,25 +125,36 @@ pub fn figure(chart: &Chart, library: &Library) -> Markup {
             ..Frame::SCREEN
         },
     };
-    figure_as(chart, library, class, &frame)
+    figure_as(chart, Some(&chart.title), library, class, &frame)
 }
 
-/// A figure beside another one: half as wide as the page.
-pub fn half(chart: &Chart, library: &Library) -> Markup {
+/// A figure as wide as the page, whose title stands above it already.
+pub fn wide(chart: &Chart, library: &Library) -> Markup {
+    figure_as(chart, None, library, "chart full", &Frame::SCREEN)
+}
+
+/// A figure beside another one, half as wide as the page, with that title.
+pub fn half(chart: &Chart, title: &str, library: &Library) -> Markup {
     let frame = Frame {
         width: 480.0,
-        height: 210.0,
+        height: 230.0,
         ..Frame::SCREEN
     };
-    figure_as(chart, library, "chart", &frame)
+    figure_as(chart, Some(title), library, "chart", &frame)
 }
 
-fn figure_as(chart: &Chart, library: &Library, class: &str, frame: &Frame) -> Markup {
+fn figure_as(
+    chart: &Chart,
+    title: Option<&str>,
+    library: &Library,
+    class: &str,
+    frame: &Frame,
+) -> Markup {
     let time = chart.x.quantity == "time";
     let still = svg::draw(chart, frame).unwrap_or_default();
     html! {
         figure class=(class) id=(chart.id) data-axis=[time.then_some("time")] {
-            figcaption { h3 { (chart.title) } }
+            @if let Some(title) = title { figcaption { h3 { (title) } } }
             div.plot role="img" aria-label=(format!("{}. {}", chart.title, chart.describes)) {
                 (PreEscaped(inline(&still)))
             }

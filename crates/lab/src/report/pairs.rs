@@ -1,7 +1,7 @@
 //! One metric over all cells, both sides of each beside each other: a mark for
 //! the median and a line for the range.
 
-use crate::plot::comparison::with_unit;
+use crate::campaign::MetricTitle;
 use maud::{Markup, html};
 
 use crate::compare::{Figure, Row};
@@ -23,7 +23,8 @@ const TICKS: f64 = 6.0;
 
 /// The drawing of the `rows` of one metric, each with its cell's name; nothing
 /// where none of them has a figure.
-pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Markup> {
+pub(super) fn draw(title: &MetricTitle, rows: &[(&str, &Row)]) -> Option<Markup> {
+    let title = title.with_unit();
     let ends = rows
         .iter()
         .flat_map(|(_, row)| [row.first, row.second])
@@ -55,8 +56,8 @@ pub(super) fn draw(title: &str, unit: &str, rows: &[(&str, &Row)]) -> Option<Mar
     let said: Vec<String> = rows.iter().map(|(cell, row)| sentence(cell, row)).collect();
     Some(html! {
         figure {
-            figcaption { h3 { (with_unit(title, unit)) } }
-            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{}. {}", with_unit(title, unit), said.join(" "))) {
+            figcaption { h3 { (title) } }
+            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(format!("{}. {}", title, said.join(" "))) {
                 @for tick in steps(from, to) {
                     line class="rule" x1=(px(x(tick))) x2=(px(x(tick))) y1="0" y2=(px(foot)) {}
                     text class="tick" x=(px(x(tick))) y=(px(foot + 14.0)) text-anchor="middle" { (ticks::text(tick, to - from)) }
@@ -133,6 +134,6 @@ mod tests {
     #[test]
     fn what_has_no_figure_is_not_drawn() {
         let row = Row::default();
-        assert!(draw("share", "%", &[("a", &row)]).is_none());
+        assert!(draw(&MetricTitle::default(), &[("a", &row)]).is_none());
     }
 }

@@ -7,6 +7,7 @@ use crate::plot::figures;
 use crate::plot::palette;
 use crate::results::RunResult;
 use crate::summary::{Distribution, FlowSummary, QueueSummary};
+use crate::text::seconds;
 
 use super::command;
 use super::page::{self, Library, count, fact, fixed, number};
@@ -58,8 +59,8 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
             section.verdict.no { strong { "✗ incomplete" }
                 " – the run did not get to its end; what follows is what there was." }
         }
-        (at_a_glance(run))
-        (facts(run))
+        (goodputs(run))
+        (queues_at_a_glance(run))
         @if !summary.topology.links.is_empty() {
             h2 { "Path" }
             (topology::draw(&summary.topology))
@@ -86,9 +87,10 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
             @if summary.engine == "live" {
                 "A live run is made of real time and real kernels: no two have the same digest. How far repetitions differ, " code { "narrows compare" } " tells."
             } @else {
-                "The same scenario, seed and version give the same data files, byte for byte: compare the digest above."
+                "The same scenario, seed and version give the same data files, byte for byte: compare the digest below."
             }
         }
+        (facts(run))
         @if !run.record.scenario.is_null() {
             details {
                 summary { "The scenario with every default filled in" }
@@ -117,7 +119,8 @@ fn window_note(run: &RunResult) -> String {
     let drawn = figures::drawn_flows(&run.summary.flows).len();
     let mut text = format!(
         "The shaded steady window, {} s to {} s, is what tables and distributions are taken from.",
-        window.from_s, window.to_s
+        seconds(window.from_s),
+        seconds(window.to_s)
     );
     if drawn < flows {
         text += &format!(" {drawn} of {flows} flows are drawn, those with most bytes.");
@@ -125,30 +128,99 @@ fn window_note(run: &RunResult) -> String {
     text
 }
 
-fn at_a_glance(run: &RunResult) -> Markup {
+/// What every flow got, in groups that compete, with what each group got in all.
+fn goodputs(run: &RunResult) -> Markup {
     let summary = &run.summary;
-    let goodput: f64 = summary.flows.iter().filter_map(|f| f.goodput_mbit).sum();
-    let tile = |term: &str, value: Markup, unit: &str| {
+    let drawn = figures::drawn_flows(&summary.flows);
+    let most = summary
+        .flows
+        .iter()
+        .filter_map(|f| f.goodput_mbit)
+        .fold(0.0, f64::max);
+    html! {
+        @for direction in &summary.directions {
+            @let mine = summary.flows.iter().enumerate().filter(|(_, f)| direction.flows.contains(&f.name));
+            @let mut mine: Vec<_> = mine.collect();
+            @let named = mine.len().min(NAMED);
+            @let () = mine.sort_by_key(|(index, _)| (!drawn.contains(index), *index));
+            section.goodputs aria-label=(format!("Goodput, {}", direction.label())) {
+                h2 { "Goodput, " (direction.label()) }
+                p.sum {
+                    @if let Some(total) = direction.goodput_mbit {
+                        strong { (fixed(total, 2)) " Mbit/s" }
+                        @if mine.len() > 1 { " in all" }
+                    }
+                    @if let Some(jain) = direction.jain { ", Jain's index " strong { (fixed(jain, 3)) } " (1 is equal)" }
+                }
+                dl.bars { @for (index, flow) in &mine[..named] {
+                    @let place = drawn.iter().position(|d| d == index);
+                    dt { (figures::short(&flow.name)) " " small { (flow.cc) } }
+                    dd {
+                        @match flow.goodput_mbit {
+                            Some(goodput) => {
+                                span.bar style=(bar(goodput, most, place)) {}
+                                (fixed(goodput, 2)) " " small { "Mbit/s" }
+                            },
+                            None => span.faint { "not open in the steady window" },
+                        }
+                    }
+                } }
+                @if mine.len() > named {
+                    @let rest: f64 = mine[named..].iter().filter_map(|(_, f)| f.goodput_mbit).sum();
+                    p.note { (mine.len() - named) " more flows, " (fixed(rest, 2)) " Mbit/s together: see the table." }
+                }
+            }
+        }
+    }
+}
+
+/// Flows of a group that are named before the table.
+const NAMED: usize = 12;
+
+/// How a flow's bar looks, as long as its goodput is of the largest.
+fn bar(goodput: f64, most: f64, place: Option<usize>) -> String {
+    // The longest leaves room for its number.
+    const LONGEST: f64 = 70.0;
+    let width = if most > 0.0 {
+        goodput / most * LONGEST
+    } else {
+        0.0
+    };
+    let colour = place.map_or("--faint".to_owned(), |place| format!("--series-{place}"));
+    format!("width:{width:.1}%;background:var({colour})")
+}
+
+/// The queues that were busy, each by its name, and what all elements together
+/// marked and dropped.
+fn queues_at_a_glance(run: &RunResult) -> Markup {
+    let summary = &run.summary;
+    let tile = |term: &str, value: String, unit: &str| {
         html! { div { dt { (term) } dd { (value) " " small { (unit) } } } }
     };
-    let queue = figures::busiest(&summary.queues).first().copied();
+    let p99 = |d: &Distribution| fixed(d.p99, 2);
+    let (marks, drops) = summary.signals();
     html! {
-        dl.tiles {
-            (tile("goodput of all flows", html! { (fixed(goodput, 2)) }, "Mbit/s"))
-            @if let Some(jain) = summary.jain { (tile("Jain's fairness index", html! { (fixed(jain, 3)) }, "1 = equal")) }
-            @if let Some(q) = queue {
-                @if let Some(used) = q.utilisation { (tile("bottleneck in use", html! { (fixed(used * 100.0, 1)) }, "%")) }
+        @for (place, q) in figures::busiest(&summary.queues).into_iter().enumerate() {
+            h2.tiled {
+                span.swatch style=(format!("background:var(--series-{})", palette::of_queue(place, false))) {}
+                "Queue " (figures::short(&q.name))
+            }
+            dl.tiles {
+                @if let Some(used) = q.utilisation { (tile("in use", fixed(used * 100.0, 1), "% of its rate")) }
                 @if q.bands.is_empty() {
-                    @if let Some(d) = q.sojourn_ms { (tile("time in queue, p99", html! { (fixed(d.p99, 2)) }, "ms")) }
+                    @if let Some(d) = &q.sojourn_ms { (tile("time in queue, p99", p99(d), "ms")) }
                 }
                 @for band in &q.bands {
-                    @if let Some(d) = band.sojourn_ms {
-                        (tile(&format!("time in queue, {}, p99", band.name.replace('_', " ")), html! { (fixed(d.p99, 2)) }, "ms"))
+                    @if let Some(d) = &band.sojourn_ms {
+                        (tile(&format!("time in queue, {}, p99", band.name.replace('_', " ")), p99(d), "ms"))
                     }
                 }
-                (tile("CE marks", html! { (count(q.marks.total())) }, "packets"))
-                (tile("drops", html! { (count(q.drops.total())) }, "packets"))
+                (tile("CE marks", count(q.marks.total()), "packets"))
+                (tile("drops", count(q.drops.total()), "packets"))
             }
+        }
+        @if summary.queues.len() + summary.droppers.len() > 1 {
+            p.note { "In all queues and elements together: " (count(marks)) " CE marks, " (count(drops)) " drops." }
         }
     }
 }
@@ -160,9 +232,9 @@ fn facts(run: &RunResult) -> Markup {
         dl.facts {
             (fact("engine", &summary.engine))
             (fact("seed", summary.seed))
-            (fact("version", format!("narrows {}", record.narrows)))
-            (fact("duration", format!("{} s", summary.duration_s)))
-            (fact("steady window", format!("{} s to {} s", summary.window.from_s, summary.window.to_s)))
+            (fact("version", format!("narrows {}", record.version())))
+            (fact("duration", format!("{} s", seconds(summary.duration_s))))
+            (fact("steady window", format!("{} s to {} s", seconds(summary.window.from_s), seconds(summary.window.to_s))))
             (fact("events", count(record.events)))
             @if !record.started_utc.is_empty() { (fact("started (UTC)", &record.started_utc)) }
             (fact("took", match rate {
@@ -212,7 +284,6 @@ fn ecn(flow: &FlowSummary) -> &'static str {
 
 fn flows(run: &RunResult) -> Markup {
     let flows = &run.summary.flows;
-    let total: f64 = flows.iter().filter_map(|f| f.goodput_mbit).sum();
     let drawn = figures::drawn_flows(flows);
     html! {
         h2 { "Flows" }
@@ -220,7 +291,7 @@ fn flows(run: &RunResult) -> Markup {
             table.data.sortable id="flows" {
                 thead { tr {
                     (head("flow", "", "")) (words("control", "", "congestion control and its parameters"))
-                    (head("goodput", "Mbit/s", "")) (head("share", "%", "of the goodput of all flows"))
+                    (head("goodput", "Mbit/s", "")) (head("share", "%", "of the goodput of all flows that it competes with"))
                     (head("RTT min", "ms", "")) (head("mean", "ms", "")) (head("p50", "ms", ""))
                     (head("p95", "ms", "")) (head("p99", "ms", "")) (head("max", "ms", ""))
                     (head("retrans.", "segments", "retransmitted")) (head("CE marks", "packets", ""))
@@ -231,13 +302,13 @@ fn flows(run: &RunResult) -> Markup {
                 tbody { @for (index, flow) in flows.iter().enumerate() { tr {
                     th scope="row" {
                         @if let Some(place) = drawn.iter().position(|d| *d == index) {
-                            span.swatch style=(format!("background:var(--series-{})", place % palette::ON_LIGHT.len())) {}
+                            span.swatch style=(format!("background:var(--series-{place})")) {}
                         }
                         (figures::short(&flow.name))
                     }
                     td.left { (flow.cc) }
                     td { (number(flow.goodput_mbit, 2)) }
-                    td { (number(flow.goodput_mbit.filter(|_| total > 0.0).map(|g| g / total * 100.0), 1)) }
+                    td { (number(run.summary.share_pct(flow), 1)) }
                     (spread(flow.rtt_ms, 2))
                     td { (count(flow.retransmissions)) } td { (count(flow.ce_marks)) } td { (count(flow.drops)) }
                     td { (fixed(flow.bytes_total as f64 / 1e6, 1)) } td { (number(flow.fct_s, 3)) }
@@ -344,16 +415,16 @@ const DEFINITIONS: [(&str, &str); 14] = [
         "payload handed in order to the receiving application, over the part of the steady window in which the flow was open",
     ),
     (
-        "delivery rate (Mbit/s)",
-        "payload acknowledged per sampling interval, as the sender sees it; no headers",
+        "throughput (Mbit/s)",
+        "payload that reached the receiver per sampling interval, in whatever order, segments that it had already included; no headers",
     ),
     (
         "share (%)",
-        "a flow's goodput over the sum of all flows' goodput",
+        "a flow's goodput over the sum of the goodputs of all flows that it competes with: those whose data cross a link the same way",
     ),
     (
         "Jain's index",
-        "(Σx)² / (n·Σx²) of the flows' goodputs x: 1 is equal, 1/n is one flow alone",
+        "(Σx)² / (n·Σx²) of the goodputs x of flows that compete: 1 is equal, 1/n is one flow alone",
     ),
     (
         "TCP RTT (ms)",

@@ -5,9 +5,9 @@ use crate::campaign::{AxisResult, CampaignResult, CellResult, CheckResult, Metri
 use crate::results::{CampaignFolder, RunRecord, RunResult};
 use crate::series::{Series, Track};
 use crate::summary::{
-    BandSummary, CodepointSummary, Distribution, DropCounts, FlowSummary, LimitedSummary,
-    MarkCounts, QueueSummary, RecoverySummary, RunSummary, Topology, TopologyElement, TopologyHost,
-    TopologyLink, WindowSummary,
+    BandSummary, CodepointSummary, DirectionSummary, Distribution, DropCounts, FlowSummary,
+    LimitedSummary, MarkCounts, QueueSummary, RecoverySummary, RunSummary, Topology,
+    TopologyElement, TopologyHost, TopologyLink, WindowSummary,
 };
 use crate::verdict::{Finding, Verdict, Weight};
 
@@ -67,7 +67,7 @@ fn element(name: &str, words: &str) -> TopologyElement {
     }
 }
 
-fn flow(name: &str, cc: &str, goodput: f64, rtt: &[f64], marks: u64) -> FlowSummary {
+pub fn flow(name: &str, cc: &str, goodput: f64, rtt: &[f64], marks: u64) -> FlowSummary {
     FlowSummary {
         name: format!("flow/{name}"),
         from: "client".into(),
@@ -90,6 +90,17 @@ fn flow(name: &str, cc: &str, goodput: f64, rtt: &[f64], marks: u64) -> FlowSumm
         limited: LimitedSummary::default(),
         codepoints: CodepointSummary::default(),
         ..Default::default()
+    }
+}
+
+/// The flows from client to server.
+pub fn direction(flows: &[&str], goodput: f64, jain: Option<f64>) -> DirectionSummary {
+    DirectionSummary {
+        from: vec!["client".into()],
+        to: vec!["server".into()],
+        flows: flows.iter().map(|name| format!("flow/{name}")).collect(),
+        goodput_mbit: Some(goodput),
+        jain,
     }
 }
 
@@ -122,7 +133,7 @@ pub fn run() -> RunResult {
     let bottleneck = "link/access/up/bottleneck";
     let mut tracks = vec![track("flow/prague", "alpha", &alpha)];
     for (entity, values) in [("flow/prague", &prague), ("flow/cubic", &cubic)] {
-        for (metric, values) in ["delivery_rate_mbit", "rtt_ms", "cwnd_packets"]
+        for (metric, values) in ["throughput_mbit", "rtt_ms", "cwnd_packets"]
             .iter()
             .zip(values)
         {
@@ -234,6 +245,7 @@ pub fn run() -> RunResult {
             duration_s: 180.0,
             window,
             jain: Some(0.829),
+            directions: vec![direction(&["prague", "cubic"], 47.23, Some(0.829))],
             flows: vec![
                 flow("prague", "prague", 34.21, &prague[1][2360..3560], 30_108),
                 flow("cubic", "cubic", 13.02, &cubic[1][2360..3560], 412),
@@ -309,9 +321,10 @@ pub fn campaign() -> CampaignFolder {
                             published: p,
                             measured: Some(m),
                             spread: 1.3,
-                            by_seed: vec![Some(m)],
+                            by_seed: vec![Some(m), Some(m + 0.8), Some(m - 0.5)],
                             difference: p.map(|p| m - p),
                             tolerance: band.map(Into::into),
+                            band: p.and_then(|p| band.map(|_| (p - 3.0, p + 3.0))),
                             within: p.and_then(|p| band.map(|_| (m - p).abs() <= 3.0)),
                         };
                     let jain = |s: f64| {
@@ -377,6 +390,8 @@ pub fn campaign() -> CampaignFolder {
             source: Some("heistp/l4s-tests, README, scenario 1, 50 Mbit half".into()),
             seeds: vec![1, 2, 3],
             metrics: vec!["rate1_mbit".into(), "share1_pct".into(), "jain".into()],
+            titles: Vec::new(),
+            figures: Vec::new(),
             checks: vec![
                 check("dualpi2", 24 - outside.len(), 21, outside.clone()),
                 check("fq_codel", 24, 22, Vec::new()),

@@ -34,7 +34,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   const apply = () => {
     const words = controls.querySelector("input[type=search]").value.toLowerCase().split(/\s+/);
     const metric = controls.querySelector("select").value;
-    const outside = controls.querySelector("input[type=checkbox]").checked;
+    const outside = controls.querySelector("input[type=checkbox]")?.checked;
     let count = 0;
     for (const row of rows) {
       const text = row.cells[0].textContent.toLowerCase();

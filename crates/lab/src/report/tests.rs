@@ -158,6 +158,142 @@ fn every_figure_speaks_and_every_table_scrolls() {
     }
 }
 
+/// The sample with a second way for data, a second busy queue and random loss.
+fn two_ways() -> RunResult {
+    let mut run = samples::run();
+    let summary = &mut run.summary;
+    summary.jain = None;
+    let mut down = samples::flow("download", "cubic", 90.0, &[20.0, 21.0], 7);
+    (down.from, down.to) = ("server".into(), "client".into());
+    summary.flows.push(down);
+    summary.directions.push(crate::summary::DirectionSummary {
+        from: vec!["server".into()],
+        to: vec!["client".into()],
+        flows: vec!["flow/download".into()],
+        goodput_mbit: Some(90.0),
+        jain: None,
+    });
+    let queue = &mut summary.queues[1];
+    queue.utilisation = Some(0.97);
+    queue.marks.step = 371;
+    queue.drops.overflow = 91;
+    summary.droppers.push(crate::summary::DropperSummary {
+        name: "link/access/up/netem".into(),
+        drops: crate::summary::DropCounts {
+            loss: 8,
+            ..Default::default()
+        },
+    });
+    run
+}
+
+#[test]
+fn each_direction_has_its_goodput_and_its_fairness() {
+    let page = run_html(&two_ways(), &shared());
+    for shown in [
+        "Goodput, client → server",
+        "<strong>47.23 Mbit/s</strong> in all, Jain's index <strong>0.829</strong>",
+        "Goodput, server → client",
+        "<strong>90.00 Mbit/s</strong>",
+    ] {
+        assert!(page.contains(shown), "{shown}");
+    }
+    // What up- and downloads come to together says nothing.
+    assert!(!page.contains("137.23"));
+}
+
+#[test]
+fn every_busy_queue_is_named_and_totals_are_those_of_all() {
+    let page = run_html(&two_ways(), &shared());
+    for queue in ["access/up/bottleneck", "access/down/bottleneck"] {
+        let head = format!("</span>Queue {queue}</h2>");
+        assert!(page.contains(&head), "{head}");
+    }
+    // 8231 + 21 877 + 412 of the one and 371 of the other; 91 in a queue and 8
+    // in the element without one.
+    assert!(page.contains("together: 30\u{202f}891 CE marks, 99 drops."));
+}
+
+#[test]
+fn goodputs_stand_before_everything_and_the_digest_at_the_end() {
+    let run = samples::run();
+    let page = run_html(&run, &shared());
+    let goodput = page.find("Goodput, client").unwrap();
+    assert!(goodput < page.find("<figure").unwrap());
+    assert!(goodput < page.find("<table").unwrap());
+    let digest = page.find(&run.record.digest).unwrap();
+    assert!(digest > page.find("How to repeat this run").unwrap());
+}
+
+#[test]
+fn times_are_rounded_for_people() {
+    let mut run = samples::run();
+    run.summary.duration_s = 20.0;
+    run.summary.window.from_s = 20.0 / 3.0;
+    let page = run_html(&run, &shared());
+    assert!(page.contains("steady window, 6.667 s to 178 s,"));
+    assert!(!structure(&page).contains("6.666666666666667"));
+    assert!(crate::print::run_table(&run).contains("6.667 s"));
+}
+
+/// Nine flows, eight of which have a colour.
+#[test]
+fn eight_flows_are_eight_series_and_a_colour_is_one_flow_or_one_queue() {
+    use crate::plot::chart::Body;
+    let mut run = two_ways();
+    let rtt = run.summary.flows[0].rtt_ms;
+    for number in run.summary.flows.len()..9 {
+        let name = format!("more{number}");
+        let mut flow = samples::flow(&name, "cubic", 1.0, &[10.0], 0);
+        flow.rtt_ms = rtt;
+        run.summary.flows.push(flow);
+    }
+    let track = run
+        .series
+        .track("flow/prague", "throughput_mbit")
+        .cloned()
+        .unwrap();
+    for flow in &run.summary.flows[2..] {
+        run.series.tracks.push(crate::series::Track {
+            entity: flow.name.clone(),
+            ..track.clone()
+        });
+    }
+    let mut owners: std::collections::BTreeMap<usize, String> = Default::default();
+    let charts = crate::plot::figures::of_run(&run);
+    for chart in &charts {
+        let over_flows = ["throughput", "rtt", "cwnd", "alpha"].contains(&chart.id.as_str());
+        let drawn: Vec<(String, usize)> = match &chart.body {
+            Body::Curves { curves, .. } => {
+                let of = |c: &crate::plot::chart::Curve| (c.name.clone(), c.colour.unwrap());
+                curves.iter().map(of).collect()
+            }
+            Body::Bars { bars, .. } => bars.iter().map(|b| (b.name.clone(), b.colour)).collect(),
+            _ => Vec::new(),
+        };
+        if chart.id == "throughput" {
+            assert_eq!(drawn.len(), 8);
+        }
+        for (name, colour) in drawn {
+            // Bands and shades are of the queue that the title names.
+            let owner = match chart.title.split_once("in queue, ") {
+                Some((_, queue)) => queue.to_owned(),
+                None => name,
+            };
+            let known = owners.entry(colour).or_insert_with(|| owner.clone());
+            assert_eq!(*known, owner, "{}", chart.id);
+            assert_eq!(
+                colour < crate::plot::palette::FLOWS,
+                over_flows,
+                "{}",
+                chart.id
+            );
+        }
+    }
+    let page = run_html(&run, &shared());
+    assert!(page.contains("8 of 9 flows are drawn"));
+}
+
 #[test]
 fn a_doubted_or_unfinished_run_says_so_first() {
     let mut run = samples::run();
@@ -178,6 +314,93 @@ fn a_run_that_got_nowhere_still_has_a_page() {
     assert!(!page.contains("<figure"));
     // Nothing to draw: no script to carry.
     assert!(page.len() < 40_000, "{}", page.len());
+}
+
+#[test]
+fn a_campaign_opens_with_what_it_is_about_against_its_axes() {
+    let folder = samples::campaign();
+    let page = campaign_html(&folder, &Library::Shared(script::SHARED.into()));
+    let figure = page.find("<figure").unwrap();
+    assert!(page.find("0 of 2 checks pass").is_none());
+    let passed = page.find(" of 2 checks pass").unwrap();
+    let checks = page.find("<h2>Checks</h2>").unwrap();
+    let maps = page.find("<h2>Cell by cell</h2>").unwrap();
+    let table = page.find("<table").unwrap();
+    let digest = page.find(&folder.record.digest).unwrap();
+    assert!(passed < figure && figure < checks && checks < maps && maps < table);
+    assert!(digest > page.find("How to repeat this campaign").unwrap());
+    // One drawing for each rate and queue, of what is judged.
+    let judged = page.matches("id=\"share1_pct-over-rtt-").count();
+    assert_eq!(judged, 8);
+    assert!(page.contains("Hollow marks: published, with the tolerance."));
+    assert!(!page.contains("the published figures are"));
+}
+
+#[test]
+fn what_is_not_published_has_no_columns() {
+    let mut folder = samples::campaign();
+    let with = campaign_html(&folder, &Library::Shared(script::SHARED.into()));
+    for cell in &mut folder.result.cells {
+        for m in &mut cell.metrics {
+            (m.published, m.difference, m.tolerance, m.within, m.band) = Default::default();
+        }
+    }
+    folder.result.checks.clear();
+    folder.result.seeds = vec![1];
+    let without = campaign_html(&folder, &Library::Shared(script::SHARED.into()));
+    for words in [
+        "published beside measured",
+        ">published</th>",
+        ">difference</th>",
+        ">tolerance</th>",
+        ">within</th>",
+        ">spread</th>",
+        "only outside",
+        "Measured against published",
+        "Hollow marks",
+        "outside its band",
+    ] {
+        assert!(with.contains(words), "{words}");
+        assert!(!without.contains(words), "{words}");
+    }
+    assert!(without.contains(">measured</th>"));
+}
+
+#[test]
+fn metrics_have_titles_and_units_that_the_file_gives() {
+    let mut folder = samples::campaign();
+    folder.result.titles = ["first rate", "first share", "fairness"]
+        .map(|title| crate::campaign::MetricTitle {
+            title: title.to_owned(),
+            unit: "parsec".to_owned(),
+        })
+        .into();
+    let page = campaign_html(&folder, &Library::Shared(script::SHARED.into()));
+    assert!(page.contains("first share (parsec)"));
+    assert!(page.contains("<option value=\"jain\">fairness</option>"));
+}
+
+#[test]
+fn a_colour_scale_enlarges_no_difference_that_means_nothing() {
+    use crate::plot::comparison::scale;
+    let mut folder = samples::campaign();
+    let mut set = |value: &dyn Fn(usize) -> f64, spread: f64| {
+        for (place, cell) in folder.result.cells.iter_mut().enumerate() {
+            let m = &mut cell.metrics[0];
+            (m.metric, m.published, m.band) = ("rtt_ms".into(), None, None);
+            (m.measured, m.spread) = (Some(value(place)), spread);
+        }
+        folder.result.metrics[0] = "rtt_ms".into();
+        let scale = scale(&folder.result, "rtt_ms");
+        let places = (0..192).map(|place| scale.place(value(place)));
+        places.fold(0.0, f64::max) - 0.5
+    };
+    // 60.38 to 60.41 ms: the same colour but for a trace.
+    assert!(set(&|place| 60.38 + 0.03 * (place as f64 / 191.0), 0.0) < 0.01);
+    // Twice as long is the other end of the scale.
+    assert!(set(&|place| 60.0 + 60.0 * (place as f64 / 191.0), 0.0) > 0.49);
+    // Unless seeds differ as much.
+    assert!(set(&|place| 60.0 + 60.0 * (place as f64 / 191.0), 60.0) < 0.2);
 }
 
 #[test]

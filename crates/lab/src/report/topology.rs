@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 
 use crate::summary::{Topology, TopologyElement, TopologyLink};
+use crate::text::seconds;
 
 /// Characters of an element's words per line inside its box.
 const LINE: usize = 24;
@@ -46,7 +47,7 @@ pub fn draw(topology: &Topology) -> Markup {
             @if !topology.changes.is_empty() {
                 p.note { "Changes during the run:" }
                 ul { @for (at, element, words) in &topology.changes {
-                    li { "at " (at) " s, " code { (element) } " becomes " code { (words) } }
+                    li { "at " (seconds(*at)) " s, " code { (element) } " becomes " code { (words) } }
                 } }
             }
         }

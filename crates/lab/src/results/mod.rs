@@ -36,6 +36,10 @@ pub struct RunRecord {
     pub name: String,
     /// Narrows' version.
     pub narrows: String,
+    /// The commit that it was built from, `-dirty` behind it where files were
+    /// changed; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// `sim` or `live`.
     pub engine: String,
     /// The seed, or the seeds of a campaign.
@@ -70,6 +74,16 @@ pub struct RunRecord {
     pub complete: bool,
     /// The scenario with every default filled in.
     pub scenario: serde_json::Value,
+}
+
+/// What made a result. It is written into `run.json` and decides nothing: the
+/// data and their digest do not depend on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// [`RunRecord::command`].
+    pub command: Vec<String>,
+    /// [`RunRecord::commit`].
+    pub commit: Option<String>,
 }
 
 /// A data file of the folder.
@@ -121,6 +135,20 @@ impl Results {
 }
 
 impl RunRecord {
+    /// Records what made it.
+    pub(crate) fn made_by(&mut self, origin: &Origin) {
+        self.command.clone_from(&origin.command);
+        self.commit.clone_from(&origin.commit);
+    }
+
+    /// Narrows' version with its commit: `0.1.0 (f2ad165c9d3e)`.
+    pub fn version(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("{} ({commit})", self.narrows),
+            None => self.narrows.clone(),
+        }
+    }
+
     /// What it is called in a comparison: name, seeds, version and time.
     pub fn title(&self) -> String {
         let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
@@ -128,7 +156,7 @@ impl RunRecord {
             "{} (seed {}, narrows {}, {})",
             self.name,
             seeds.join(", "),
-            self.narrows,
+            self.version(),
             self.started_utc
         )
     }

@@ -1,15 +1,22 @@
 //! The checks of any run.
 
-use narrows_scenario::{EcnMode, FlowPlan, NamedElement, Plan};
+use narrows_path::Percent;
+use narrows_path::routes::Routes;
+use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, NamedElement, Plan};
+use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
-use crate::facts::{RateSteps, path_of};
+use crate::facts::RateSteps;
 use crate::rig::Rig;
 use crate::summary::{FlowSummary, QueueSummary, RunSummary};
 
 /// A bottleneck that is used less than this *and* never makes a packet wait
 /// for two others limits nobody.
 const IDLE_UTILISATION: f64 = 0.9;
+/// A bottleneck that is used less than this limits nobody, however long the few
+/// packets of a burst wait for each other. A window that is halved whenever the link is
+/// full leaves three quarters of it in use; two such halvings in a row, a third.
+const UNUSED_UTILISATION: f64 = 0.25;
 /// Packets that a queue must hold up at the 99th percentile to have built up.
 const IDLE_PACKETS: f64 = 2.0;
 /// Part of a flow's time for which something else than congestion may hold
@@ -38,18 +45,23 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
     if let Some(rig) = rig {
         super::rig::judge(&mut found, plan, summary, rig);
     }
+    let routes = plan.routes();
     for (facts, flow) in plan.flows.iter().zip(&summary.flows) {
         life(&mut found, plan, facts, flow);
+        delivery(&mut found, plan, facts, flow);
         negotiation(&mut found, facts, flow);
-        codepoints(&mut found, plan, facts, flow);
+        codepoints(&mut found, plan, &routes, facts, flow);
         sender_limits(&mut found, plan, facts, flow);
-        window(&mut found, plan, facts, flow);
+        window(&mut found, plan, &routes, facts, flow);
     }
+    probes(&mut found, plan, summary);
+    super::buckets::judge(&mut found, plan, &routes, summary);
     if summary.engine == "sim" {
         stand_ins(&mut found, plan);
     }
-    bottlenecks(&mut found, plan, summary);
+    bottlenecks(&mut found, plan, &routes, summary);
     other_limits(&mut found, summary);
+    found.expect(&plan.expected);
     found.verdict()
 }
 
@@ -73,6 +85,15 @@ impl Findings {
             entity: entity.to_owned(),
             line,
         });
+    }
+
+    /// What the experiment is about does not speak against it.
+    fn expect(&mut self, expected: &[String]) {
+        let of = |f: &&mut Finding| expected.contains(&f.check);
+        for finding in self.0.iter_mut().filter(of) {
+            finding.weight = Weight::Note;
+            finding.line = format!("as expected, {}", finding.line);
+        }
     }
 
     fn verdict(mut self) -> Verdict {
@@ -102,11 +123,16 @@ fn is_bulk(facts: &FlowPlan) -> bool {
     facts.traffic.to_string().split_whitespace().next() == Some("bulk")
 }
 
-/// Whether the flow is to be running all through the steady window.
+/// How much of the steady window lies between `start` and `stop`.
+fn part_of_window(plan: &Plan, start: Instant, stop: Option<Instant>) -> Duration {
+    let until = stop.map_or(plan.measure.to, |stop| stop.min(plan.measure.to));
+    until.since(start.max(plan.measure.from))
+}
+
+/// Whether the flow is to be sending for at least half of the steady window.
 fn fills_window(plan: &Plan, facts: &FlowPlan) -> bool {
-    is_bulk(facts)
-        && facts.start <= plan.measure.from
-        && facts.stop.is_none_or(|stop| stop >= plan.measure.to)
+    let part = part_of_window(plan, facts.start, facts.stop);
+    is_bulk(facts) && part * 2 >= plan.measure.length()
 }
 
 /// Whether it sends for as long as it may.
@@ -131,6 +157,48 @@ fn life(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary)
                 plan.duration
             ),
         );
+    }
+    let until = facts
+        .stop
+        .map_or(plan.duration, |stop| stop.since(Instant::ZERO));
+    let ended = flow.finished_s.filter(|_| is_endless(facts));
+    let grain = plan.sample_interval.as_secs_f64();
+    if let Some(ended) = ended.filter(|at| at + grain < until.as_secs_f64()) {
+        found.distrust(
+            "broke-off",
+            name,
+            format!("{name} broke off at {ended:.3} s; it was to send until {until}"),
+        );
+    }
+}
+
+/// Flows of which nothing arrived: there is nothing else to judge them by.
+fn delivery(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {
+    let part = part_of_window(plan, facts.start, facts.stop);
+    let name = &flow.name;
+    if flow.bytes == 0 && is_endless(facts) && !part.is_zero() {
+        found.distrust(
+            "nothing-delivered",
+            name,
+            format!("not one byte of {name} arrived in the steady window"),
+        );
+    }
+}
+
+/// Probes without a single answer.
+fn probes(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
+    for probe in &plan.probes {
+        let name = format!("probe/{}", probe.name);
+        // Of one that asks for a shorter time no answer need come within it.
+        let asks = part_of_window(plan, probe.start, probe.stop) > probe.interval;
+        let answered = summary
+            .probes
+            .iter()
+            .any(|p| p.name == name && p.rtt_ms.is_some());
+        if asks && !answered {
+            let line = format!("{name} had not one answer in the steady window");
+            found.distrust("unanswered", &name, line);
+        }
     }
 }
 
@@ -164,31 +232,26 @@ fn negotiation(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
 }
 
 /// ECT codepoints that change on a path where nothing is to change them.
-fn codepoints(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {
-    let mut both_ways = path_of(plan, facts);
-    let back = FlowPlan {
-        from: facts.to,
-        to: facts.from,
-        ..facts.clone()
-    };
-    both_ways.extend(path_of(plan, &back));
-    // Elements may stand in brackets, `by dscp 8 (remark …) else (…)`.
-    let words_of = |e: &NamedElement| {
-        let words = e.spec.to_string().replace(['(', ')', '|'], " ");
-        words
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-            .into_iter()
-    };
-    let says = |word: &str| both_ways.iter().any(|e| words_of(e).any(|w| w == word));
-    // A duplicate is received twice and sent once, which looks the same.
-    if says("remark") || says("duplicate") {
+fn codepoints(
+    found: &mut Findings,
+    plan: &Plan,
+    routes: &Routes,
+    facts: &FlowPlan,
+    flow: &FlowSummary,
+) {
+    let there = plan.elements_between(routes, facts.from, facts.to);
+    let back = plan.elements_between(routes, facts.to, facts.from);
+    let both_ways: Vec<&NamedElement> = there.chain(back).map(|(_, e)| e).collect();
+    let specs = || both_ways.iter().map(|e| &e.spec);
+    if specs().any(|spec| contains(spec, &sets_ecn)) {
         return;
     }
+    // A duplicate is received twice and sent once, which looks the same.
+    let duplicates = specs().any(|spec| contains(spec, &duplicates));
     let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
     for (value, word) in [(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)")] {
-        if received[value] > sent[value] {
+        let more = received[value] > sent[value] && (!duplicates || sent[value] == 0);
+        if more {
             let name = &flow.name;
             found.distrust(
                 "codepoint-changed",
@@ -200,6 +263,24 @@ fn codepoints(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSu
             );
         }
     }
+}
+
+/// Whether `is` holds of an element, or of one that stands in its brackets.
+fn contains(spec: &ElementSpec, is: &dyn Fn(&ElementSpec) -> bool) -> bool {
+    let ElementSpec::By(by) = spec else {
+        return is(spec);
+    };
+    let classes = by.classes.iter().map(|class| &class.chain);
+    let mut chains = classes.chain([&by.otherwise]);
+    chains.any(|chain| chain.iter().any(|inner| contains(inner, is)))
+}
+
+fn sets_ecn(spec: &ElementSpec) -> bool {
+    matches!(spec, ElementSpec::Remark(remark) if remark.ecn.is_some())
+}
+
+fn duplicates(spec: &ElementSpec) -> bool {
+    matches!(spec, ElementSpec::Netem(netem) if netem.duplicate != Percent::ZERO)
 }
 
 fn sender_limits(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {
@@ -232,21 +313,30 @@ fn sender_limits(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &Flo
     }
 }
 
-fn window(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {
-    if !fills_window(plan, facts) {
+fn window(
+    found: &mut Findings,
+    plan: &Plan,
+    routes: &Routes,
+    facts: &FlowPlan,
+    flow: &FlowSummary,
+) {
+    let part = part_of_window(plan, facts.start, facts.stop);
+    if !is_bulk(facts) || part.is_zero() {
         return;
     }
-    let Some(rtt) = &flow.rtt_ms else { return };
-    let length = plan.measure.length().as_millis_f64();
-    if length < WINDOW_ROUNDS * rtt.mean {
+    // Without a sample, the round trip is at least that of the empty path.
+    let base = || plan.base_round_trip(routes, facts).as_millis_f64();
+    let rtt_ms = flow.rtt_ms.map_or_else(base, |rtt| rtt.mean);
+    let length = part.as_millis_f64();
+    if length < WINDOW_ROUNDS * rtt_ms {
         let name = &flow.name;
         found.distrust(
             "short-window",
             name,
             format!(
-                "the steady window of {} spans only {:.1} round trips of {name}",
-                plan.measure.length(),
-                length / rtt.mean
+                "the steady window of {} s spans only {:.1} round trips of {name}",
+                crate::text::seconds(plan.measure.length().as_secs_f64()),
+                length / rtt_ms
             ),
         );
     }
@@ -254,30 +344,34 @@ fn window(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummar
 
 /// The elements with a rate that a flow's data meets, each with its lowest
 /// rate.
-fn rated<'a>(plan: &'a Plan, facts: &FlowPlan) -> Vec<(&'a NamedElement, u64)> {
-    path_of(plan, facts)
-        .into_iter()
-        .filter_map(|e| Some((e, RateSteps::of(plan, &e.name)?.lowest().as_bits())))
+fn rated<'a>(plan: &'a Plan, routes: &Routes, facts: &FlowPlan) -> Vec<(&'a NamedElement, u64)> {
+    plan.elements_between(routes, facts.from, facts.to)
+        .filter_map(|(_, e)| Some((e, RateSteps::of(plan, &e.name)?.lowest().as_bits())))
         .collect()
 }
 
-fn bottlenecks(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
+fn bottlenecks(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &RunSummary) {
     for facts in plan.flows.iter().filter(|f| fills_window(plan, f)) {
-        let rated = rated(plan, facts);
+        let rated = rated(plan, routes, facts);
         let Some(&(meant, lowest)) = rated.iter().min_by_key(|(_, bits)| *bits) else {
             continue;
         };
         let signals = |q: &QueueSummary| q.marks.total() + q.drops.total();
         let meant_queue = summary.queue(&meant.name);
-        let shared = rated.iter().filter(|(_, bits)| *bits == lowest).count() > 1;
-        let seen = summary.engine != "live" || is_ours(plan, &meant.name);
-        if !shared && seen && meant_queue.is_none_or(is_idle) {
+        // Of several with the same rate, any may be the bottleneck.
+        let mut lowest_ones = rated.iter().filter(|(_, bits)| *bits == lowest);
+        let seen = is_seen(plan, summary, &meant.name);
+        let idle = lowest_ones.all(|(e, _)| summary.queue(&e.name).is_none_or(is_idle));
+        if seen && idle {
+            let used = meant_queue.and_then(|q| q.utilisation).unwrap_or(0.0);
             found.distrust(
                 "idle-bottleneck",
                 &meant.name,
                 format!(
-                    "{} was meant to be the bottleneck, and no queue built up there",
-                    meant.name
+                    "{} was meant to be the bottleneck, and no queue built up there; it was used \
+                     to {:.1} %",
+                    meant.name,
+                    100.0 * used
                 ),
             );
         }
@@ -300,11 +394,12 @@ fn bottlenecks(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     }
 }
 
-/// Whether an element is our own also in a live run, which then tells what
-/// happens in it.
-fn is_ours(plan: &Plan, element: &str) -> bool {
+/// Whether it is known what happened in an element: not in a live run where
+/// the kernel's disciplines carry its link.
+pub(super) fn is_seen(plan: &Plan, summary: &RunSummary, element: &str) -> bool {
     let mut theirs = plan.links.iter().filter(|l| !l.datapath.is_own());
-    !theirs.any(|l| l.up.iter().chain(&l.down).any(|e| e.name == element))
+    summary.engine != "live"
+        || !theirs.any(|l| l.up.iter().chain(&l.down).any(|e| e.name == element))
 }
 
 fn is_idle(queue: &QueueSummary) -> bool {
@@ -316,7 +411,8 @@ fn is_idle(queue: &QueueSummary) -> bool {
     };
     let mean_bits = queue.wire_bytes as f64 * 8.0 / queue.packets.max(1) as f64;
     let packet_ms = mean_bits / (rate * 1e3);
-    utilisation < IDLE_UTILISATION && sojourn.p99 < IDLE_PACKETS * packet_ms
+    utilisation < UNUSED_UTILISATION
+        || utilisation < IDLE_UTILISATION && sojourn.p99 < IDLE_PACKETS * packet_ms
 }
 
 /// Limits of elements that are not there to limit.

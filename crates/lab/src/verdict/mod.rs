@@ -1,5 +1,6 @@
 //! Whether a run can be trusted, and why not.
 
+mod buckets;
 mod checks;
 mod rig;
 

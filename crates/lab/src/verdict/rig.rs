@@ -153,7 +153,12 @@ fn control(found: &mut Findings, facts: &FlowPlan, flow: &RigFlow) {
     let got = flow.congestion_control.as_str();
     let asked = facts.cc.name();
     let wants_kernels = facts.cc.kernel().is_some();
-    if got.is_empty() || wants_kernels && got == asked || !wants_kernels && is_own(got, asked) {
+    if got.is_empty() {
+        let line = format!("which congestion control {} ran is not known", flow.name);
+        found.note("unknown-control", &flow.name, line);
+        return;
+    }
+    if wants_kernels && got == asked || !wants_kernels && is_own(got, asked) {
         return;
     }
     if got == asked {

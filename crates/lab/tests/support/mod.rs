@@ -197,7 +197,7 @@ down = ["netem delay 10ms", "bottleneck: rate 50Mbit queue fq_codel"]
 name = "first"
 from = "client"
 to   = "server"
-cc   = "prague"
+cc   = "prague variant 2020"
 
 [[flow]]
 name = "second"

@@ -1,7 +1,9 @@
 //! What one end of a flow can say about it.
 
+use narrows_packet::TcpInfo;
+
 use crate::FlowFacts;
-use crate::sample::{EcnLayout, TcpInfo};
+use crate::sample::EcnLayout;
 
 /// What the kernel made of one end, as its socket said last.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +31,7 @@ impl EndFacts {
             }
             // Whichever end has seen the other's option knows which kind of
             // ECN it is.
-            facts.accecn |= info.accecn(layout);
+            facts.accecn |= layout.accecn(info);
             facts.ecn |= info.ecn();
             facts.ecn &= !facts.accecn;
         }

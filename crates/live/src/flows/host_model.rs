@@ -1,5 +1,6 @@
 //! What of the plan's host model a kernel can be told.
 
+use narrows_cc::Spec;
 use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan};
 use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
 
@@ -7,7 +8,16 @@ use crate::world::{LINUX_GSO_MAX_BYTES, most_segments};
 
 /// Whether TCP paces the flow whatever its congestion control asks for.
 pub fn paces_always(model: &HostModel) -> bool {
-    model.pacing == PacingUse::Always
+    matches!(model.pacing, PacingUse::Always | PacingUse::Fq)
+}
+
+/// Whether the model's host has the fq queueing discipline.
+fn has_fq(flow: &FlowPlan) -> bool {
+    match flow.host.pacing {
+        PacingUse::Fq => true,
+        PacingUse::AsAlgorithm => flow.cc.own().is_some_and(Spec::wants_fq),
+        PacingUse::Internal | PacingUse::Always | PacingUse::Never => false,
+    }
 }
 
 /// What the model of the sender of `flow` asks for that a kernel decides by
@@ -18,6 +28,13 @@ pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
     let mut notes = Vec::new();
     if model.pacing == PacingUse::Never {
         notes.push("its congestion control decides whether it is paced".to_owned());
+    }
+    if has_fq(flow) {
+        notes.push(
+            "its host has no fq queueing discipline: what TCP's own timer holds back does not \
+             fill its window"
+                .to_owned(),
+        );
     }
     if let Segmentation::Tso {
         min_segments,
@@ -78,3 +95,34 @@ const LINUX_MIN_TSO_SEGMENTS: u32 = 2;
 /// `tcp_wmem[2]`, 4 MiB: Linux's default, and the one size that the model's
 /// words give.
 const LINUX_WMEM: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_whose_model_has_fq_gets_a_note() {
+        for (cc, model, noted) in [
+            ("prague", "", true),
+            ("prague variant 2020", "", false),
+            ("cubic", "", false),
+            ("cubic", "pacing = \"fq\"", true),
+            ("prague", "pacing = \"internal\"", false),
+        ] {
+            let text = format!(
+                "version = 1\nname = \"n\"\nduration = \"10s\"\n[host_model]\n{model}\n\
+                 [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\nup = [\"netem delay 10ms\"]\n\
+                 [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"{cc}\"\n"
+            );
+            let draft =
+                narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a scenario");
+            let plan = draft.check().expect("a plan");
+            let notes = notes(&plan, &plan.flows[0]);
+            assert_eq!(
+                notes.iter().any(|n| n.contains("fq")),
+                noted,
+                "{cc} {model}"
+            );
+        }
+    }
+}

@@ -18,7 +18,7 @@ mod facts;
 mod host_model;
 mod quic;
 #[allow(unsafe_code)]
-mod socket_option;
+pub(crate) mod socket_option;
 mod sockets;
 mod start;
 mod stop;

@@ -3,14 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
+use narrows_packet::TcpInfo;
 use nix::libc;
 
-use crate::sample::TcpInfo;
+use crate::sample::{TCP_INFO_LEN, parse_tcp_info};
 
 /// `getsockopt(TCP_INFO)`: what the kernel says about a socket, even one that
 /// is closed and no longer listed. `None` if it says nothing readable.
 pub fn tcp_info(socket: &impl AsFd) -> Option<TcpInfo> {
-    let mut bytes = [0_u8; TcpInfo::LEN];
+    let mut bytes = [0_u8; TCP_INFO_LEN];
     let mut len = bytes.len() as libc::socklen_t;
     // SAFETY: the descriptor is open while it is borrowed; the kernel writes
     // at most `len` bytes, which is what `bytes` has, and then sets `len`.
@@ -25,7 +26,7 @@ pub fn tcp_info(socket: &impl AsFd) -> Option<TcpInfo> {
     };
     let len = usize::try_from(len).ok()?.min(bytes.len());
     (result == 0)
-        .then(|| TcpInfo::parse(&bytes[..len]))
+        .then(|| parse_tcp_info(&bytes[..len]))
         .flatten()
 }
 

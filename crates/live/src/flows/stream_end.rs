@@ -293,7 +293,7 @@ impl StreamEnd {
         if self.sends() {
             let (ecn, accecn) = info
                 .as_ref()
-                .map_or((false, false), |i| (i.ecn(), i.accecn(scene.layout)));
+                .map_or((false, false), |i| (i.ecn(), scene.layout.accecn(i)));
             let flow = self.id();
             let ecn = ecn && !accecn;
             scene

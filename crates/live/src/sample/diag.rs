@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use narrows_packet::TcpInfo;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
@@ -11,7 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::tcp_info::TcpInfo;
+use super::tcp_info::parse_tcp_info;
 
 /// `SOCK_DIAG_BY_FAMILY` (linux/sock_diag.h).
 const BY_FAMILY: u16 = 20;
@@ -258,7 +259,7 @@ fn parse(body: &[u8]) -> Option<DiagSocket> {
     let (mut send_memory, mut receive_memory) = (None, None);
     for (kind, value) in Attributes(&body[MESSAGE..]) {
         match kind {
-            ATTRIBUTE_INFO => info = TcpInfo::parse(value),
+            ATTRIBUTE_INFO => info = parse_tcp_info(value),
             ATTRIBUTE_CONG => {
                 let name = value.split(|b| *b == 0).next().unwrap_or_default();
                 congestion_control = String::from_utf8_lossy(name).into_owned();

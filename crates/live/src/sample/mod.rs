@@ -24,7 +24,7 @@ use crate::flows::{Stop, Wait};
 use crate::{Clock, Reporter};
 
 pub use diag::{Diag, DiagSocket};
-pub use tcp_info::{EcnLayout, TcpInfo};
+pub use tcp_info::{EcnLayout, TCP_INFO_LEN, parse_tcp_info};
 pub use watch::Watch;
 
 /// A look costs about 10 µs for each socket; more often than this, it would
@@ -150,7 +150,7 @@ impl OtherSocket {
                 .clone_from(&socket.congestion_control);
         }
         self.ecn = socket.info.ecn();
-        self.accecn = socket.info.accecn(layout);
+        self.accecn = layout.accecn(&socket.info);
         self.samples.push((at, socket.info.sample()));
     }
 }

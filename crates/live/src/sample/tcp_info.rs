@@ -6,22 +6,14 @@
 //! behind the last field known here is ignored. Offsets are those of
 //! `include/uapi/linux/tcp.h` (Linux 6.18).
 
-use narrows_packet::FlowSample;
-use narrows_units::Duration;
+use narrows_packet::TcpInfo;
 
 /// Bytes of the oldest structure that is read: up to and with
 /// `tcpi_total_retrans` (Linux 2.6).
 const SHORTEST: usize = 104;
 
-/// `TCP_INFINITE_SSTHRESH`: the threshold was never set.
-pub(super) const UNSET_SSTHRESH: u32 = 0x7fff_ffff;
-
-/// `TCPI_OPT_ECN`: ECN of either kind was negotiated.
-const OPTION_ECN: u8 = 8;
-/// `TCPI_OPT_ECN_SEEN`: a packet with an ECT or CE codepoint was received.
-const OPTION_ECN_SEEN: u8 = 16;
-/// `TCPI_OPT_SYN_DATA`: the SYN-ACK acknowledged data in the SYN.
-const OPTION_SYN_DATA: u8 = 32;
+/// Bytes of the longest structure that has fields known here.
+pub const TCP_INFO_LEN: usize = 280;
 
 /// `TCPI_ECN_MODE_ACCECN`.
 const ECN_MODE_ACCECN: u32 = 2;
@@ -64,132 +56,9 @@ impl EcnLayout {
         };
         Self::of_kernel(&release, &btf)
     }
-}
 
-/// What the kernel says about a TCP socket. Fields have the kernel's names
-/// without `tcpi_`; times are in microseconds unless said otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpInfo {
-    /// `TCP_ESTABLISHED` is 1, `TCP_SYN_SENT` 2, `TCP_CLOSE` 7.
-    pub state: u8,
-    /// 0 Open, 1 Disorder, 2 CWR, 3 Recovery, 4 Loss.
-    pub ca_state: u8,
-    /// Bits `TCPI_OPT_*`.
-    pub options: u8,
-    /// Segment size of what is sent, in bytes.
-    pub snd_mss: u32,
-    /// Segments sent and not cumulatively acknowledged.
-    pub unacked: u32,
-    /// Of these, selectively acknowledged.
-    pub sacked: u32,
-    /// Of these, held for lost.
-    pub lost: u32,
-    /// Of these, sent again and not yet acknowledged.
-    pub retrans: u32,
-    /// Smoothed round trip.
-    pub rtt: u32,
-    /// Slow-start threshold in segments.
-    pub snd_ssthresh: u32,
-    /// Congestion window in segments.
-    pub snd_cwnd: u32,
-    /// Segments sent again since the start.
-    pub total_retrans: u32,
-    /// Bytes per second; all ones for "no limit" (Linux 3.15).
-    pub pacing_rate: Option<u64>,
-    /// Bytes acknowledged, SYN and FIN included (4.1).
-    pub bytes_acked: Option<u64>,
-    /// Bytes received in order (4.1).
-    pub bytes_received: Option<u64>,
-    /// Smallest round trip of the window that the kernel keeps (4.6).
-    pub min_rtt: Option<u32>,
-    /// Bytes per second (4.9).
-    pub delivery_rate: Option<u64>,
-    /// Time with data in flight or waiting (4.10).
-    pub busy_time: Option<u64>,
-    /// Of it, held back by the receiver's window (4.10).
-    pub rwnd_limited: Option<u64>,
-    /// Of it, held back by the send buffer (4.10).
-    pub sndbuf_limited: Option<u64>,
-    /// Segments delivered (4.18).
-    pub delivered: Option<u32>,
-    /// Segments that the peer said arrived with CE (4.18).
-    pub delivered_ce: Option<u32>,
-    /// Payload bytes sent again (4.19).
-    pub bytes_retrans: Option<u64>,
-    /// Retransmission timeouts (6.7).
-    pub total_rto: Option<u16>,
-    /// Segments received with CE (6.18).
-    pub received_ce: Option<u32>,
-    /// Payload bytes that the peer's AccECN options reported: with ECT(1),
-    /// ECT(0), CE (6.18).
-    pub delivered_ecn_bytes: Option<[u32; 3]>,
-    /// The last word, whose meaning is the [`EcnLayout`]'s (6.18).
-    pub accecn: Option<u32>,
-}
-
-impl TcpInfo {
-    /// The longest structure that has fields known here, in bytes.
-    pub const LEN: usize = 280;
-
-    /// Reads the bytes that the kernel gave, in its byte order; `None` if they
-    /// are too few for any kernel's.
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() < SHORTEST {
-            return None;
-        }
-        let word16 = |at| Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        let word32 = |at| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        let word64 = |at| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-        Some(Self {
-            state: bytes[0],
-            ca_state: bytes[1],
-            options: bytes[5],
-            snd_mss: word32(16)?,
-            unacked: word32(24)?,
-            sacked: word32(28)?,
-            lost: word32(32)?,
-            retrans: word32(36)?,
-            rtt: word32(68)?,
-            snd_ssthresh: word32(76)?,
-            snd_cwnd: word32(80)?,
-            total_retrans: word32(100)?,
-            pacing_rate: word64(104),
-            bytes_acked: word64(120),
-            bytes_received: word64(128),
-            min_rtt: word32(148),
-            delivery_rate: word64(160),
-            busy_time: word64(168),
-            rwnd_limited: word64(176),
-            sndbuf_limited: word64(184),
-            delivered: word32(192),
-            delivered_ce: word32(196),
-            bytes_retrans: word64(208),
-            total_rto: word16(240),
-            received_ce: word32(248),
-            delivered_ecn_bytes: match (word32(252), word32(256), word32(260)) {
-                (Some(e1), Some(e0), Some(ce)) => Some([e1, e0, ce]),
-                _ => None,
-            },
-            accecn: word32(276),
-        })
-    }
-
-    /// Whether ECN of either kind was negotiated.
-    pub fn ecn(&self) -> bool {
-        self.options & OPTION_ECN != 0
-    }
-
-    /// Whether a packet with an ECT or CE codepoint was received.
-    pub fn ecn_seen(&self) -> bool {
-        self.options & OPTION_ECN_SEEN != 0
-    }
-
-    /// Whether data in the SYN was acknowledged by the SYN-ACK.
-    pub fn syn_data_acknowledged(&self) -> bool {
-        self.options & OPTION_SYN_DATA != 0
-    }
-
-    /// Whether AccECN (RFC 9768) was negotiated.
+    /// Whether AccECN (RFC 9768) was negotiated on the socket that `info`
+    /// describes.
     ///
     /// From Linux 7.0 on the kernel states it. Linux 6.18 and 6.19 set
     /// `TCPI_OPT_ECN` for both kinds; what tells them apart there is the
@@ -199,14 +68,19 @@ impl TcpInfo {
     /// options are switched off (`net.ipv4.tcp_ecn_option = 0`) or stripped
     /// on the way, AccECN is not recognised by these kernels' sockets. Older
     /// ones do not speak it.
-    pub fn accecn(&self, layout: EcnLayout) -> bool {
-        let Some(word) = self.accecn.filter(|_| self.ecn()) else {
+    pub fn accecn(self, info: &TcpInfo) -> bool {
+        let Some(word) = info.accecn.filter(|_| info.ecn()) else {
             return false;
         };
-        match layout {
-            EcnLayout::Stated => first_byte(word) & 3 == ECN_MODE_ACCECN,
-            EcnLayout::Implied => {
-                let counted = self.delivered_ecn_bytes.is_some_and(|b| b != [0; 3]);
+        match self {
+            Self::Stated => first_byte(word) & 3 == ECN_MODE_ACCECN,
+            Self::Implied => {
+                let counters = [
+                    info.delivered_e1_bytes,
+                    info.delivered_e0_bytes,
+                    info.delivered_ce_bytes,
+                ];
+                let counted = counters.iter().flatten().any(|bytes| *bytes > 0);
                 // `tcpi_accecn_opt_seen` stands behind the failure modes, which
                 // a connection that fell back may have as well.
                 let [.., a, b] = word.to_ne_bytes();
@@ -214,33 +88,96 @@ impl TcpInfo {
             }
         }
     }
+}
 
-    /// The events' picture of a sender. What an old kernel does not say is
-    /// zero. `latest_rtt` is the smoothed round trip: the kernel does not keep
-    /// the latest.
-    pub fn sample(&self) -> FlowSample {
-        let micros = |us: u32| Duration::from_micros(u64::from(us));
-        FlowSample {
-            cwnd: self.snd_cwnd,
-            ssthresh: if self.snd_ssthresh >= UNSET_SSTHRESH {
-                u32::MAX
-            } else {
-                self.snd_ssthresh
-            },
-            in_flight: (self.unacked + self.retrans).saturating_sub(self.sacked + self.lost),
-            srtt: micros(self.rtt),
-            latest_rtt: micros(self.rtt),
-            min_rtt: micros(self.min_rtt.filter(|us| *us != u32::MAX).unwrap_or(0)),
-            pacing_rate: self.pacing_rate.filter(|r| *r != u64::MAX).unwrap_or(0),
-            delivery_rate: self.delivery_rate.unwrap_or(0),
-            bytes_acked: self.bytes_acked.unwrap_or(0),
-            retransmits: u64::from(self.total_retrans),
-            delivered: u64::from(self.delivered.unwrap_or(0)),
-            delivered_ce: u64::from(self.delivered_ce.unwrap_or(0)),
-            alpha: u32::MAX,
-            ca_state: self.ca_state,
-        }
+/// Reads the bytes that the kernel gave, in its byte order; `None` if they are
+/// too few for any kernel's.
+pub fn parse_tcp_info(bytes: &[u8]) -> Option<TcpInfo> {
+    if bytes.len() < SHORTEST {
+        return None;
     }
+    let word16 = |at| Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let word32 = |at| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let word64 = |at| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    // Bit fields begin at the end of a byte that the machine counts first.
+    let first_bits = |byte: u8, n: u32| {
+        if cfg!(target_endian = "big") {
+            byte >> (8 - n)
+        } else {
+            byte & ((1 << n) - 1)
+        }
+    };
+    let (snd_wscale, rcv_wscale) = if cfg!(target_endian = "big") {
+        (bytes[6] >> 4, bytes[6] & 15)
+    } else {
+        (bytes[6] & 15, bytes[6] >> 4)
+    };
+    Some(TcpInfo {
+        state: bytes[0],
+        ca_state: bytes[1],
+        retransmits: bytes[2],
+        probes: bytes[3],
+        backoff: bytes[4],
+        options: bytes[5],
+        snd_wscale,
+        rcv_wscale,
+        delivery_rate_app_limited: first_bits(bytes[7], 1),
+        rto: word32(8)?,
+        ato: word32(12)?,
+        snd_mss: word32(16)?,
+        rcv_mss: word32(20)?,
+        unacked: word32(24)?,
+        sacked: word32(28)?,
+        lost: word32(32)?,
+        retrans: word32(36)?,
+        last_data_sent: word32(44)?,
+        last_data_recv: word32(52)?,
+        last_ack_recv: word32(56)?,
+        pmtu: word32(60)?,
+        rcv_ssthresh: word32(64)?,
+        rtt: word32(68)?,
+        rttvar: word32(72)?,
+        snd_ssthresh: word32(76)?,
+        snd_cwnd: word32(80)?,
+        advmss: word32(84)?,
+        reordering: word32(88)?,
+        rcv_rtt: word32(92)?,
+        rcv_space: word32(96)?,
+        total_retrans: word32(100)?,
+        pacing_rate: word64(104),
+        bytes_acked: word64(120),
+        bytes_received: word64(128),
+        segs_out: word32(136),
+        segs_in: word32(140),
+        notsent_bytes: word32(144),
+        min_rtt: word32(148),
+        data_segs_in: word32(152),
+        data_segs_out: word32(156),
+        delivery_rate: word64(160),
+        busy_time: word64(168),
+        rwnd_limited: word64(176),
+        sndbuf_limited: word64(184),
+        delivered: word32(192),
+        delivered_ce: word32(196),
+        bytes_sent: word64(200),
+        bytes_retrans: word64(208),
+        dsack_dups: word32(216),
+        reord_seen: word32(220),
+        rcv_ooopack: word32(224),
+        snd_wnd: word32(228),
+        rcv_wnd: word32(232),
+        total_rto: word16(240),
+        total_rto_recoveries: word16(242),
+        total_rto_time: word32(244),
+        received_ce: word32(248),
+        delivered_e1_bytes: word32(252),
+        delivered_e0_bytes: word32(256),
+        delivered_ce_bytes: word32(260),
+        received_e1_bytes: word32(264),
+        received_e0_bytes: word32(268),
+        received_ce_bytes: word32(272),
+        accecn: word32(276),
+    })
 }
 
 /// A bit field's first byte: bits count from the lowest on a little-endian
@@ -257,6 +194,12 @@ fn first_byte(word: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
+    use narrows_packet::TCPI_OPT_ECN;
+    use narrows_tcp::Connection;
+    use narrows_units::{Duration, Instant};
+
     use super::*;
 
     /// A structure whose fields are set by offset.
@@ -271,8 +214,8 @@ mod tests {
     #[test]
     fn an_old_kernel_s_structure_is_a_prefix() {
         let words = [(68, 20_000), (76, 0x7fff_ffff), (80, 10), (100, 3)];
-        assert_eq!(TcpInfo::parse(&raw(103, &[])), None);
-        let old = TcpInfo::parse(&raw(104, &words)).unwrap();
+        assert_eq!(parse_tcp_info(&raw(103, &[])), None);
+        let old = parse_tcp_info(&raw(104, &words)).unwrap();
         assert_eq!((old.rtt, old.snd_cwnd, old.total_retrans), (20_000, 10, 3));
         assert_eq!(old.delivered, None);
         assert_eq!(old.accecn, None);
@@ -281,29 +224,128 @@ mod tests {
         assert_eq!(sample.srtt, Duration::from_millis(20));
         assert_eq!((sample.min_rtt, sample.pacing_rate), (Duration::ZERO, 0));
         // Half a field at the end is no field.
-        assert_eq!(TcpInfo::parse(&raw(194, &words)).unwrap().delivered, None);
-        let newer = TcpInfo::parse(&raw(196, &words)).unwrap();
+        assert_eq!(parse_tcp_info(&raw(194, &words)).unwrap().delivered, None);
+        let newer = parse_tcp_info(&raw(196, &words)).unwrap();
         assert_eq!((newer.delivered, newer.delivered_ce), (Some(0), None));
         // And what a future kernel appends changes nothing.
-        let future = TcpInfo::parse(&raw(400, &words)).unwrap();
-        assert_eq!(future, TcpInfo::parse(&raw(TcpInfo::LEN, &words)).unwrap());
+        let future = parse_tcp_info(&raw(400, &words)).unwrap();
+        assert_eq!(future, parse_tcp_info(&raw(TCP_INFO_LEN, &words)).unwrap());
     }
 
     #[test]
-    fn segments_in_flight_are_counted_as_the_kernel_does() {
-        // tcp_packets_in_flight: packets_out - (sacked + lost) + retrans.
-        let words = [(24, 100), (28, 30), (32, 20), (36, 5)];
-        let info = TcpInfo::parse(&raw(104, &words)).unwrap();
-        assert_eq!(info.sample().in_flight, 55);
+    fn each_field_is_read_from_its_place() {
+        // Every word has its own offset for a value, and the bytes before
+        // the first word theirs.
+        let mut bytes: Vec<u8> = (0..TCP_INFO_LEN as u32 / 4)
+            .flat_map(|i| (4 * i).to_ne_bytes())
+            .collect();
+        for (i, byte) in bytes.iter_mut().take(8).enumerate() {
+            *byte = i as u8;
+        }
+        bytes[6] = 0x7c;
+        let info = parse_tcp_info(&bytes).unwrap();
+        assert_eq!((info.ca_state, info.probes, info.options), (1, 3, 5));
+        let little = cfg!(target_endian = "little");
+        let scales = if little { (12, 7) } else { (7, 12) };
+        assert_eq!((info.snd_wscale, info.rcv_wscale), scales);
+        assert_eq!(info.delivery_rate_app_limited, u8::from(little));
+        assert_eq!((info.rto, info.retrans, info.last_data_recv), (8, 36, 52));
+        assert_eq!((info.rttvar, info.reordering, info.rcv_space), (72, 88, 96));
+        assert_eq!((info.segs_out, info.notsent_bytes), (Some(136), Some(144)));
+        assert_eq!((info.reord_seen, info.rcv_wnd), (Some(220), Some(232)));
+        assert_eq!(
+            (info.total_rto_time, info.received_ce_bytes),
+            (Some(244), Some(272))
+        );
+    }
+
+    /// What depends neither on the time that anything takes nor on what the
+    /// kernel remembers of earlier connections.
+    fn counts(info: &TcpInfo) -> [u64; 14] {
+        [
+            info.state.into(),
+            info.ca_state.into(),
+            info.retransmits.into(),
+            info.probes.into(),
+            info.unacked.into(),
+            info.sacked.into(),
+            info.lost.into(),
+            info.retrans.into(),
+            info.bytes_acked.unwrap_or(0),
+            info.bytes_received.unwrap_or(0),
+            info.notsent_bytes.unwrap_or(0).into(),
+            info.bytes_sent.unwrap_or(0) - info.bytes_retrans.unwrap_or(0),
+            info.delivered_ce.unwrap_or(0).into(),
+            info.total_rto.unwrap_or(0).into(),
+        ]
+    }
+
+    /// Two simulated ends after the handshake, and after 3000 bytes from the
+    /// one that opened.
+    fn simulated() -> [[TcpInfo; 2]; 2] {
+        let [a, b] = ["192.0.2.1:1", "192.0.2.2:2"].map(|a| a.parse().unwrap());
+        let config = |local, remote| {
+            let cubic = narrows_cc::Spec::parse("cubic").unwrap();
+            narrows_tcp::Config::new(local, remote, cubic)
+        };
+        let rng = |name| narrows_units::Rng::for_name(1, name);
+        let mut ends = [
+            Connection::client(config(a, b), rng("near")),
+            Connection::server(config(b, a), rng("far")),
+        ];
+        let mut pool = narrows_packet::PacketPool::new();
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let mut exchange = |ends: &mut [Connection; 2]| {
+            for i in [0, 1].into_iter().cycle().take(20) {
+                while let Some(packet) = ends[i].poll_transmit(now, &mut pool) {
+                    ends[1 - i].receive(now, &packet);
+                    pool.give(packet);
+                }
+            }
+            [ends[0].info(now), ends[1].info(now)]
+        };
+        ends[0].open(now);
+        let opened = exchange(&mut ends);
+        ends[0].write_zeros(3000);
+        [opened, exchange(&mut ends)]
+    }
+
+    #[test]
+    fn the_kernel_and_a_simulated_connection_count_alike() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let look = |near: &std::net::TcpStream, far: &std::net::TcpStream| {
+            let info = |end| crate::flows::socket_option::tcp_info(end).unwrap();
+            [info(near), info(far)]
+        };
+        let [opened, sent] = simulated();
+        assert_eq!(
+            look(&near, &far).map(|i| counts(&i)),
+            opened.map(|i| counts(&i))
+        );
+        // Of the handshake every packet is known as well.
+        let packets = |i: TcpInfo| (i.segs_out, i.segs_in, i.delivered);
+        assert_eq!(look(&near, &far).map(packets), opened.map(packets));
+        near.write_all(&[0; 3000]).unwrap();
+        far.read_exact(&mut [0; 3000]).unwrap();
+        // However long the ACK takes.
+        while look(&near, &far)[0].unacked > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(
+            look(&near, &far).map(|i| counts(&i)),
+            sent.map(|i| counts(&i))
+        );
     }
 
     #[test]
     fn accecn_is_recognised_on_both_layouts_and_only_with_ecn() {
         let with = |options: u8, word: [u8; 4], e0: u32| {
-            let mut bytes = raw(TcpInfo::LEN, &[(256, e0)]);
+            let mut bytes = raw(TCP_INFO_LEN, &[(256, e0)]);
             bytes[5] = options;
             bytes[276..].copy_from_slice(&word);
-            TcpInfo::parse(&bytes).unwrap()
+            parse_tcp_info(&bytes).unwrap()
         };
         // 6.18: fail_mode 0, opt_seen 2 (a counter was seen).
         let two_words = |failed: u16, seen: u16| {
@@ -311,11 +353,11 @@ mod tests {
             [a, b, c, d]
         };
         let seen = two_words(0, 2);
-        assert!(with(OPTION_ECN, seen, 0).accecn(EcnLayout::Implied));
-        assert!(!with(0, seen, 0).accecn(EcnLayout::Implied));
-        assert!(!with(OPTION_ECN, [0; 4], 0).accecn(EcnLayout::Implied));
-        assert!(!with(OPTION_ECN, two_words(1, 0), 0).accecn(EcnLayout::Implied));
-        assert!(with(OPTION_ECN, [0; 4], 1448).accecn(EcnLayout::Implied));
+        assert!(EcnLayout::Implied.accecn(&with(TCPI_OPT_ECN, seen, 0)));
+        assert!(!EcnLayout::Implied.accecn(&with(0, seen, 0)));
+        assert!(!EcnLayout::Implied.accecn(&with(TCPI_OPT_ECN, [0; 4], 0)));
+        assert!(!EcnLayout::Implied.accecn(&with(TCPI_OPT_ECN, two_words(1, 0), 0)));
+        assert!(EcnLayout::Implied.accecn(&with(TCPI_OPT_ECN, [0; 4], 1448)));
         // 7.0: mode 2 is AccECN, mode 1 RFC 3168, whatever else is set.
         let mode = |m: u8| {
             if cfg!(target_endian = "big") {
@@ -324,9 +366,9 @@ mod tests {
                 [m, 0, 0, 0]
             }
         };
-        assert!(with(OPTION_ECN, mode(2), 0).accecn(EcnLayout::Stated));
-        assert!(!with(OPTION_ECN, mode(1), 0).accecn(EcnLayout::Stated));
-        assert!(!with(0, mode(2), 0).accecn(EcnLayout::Stated));
+        assert!(EcnLayout::Stated.accecn(&with(TCPI_OPT_ECN, mode(2), 0)));
+        assert!(!EcnLayout::Stated.accecn(&with(TCPI_OPT_ECN, mode(1), 0)));
+        assert!(!EcnLayout::Stated.accecn(&with(0, mode(2), 0)));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! From two looks at a sender to what happened between them.
 
-use narrows_packet::{FlowId, RecoveryEvent};
+use narrows_packet::{FlowId, INFINITE_SSTHRESH, RecoveryEvent, TcpInfo};
 use narrows_units::{Duration, Instant};
 
-use super::tcp_info::{TcpInfo, UNSET_SSTHRESH};
 use crate::Report;
 
 /// `TCP_CA_CWR`, `TCP_CA_Recovery`, `TCP_CA_Loss` (linux/tcp.h).
@@ -46,7 +45,7 @@ impl Watch {
         Self {
             flow,
             last: TcpInfo {
-                snd_ssthresh: UNSET_SSTHRESH,
+                snd_ssthresh: INFINITE_SSTHRESH,
                 ..TcpInfo::default()
             },
             since: None,
@@ -117,7 +116,7 @@ fn recovery(last: &TcpInfo, info: &TcpInfo, mut each: impl FnMut(RecoveryEvent))
     if entered(CWR) || new_threshold && marked && !resent {
         each(RecoveryEvent::CongestionExperienced);
     }
-    let unset = last.snd_ssthresh >= UNSET_SSTHRESH;
+    let unset = last.snd_ssthresh >= INFINITE_SSTHRESH;
     if new_threshold && unset && !resent && !marked && !entered(CWR) && !entered(RECOVERY) {
         each(RecoveryEvent::SlowStartExit);
     }
@@ -130,19 +129,13 @@ fn limits(info: &TcpInfo) -> (Option<u64>, Option<u64>) {
     (info.rwnd_limited, info.sndbuf_limited)
 }
 
-/// How long a sender was held back by something else than congestion; the
-/// time in which it had nothing to send is that in which it was not busy.
-/// `None` before Linux 4.10, which does not count it.
 fn limited(flow: FlowId, age: Duration, info: &TcpInfo) -> Option<Report> {
-    let (receive_window, send_buffer) = limits(info);
+    let (receive_window, send_buffer, application) = info.limited(age)?;
     Some(Report::Limited {
         flow,
-        receive_window: Duration::from_micros(receive_window?),
-        send_buffer: Duration::from_micros(send_buffer?),
-        application: Duration::from_nanos(
-            age.as_nanos()
-                .saturating_sub(info.busy_time?.saturating_mul(1_000)),
-        ),
+        receive_window,
+        send_buffer,
+        application,
     })
 }
 
@@ -169,7 +162,7 @@ mod tests {
             state: 1,
             rtt: 20_000,
             snd_mss: 1448,
-            snd_ssthresh: UNSET_SSTHRESH,
+            snd_ssthresh: INFINITE_SSTHRESH,
             delivered_ce: Some(0),
             bytes_retrans: Some(0),
             total_rto: Some(0),
@@ -240,10 +233,18 @@ mod tests {
             ..established()
         };
         for (first, second, expected) in [
-            (after(UNSET_SSTHRESH, 0, 0), after(80, 2, 0), FastRetransmit),
+            (
+                after(INFINITE_SSTHRESH, 0, 0),
+                after(80, 2, 0),
+                FastRetransmit,
+            ),
             (after(80, 0, 0), after(70, 0, 3), CongestionExperienced),
             (after(80, 0, 1), after(70, 1, 3), FastRetransmit),
-            (after(UNSET_SSTHRESH, 0, 0), after(80, 0, 0), SlowStartExit),
+            (
+                after(INFINITE_SSTHRESH, 0, 0),
+                after(80, 0, 0),
+                SlowStartExit,
+            ),
         ] {
             let seen = looks(&[first, second, second]);
             assert_eq!(recoveries(&seen[1]), [expected]);

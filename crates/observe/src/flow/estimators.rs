@@ -13,6 +13,7 @@ use crate::handshake::Handshake;
 use crate::ledger::{Count, Ledger};
 use crate::marks::Marks;
 use crate::mean::{Mean, RttMeans};
+use crate::probes::Room;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
 use crate::seq_ack::SeqAck;
 use crate::timestamps::Timestamps;
@@ -91,9 +92,21 @@ impl Default for Estimators {
 }
 
 impl Estimators {
+    /// Places of the shared room that they have.
+    pub fn held(&self) -> usize {
+        let stamped = self.stamped.as_ref().map_or(0, |s| s.timestamps.held());
+        stamped + self.acked.as_ref().map_or(0, |a| a.seq_ack.held())
+    }
+
     /// A segment. Adds the samples that it completes to `out`.
     #[inline]
-    pub fn segment(&mut self, passed: &Passed, config: &Config, out: &mut Vec<Sample>) {
+    pub fn segment(
+        &mut self,
+        passed: &Passed,
+        config: &Config,
+        room: &mut Room,
+        out: &mut Vec<Sample>,
+    ) {
         let Passed { segment, side, .. } = passed;
         self.count(*side, passed.ecn);
         let flags = segment.flags;
@@ -109,11 +122,13 @@ impl Estimators {
         }
         if let Some(pair) = segment.timestamps {
             let stamped = self.stamped.get_or_insert_with(Default::default);
-            stamped.timestamps.packet(*side, pair, passed.now, out);
+            stamped
+                .timestamps
+                .packet(*side, pair, passed.now, room, out);
         }
         if !flags.has(TcpFlags::SYN) {
             if !(passed.marked && config.mode == Mode::Thesis) {
-                self.acknowledged(passed, out);
+                self.acknowledged(passed, room, out);
             }
             if passed.marked || config.profile.is_some() {
                 self.marked(passed, config, out);
@@ -122,18 +137,18 @@ impl Estimators {
         self.take(out, begun, config.mode == Mode::Rfc);
     }
 
-    fn acknowledged(&mut self, passed: &Passed, out: &mut Vec<Sample>) {
+    fn acknowledged(&mut self, passed: &Passed, room: &mut Room, out: &mut Vec<Sample>) {
         let Passed { segment, side, .. } = passed;
-        if segment.payload > 0 {
+        if segment.payload > 0 || segment.flags.has(TcpFlags::FIN) {
             let acked = self.acked.get_or_insert_with(Default::default);
             if passed.order.new_data {
-                acked.seq_ack.data(*side, segment.end(), passed.now);
+                acked.seq_ack.data(*side, segment.end(), passed.now, room);
             } else {
                 acked.seq_ack.again(*side, passed.newest);
             }
         }
         if let (Some(acked), true) = (&mut self.acked, segment.flags.has(TcpFlags::ACK)) {
-            acked.seq_ack.ack(*side, segment.ack, passed.now, out);
+            acked.seq_ack.ack(*side, segment.ack, passed.now, room, out);
         }
     }
 
@@ -223,10 +238,15 @@ impl Estimators {
         let ms = rtt.as_millis_f64();
         let full = matches!(sample.quantity, Quantity::FullRtt(_));
         let add = |mean: &mut Mean| {
-            if timed {
-                return mean.add_timely(ms);
+            if timed && !mean.add_timely(ms) {
+                return false;
             }
-            mean.add(ms);
+            if !timed {
+                mean.add(ms);
+            }
+            if sample.stands_for > 1 {
+                mean.repeat(ms, sample.stands_for - 1);
+            }
             true
         };
         match sample.technique {
@@ -237,9 +257,13 @@ impl Estimators {
             Technique::SeqAck => {
                 self.reached(sample.quantity, rtt);
                 if let Some(acked) = &mut self.acked {
-                    match sample.quantity {
-                        Quantity::LeftRtt => acked.left.add(ms),
-                        _ => acked.right.add(ms),
+                    let mean = match sample.quantity {
+                        Quantity::LeftRtt => &mut acked.left,
+                        _ => &mut acked.right,
+                    };
+                    mean.add(ms);
+                    if sample.stands_for > 1 {
+                        mean.repeat(ms, sample.stands_for - 1);
                     }
                 }
             }

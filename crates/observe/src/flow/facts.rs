@@ -44,8 +44,8 @@ impl Flow {
         self.ways[side.index()].ecn[ecn as usize]
     }
 
-    /// Data segments of one side that did not advance: retransmissions and
-    /// what came late.
+    /// Segments of one side with data, SYN or FIN that did not advance:
+    /// retransmissions and what came late.
     pub fn again(&self, side: Side) -> u32 {
         self.ways[side.index()].again
     }

@@ -16,7 +16,7 @@ pub(super) struct Way {
     pub end: u32,
     pub ack: u32,
     pub value: u32,
-    /// Segments that were sent again or came late.
+    /// Segments with data, SYN or FIN that were sent again or came late.
     pub again: u32,
     pub started: bool,
     pub stamped: bool,
@@ -57,7 +57,7 @@ impl Way {
         if acks && after(ack, self.ack) {
             self.ack = ack;
         }
-        if segment.payload > 0 && !later {
+        if segment.end() != segment.seq && !later {
             self.again = self.again.saturating_add(1);
         }
         Order {

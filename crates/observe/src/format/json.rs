@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Context, Form, reason, value};
+use super::{Context, Form, PrefixRow, reason, value};
 use crate::estimate::Estimate;
 use crate::flow::{End, Flow};
 use crate::observer::Counters;
@@ -39,6 +39,31 @@ impl Form for Json {
         let mut data = of_flow(on.flow);
         data["reason"] = json!(reason(why));
         line(out, on, "end", data)
+    }
+
+    fn prefixes(&mut self, out: &mut dyn Write, tap: &str, rows: &[PrefixRow]) -> io::Result<()> {
+        for row in rows {
+            let rtt = row.rtt.as_ref();
+            let line = json!({
+                "event": "prefix",
+                "tap": tap,
+                "prefix": row.prefix,
+                "flows": row.flows,
+                "packets_from": row.packets_from,
+                "packets_to": row.packets_to,
+                "bytes_from": row.bytes_from,
+                "bytes_to": row.bytes_to,
+                "sent_again_or_late": row.again,
+                "technique": rtt.map(|r| r.technique),
+                "n": rtt.map_or(0, |r| r.n),
+                "rtt_ms": rtt.map(|r| r.mean_ms),
+                "min_ms": rtt.map(|r| r.min_ms),
+                "median_ms": rtt.map(|r| r.median_ms),
+                "p95_ms": rtt.map(|r| r.p95_ms),
+            });
+            writeln!(out, "{line}")?;
+        }
+        Ok(())
     }
 
     fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
@@ -128,6 +153,8 @@ pub(super) struct EstimateData {
     rejected: u64,
     sd_ms: Option<f64>,
     min_ms: Option<f64>,
+    median_ms: Option<f64>,
+    p95_ms: Option<f64>,
     basis: &'static str,
 }
 
@@ -143,6 +170,8 @@ pub(super) fn of_estimate(e: &Estimate) -> EstimateData {
         rejected: e.rejected,
         sd_ms: e.sd,
         min_ms: e.min,
+        median_ms: e.median,
+        p95_ms: e.p95,
         basis: e.basis.name(),
     }
 }
@@ -150,6 +179,7 @@ pub(super) fn of_estimate(e: &Estimate) -> EstimateData {
 /// What was counted of a flow.
 pub(super) fn of_flow(flow: &Flow) -> Value {
     let mut data = json!({
+        "protocol": flow.protocol_name(),
         "state": flow.state().name(),
         "profile": flow.profile().to_string(),
         "spin": flow.spin_class().name(),

@@ -86,6 +86,11 @@ impl Line {
         }
     }
 
+    /// What it holds; it is empty then.
+    pub fn take(&mut self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut self.0)).into_owned()
+    }
+
     /// Hands it on, and is empty.
     pub fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
         let written = out.write_all(&self.0);

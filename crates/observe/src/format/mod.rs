@@ -1,10 +1,13 @@
 //! What an observer finds, written down: one module for each format. Their
 //! schemas are in the guide's page on observing.
 
+mod brief;
 mod csv;
 mod json;
 mod line;
+mod metrics;
 mod names;
+mod prefix;
 mod qlog;
 mod spindump;
 mod text;
@@ -18,11 +21,16 @@ use crate::flow::{End, Flow};
 use crate::observer::{Counters, Observer, Sink};
 use crate::sample::{Measured, Sample};
 
+use metrics::Metrics;
 pub use names::Names;
+pub use prefix::PrefixLengths;
+use prefix::{PrefixRow, Prefixes};
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// One line for each flow, those with the most bytes first, for people.
+    Brief,
     /// Tables of estimates, for people.
     Text,
     /// One JSON object a line.
@@ -59,6 +67,14 @@ trait Form {
     fn ended(&mut self, _: &mut dyn Write, _: &Context<'_>, _: End) -> io::Result<()> {
         Ok(())
     }
+    /// Writes what was kept back of the flows since the last time: all of an interval that
+    /// ended at `at`, or of all.
+    fn settle(&mut self, _: &mut dyn Write, _at: Option<Instant>) -> io::Result<()> {
+        Ok(())
+    }
+    fn prefixes(&mut self, _: &mut dyn Write, _tap: &str, _: &[PrefixRow]) -> io::Result<()> {
+        Ok(())
+    }
     fn counters(&mut self, _: &mut dyn Write, _tap: &str, _: &Counters) -> io::Result<()> {
         Ok(())
     }
@@ -73,13 +89,17 @@ struct Context<'a> {
 }
 
 /// Writes results to `W` as an observer finds them. Packets and flows can be
-/// any number; nothing is kept.
+/// any number; what is kept of them is bounded: lines that are written in order, networks,
+/// and metrics.
 pub struct Report<W: Write> {
     out: W,
     form: Box<dyn Form>,
     rows: Rows,
     names: Names,
     tap: String,
+    /// Flows taken together, in place of rows for each.
+    prefixes: Option<Prefixes>,
+    metrics: Option<Metrics>,
     /// The first thing that went wrong with `out`; nothing is written after it.
     failed: Option<io::Error>,
 }
@@ -96,6 +116,7 @@ impl<W: Write> Report<W> {
     /// Starts a report on what was seen at `tap`.
     pub fn new(out: W, format: Format, rows: Rows, names: Names, tap: &str) -> Self {
         let form: Box<dyn Form> = match format {
+            Format::Brief => Box::new(brief::Brief::default()),
             Format::Text => Box::new(text::Text::default()),
             Format::Json => Box::new(json::Json),
             Format::Csv => Box::new(csv::Csv::default()),
@@ -108,10 +129,30 @@ impl<W: Write> Report<W> {
             rows,
             names,
             tap: tap.to_owned(),
+            prefixes: None,
+            metrics: None,
             failed: None,
         };
         report.write(|form, out| form.head(out));
         report
+    }
+
+    /// Takes flows together by the networks of their ends, and writes what is known of
+    /// these at the end, in place of anything about single flows.
+    pub fn take_together(&mut self, by: PrefixLengths) {
+        self.prefixes = Some(Prefixes::new(by));
+    }
+
+    /// Keeps metrics from now on.
+    pub fn keep_metrics(&mut self) {
+        self.metrics = Some(Metrics::default());
+    }
+
+    /// The metrics of all points, each with its name, its counters and how many flows
+    /// there are at it now, in Prometheus's text format; empty if none are kept.
+    pub fn metrics<'a>(&self, taps: impl Iterator<Item = (&'a str, &'a Counters, u64)>) -> String {
+        let metrics = self.metrics.as_ref();
+        metrics.map_or(String::new(), |metrics| metrics.text(taps))
     }
 
     fn write(&mut self, what: impl FnOnce(&mut dyn Form, &mut dyn Write) -> io::Result<()>) {
@@ -126,7 +167,7 @@ impl<W: Write> Report<W> {
         at: Instant,
         what: impl FnOnce(&mut dyn Form, &mut dyn Write, &Context<'_>) -> io::Result<()>,
     ) {
-        if self.failed.is_some() {
+        if self.failed.is_some() || self.prefixes.is_some() {
             return;
         }
         let context = Context {
@@ -140,7 +181,7 @@ impl<W: Write> Report<W> {
 
     /// Writes what is known of a flow at `at`.
     pub fn estimates(&mut self, flow: &Flow, at: Instant) {
-        if self.rows.estimates {
+        if self.rows.estimates && self.prefixes.is_none() {
             let estimates = Observer::estimates(flow);
             self.on(flow, at, |form, out, on| {
                 form.estimates(out, on, &estimates)
@@ -148,9 +189,9 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// Whether samples are written.
-    pub fn tells_samples(&self) -> bool {
-        self.rows.samples
+    /// Whether samples are needed when they are complete.
+    pub fn needs_samples(&self) -> bool {
+        self.rows.samples || self.prefixes.is_some() || self.metrics.is_some()
     }
 
     /// Whether writing has failed, as when the reader of a pipe has gone.
@@ -166,13 +207,20 @@ impl<W: Write> Report<W> {
     /// Writes what passed the observer at this point in all.
     pub fn counters(&mut self, counters: &Counters) {
         let tap = std::mem::take(&mut self.tap);
-        self.write(|form, out| form.counters(out, &tap, counters));
+        let prefixes = self.prefixes.as_mut();
+        let prefixes = prefixes.map(|prefixes| prefixes.rows(&tap, &self.names));
+        self.write(|form, out| {
+            form.settle(out, None)?;
+            form.prefixes(out, &tap, &prefixes.unwrap_or_default())?;
+            form.counters(out, &tap, counters)
+        });
         self.tap = tap;
     }
 
-    /// Hands on what was written so far.
-    pub fn flush(&mut self) {
-        self.write(|_, out| out.flush());
+    /// Ends a report on the flows that were seen in an interval until `at`, and hands on
+    /// what was written so far.
+    pub fn settle(&mut self, at: Instant) {
+        self.write(|form, out| form.settle(out, Some(at)).and_then(|()| out.flush()));
     }
 
     /// Ends the report.
@@ -180,7 +228,7 @@ impl<W: Write> Report<W> {
     /// # Errors
     /// The first failure to write, whenever it was.
     pub fn finish(mut self) -> io::Result<W> {
-        self.flush();
+        self.write(|form, out| form.settle(out, None).and_then(|()| out.flush()));
         match self.failed {
             Some(error) => Err(error),
             None => Ok(self.out),
@@ -194,6 +242,12 @@ impl<W: Write> Sink for Report<W> {
     }
 
     fn sample(&mut self, flow: &Flow, sample: &Sample) {
+        if let Some(prefixes) = &mut self.prefixes {
+            prefixes.sample(&self.tap, flow, sample);
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.sample(&self.tap, sample);
+        }
         if self.rows.samples {
             self.on(flow, sample.at, |form, out, on| {
                 form.sample(out, on, sample)
@@ -202,6 +256,9 @@ impl<W: Write> Sink for Report<W> {
     }
 
     fn ended(&mut self, flow: &Flow, why: End, at: Instant) {
+        if let Some(prefixes) = &mut self.prefixes {
+            prefixes.ended(&self.tap, flow);
+        }
         self.estimates(flow, at);
         self.on(flow, at, |form, out, on| form.ended(out, on, why));
     }
@@ -210,7 +267,7 @@ impl<W: Write> Sink for Report<W> {
 /// A sample as a number and its unit: milliseconds, or the share that was lost.
 fn value(sample: &Sample) -> (f64, &'static str, u32) {
     match sample.value {
-        Measured::Rtt(rtt) => (rtt.as_millis_f64(), "ms", 1),
+        Measured::Rtt(rtt) => (rtt.as_millis_f64(), "ms", sample.stands_for),
         Measured::Block { sent, received } => {
             let lost = 1.0 - f64::from(received) / f64::from(sent.max(1));
             (lost, "ratio", sent)

@@ -44,7 +44,8 @@ impl Form for Text {
         }
         if !all.is_empty() {
             line.text("  technique       quantity                             value");
-            line.text("    95 % interval                   n rejected\n");
+            line.text("    95 % interval                   n rejected");
+            line.text("        min     median        p95\n");
         }
         for estimate in all {
             row(line, estimate);
@@ -53,22 +54,27 @@ impl Form for Text {
         line.write(out)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
-        if !tap.is_empty() {
-            write!(out, "{tap}: ")?;
-        }
-        let shown = counters.named();
-        let mut shown = shown
-            .iter()
-            .filter(|(name, count)| *count > 0 || *name == "packets");
-        if let Some((name, count)) = shown.next() {
-            write!(out, "{name} {count}")?;
-        }
-        for (name, count) in shown {
-            write!(out, ", {} {count}", name.replace('_', " "))?;
-        }
-        writeln!(out)
+    fn counters(&mut self, out: &mut dyn Write, tap: &str, all: &Counters) -> io::Result<()> {
+        counters(out, tap, all)
     }
+}
+
+/// The counters of a point in a line, those that are not zero.
+pub(super) fn counters(out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+    if !tap.is_empty() {
+        write!(out, "{tap}: ")?;
+    }
+    let shown = counters.named();
+    let mut shown = shown
+        .iter()
+        .filter(|(name, count)| *count > 0 || *name == "packets");
+    if let Some((name, count)) = shown.next() {
+        write!(out, "{name} {count}")?;
+    }
+    for (name, count) in shown {
+        write!(out, ", {} {count}", name.replace('_', " "))?;
+    }
+    writeln!(out)
 }
 
 fn title(line: &mut Line, on: &Context<'_>) {
@@ -126,6 +132,9 @@ fn row(line: &mut Line, e: &Estimate) {
         }
     }
     line.text(" ").whole(e.n, 9).text(" ").whole(e.rejected, 8);
+    for value in [e.min, e.median, e.p95].into_iter().flatten() {
+        line.fixed(value, DECIMALS, 11);
+    }
     line.text(match e.basis {
         Basis::Assumed => "  assumed\n",
         Basis::Pinned => "  pinned\n",

@@ -20,7 +20,9 @@ mod outbound;
 mod received;
 mod rtt;
 mod signals;
+mod socket;
 mod spec;
 
 pub use endpoint::{Endpoint, ModelEvent};
+pub use socket::Socket;
 pub use spec::{Pace, Shape, Spec, SpinUse};

@@ -80,6 +80,33 @@ impl Band {
     }
 }
 
+impl Band {
+    /// The least and the greatest measured figure in the band around `published`.
+    pub fn around(&self, published: f64) -> (f64, f64) {
+        let apart = |by: f64| (published - by, published + by);
+        // No factor leads from a figure that is not above zero to another one.
+        let factor = |at: f64, by: f64| {
+            if at > 0.0 {
+                (at / by, at * by)
+            } else {
+                (at, at)
+            }
+        };
+        match *self {
+            Self::Points(points) => apart(points),
+            Self::Percent(percent, points) => {
+                apart((percent / 100.0 * published.abs()).max(points))
+            }
+            Self::Factor(by) => factor(published, by),
+            Self::Odds(by) => {
+                let percent = |odds: f64| 100.0 * odds / (1.0 + odds);
+                let (low, high) = factor(odds(published), by);
+                (percent(low), percent(high))
+            }
+        }
+    }
+}
+
 fn difference(words: &mut Words<'_>, at: narrows_units::Word<'_>) -> Result<f64, WordError> {
     match words.value::<f64>()? {
         difference if difference >= 0.0 => Ok(difference),
@@ -188,6 +215,13 @@ impl Tolerance {
     pub fn bands_in_words(&self) -> String {
         let words: Vec<String> = self.bands.iter().map(Band::to_string).collect();
         words.join(" and ")
+    }
+
+    /// The least and the greatest measured figure that lies in all bands around
+    /// `published`; `None` without a band.
+    pub fn around(&self, published: f64) -> Option<(f64, f64)> {
+        let bands = self.bands.iter().map(|b| b.around(published));
+        bands.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
     }
 
     /// Whether `measured` lies in all bands around `published`.
@@ -302,6 +336,40 @@ mod tests {
         assert!(band.holds(20.0, 25.0) && !band.holds(20.0, 25.1));
         assert!(band.holds(0.3, 1.3) && !band.holds(0.3, 1.31));
         assert_eq!(band.to_string(), "±25 % or ±1");
+    }
+
+    #[test]
+    fn the_ends_of_a_band_lie_in_it_and_what_is_beyond_them_does_not() {
+        let bands = [
+            "5 points",
+            "25 percent or 1 points",
+            "factor 1.6",
+            "odds factor 1.6",
+        ];
+        for words in bands {
+            let band = Band::parse(words).expect("a band");
+            for published in [0.4, 3.3, 50.0, 90.0] {
+                let (low, high) = band.around(published);
+                assert!(low < published && published < high, "{words}");
+                let room = (high - low) * 1e-3;
+                for inside in [low + room, high - room] {
+                    assert!(
+                        band.holds(published, inside),
+                        "{words} {published} {inside}"
+                    );
+                }
+                for outside in [low - room, high + room] {
+                    assert!(
+                        !band.holds(published, outside),
+                        "{words} {published} {outside}"
+                    );
+                }
+            }
+        }
+        // Of several bands the narrowest end counts.
+        let both = tolerance(&["5 points", "factor 1.6"], "1 of 1");
+        assert_eq!(both.around(3.2), Some((3.2 / 1.6, 3.2 * 1.6)));
+        assert_eq!(both.around(50.0), Some((45.0, 55.0)));
     }
 
     #[test]

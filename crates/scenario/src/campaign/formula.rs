@@ -10,6 +10,10 @@ use super::arithmetic::{Arithmetic, Scanner, apply, number};
 pub struct Metric {
     /// `share1_pct`.
     pub name: String,
+    /// What it is called on pages and plots, if the file says so.
+    pub title: Option<String>,
+    /// Its unit, if the file says so; empty for what has none.
+    pub unit: Option<String>,
     /// Where its value is from.
     pub formula: Formula,
 }
@@ -129,6 +133,8 @@ mod tests {
             .iter()
             .map(|name| Metric {
                 name: (*name).to_owned(),
+                title: None,
+                unit: None,
                 formula: Formula::Figure {
                     column: "x".to_owned(),
                     entity: "y".to_owned(),

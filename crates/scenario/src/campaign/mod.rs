@@ -3,7 +3,9 @@
 
 mod arithmetic;
 mod band;
+mod figure;
 mod formula;
+mod known;
 mod matrix;
 mod pair;
 mod published;
@@ -15,12 +17,15 @@ use crate::plan::Plan;
 use crate::refusal::{Refusal, nearest};
 
 pub use band::{Band, Between, Judgement, Tolerance};
+#[cfg(test)]
+pub(crate) use figure::FIGURE;
+pub use figure::Figure;
 pub use formula::{Formula, Metric, Sum};
 #[cfg(test)]
 pub(crate) use pair::PAIR;
 pub use pair::{Pair, PairedCells};
 #[cfg(test)]
-pub(crate) use read::{AT_TOP, CHECK, PUBLISHED, TOLERANCE};
+pub(crate) use read::{AT_TOP, CHECK, METRIC, PUBLISHED, TOLERANCE};
 pub use shape::{Condition, Held, Measured, Seen, Shape};
 
 /// A campaign, checked: every cell is a plan that can run.
@@ -42,6 +47,8 @@ pub struct Campaign {
     pub pair: Option<Pair>,
     /// What is measured in each cell.
     pub metrics: Vec<Metric>,
+    /// What it is about: metrics against axes.
+    pub figures: Vec<Figure>,
     /// What is judged.
     pub tolerances: Vec<Tolerance>,
     /// Shapes that measured figures must have among themselves.
@@ -116,6 +123,7 @@ impl Campaign {
             axes: Vec::new(),
             pair: None,
             metrics: Vec::new(),
+            figures: Vec::new(),
             tolerances: Vec::new(),
             shapes: Vec::new(),
             cells: vec![Cell {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use narrows_units::WordError;
 
 use super::band::{Band, Between, Tolerance, at_least};
+use super::figure::Figure;
 use super::formula::{Formula, Metric};
+use super::known;
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
 use super::shape::{Condition, Shape};
@@ -35,10 +37,13 @@ pub(crate) const AT_TOP: &[&str] = &[
     "words",
     "set",
     "metric",
+    "figure",
     "published",
     "tolerance",
     "check",
 ];
+/// What a metric may have that is a table.
+pub(crate) const METRIC: &[&str] = &["of", "title", "unit"];
 /// What `[published]` may have.
 pub(crate) const PUBLISHED: &[&str] = &["file", "row", "metric"];
 /// What a `[[tolerance]]` may have.
@@ -71,9 +76,18 @@ pub(super) fn campaign(
         .filter(|n| !n.is_empty() && n.len() <= 200 && n.split('/').all(crate::fields::is_name))
         .ok_or_else(|| top.refuse("name", "a name such as \"l4s-tests/s1\""))?;
     let axes = matrix::axes(&top)?;
-    let metrics = metrics(&top)?;
+    let mut metrics = metrics(&top)?;
     let base = base(&top, shelf)?;
-    let cells = cells(&top, &axes, base, sets, &metrics, shelf)?;
+    let mut cells = cells(&top, &axes, base, sets, &metrics, shelf)?;
+    match top.get("metric") {
+        Some(node) => exist(node, &metrics, &cells)?,
+        None => {
+            metrics = known::by_default(&cells);
+            for cell in &mut cells {
+                cell.published = vec![None; metrics.len()];
+            }
+        }
+    }
     let axes: Vec<Axis> = axes.into_iter().map(|a| a.axis).collect();
     let pair = Pair::read(&top, &axes)?;
     let pairs = pair.as_ref().map(|pair| pair.of(&cells));
@@ -83,6 +97,7 @@ pub(super) fn campaign(
         about: top.text("about")?.map(str::to_owned),
         source: top.text("source")?.map(str::to_owned),
         seeds: seeds(&top)?,
+        figures: Figure::read_all(&top, &axes, &metrics, &cells)?,
         tolerances: tolerances(&top, &metrics, &cells, pairs.as_deref())?,
         shapes: shapes(&top, &metrics, &cells)?,
         axes,
@@ -130,29 +145,71 @@ fn range(text: &str) -> Option<(u64, u64)> {
     (first <= last && last <= LARGEST_SEED && last - first < MOST_SEEDS).then_some((first, last))
 }
 
+/// Reads `[metric]`; nothing where it is left out.
 fn metrics(top: &Fields<'_>) -> Result<Vec<Metric>, Refusal> {
     const ALLOWED: &str = "at least one, such as `rate_mbit = \"goodput_mbit of flow/prague\"`";
-    let node = top
-        .get("metric")
-        .ok_or_else(|| top.missing("metric", ALLOWED))?;
+    let Some(node) = top.get("metric") else {
+        return match top.get("published") {
+            None => Ok(Vec::new()),
+            Some(_) => {
+                let help = "[published] compares metrics, so [metric] has to name them";
+                Err(top.missing("metric", ALLOWED).with_help(help))
+            }
+        };
+    };
     let fields = Fields::any(node, "metric")?;
     let mut metrics = Vec::new();
     for (key, node) in fields.entries() {
         let path = format!("metric/{}", key.name);
-        let text = node
-            .as_text()
-            .ok_or_else(|| Refusal::at(&node.spot, path.as_str(), node.describe(), "a formula"))?;
-        let formula =
-            Formula::parse(text, &metrics).map_err(|e| Refusal::words(&node.spot, path, e))?;
-        metrics.push(Metric {
-            name: key.name.clone(),
-            formula,
-        });
+        let of = |node: &Node, path: String| {
+            let text = node.as_text().ok_or_else(|| {
+                let allowed = "a formula, or a table with `of`, `title` and `unit`";
+                Refusal::at(&node.spot, path.as_str(), node.describe(), allowed)
+            })?;
+            Formula::parse(text, &metrics).map_err(|e| Refusal::words(&node.spot, path, e))
+        };
+        let metric = match &node.value {
+            Value::Table(_) => {
+                let fields = Fields::of(node, &path, METRIC)?;
+                let formula = fields
+                    .get("of")
+                    .ok_or_else(|| fields.missing("of", "the metric's formula"))?;
+                Metric {
+                    name: key.name.clone(),
+                    title: fields.text("title")?.map(str::to_owned),
+                    unit: fields.text("unit")?.map(str::to_owned),
+                    formula: of(formula, fields.name_of("of"))?,
+                }
+            }
+            _ => Metric {
+                name: key.name.clone(),
+                title: None,
+                unit: None,
+                formula: of(node, path)?,
+            },
+        };
+        metrics.push(metric);
     }
     if metrics.is_empty() {
         return Err(fields.missing("metric", ALLOWED));
     }
     Ok(metrics)
+}
+
+/// Checks that what `metrics` read is there in at least one cell; `node` is
+/// `[metric]`.
+fn exist(node: &Node, metrics: &[Metric], cells: &[Cell]) -> Result<(), Refusal> {
+    let fields = Fields::any(node, "metric")?;
+    for (metric, (_, node)) in metrics.iter().zip(fields.entries()) {
+        let node = match &node.value {
+            Value::Table(table) => table.get("of").unwrap_or(node),
+            _ => node,
+        };
+        let text = node.as_text().unwrap_or_default();
+        known::check(&metric.formula, text, cells)
+            .map_err(|e| Refusal::words(&node.spot, format!("metric/{}", metric.name), e))?;
+    }
+    Ok(())
 }
 
 /// The scenario that the cells start from: `base` names its file, or
@@ -185,6 +242,7 @@ fn base(top: &Fields<'_>, shelf: &dyn Shelf) -> Result<Draft, Refusal> {
             Ok(Draft {
                 root,
                 folder: std::path::PathBuf::new(),
+                set_notes: Vec::new(),
             })
         }
     }

@@ -353,6 +353,8 @@ mod tests {
     fn condition(text: &str) -> Result<Condition, WordError> {
         let metric = |name: &str| Metric {
             name: name.to_owned(),
+            title: None,
+            unit: None,
             formula: super::super::Formula::Sum(super::super::Sum::Number(0.0)),
         };
         let plan = crate::Draft::from_words(&["rate 1Mbit".to_owned()], &["cubic".to_owned()])

@@ -39,9 +39,11 @@ pub(crate) const FLOW: &[&str] = &[
 pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
     let reach = Reach::of(plan);
     let model = super::model::read(top, HostModel::default())?;
+    let offsets = top.flag("start_offset")?.unwrap_or(true);
     let mut names = BTreeMap::new();
     for node in top.tables("flow")? {
-        let flow = flow(node, plan, &reach, model, &mut names)?;
+        let mut flow = flow(node, plan, &reach, model, &mut names)?;
+        flow.start_offset &= offsets;
         plan.flows.push(flow);
     }
     Ok(())
@@ -97,6 +99,7 @@ fn flow(
         },
         dscp: dscp(&fields)?,
         start,
+        start_offset: fields.get("start").is_none(),
         stop,
         traffic,
         ip,
@@ -181,17 +184,22 @@ pub(super) fn times(
     Ok((start, stop))
 }
 
-/// What the handshake asks for: what the file says, or else what the control
-/// needs. `true` is the plainest form that serves the control.
-fn ecn(fields: &Fields<'_>, cc: &Control) -> Result<EcnMode, Refusal> {
+/// What the handshake asks for where a file says nothing: what the control needs.
+pub(crate) fn needed_ecn(cc: &Control) -> EcnMode {
     let needs = cc.needs();
-    let needed = if needs.accecn {
+    if needs.accecn {
         EcnMode::AccEcn
     } else if needs.ecn {
         EcnMode::Classic
     } else {
         EcnMode::Off
-    };
+    }
+}
+
+/// What the handshake asks for: what the file says, or else what the control
+/// needs. `true` is the plainest form that serves the control.
+fn ecn(fields: &Fields<'_>, cc: &Control) -> Result<EcnMode, Refusal> {
+    let needed = needed_ecn(cc);
     let on = match needed {
         EcnMode::Off => EcnMode::Classic,
         needed => needed,

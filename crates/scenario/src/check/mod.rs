@@ -1,7 +1,8 @@
 //! From a tree of values to a checked [`Plan`].
 
 mod commands;
-mod flows;
+mod expected;
+pub(crate) mod flows;
 mod graph;
 mod links;
 mod marks;
@@ -42,6 +43,8 @@ pub(crate) const TOP: &[&str] = &[
     "measure",
     "seed",
     "sample_interval",
+    "start_offset",
+    "expected",
     "host_model",
     "host",
     "router",
@@ -126,6 +129,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         duration,
         measure: measure(&top, duration)?,
         sample_interval,
+        expected: expected::read(&top)?,
         hosts: Vec::new(),
         links: Vec::new(),
         flows: Vec::new(),
@@ -157,15 +161,20 @@ pub(crate) fn version(top: &Fields<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// The last two thirds of a run.
+pub(crate) fn default_window(duration: Duration) -> Window {
+    Window {
+        from: Instant::ZERO + duration / 3,
+        to: Instant::ZERO + duration,
+    }
+}
+
 /// `"10s..58s"`; by default the last two thirds of the run.
 fn measure(top: &Fields<'_>, duration: Duration) -> Result<Window, Refusal> {
     const ALLOWED: &str = "two times within the run, such as \"10s..58s\"";
     let end = Instant::ZERO + duration;
     if top.get("measure").is_none() {
-        return Ok(Window {
-            from: Instant::ZERO + duration / 3,
-            to: end,
-        });
+        return Ok(default_window(duration));
     }
     let window = top.text("measure")?.and_then(|text| {
         let (from, to) = text.split_once("..")?;

@@ -21,7 +21,7 @@ pub(crate) const MODEL: &[&str] = &[
 
 const SEGMENTATION: &str = "`one` or `tso [min_segments N] [gso_max_bytes N]`";
 const GRO: &str = "`false`, `true` or `[hold TIME] [max_segments N]`";
-const PACING: &str = "`as-algorithm`, `always` or `never`";
+const PACING: &str = "`as-algorithm`, `internal`, `fq`, `always` or `never`";
 const SMALL_QUEUES: &str = "`off` or `unreported [segment_bytes N]`";
 const SEND_BUFFER: &str = "`unlimited` or `auto [max BYTES]`";
 
@@ -43,6 +43,8 @@ pub(super) fn read(fields: &Fields<'_>, base: HostModel) -> Result<HostModel, Re
         let word = words.take().ok_or_else(|| words.ended(PACING))?;
         Ok(match word.text {
             "as-algorithm" => PacingUse::AsAlgorithm,
+            "internal" => PacingUse::Internal,
+            "fq" => PacingUse::Fq,
             "always" => PacingUse::Always,
             "never" => PacingUse::Never,
             other => return Err(WordError::new(word.span(), format!("`{other}`"), PACING)),
@@ -208,6 +210,8 @@ pub(crate) fn write(model: &HostModel) -> Vec<(&'static str, String)> {
     if model.pacing != default.pacing {
         let word = match model.pacing {
             PacingUse::AsAlgorithm => "as-algorithm",
+            PacingUse::Internal => "internal",
+            PacingUse::Fq => "fq",
             PacingUse::Always => "always",
             PacingUse::Never => "never",
         };

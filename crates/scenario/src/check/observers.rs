@@ -6,6 +6,7 @@ use narrows_units::Duration;
 use narrows_wire::efm::Profile;
 
 use crate::fields::Fields;
+use crate::metrics::WORDS;
 use crate::plan::{ObserverPlan, Plan};
 use crate::refusal::{Refusal, one_of};
 
@@ -20,29 +21,6 @@ pub(crate) const OBSERVE: &[&str] = &[
     "block",
     "reordering",
     "techniques",
-];
-
-/// The words of the techniques, as results spell them.
-const TECHNIQUES: &[&str] = &[
-    "handshake",
-    "seq-ack",
-    "ts-single",
-    "ts-all",
-    "psn-pse",
-    "spin",
-    "spin-pn",
-    "spin-heuristic",
-    "vec",
-    "vec-nonzero",
-    "delay",
-    "q",
-    "l",
-    "r",
-    "t",
-    "e",
-    "q+l",
-    "q+r",
-    "ecn",
 ];
 
 /// Reads the observers.
@@ -89,7 +67,9 @@ fn tap(fields: &Fields<'_>, plan: &Plan) -> Result<String, Refusal> {
 }
 
 fn techniques(fields: &Fields<'_>) -> Result<Vec<String>, Refusal> {
-    let known = || TECHNIQUES.iter().copied();
+    let lists = ["rtt_technique", "loss_technique", "ce_technique"];
+    let words = || WORDS.iter().filter(|w| lists.contains(&w.word));
+    let known = || words().flat_map(|w| w.choices).copied();
     let mut wanted = Vec::new();
     for node in fields.list("techniques") {
         let word = node.as_text().unwrap_or_default();

@@ -1,12 +1,15 @@
-//! Plays a script against one end of a connection.
+//! Plays a script against an end of a connection, or several.
 
+mod expect;
 mod packets;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 
-use narrows_packet::{Packet, PacketPool, RecoveryEvent};
+use narrows_packet::{Packet, PacketPool};
 use narrows_tcp::{
-    AccEcnOptionUse, Config, Connection, EcnMode, HostModel, PacingUse, ReceiveBuffer, TcpEvent,
+    AccEcnOptionUse, Config, Connection, EcnMode, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
+    TcpEvent,
 };
 use narrows_units::{Duration, Instant, Rng, Value};
 use narrows_wire::tcp::FastOpenCookie;
@@ -16,20 +19,39 @@ use crate::pipe;
 /// The peer's initial sequence number: near the end, so that it wraps.
 const PEER_ISN: u32 = 4_294_960_000;
 
-/// One end, its script so far, and what it has sent.
+/// How long a packet that is expected is waited for.
+const LONG: Duration = Duration::from_secs(100_000);
+
+/// The end that one peer talks to, and what the script knows of it.
+struct Socket {
+    end: Connection,
+    events: Vec<TcpEvent>,
+    isn: Option<u32>,
+    timestamps: bool,
+    peer_window: u32,
+}
+
+/// A packet that an end sent.
+struct Sent {
+    at: Instant,
+    peer: u16,
+    packet: Box<Packet>,
+}
+
+/// A host, the script so far, and what the host has sent.
 pub struct Player {
     config: Config,
     server: bool,
-    end: Option<Connection>,
+    /// By the peer's number.
+    sockets: BTreeMap<u16, Socket>,
+    /// The peer that the next steps are about.
+    peer: u16,
     now: Instant,
     mark: Instant,
+    tolerance: Duration,
     pool: PacketPool,
-    queue: VecDeque<(Instant, Box<Packet>)>,
-    events: Vec<TcpEvent>,
-    isn: Option<u32>,
+    queue: VecDeque<Sent>,
     labels: BTreeMap<String, u32>,
-    timestamps: bool,
-    peer_window: u32,
     /// Where in which script, for messages.
     pub place: String,
 }
@@ -54,16 +76,14 @@ impl Player {
         Self {
             config,
             server: false,
-            end: None,
+            sockets: BTreeMap::new(),
+            peer: 0,
             now: Instant::ZERO + Duration::from_secs(1),
             mark: Instant::ZERO + Duration::from_secs(1),
+            tolerance: Duration::ZERO,
             pool: PacketPool::new(),
             queue: VecDeque::new(),
-            events: Vec::new(),
-            isn: None,
             labels: BTreeMap::new(),
-            timestamps: false,
-            peer_window: 65_535,
             place,
         }
     }
@@ -74,7 +94,8 @@ impl Player {
         } else {
             1440
         };
-        if self.timestamps { full - 12 } else { full }
+        let timestamps = self.sockets.get(&self.peer).is_some_and(|s| s.timestamps);
+        if timestamps { full - 12 } else { full }
     }
 
     /// `1+3M`
@@ -90,36 +111,71 @@ impl Player {
             .sum()
     }
 
+    /// The peer's address.
+    fn remote(&self) -> SocketAddr {
+        let mut remote = self.config.remote;
+        remote.set_port(remote.port() + self.peer);
+        remote
+    }
+
+    /// The socket of the peer that the script is about: a new one if it has
+    /// none. Each listens for itself, which together is a listener.
+    fn socket(&mut self) -> &mut Socket {
+        let remote = self.remote();
+        let (config, server, peer) = (&self.config, self.server, self.peer);
+        self.sockets.entry(peer).or_insert_with(|| {
+            let mut config = config.clone();
+            config.remote = remote;
+            let rng = match peer {
+                0 => Rng::for_name(7, "end"),
+                n => Rng::for_name(7, &format!("end {n}")),
+            };
+            Socket {
+                end: if server {
+                    Connection::server(config, rng)
+                } else {
+                    Connection::client(config, rng)
+                },
+                events: Vec::new(),
+                isn: None,
+                timestamps: false,
+                peer_window: 65_535,
+            }
+        })
+    }
+
     fn end(&mut self) -> &mut Connection {
-        if self.end.is_none() {
-            let rng = Rng::for_name(7, "end");
-            self.end = Some(if self.server {
-                Connection::server(self.config.clone(), rng)
-            } else {
-                Connection::client(self.config.clone(), rng)
-            });
-        }
-        self.end.as_mut().unwrap()
+        &mut self.socket().end
     }
 
     fn collect(&mut self) {
-        let now = self.now;
-        self.end();
-        let end = self.end.as_mut().unwrap();
-        while let Some(packet) = end.poll_transmit(now, &mut self.pool) {
-            self.queue.push_back((now, packet));
-        }
-        while let Some(event) = end.poll_event() {
-            self.events.push(event);
+        let at = self.now;
+        self.socket();
+        for (peer, socket) in &mut self.sockets {
+            while let Some(packet) = socket.end.poll_transmit(at, &mut self.pool) {
+                let peer = *peer;
+                self.queue.push_back(Sent { at, peer, packet });
+            }
+            while let Some(event) = socket.end.poll_event() {
+                socket.events.push(event);
+            }
         }
     }
 
     /// Time passes up to `until`; stops at the first packet if `first`.
     fn run(&mut self, until: Instant, first: bool) {
-        while let Some(t) = self.end().next_timeout().filter(|t| *t <= until) {
+        self.socket();
+        let next = |sockets: &BTreeMap<u16, Socket>| {
+            let times = sockets.values().filter_map(|s| s.end.next_timeout());
+            times.min().filter(|t| *t <= until)
+        };
+        while let Some(t) = next(&self.sockets) {
             self.now = self.now.max(t);
-            let now = self.now;
-            self.end().on_timeout(now);
+            for socket in self.sockets.values_mut() {
+                if socket.end.next_timeout().is_some_and(|t| t <= self.now) {
+                    socket.end.on_timeout(self.now);
+                }
+            }
             self.collect();
             if first && !self.queue.is_empty() {
                 return;
@@ -161,71 +217,19 @@ impl Player {
             "pacing" => c.host.pacing = PacingUse::Always,
             "buffer" => c.receive_buffer = ReceiveBuffer::Fixed(value.parse().unwrap()),
             "cwnd" => c.initial_cwnd = value.parse().unwrap(),
-            "keep-alive" => c.keep_alive = Some(duration(value)),
+            "keep-alive" => {
+                let mut words = value.split_whitespace();
+                let linux = KeepAlive::default();
+                c.keep_alive = Some(KeepAlive {
+                    time: words.next().map_or(linux.time, duration),
+                    interval: words.next().map_or(linux.interval, duration),
+                    probes: words.next().map_or(linux.probes, |n| n.parse().unwrap()),
+                });
+            }
+            "mtu" => c.mtu = value.parse().unwrap(),
+            "tolerance" => self.tolerance = duration(value),
             k => panic!("{}: set {k}", self.place),
         }
-    }
-
-    fn expect(&mut self, key: &str, value: &str) {
-        let now = self.now;
-        let place = self.place.clone();
-        let end = self.end();
-        let s = end.sample(now);
-        let got = match key {
-            "cwnd" => s.cwnd.to_string(),
-            "ssthresh" => s.ssthresh.to_string(),
-            "inflight" => s.in_flight.to_string(),
-            "ca" => format!("{:?}", end.ca_state()),
-            "state" => format!("{:?}", end.state()),
-            "delivered" => s.delivered.to_string(),
-            "delivered_ce" => s.delivered_ce.to_string(),
-            "received_ce" => end.received_ce().to_string(),
-            "retransmits" => s.retransmits.to_string(),
-            "readable" => end.readable().to_string(),
-            "cc" => end.congestion_control().to_string(),
-            "srtt" => s.srtt.to_string(),
-            k => panic!("{place}: expect {k}"),
-        };
-        let value = match key {
-            "readable" => self.number(value).to_string(),
-            _ => value.to_string(),
-        };
-        assert_eq!(got, value, "{place}: {key}");
-    }
-
-    fn has_event(&self, name: &str) -> bool {
-        self.events.iter().any(|e| match name {
-            "established" => matches!(e, TcpEvent::Established { .. }),
-            "established-classic" => {
-                matches!(
-                    e,
-                    TcpEvent::Established {
-                        ecn: true,
-                        accecn: false
-                    }
-                )
-            }
-            "established-accecn" => matches!(e, TcpEvent::Established { accecn: true, .. }),
-            "established-plain" => {
-                matches!(
-                    e,
-                    TcpEvent::Established {
-                        ecn: false,
-                        accecn: false
-                    }
-                )
-            }
-            "fast" => *e == TcpEvent::Recovery(RecoveryEvent::FastRetransmit),
-            "rto" => *e == TcpEvent::Recovery(RecoveryEvent::RetransmissionTimeout),
-            "tlp" => *e == TcpEvent::Recovery(RecoveryEvent::TailLossProbe),
-            "cwr" => *e == TcpEvent::Recovery(RecoveryEvent::CongestionExperienced),
-            "undo" => *e == TcpEvent::Recovery(RecoveryEvent::SpuriousUndo),
-            "closed" => *e == TcpEvent::Closed,
-            "peer-closed" => *e == TcpEvent::PeerClosed,
-            "reset" => *e == TcpEvent::Reset,
-            "timed-out" => *e == TcpEvent::TimedOut,
-            n => panic!("{}: event {n}", self.place),
-        })
     }
 
     /// Does one line.
@@ -244,10 +248,9 @@ impl Player {
         match words[0] {
             "role" => self.server = words[1] == "server",
             "set" => self.set(words[1], &words[2..].join(" ")),
+            "peer" => self.peer = words[1].parse().unwrap(),
             "again" => {
-                self.end = None;
-                self.isn = None;
-                self.events.clear();
+                self.sockets.remove(&self.peer);
             }
             "open" => {
                 self.end().open(now);
@@ -311,31 +314,36 @@ impl Player {
                     self.queue.is_empty(),
                     "{}: something was sent at {}",
                     self.place,
-                    self.queue[0].0
+                    self.queue[0].at
                 );
             }
             "drop" => {
                 for _ in 0..self.number(words[1]) {
                     if self.queue.is_empty() {
-                        self.run(now + Duration::from_secs(100), true);
+                        self.run(now + LONG, true);
                     }
-                    let (at, packet) = self.queue.pop_front().expect(&self.place);
-                    self.now = self.now.max(at);
-                    self.pool.give(packet);
+                    let sent = self.queue.pop_front().expect(&self.place);
+                    self.now = self.now.max(sent.at);
+                    self.mark = sent.at;
+                    self.pool.give(sent.packet);
                 }
             }
-            "expect" => self.expect(words[1], words[2]),
+            "expect" => {
+                assert!(words.len() > 2 && words.len() % 2 == 1, "{}", self.place);
+                for pair in words[1..].chunks(2) {
+                    self.expect(pair[0], pair[1]);
+                }
+            }
             "event" => {
-                assert!(
-                    self.has_event(words[1]),
-                    "{}: {:?}",
-                    self.place,
-                    self.events
-                );
-                self.events.clear();
+                let events = std::mem::take(&mut self.socket().events);
+                let came = events.iter().any(|e| self.is_event(words[1], e));
+                assert!(came, "{}: {events:?}", self.place);
             }
             "noevent" => {
-                assert!(!self.has_event(words[1]), "{}", self.place);
+                self.socket();
+                let events = &self.sockets[&self.peer].events;
+                let came = events.iter().any(|e| self.is_event(words[1], e));
+                assert!(!came, "{}: {events:?}", self.place);
             }
             w => panic!("{}: step {w}", self.place),
         }

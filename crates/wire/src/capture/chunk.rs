@@ -51,6 +51,16 @@ impl Chunk {
         link::ip_packet(link, &self.bytes[held.start..end])
     }
 
+    /// How many bytes of the frame were not kept, as [`Record::cut`] has it.
+    ///
+    /// # Panics
+    /// When there are not as many packets.
+    #[inline]
+    pub fn cut(&self, at: usize) -> u32 {
+        let held = &self.held[at];
+        held.original_len.saturating_sub(held.kept)
+    }
+
     /// Where it was captured, as [`Record::interface`] has it.
     ///
     /// # Panics

@@ -6,6 +6,7 @@
 //! memory first, and hostile input must cost no more memory than it has bytes.
 
 mod chunk;
+mod compressed;
 mod order;
 mod pcapng;
 mod reader;
@@ -14,6 +15,7 @@ mod window;
 mod writer;
 
 pub use chunk::Chunk;
+pub use compressed::decompressed;
 pub use reader::{CaptureError, CaptureReader};
 pub use record::Record;
 pub use writer::{PcapngWriter, ToWrite};

@@ -32,8 +32,19 @@ pub enum CaptureError {
     #[error("the capture cannot be read: {0}")]
     Io(#[from] io::Error),
     /// Neither pcap nor pcapng.
-    #[error("this is neither pcap nor pcapng")]
+    #[error("this is neither pcap nor pcapng, nor one of them compressed with gzip or zstd")]
     NotACapture,
+    /// Compressed in a way that is not read here.
+    #[error(
+        "this is compressed with {name}, and only gzip and zstd are read here; \
+         decompress it first: {program} -dc FILE | narrows observe -r -"
+    )]
+    Compressed {
+        /// The format.
+        name: &'static str,
+        /// The program that decompresses it.
+        program: &'static str,
+    },
     /// The file ends inside a block; what came before is good.
     #[error("the capture ends inside a block")]
     Truncated,
@@ -115,6 +126,12 @@ impl<R: Read> CaptureReader<R> {
     /// The interfaces met so far. pcap has one, without a name.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
+    }
+
+    /// Those of them that the current section of the file has described so far: a
+    /// pcapng file may be several, one after the other, and each counts from 0.
+    pub fn section(&self) -> &[Interface] {
+        &self.interfaces[self.section..]
     }
 
     /// The next packet; `None` at the end of the file.

@@ -35,6 +35,11 @@ impl<'a> Record<'a> {
     pub fn ip_packet(&self) -> Option<&'a [u8]> {
         link::ip_packet(self.link, self.bytes)
     }
+
+    /// How many bytes of the frame were not kept.
+    pub fn cut(&self) -> u32 {
+        self.original_len.saturating_sub(self.bytes.len() as u32)
+    }
 }
 
 /// Where a packet stands among the bytes that were read.

@@ -1,4 +1,4 @@
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 
 use narrows_units::Instant;
 
@@ -187,6 +187,7 @@ const PACKET: ToWrite<'static> = ToWrite {
     at: Instant::from_nanos(u64::MAX),
     bytes: &[0x45, 1, 2],
     zero_tail: 6,
+    cut: 0,
     id: Some(u64::MAX - 1),
     direction: Some(Direction::Outbound),
     comment: Some("marked: step"),
@@ -265,4 +266,55 @@ fn a_claimed_length_costs_no_memory() {
         CaptureReader::new(&text[..]),
         Err(CaptureError::NotACapture)
     ));
+}
+
+#[test]
+fn a_compressed_capture_of_several_parts_reads_as_the_plain_one() {
+    let plain = include_bytes!("../../tests/corpus/compressed/plain.pcap");
+    for compressed in [
+        &include_bytes!("../../tests/corpus/compressed/members.pcap.gz")[..],
+        include_bytes!("../../tests/corpus/compressed/frames.pcap.zst"),
+        plain,
+    ] {
+        let mut read = Vec::new();
+        let mut input = decompressed(compressed).unwrap();
+        input.read_to_end(&mut read).unwrap();
+        assert_eq!(read, plain);
+        // What is cut gives what came before, then an error.
+        let cut = &compressed[..compressed.len() - 30];
+        let mut reader = CaptureReader::new(decompressed(cut).unwrap()).unwrap();
+        let mut packets = 0;
+        let error = loop {
+            match reader.read() {
+                Ok(Some(_)) => packets += 1,
+                Ok(None) => panic!("the cut goes unseen"),
+                Err(error) => break error,
+            }
+        };
+        assert!(packets > 0, "{error}");
+    }
+}
+
+#[test]
+fn what_is_compressed_otherwise_is_named_with_what_decompresses_it() {
+    for (magic, said) in [
+        (&b"\xfd7zXZ\0\0"[..], "xz -dc"),
+        (b"BZh91AY", "bzip2 -dc"),
+        (b"\x04\x22\x4d\x18\x40", "lz4 -dc"),
+    ] {
+        let error = decompressed(magic).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    assert!(decompressed(&b""[..]).is_ok());
+}
+
+#[test]
+fn each_section_counts_its_interfaces_from_zero() {
+    let interface = |b: Bytes| b.block(1, |b| b.u16s(1, 0).u32(0));
+    let file = interface(interface(start(false).section()));
+    let file = interface(file.section());
+    let mut reader = CaptureReader::new(&file.out[..]).unwrap();
+    assert_eq!(reader.section().len(), 0);
+    assert!(reader.read().unwrap().is_none());
+    assert_eq!((reader.interfaces().len(), reader.section().len()), (3, 1));
 }

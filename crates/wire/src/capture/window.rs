@@ -97,6 +97,10 @@ impl<R: Read> Window<R> {
                 Ok(0) => return Err(CaptureError::Truncated),
                 Ok(read) => self.end += read,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // What was compressed ends inside of it.
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(CaptureError::Truncated);
+                }
                 Err(e) => return Err(e.into()),
             }
         }

@@ -21,6 +21,9 @@ pub struct ToWrite<'a> {
     /// Zeros that follow `bytes` on the wire; written out, up to the snap
     /// length.
     pub zero_tail: u32,
+    /// Bytes after those on the wire that are not at hand: they count in its length and
+    /// are not written.
+    pub cut: u32,
     /// The packet's identity within the run.
     pub id: Option<u64>,
     /// Which way it went.
@@ -91,15 +94,15 @@ impl<W: Write> PcapngWriter<W> {
                 "the capture has no such interface",
             ));
         };
-        let wire_len = packet.bytes.len() as u32 + packet.zero_tail;
-        let captured = wire_len.min(snaplen);
+        let at_hand = packet.bytes.len() as u32 + packet.zero_tail;
+        let captured = at_hand.min(snaplen);
         self.begin(ENHANCED);
         self.word(interface as u32);
         let stamp = packet.at.as_nanos();
         self.word((stamp >> 32) as u32);
         self.word(stamp as u32);
         self.word(captured);
-        self.word(wire_len);
+        self.word(at_hand.saturating_add(packet.cut));
         let start = self.block.len();
         let stored = packet.bytes.len().min(captured as usize);
         self.block.extend_from_slice(&packet.bytes[..stored]);

@@ -3,9 +3,13 @@
 
 mod chunks;
 
-use narrows_wire::capture::CaptureReader;
+use std::io::Read;
+
+use narrows_wire::capture::{CaptureReader, decompressed};
 use narrows_wire::quic::MAX_CID_LEN;
-use narrows_wire::{Ecn, FlowKey, Icmp, Ip, Plus, Quic, QuicModel, Tcp, TcpOptions, Udp, ip, link};
+use narrows_wire::{
+    Ecn, FlowKey, Icmp, Ip, Plus, Quic, QuicModel, Tcp, TcpOptions, Udp, ip, link, tunnel,
+};
 
 pub use chunks::chunks;
 
@@ -36,6 +40,8 @@ pub fn packet(bytes: &[u8]) {
         icmp.write(&mut written, ip.source, ip.destination, &[], 0);
         assert_eq!(Icmp::parse(ip.protocol, &written), Ok(icmp));
     }
+    let inside = tunnel::innermost(bytes);
+    assert!(bytes.ends_with(inside));
     let mut marked = bytes.to_vec();
     ip::set_ecn(&mut marked, Ecn::Ce);
     assert_eq!(ip::ecn(&marked), Ecn::Ce);
@@ -78,11 +84,23 @@ pub fn capture(bytes: &[u8]) {
     }
 }
 
+/// Decompresses what may be compressed, a megabyte of it, and reads that as a capture.
+pub fn compressed(bytes: &[u8]) {
+    if let Ok(input) = decompressed(bytes) {
+        let mut plain = Vec::new();
+        let _ = input.take(1 << 20).read_to_end(&mut plain);
+        capture(&plain);
+    }
+}
+
 /// Reads a frame of every link layer.
 pub fn frame(bytes: &[u8]) {
-    for number in [0, 1, 12, 101, 108, 113, 228, 229, 276, 65_535] {
-        if let Some(bytes) = link::ip_packet(link::LinkType(number), bytes) {
+    for number in 0..=300 {
+        let link = link::LinkType(number);
+        if let Some(bytes) = link::ip_packet(link, bytes) {
+            assert!(link.is_read());
             packet(bytes);
         }
+        assert!(link::vlan(link, bytes).is_none_or(|vlan| vlan < 4096));
     }
 }

@@ -1,20 +1,19 @@
 //! Packets of devices as they pass.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{self, SystemTime};
 
-use narrows_capture::{Block, Capture, CaptureError, Options, SNAPLEN, wait};
+use narrows_capture::{ANY, Block, Capture, CaptureError, Options, device_name, wait};
 use narrows_lab::LabError;
 use narrows_units::{Duration, Instant};
-use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
+use narrows_wire::capture::{Direction, Record};
 use narrows_wire::link::LinkType;
 
 use super::read::Takes;
 use super::watch::Watch;
 use crate::args::Observe;
+use crate::output::say;
 
 /// How long it may take to notice that somebody wants to stop.
 const PATIENCE: time::Duration = time::Duration::from_millis(100);
@@ -25,11 +24,59 @@ const BLOCKS_AT_A_TIME: usize = 16;
 /// How long packets that were seen are waited for at the end, in steps of 10 ms.
 const LAST_STEPS: u32 = 50;
 
-/// The capture that is written while devices are watched.
-struct Written {
-    writer: PcapngWriter<BufWriter<File>>,
-    /// The number of each device in it.
-    interfaces: Vec<usize>,
+/// What is watched, and the taps of its packets.
+struct Watched {
+    capture: Capture,
+    /// The tap of the one device, or of what all devices together have lost.
+    tap: Option<usize>,
+    /// Where all devices are watched, those that have shown packets, and their taps.
+    devices: Vec<(u32, usize)>,
+}
+
+impl Watched {
+    fn of(capture: Capture, to: &mut impl Takes) -> Self {
+        let tap = (capture.name() != ANY).then(|| to.tap(capture.name()));
+        Self {
+            capture,
+            tap,
+            devices: Vec::new(),
+        }
+    }
+
+    /// Says how many packets found no room.
+    fn count_dropped<W: Write>(&mut self, watch: &mut Watch<W>) -> Result<(), LabError> {
+        let dropped = self.capture.statistics().map_err(refused)?.dropped;
+        if dropped > 0 && self.tap.is_none() {
+            self.tap = Some(watch.tap(ANY));
+        }
+        if let Some(tap) = self.tap {
+            watch.dropped(tap, dropped);
+        }
+        Ok(())
+    }
+
+    /// Tells of the packets that came since the last time; whether there were any.
+    fn tell<W: Write>(&mut self, watch: &mut Watch<W>) -> bool {
+        let all = self.capture.name() == ANY;
+        let Some(block) = self.capture.block() else {
+            return false;
+        };
+        match self.tap {
+            Some(tap) if !all => tell(watch, &block, |_, _| tap),
+            _ => tell(watch, &block, |device, watch| {
+                let known = self.devices.iter().find(|(index, _)| *index == device);
+                match known {
+                    Some((_, tap)) => *tap,
+                    None => {
+                        let tap = watch.tap(&device_name(device));
+                        self.devices.push((device, tap));
+                        tap
+                    }
+                }
+            }),
+        }
+        true
+    }
 }
 
 /// Observes the packets of devices until `stop`, until `duration` is over, or
@@ -47,15 +94,14 @@ pub fn watch<W: Write>(
         promiscuous: args.promiscuous,
     };
     let opened = args.interfaces.iter().map(|n| Capture::open(n, &options));
-    let mut captures = opened.collect::<Result<Vec<_>, _>>().map_err(refused)?;
-    let taps: Vec<_> = captures.iter().map(|c| watch.tap(c.name())).collect();
-    let file = args.write.as_deref();
-    let mut file = file.map(|path| create(path, &captures)).transpose()?;
+    let captures = opened.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+    let captures = captures.into_iter().map(|c| Watched::of(c, watch));
+    let mut captures: Vec<_> = captures.collect();
     let began = time::Instant::now();
     let end = duration.map(|d| began + time::Duration::from_nanos(d.as_nanos()));
     if !args.top {
         let until = duration.map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
-        eprintln!("narrows: observing {}, {until}", args.interfaces.join(", "));
+        say!("narrows: observing {}, {until}", args.interfaces.join(", "));
     }
     let over = |watch: &Watch<W>| {
         watch.is_over()
@@ -65,96 +111,62 @@ pub fn watch<W: Write>(
     let wrong = |source| LabError::Engine(format!("packets could not be waited for: {source}"));
     while !over(watch) {
         let left = end.map(|end| end.saturating_duration_since(time::Instant::now()));
-        wait(&captures, left.map_or(PATIENCE, |l| l.min(PATIENCE))).map_err(wrong)?;
-        for (at, capture) in captures.iter_mut().enumerate() {
+        let patience = left.map_or(PATIENCE, |l| l.min(PATIENCE));
+        wait(captures.iter().map(|w| &w.capture), patience).map_err(wrong)?;
+        for watched in &mut captures {
             for _ in 0..BLOCKS_AT_A_TIME {
-                let Some(block) = capture.block() else { break };
-                tell(watch, taps[at], &block, at, file.as_mut())?;
+                if !watched.tell(watch) {
+                    break;
+                }
             }
-            let statistics = capture.statistics().map_err(refused)?;
-            watch.dropped(taps[at], statistics.dropped);
+            watched.count_dropped(watch)?;
         }
         watch.passes(before(SystemTime::now(), LAG));
         watch.draw();
     }
-    for capture in &captures {
-        capture.stop().map_err(refused)?;
+    for watched in &captures {
+        watched.capture.stop().map_err(refused)?;
     }
-    for (at, capture) in captures.iter_mut().enumerate() {
+    for watched in &mut captures {
         for _ in 0..LAST_STEPS {
-            while let Some(block) = capture.block() {
-                tell(watch, taps[at], &block, at, file.as_mut())?;
-            }
-            if watch.is_over() || capture.is_drained().map_err(refused)? {
+            while watched.tell(watch) {}
+            if watch.is_over() || watched.capture.is_drained().map_err(refused)? {
                 break;
             }
             std::thread::sleep(time::Duration::from_millis(10));
         }
-        watch.dropped(taps[at], capture.statistics().map_err(refused)?.dropped);
-    }
-    if let Some(Written { writer, .. }) = file {
-        let ended = writer.finish().and_then(|mut out| out.flush());
-        ended.map_err(|source| unwritten(args.write.as_deref(), source))?;
+        watched.count_dropped(watch)?;
     }
     Ok(())
 }
 
-/// Tells of every packet of a block.
+/// Tells of every packet of a block, each at the tap of its device.
 fn tell<W: Write>(
     watch: &mut Watch<W>,
-    tap: usize,
     block: &Block<'_>,
-    device: usize,
-    mut file: Option<&mut Written>,
-) -> Result<(), LabError> {
+    mut tap_of: impl FnMut(u32, &mut Watch<W>) -> usize,
+) {
     for frame in block.frames() {
         if watch.is_over() {
             break;
         }
-        let taken = watch.packet(tap, frame.packet, Some(frame.at), None);
-        let (Some(file), Some(bytes), true) = (file.as_deref_mut(), frame.packet, taken) else {
-            continue;
-        };
-        let packet = ToWrite {
-            at: frame.at,
+        let tap = tap_of(frame.device, watch);
+        let bytes = frame.packet.unwrap_or_default();
+        let record = Record {
+            interface: 0,
+            interface_name: "",
+            at: Some(frame.at),
+            original_len: frame.cut.saturating_add(bytes.len() as u32),
             bytes,
-            zero_tail: frame.original_len.saturating_sub(bytes.len() as u32),
+            link: LinkType::RAW,
             id: None,
-            direction: Some(if frame.outgoing {
-                Direction::Outbound
-            } else {
-                Direction::Inbound
+            direction: Some(match frame.outgoing {
+                true => Direction::Outbound,
+                false => Direction::Inbound,
             }),
             comment: None,
         };
-        let written = file.writer.write(file.interfaces[device], &packet);
-        written.map_err(|source| unwritten(None, source))?;
-    }
-    Ok(())
-}
-
-fn create(path: &Path, captures: &[Capture]) -> Result<Written, LabError> {
-    let made = || -> io::Result<Written> {
-        let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
-        let mut writer = PcapngWriter::new(out, concat!("narrows ", env!("CARGO_PKG_VERSION")))?;
-        let interfaces = captures.iter().map(|capture| {
-            writer.add_interface(&Interface {
-                name: capture.name().to_owned(),
-                link: LinkType::RAW,
-                snaplen: SNAPLEN,
-            })
-        });
-        let interfaces = interfaces.collect::<io::Result<_>>()?;
-        Ok(Written { writer, interfaces })
-    };
-    made().map_err(|source| unwritten(Some(path), source))
-}
-
-fn unwritten(path: Option<&Path>, source: io::Error) -> LabError {
-    LabError::Io {
-        verb: "write",
-        path: path.unwrap_or(Path::new("the capture")).to_path_buf(),
-        source,
+        watch.packet(tap, &record, frame.vlan);
     }
 }
 

@@ -1,41 +1,59 @@
 //! `narrows observe`: what packets of others show.
 
+mod expose;
 #[cfg(target_os = "linux")]
 mod live;
 mod read;
+mod save;
 mod top;
 mod watch;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use narrows_observe::format::{Format, Names, Report, Rows};
+use narrows_observe::format::{Format, Names, PrefixLengths, Report, Rows};
 use narrows_observe::{Config, Filter, Mode, Pinned};
 use narrows_scenario::Refusal;
 use narrows_units::{Duration, Value};
 use narrows_wire::efm::Profile;
 
 use crate::args::{Observe, ObserveFormat, ObserveMode, ObserveRows};
+use crate::output::Stdout;
 use crate::progress;
 use crate::status::{Outcome, Status};
-use read::Takes;
+use expose::Exposed;
+use read::{Takes, Wanted};
+use save::Saved;
 use top::Top;
 use watch::Watch;
 
 pub fn observe(args: &Observe) -> Outcome {
     let config = config(args)?;
-    let filter = filter(&args.filter)?;
+    let (files, words) = files_and_filter(args);
+    let wanted = Wanted {
+        filter: filter(words)?,
+        inner: args.inner,
+    };
     let interval = optional_time("--interval", args.interval.as_deref())?;
     let duration = optional_time("--duration", args.duration.as_deref())?;
-    if args.read.is_empty() && args.interfaces.is_empty() {
-        let allowed = "-i DEVICE for what passes a device, or -r FILE for a capture";
+    if files.is_empty() && args.interfaces.is_empty() {
+        let allowed = "a capture, or -i DEVICE for what passes a device";
         let refusal = Refusal::new("observe", "nothing to observe", allowed);
         return Err(refusal
-            .with_help("for instance: narrows observe -r capture.pcapng")
+            .with_help("for instance: narrows observe capture.pcapng tcp port 443")
             .into());
     }
+    let saved = args.write.as_deref();
+    let saved = saved.map(|path| Saved::create(path, &files)).transpose()?;
+    let by_prefix = args.by_prefix.as_deref();
+    let by_prefix = by_prefix
+        .map(|w| prefix_lengths(w, args.format))
+        .transpose()?;
+    let exposed = args.prometheus.as_deref();
+    let exposed = exposed.map(Exposed::listen).transpose()?;
     let names = names(args);
     let top = if args.top {
         let title = match args.interfaces.as_slice() {
@@ -50,16 +68,21 @@ pub fn observe(args: &Observe) -> Outcome {
     // Where a table is on the screen, nothing else may write to it.
     let out: Box<dyn Write> = match top {
         Some(_) => Box::new(std::io::sink()),
-        None => Box::new(std::io::stdout().lock()),
+        None => Box::new(Stdout::lock()),
     };
     let out = BufWriter::with_capacity(1 << 16, out);
-    let report = Report::new(out, format, rows, names, "");
-    let mut watch = Watch::new(config, filter, interval, report);
+    let mut report = Report::new(out, format, rows, names, "");
+    if let Some(by) = by_prefix {
+        report.take_together(by);
+    }
+    let mut watch = Watch::new(config, wanted, interval, report);
     watch.stop_after(args.count);
+    watch.save(saved);
+    watch.expose(exposed);
     watch.show(top);
     let stop = progress::cancel_flag();
     let mut status = Status::Done;
-    for path in &args.read {
+    for path in &files {
         if watch.is_over() || stop.load(Ordering::Relaxed) {
             break;
         }
@@ -68,9 +91,20 @@ pub fn observe(args: &Observe) -> Outcome {
     if !args.interfaces.is_empty() {
         watch_devices(args, &mut watch, duration)?;
     }
-    // A reader that has gone (`| head`) is no error of ours.
-    let _ = watch.finish();
+    watch.finish()?;
     Ok(status)
+}
+
+/// The captures to read, and the words of the filter: where neither -r nor -i says what to
+/// observe, captures come first.
+fn files_and_filter(args: &Observe) -> (Vec<PathBuf>, &[String]) {
+    if !args.read.is_empty() || !args.interfaces.is_empty() {
+        return (args.read.clone(), &args.words);
+    }
+    let files = args.words.iter().take_while(|word| !Filter::begins(word));
+    let files: Vec<PathBuf> = files.map(PathBuf::from).collect();
+    let words = &args.words[files.len()..];
+    (files, words)
 }
 
 #[cfg(target_os = "linux")]
@@ -94,7 +128,8 @@ fn watch_devices<W: Write>(
 
 fn form(args: &Observe) -> (Format, Rows) {
     let format = match args.format {
-        ObserveFormat::Text => Format::Text,
+        ObserveFormat::Text if args.verbose => Format::Text,
+        ObserveFormat::Text => Format::Brief,
         ObserveFormat::Json => Format::Json,
         ObserveFormat::Csv => Format::Csv,
         ObserveFormat::Qlog => Format::Qlog,
@@ -110,6 +145,28 @@ fn form(args: &Observe) -> (Format, Rows) {
         estimates: matches!(rows, ObserveRows::Estimates | ObserveRows::All),
     };
     (format, rows)
+}
+
+/// The lengths of prefixes, for IPv4 and, after a comma, for IPv6.
+fn prefix_lengths(words: &str, format: ObserveFormat) -> Result<PrefixLengths, Refusal> {
+    /// A site's network, as it is mostly given out (RFC 6177 §2).
+    const SITE: u8 = 48;
+    if !matches!(format, ObserveFormat::Text | ObserveFormat::Json) {
+        let found = "a format that has no rows for networks";
+        return Err(Refusal::new("--by-prefix", found, "--format text or json"));
+    }
+    let (v4, v6) = match words.split_once(',') {
+        Some((v4, v6)) => (v4.parse().ok(), v6.parse().ok()),
+        None => (words.parse().ok(), Some(SITE)),
+    };
+    match (v4, v6) {
+        (Some(v4 @ 0..=32), Some(v6 @ 0..=128)) => Ok(PrefixLengths { v4, v6 }),
+        _ => {
+            let allowed =
+                "a length from 0 to 32, and after a comma one from 0 to 128, such as 24,48";
+            Err(Refusal::new("--by-prefix", format!("`{words}`"), allowed))
+        }
+    }
 }
 
 /// How addresses are called.

@@ -4,13 +4,17 @@ mod ahead;
 
 use std::io::Write;
 
+use narrows_lab::LabError;
 use narrows_observe::format::Report;
-use narrows_observe::{Classified, Config, Filter, Observer, classify_into};
+use narrows_observe::{Classified, Config, Observer};
 use narrows_units::{Duration, Instant};
+use narrows_wire::capture::Record;
 
 pub use ahead::Stop;
 
-use super::read::Takes;
+use super::expose::Exposed;
+use super::read::{Takes, Wanted};
+use super::save::Saved;
 use super::top::Top;
 
 /// An observer at one point.
@@ -67,11 +71,13 @@ impl Tap {
 /// All points at which packets are observed, and what is written about them.
 pub struct Watch<W: Write> {
     config: Config,
-    filter: Filter,
+    wanted: Wanted,
     interval: Option<u64>,
     taps: Vec<Tap>,
     current: usize,
     report: Report<W>,
+    saved: Option<Saved>,
+    exposed: Option<Exposed>,
     top: Option<Top>,
     packets: u64,
     /// How many packets more are to be observed.
@@ -81,17 +87,19 @@ pub struct Watch<W: Write> {
 impl<W: Write> Watch<W> {
     pub fn new(
         config: Config,
-        filter: Filter,
+        wanted: Wanted,
         interval: Option<Duration>,
         report: Report<W>,
     ) -> Self {
         Self {
             config,
-            filter,
+            wanted,
             interval: interval.map(Duration::as_nanos),
             taps: Vec::new(),
             current: usize::MAX,
             report,
+            saved: None,
+            exposed: None,
             top: None,
             packets: 0,
             left: u64::MAX,
@@ -103,33 +111,47 @@ impl<W: Write> Watch<W> {
         self.left = packets.unwrap_or(u64::MAX);
     }
 
+    /// Writes the packets that the filter takes.
+    pub fn save(&mut self, saved: Option<Saved>) {
+        self.saved = saved;
+    }
+
+    /// Answers with metrics while packets come.
+    pub fn expose(&mut self, exposed: Option<Exposed>) {
+        if exposed.is_some() {
+            self.report.keep_metrics();
+        }
+        self.exposed = exposed;
+    }
+
     /// Shows flows in a table while packets come.
     pub fn show(&mut self, top: Option<Top>) {
         self.top = top;
     }
 
-    /// Draws the table, if there is one and it is time.
+    /// Draws the table and makes the page of metrics anew, if there are such and it is
+    /// time.
     pub fn draw(&mut self) {
+        if let Some(exposed) = self.exposed.as_mut().filter(|e| e.is_due()) {
+            let taps = self.taps.iter().map(|tap| {
+                let observer = &tap.observer;
+                (&*tap.name, observer.counters(), observer.flows_now())
+            });
+            exposed.show(self.report.metrics(taps));
+        }
         if let Some(top) = &mut self.top {
             top.draw(&self.taps);
         }
     }
 
-    /// A packet at a tap: observes it if the filter takes it, and says whether
-    /// it did.
+    /// A packet at a tap as it was captured: observes it if the filter takes it.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub fn packet(
-        &mut self,
-        tap: usize,
-        packet: Option<&[u8]>,
-        at: Option<Instant>,
-        id: Option<u64>,
-    ) -> bool {
+    pub fn packet(&mut self, tap: usize, record: &Record<'_>, vlan: Option<u16>) {
         let mut read = None;
-        if let Some(bytes) = packet {
-            classify_into(bytes, &mut read);
+        if let Some(ip) = record.ip_packet() {
+            self.wanted.classify(ip, record.cut(), &mut read);
         }
-        self.read_packet(tap, read.as_ref(), at, id)
+        self.read_packet(tap, read.as_ref(), record, vlan);
     }
 
     /// Says that all packets before `at` have been told, where there may have
@@ -159,11 +181,11 @@ impl<W: Write> Watch<W> {
         }
     }
 
-    /// Ends all flows, and the report.
+    /// Ends all flows, the report and what is saved.
     ///
     /// # Errors
-    /// When it could not be written.
-    pub fn finish(mut self) -> std::io::Result<()> {
+    /// When packets could not be saved. Who writes the report knows whether that failed.
+    pub fn finish(mut self) -> Result<(), LabError> {
         // The screen first: what follows is written below it.
         drop(self.top.take());
         for at in 0..self.taps.len() {
@@ -175,13 +197,21 @@ impl<W: Write> Watch<W> {
             self.turn_to(at);
             self.report.counters(self.taps[at].observer.counters());
         }
-        self.report.finish().map(|_| ())
+        let _ = self.report.finish();
+        self.saved.map_or(Ok(()), Saved::finish)
     }
 }
 
 impl<W: Write> Takes for Watch<W> {
     fn is_over(&self) -> bool {
-        self.left == 0 || self.report.has_failed() || self.top.as_ref().is_some_and(Top::is_closed)
+        self.left == 0
+            || self.report.has_failed()
+            || self.saved.as_ref().is_some_and(Saved::has_failed)
+            || self.top.as_ref().is_some_and(Top::is_closed)
+    }
+
+    fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     fn tap(&mut self, name: &str) -> usize {
@@ -194,34 +224,41 @@ impl<W: Write> Takes for Watch<W> {
 
     fn read_packet(
         &mut self,
-        tap: usize,
+        at_tap: usize,
         packet: Option<&Classified<'_>>,
-        at: Option<Instant>,
-        id: Option<u64>,
+        record: &Record<'_>,
+        vlan: Option<u16>,
     ) -> bool {
         self.packets += 1;
-        self.turn_to(tap);
-        let tap = &mut self.taps[tap];
+        self.turn_to(at_tap);
+        let tap = &mut self.taps[at_tap];
         let Some(packet) = packet else {
             tap.observer.count_no_ip();
             return false;
         };
-        let at = at.unwrap_or(tap.last);
+        let at = record.at.unwrap_or(tap.last);
         if let Some(interval) = self.interval {
             report_until(tap, at.as_nanos(), interval, &mut self.report);
         }
         tap.last = at;
-        let Some(packet) = tap.observer.count(packet) else {
-            return false;
+        let of_flow = tap.observer.count(packet);
+        let taken = match of_flow {
+            Some(packet) => self.wanted.filter.takes(packet, vlan),
+            None => self.wanted.takes_other(record, vlan),
         };
-        let taken = self.filter.takes(packet);
-        if taken {
-            self.left -= 1;
+        if !taken {
+            return false;
+        }
+        self.left -= 1;
+        if let Some(packet) = of_flow {
             // Frames are numbered from 1, as other tools number them.
-            let id = id.unwrap_or(self.packets);
+            let id = record.id.unwrap_or(self.packets);
             tap.observer.take(packet, at, id, &mut self.report);
         }
-        taken
+        if let Some(saved) = &mut self.saved {
+            saved.packet(at_tap, &tap.name, record);
+        }
+        true
     }
 }
 
@@ -237,7 +274,7 @@ fn report_until<W: Write>(tap: &mut Tap, at: u64, interval: u64, report: &mut Re
             report.estimates(flow, Instant::from_nanos(due));
         }
     }
-    report.flush();
+    report.settle(Instant::from_nanos(due));
     // Intervals in which nothing passed have no report.
     let steps = (at - due) / interval + 1;
     tap.due = Some(due.saturating_add(steps.saturating_mul(interval)));

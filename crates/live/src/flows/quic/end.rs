@@ -168,6 +168,8 @@ impl End {
                         let part = bytes.min(PART as u64) as usize;
                         connection.set_send_window(send_window(&self.watch));
                         let zeros = &mut [Bytes::from_static(&ZEROS[..part])];
+                        // While it waits for room, there is more.
+                        self.watch.has_more(true);
                         tokio::select! {
                             written = stream.write_chunks(zeros) => {
                                 let written = written.map_err(|e| e.to_string())?;
@@ -176,14 +178,18 @@ impl End {
                             () = &mut stop => generator.stop(),
                         }
                     }
-                    (Want::Nothing, Some(at)) => tokio::select! {
-                        () = sleep(until(self.clock, at)) => {}
-                        () = &mut stop => generator.stop(),
-                    },
+                    (Want::Nothing, Some(at)) => {
+                        self.watch.has_more(false);
+                        tokio::select! {
+                            () = sleep(until(self.clock, at)) => {}
+                            () = &mut stop => generator.stop(),
+                        }
+                    }
                     _ => break,
                 }
             }
         }
+        self.watch.has_more(false);
         stream.finish().map_err(|e| e.to_string())?;
         stream.stopped().await.map_err(|e| e.to_string())?;
         Ok(())
@@ -256,6 +262,14 @@ impl Looks {
                 let report = Report::Sampled {
                     flow: self.flow,
                     sample,
+                };
+                self.reporter.report(self.clock.now(), report);
+                let limited = self.watch.limited();
+                let report = Report::Limited {
+                    flow: self.flow,
+                    receive_window: limited.receive_window,
+                    send_buffer: Duration::ZERO,
+                    application: limited.application,
                 };
                 self.reporter.report(self.clock.now(), report);
             }

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use narrows_packet::FlowId;
-use narrows_quic::{Config, Watch, endpoint_seed, spin};
+use narrows_quic::{Config, Epoch, Watch, endpoint_seed, spin};
 use narrows_scenario::{EcnMode, Plan, SpinUse};
 use narrows_traffic::Generator;
 use narrows_units::{Duration, Instant, Rng};
@@ -98,7 +98,8 @@ pub fn plans(
     let (near, far) = (ends.opener.1, ends.answerer.1);
     let (client, server) = (config(near, far), config(far, near));
     let on = flow.spin == SpinUse::On;
-    let rngs = spin::generators(seed, &flow.name, on, &client, &server);
+    let epoch = Epoch::at(std::time::Instant::now());
+    let rngs = spin::generators(epoch, seed, &flow.name, on, &client, &server);
     let end = |config: Config, opens: bool, sends: bool, rng: Rng| QuicPlan {
         flow: i,
         name: name.clone(),

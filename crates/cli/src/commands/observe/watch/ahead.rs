@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 use narrows_observe::format::Report;
-use narrows_observe::{Classified, Config, Filter, Follower, Step};
-use narrows_units::Instant;
-use narrows_wire::capture::CaptureError;
+use narrows_observe::{Classified, Config, Follower, Step};
+use narrows_wire::capture::{CaptureError, Record};
 
-use super::super::read::{Source, Takes};
+use super::super::read::{Source, Takes, Wanted};
+use super::super::save::Saved;
 use super::{Tap, Watch};
 
 /// Batches that may wait, of some 1,000 packets and 64 KiB each: enough that
@@ -51,7 +51,8 @@ struct Batch {
 /// What the thread that reads needs of a watch.
 struct Front<'a> {
     config: Config,
-    filter: &'a Filter,
+    wanted: &'a Wanted,
+    saved: Option<&'a mut Saved>,
     taps: &'a mut Vec<Tap>,
     packets: &'a mut u64,
     batch: Batch,
@@ -62,7 +63,7 @@ impl<W: Write> Watch<W> {
     /// nobody wants to know anything before a flow ends.
     pub fn may_part(&self) -> bool {
         let alone = thread::available_parallelism().is_ok_and(|n| n.get() == 1);
-        let early = self.interval.is_some() || self.top.is_some() || self.report.tells_samples();
+        let early = self.interval.is_some() || self.top.is_some() || self.report.needs_samples();
         !alone && !early && self.left == u64::MAX && !have_many_flows(&self.taps)
     }
 
@@ -72,7 +73,7 @@ impl<W: Write> Watch<W> {
     /// When it is wrong; what came before is observed.
     pub fn read_apart<R: Read + Send>(
         &mut self,
-        source: &mut Source<R>,
+        source: &mut Source<'_, R>,
         stop: &AtomicBool,
     ) -> Result<Stop, CaptureError> {
         let parted = self.taps.iter_mut();
@@ -84,7 +85,8 @@ impl<W: Write> Watch<W> {
         };
         let front = Front {
             config: self.config,
-            filter: &self.filter,
+            wanted: &self.wanted,
+            saved: self.saved.as_mut(),
             taps: &mut self.taps,
             packets: &mut self.packets,
             batch: Batch::default(),
@@ -110,7 +112,7 @@ impl<W: Write> Watch<W> {
 impl Front<'_> {
     fn read<R: Read>(
         mut self,
-        source: &mut Source<R>,
+        source: &mut Source<'_, R>,
         stops: impl Fn() -> bool,
         full: SyncSender<Batch>,
         empty: Receiver<Batch>,
@@ -120,6 +122,9 @@ impl Front<'_> {
                 return Ok(Stop::End);
             }
             source.tell(&mut self);
+            if self.is_over() {
+                break;
+            }
             if have_many_flows(self.taps) {
                 // Nobody is gone who has not told.
                 let _ = full.send(self.batch);
@@ -137,7 +142,11 @@ impl Front<'_> {
 
 impl Takes for Front<'_> {
     fn is_over(&self) -> bool {
-        false
+        self.saved.as_ref().is_some_and(|saved| saved.has_failed())
+    }
+
+    fn wanted(&self) -> &Wanted {
+        self.wanted
     }
 
     fn tap(&mut self, name: &str) -> usize {
@@ -157,8 +166,8 @@ impl Takes for Front<'_> {
         &mut self,
         at_tap: usize,
         packet: Option<&Classified<'_>>,
-        at: Option<Instant>,
-        id: Option<u64>,
+        record: &Record<'_>,
+        vlan: Option<u16>,
     ) -> bool {
         *self.packets += 1;
         let tap = &mut self.taps[at_tap];
@@ -166,13 +175,24 @@ impl Takes for Front<'_> {
             tap.observer.count_no_ip();
             return false;
         };
-        let at = at.unwrap_or(tap.last);
+        let at = record.at.unwrap_or(tap.last);
         tap.last = at;
-        let packet = tap.observer.count(packet);
-        let Some(packet) = packet.filter(|p| self.filter.takes(p)) else {
-            return false;
+        let of_flow = tap.observer.count(packet);
+        let taken = match of_flow {
+            Some(packet) => self.wanted.filter.takes(packet, vlan),
+            // Nobody else asks.
+            None => self.saved.is_some() && self.wanted.takes_other(record, vlan),
         };
-        let id = id.unwrap_or(*self.packets);
+        if !taken {
+            return false;
+        }
+        if let Some(saved) = &mut self.saved {
+            saved.packet(at_tap, &tap.name, record);
+        }
+        let Some(packet) = of_flow else {
+            return true;
+        };
+        let id = record.id.unwrap_or(*self.packets);
         let Batch { turns, steps, .. } = &mut self.batch;
         tap.observer.go_ahead(packet, at, id, steps);
         match turns.last_mut() {

@@ -1,0 +1,142 @@
+//! Metrics for Prometheus: a page of text that is answered over HTTP while packets pass.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narrows_scenario::Refusal;
+
+use crate::output::say;
+
+/// How old the page may be while packets come.
+const PERIOD: Duration = Duration::from_millis(250);
+/// How long somebody may take to ask, and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest request that is read.
+const LONGEST: usize = 8 << 10;
+
+/// The page, and who answers with it until the program ends.
+pub struct Exposed {
+    page: Arc<Mutex<String>>,
+    made: Option<Instant>,
+}
+
+impl Exposed {
+    /// Listens at `address`, a port or an address with one; a port alone is one of
+    /// loopback.
+    ///
+    /// # Errors
+    /// When it is no address, or cannot be listened at.
+    pub fn listen(address: &str) -> Result<Self, Refusal> {
+        let refused = |found: String| {
+            let allowed = "a free port such as 9101, or an address with one such as [::]:9101";
+            Refusal::new("--prometheus", found, allowed)
+        };
+        let known = match address.parse::<u16>() {
+            Ok(port) => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+            Err(_) => address
+                .to_socket_addrs()
+                .ok()
+                .and_then(|mut all| all.next()),
+        };
+        let known = known.ok_or_else(|| refused(format!("`{address}`")))?;
+        let listener =
+            TcpListener::bind(known).map_err(|e| refused(format!("`{address}`: {e}")))?;
+        if let Ok(at) = listener.local_addr() {
+            say!("narrows: metrics at http://{at}/metrics");
+        }
+        let page = Arc::<Mutex<String>>::default();
+        let shown = Arc::clone(&page);
+        // One after the other: a page is short, and whoever is slow is left.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let page = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                // Who has gone misses nothing.
+                let _ = answer(stream, &page);
+            }
+        });
+        Ok(Self { page, made: None })
+    }
+
+    /// Whether it is time for a new page.
+    pub fn is_due(&self) -> bool {
+        self.made.is_none_or(|at| at.elapsed() >= PERIOD)
+    }
+
+    /// Answers with this from now on.
+    pub fn show(&mut self, page: String) {
+        self.made = Some(Instant::now());
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+    }
+}
+
+/// Reads one request of HTTP and answers it (RFC 9112), then closes.
+fn answer(mut stream: TcpStream, page: &str) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut request = Vec::new();
+    while !request.windows(4).any(|w| w == b"\r\n\r\n") && request.len() < LONGEST {
+        let left = end.saturating_duration_since(Instant::now());
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let mut some = [0; 1024];
+        match stream.read(&mut some)? {
+            0 => break,
+            n => request.extend_from_slice(&some[..n]),
+        }
+    }
+    stream.write_all(response(&request, page).as_bytes())
+}
+
+/// The answer to a request.
+fn response(request: &[u8], page: &str) -> String {
+    let first = request.split(|b| *b == b'\r').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    let mut words = first.split(' ');
+    let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let path = target.split('?').next().unwrap_or("");
+    let (status, kind, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => ("200 OK", "text/plain; version=0.0.4", page),
+        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain", "metrics are at /metrics\n"),
+        ("", _) => ("400 Bad Request", "text/plain", "no request\n"),
+        _ => ("405 Method Not Allowed", "text/plain", "only GET\n"),
+    };
+    let length = body.len();
+    let body = if method == "HEAD" { "" } else { body };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_answered_by_their_method_and_path() {
+        for (request, status, body) in [
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK", "page"),
+            ("GET /metrics?a=b HTTP/1.1\r\n\r\n", "200 OK", "page"),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", "200 OK", ""),
+            ("GET / HTTP/1.1\r\n\r\n", "404", "metrics are at /metrics\n"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405", "only GET\n"),
+            ("", "400", "no request\n"),
+        ] {
+            let answer = response(request.as_bytes(), "page");
+            let (head, said) = answer.split_once("\r\n\r\n").expect("a head");
+            assert!(head.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+            assert_eq!(said, body, "{request}");
+        }
+        let head = response(b"HEAD /metrics HTTP/1.1\r\n\r\n", "page");
+        assert!(head.contains("Content-Length: 4\r\n"), "{head}");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for address in ["", "70000", "192.0.2.1:1"] {
+            assert!(Exposed::listen(address).is_err(), "{address}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The socket interface of simulated hosts.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use narrows_packet::{
+    Data, Datagram, Event, FlowId, Profile, Role, SocketError, SocketId, Sockets,
+};
+use narrows_units::Instant;
+use narrows_wire::Ecn;
+
+use crate::address::Addressing;
+use crate::hosts::{Hosts, Net};
+use crate::profile::Transport;
+use crate::socket::{Kind, Socket};
+
+/// First of the ports that connections get which name none (Linux's
+/// `net.ipv4.ip_local_port_range`, its end likewise). The plan's flows have fixed ones.
+const FIRST_PORT: u16 = 32_768;
+const LAST_PORT: u16 = 60_999;
+
+/// What application `app` may do on its host.
+pub(crate) struct Api<'h, 'n> {
+    pub hosts: &'h mut Hosts,
+    pub net: &'h mut Net<'n>,
+    pub app: usize,
+}
+
+impl Api<'_, '_> {
+    fn node(&self) -> usize {
+        self.hosts.apps[self.app].node
+    }
+
+    /// The socket, if it is this application's.
+    fn own(&mut self, socket: SocketId) -> Option<&mut Socket> {
+        let app = self.app;
+        let socket = self.hosts.sockets.get_mut(socket.0 as usize)?.as_mut()?;
+        (socket.app == Some(app)).then_some(socket)
+    }
+
+    /// Notes that a connection has something to send, or an event to report.
+    fn note(&mut self, socket: SocketId) {
+        if self.hosts.current == Some(socket.0) {
+            self.hosts.changed = true;
+        } else if let Some(used) = self.own(socket).filter(|s| !s.dirty) {
+            used.dirty = true;
+            self.hosts.dirty.push_back(socket.0);
+        }
+    }
+
+    fn free_port(&self, protocol: u8, remote: SocketAddr) -> Option<SocketAddr> {
+        let node = &self.hosts.nodes[self.node()];
+        let ports = (FIRST_PORT..=LAST_PORT).rev();
+        let mut addresses = ports.map(|port| node.address(remote.ip(), port));
+        addresses.find(|at| !node.table.is_used(protocol, *at))
+    }
+
+    fn bound(
+        &mut self,
+        profile: Profile,
+        local: SocketAddr,
+        kind: Kind,
+    ) -> Result<SocketId, SocketError> {
+        let socket = Socket {
+            kind,
+            node: self.node(),
+            app: Some(self.app),
+            profile: profile.0 as usize,
+            local,
+            remote: None,
+            role: Role::Responder,
+            dirty: false,
+        };
+        let opened = self.hosts.open(self.net, socket);
+        opened.map(SocketId).ok_or(SocketError::AddressInUse(local))
+    }
+
+    fn is_datagram(&mut self, profile: Profile) -> bool {
+        let options = &self.hosts.profile(profile).options;
+        matches!(options.transport, Transport::Datagrams)
+    }
+}
+
+impl Sockets for Api<'_, '_> {
+    fn now(&self) -> Instant {
+        self.net.now
+    }
+
+    fn record(&mut self, event: Event<'_>) {
+        if let Event::Finished {
+            flow: FlowId(flow), ..
+        } = event
+        {
+            if let Some(sockets) = self.hosts.flows.get_mut(flow as usize) {
+                sockets.finished = true;
+            }
+        }
+        self.net.sink.record(self.net.now, event);
+    }
+
+    fn wake_at(&mut self, at: Option<Instant>) {
+        let slot = self.hosts.app_slot(self.app);
+        self.net.paths.wakes.set(slot, at);
+    }
+
+    fn connect(
+        &mut self,
+        profile: Profile,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<SocketId, SocketError> {
+        if self.is_datagram(profile) {
+            return Err(SocketError::Unsupported);
+        }
+        let node = self.node();
+        if self.hosts.path(node, remote.ip()).is_none() {
+            return Err(SocketError::Unreachable(remote));
+        }
+        let protocol = self.hosts.profile(profile).protocol();
+        let local = match local {
+            Some(local) => local,
+            None => self
+                .free_port(protocol, remote)
+                .ok_or(SocketError::NoPort)?,
+        };
+        let (role, index) = (Role::Initiator, profile.0 as usize);
+        let s = self
+            .hosts
+            .stream(self.net, node, index, role, local, remote)
+            .ok_or(SocketError::AddressInUse(local))?;
+        if let Some(socket) = &mut self.hosts.sockets[s as usize] {
+            socket.app = Some(self.app);
+            if let Some(stream) = socket.stream() {
+                stream.endpoint.open(self.net.now);
+            }
+        }
+        self.note(SocketId(s));
+        Ok(SocketId(s))
+    }
+
+    fn listen(
+        &mut self,
+        profile: Profile,
+        local: SocketAddr,
+        backlog: u32,
+    ) -> Result<SocketId, SocketError> {
+        if self.is_datagram(profile) {
+            return Err(SocketError::Unsupported);
+        }
+        let kind = Kind::Listener {
+            pending: VecDeque::new(),
+            waiting: 0,
+            backlog,
+        };
+        self.bound(profile, local, kind)
+    }
+
+    fn accept(&mut self, listener: SocketId) -> Option<(SocketId, SocketAddr)> {
+        let child = match &mut self.own(listener)?.kind {
+            Kind::Listener {
+                pending, waiting, ..
+            } => {
+                let child = pending.pop_front()?;
+                *waiting = waiting.saturating_sub(1);
+                child
+            }
+            _ => return None,
+        };
+        let app = self.app;
+        let socket = self.hosts.sockets[child as usize].as_mut()?;
+        socket.app = Some(app);
+        let remote = socket.remote?;
+        socket.stream()?.listener = None;
+        self.note(SocketId(child));
+        Some((SocketId(child), remote))
+    }
+
+    fn bind(&mut self, profile: Profile, local: SocketAddr) -> Result<SocketId, SocketError> {
+        if !self.is_datagram(profile) {
+            return Err(SocketError::Unsupported);
+        }
+        let kind = Kind::Datagrams {
+            received: VecDeque::new(),
+            bytes: 0,
+            ident: 0,
+            used: false,
+        };
+        self.bound(profile, local, kind)
+    }
+
+    fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
+        let Some(stream) = self.own(socket).and_then(Socket::stream) else {
+            return 0;
+        };
+        let bytes = stream.endpoint.read(most, into);
+        if bytes > 0 {
+            // A window update may be due.
+            self.note(socket);
+        }
+        bytes
+    }
+
+    fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
+        let Some(stream) = self.own(socket).and_then(Socket::stream) else {
+            return 0;
+        };
+        let room = stream.endpoint.room();
+        if room == 0 || data.is_empty() {
+            return 0;
+        }
+        let data = match data {
+            Data::Zeros(bytes) => Data::Zeros(bytes.min(room)),
+            Data::Bytes(bytes) => {
+                let most = usize::try_from(room).unwrap_or(usize::MAX);
+                Data::Bytes(&bytes[..bytes.len().min(most)])
+            }
+        };
+        let taken = stream.endpoint.write(data);
+        if taken > 0 {
+            self.note(socket);
+        }
+        taken
+    }
+
+    fn want_room(&mut self, socket: SocketId, want: bool) {
+        if let Some(stream) = self.own(socket).and_then(Socket::stream) {
+            stream.wants_room = want;
+            if want {
+                self.note(socket);
+            }
+        }
+    }
+
+    fn shut_down(&mut self, socket: SocketId) {
+        let now = self.net.now;
+        let Some(used) = self.own(socket) else { return };
+        match &mut used.kind {
+            Kind::Stream(stream) => stream.endpoint.shut_down(now),
+            Kind::Listener { .. } => used.app = None,
+            Kind::Datagrams { .. } => return,
+        }
+        self.note(socket);
+    }
+
+    fn reset(&mut self, socket: SocketId) {
+        let now = self.net.now;
+        if let Some(stream) = self.own(socket).and_then(Socket::stream) {
+            stream.endpoint.abort(now);
+            self.note(socket);
+        }
+    }
+
+    fn close(&mut self, socket: SocketId) {
+        let now = self.net.now;
+        let Some(used) = self.own(socket) else { return };
+        if let Some(stream) = used.stream() {
+            stream.endpoint.close(now);
+            stream.wants_room = false;
+        }
+        self.note(socket);
+        if let Some(used) = self.own(socket) {
+            used.app = None;
+        }
+    }
+
+    fn send_to(
+        &mut self,
+        socket: SocketId,
+        to: SocketAddr,
+        payload: &[u8],
+        len: u32,
+    ) -> Result<(), SocketError> {
+        let node = self.node();
+        let used = self.own(socket).ok_or(SocketError::Closed)?;
+        let (profile, local) = (used.profile, used.local);
+        let Kind::Datagrams {
+            ident, used: begun, ..
+        } = &mut used.kind
+        else {
+            return Err(SocketError::Unsupported);
+        };
+        let ident_now = *ident;
+        if !std::mem::replace(begun, true) {
+            used.role = Role::Initiator;
+        }
+        let role = used.role;
+        let hop = self.hosts.hop(node, to.ip());
+        let hop = hop.ok_or(SocketError::Unreachable(to))?;
+        let made = &self.hosts.profiles[profile];
+        let mut sealer = made.sealer(local, to);
+        sealer.ident = ident_now;
+        let ecn = Ecn::from_bits(made.options.traffic_class & 3);
+        let zero_tail = len.saturating_sub(payload.len() as u32);
+        let pool = &mut self.net.paths.pool;
+        let packet = sealer.seal(self.net.now, pool, ecn, payload, zero_tail);
+        if let Some(Kind::Datagrams { ident, .. }) = self.own(socket).map(|s| &mut s.kind) {
+            *ident = sealer.ident;
+        }
+        self.hosts.send(self.net, node, hop, role, packet, None);
+        Ok(())
+    }
+
+    fn receive_from(&mut self, socket: SocketId, into: &mut Vec<u8>) -> Option<Datagram> {
+        let Kind::Datagrams {
+            received, bytes, ..
+        } = &mut self.own(socket)?.kind
+        else {
+            return None;
+        };
+        let packet = received.pop_front()?;
+        *bytes -= u64::from(packet.len());
+        into.clear();
+        let addressing = Addressing::of(&packet.bytes)?;
+        let start = addressing.above + narrows_wire::udp::HEADER_LEN;
+        into.extend_from_slice(packet.bytes.get(start..).unwrap_or_default());
+        let datagram = Datagram {
+            from: addressing.source,
+            len: packet.len().saturating_sub(start as u32),
+        };
+        self.hosts.consume(self.net, packet);
+        Some(datagram)
+    }
+}

@@ -1,0 +1,332 @@
+//! All hosts and routers of a run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+use narrows_efm::HostMarks;
+use narrows_packet::{
+    App, DropCause, EntityId, Event, EventSink, FlowId, HostHook, Limited, Packet, Profile, Role,
+    SocketError,
+};
+use narrows_path::paths::{Link, Paths};
+use narrows_path::routes::{Hop, Routes};
+use narrows_path::wakes::Slot;
+use narrows_units::Instant;
+
+use crate::address;
+use crate::api::Api;
+use crate::node::Node;
+use crate::profile::{Made, Options};
+use crate::socket::Socket;
+
+/// Nodes, the links between them, and the ways through these.
+pub struct Topology {
+    /// Hosts and routers, in the plan's order.
+    pub nodes: Vec<Node>,
+    /// Links, in the plan's order.
+    pub links: Vec<Link>,
+    /// The next hop from each node to each other.
+    pub routes: Routes,
+}
+
+/// An application and the host that it runs on.
+pub struct AppOn {
+    /// The node's index.
+    pub node: usize,
+    /// By which errors name it: `flow/prague`.
+    pub name: String,
+    /// The application.
+    pub app: Box<dyn App>,
+}
+
+/// What hosts share with the rest of a run.
+pub struct Net<'a> {
+    /// The time.
+    pub now: Instant,
+    /// Elements, wakes and the pool of packets.
+    pub paths: &'a mut Paths,
+    /// Takes what happens.
+    pub sink: &'a mut dyn EventSink,
+}
+
+/// An application in its place; `None` while it is called.
+pub(crate) struct AppSlot {
+    pub node: usize,
+    name: String,
+    app: Option<Box<dyn App>>,
+}
+
+/// The sockets of a flow of the plan, which are sampled.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FlowSockets {
+    pub sender: Option<u32>,
+    pub receiver: Option<u32>,
+    pub finished: bool,
+    /// What was last reported, to report changes only.
+    pub limited: Limited,
+}
+
+/// All hosts and routers of a run, with what runs on them.
+pub struct Hosts {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) routes: Routes,
+    addresses: BTreeMap<IpAddr, usize>,
+    pub(crate) profiles: Vec<Made>,
+    pub(crate) seed: u64,
+    /// The slot of the first application's wakes; those of sockets follow.
+    first_slot: Slot,
+    pub(crate) apps: Vec<AppSlot>,
+    pub(crate) sockets: Vec<Option<Socket>>,
+    /// Numbers of sockets that may be given out again.
+    pub(crate) free: Vec<u32>,
+    pub(crate) flows: Vec<FlowSockets>,
+    /// Sockets that are to be served before time goes on.
+    pub(crate) dirty: VecDeque<u32>,
+    /// The socket that is being served, and whether its application changed it.
+    pub(crate) current: Option<u32>,
+    pub(crate) changed: bool,
+    /// Packets that reached an application or a connection.
+    pub delivered: u64,
+    /// Packets that hosts, hooks and links dropped; elements count their own.
+    pub dropped: u64,
+}
+
+impl Hosts {
+    /// Hosts over `topology` whose connections have the options `profiles`, in the order
+    /// of their [`Profile`] numbers; wakes from `first_slot` on are theirs. Randomness
+    /// comes from `seed` and names.
+    pub fn new(topology: Topology, profiles: Vec<Options>, seed: u64, first_slot: Slot) -> Self {
+        let Topology {
+            nodes,
+            links,
+            routes,
+        } = topology;
+        let of = |(i, node): (usize, &Node)| {
+            let addresses = [IpAddr::from(node.ipv4), IpAddr::from(node.ipv6)];
+            addresses.map(|address| (address, i))
+        };
+        let flows = profiles.iter().filter_map(|p| p.flow).max();
+        Self {
+            addresses: nodes.iter().enumerate().flat_map(of).collect(),
+            nodes,
+            links,
+            routes,
+            flows: vec![FlowSockets::default(); flows.map_or(0, |FlowId(f)| f as usize + 1)],
+            profiles: profiles.into_iter().map(Made::new).collect(),
+            seed,
+            first_slot,
+            apps: Vec::new(),
+            sockets: Vec::new(),
+            free: Vec::new(),
+            dirty: VecDeque::new(),
+            current: None,
+            changed: false,
+            delivered: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Puts applications on their hosts and starts them, in order. To be called once.
+    ///
+    /// # Errors
+    /// The name of the first that cannot begin, and why.
+    pub fn start(
+        &mut self,
+        net: &mut Net<'_>,
+        apps: Vec<AppOn>,
+    ) -> Result<(), (String, SocketError)> {
+        self.apps.extend(apps.into_iter().map(|a| AppSlot {
+            node: a.node,
+            name: a.name,
+            app: Some(a.app),
+        }));
+        for i in 0..self.apps.len() {
+            net.paths.wakes.reserve(self.app_slot(i) + 1);
+            let mut started = Ok(());
+            self.call(net, i, |app, host| started = app.start(host));
+            started.map_err(|error| (self.apps[i].name.clone(), error))?;
+        }
+        self.settle(net);
+        Ok(())
+    }
+
+    /// The run ends: applications report what they have not yet reported.
+    pub fn end(&mut self, net: &mut Net<'_>) {
+        for i in 0..self.apps.len() {
+            self.call(net, i, |app, host| app.end(host));
+        }
+    }
+
+    /// A further set of socket options, and its number.
+    pub fn add_profile(&mut self, options: Options) -> Profile {
+        self.profiles.push(Made::new(options));
+        Profile(self.profiles.len() as u32 - 1)
+    }
+
+    /// The index of the node that reports as `entity`.
+    pub fn node(&self, entity: EntityId) -> Option<usize> {
+        self.nodes.iter().position(|n| n.entity == entity)
+    }
+
+    /// Sockets that are in use.
+    pub fn sockets(&self) -> usize {
+        self.sockets.len() - self.free.len()
+    }
+
+    /// Puts `hook` at the host that reports as `entity`, after those that are there;
+    /// whether there is such a host.
+    pub fn add_hook(&mut self, entity: EntityId, hook: Box<dyn HostHook>) -> bool {
+        let node = self.node(entity);
+        if let Some(node) = node {
+            self.nodes[node].hooks.push(hook);
+        }
+        node.is_some()
+    }
+
+    /// What the plan's signals did at each host, of which `name` gives the name.
+    pub fn marks(&self, name: impl Fn(EntityId) -> String) -> Vec<HostMarks> {
+        let of = |node| Node::marks(node, &name(node.entity)).collect::<Vec<_>>();
+        self.nodes.iter().flat_map(of).collect()
+    }
+
+    /// Who asked for a wake: an application, or that of a socket.
+    pub fn owner_name(&self, slot: Slot) -> String {
+        let i = slot.saturating_sub(self.first_slot) as usize;
+        let app = match i.checked_sub(self.apps.len()) {
+            None => Some(i),
+            Some(s) => self.sockets.get(s).and_then(|s| s.as_ref()?.app),
+        };
+        let app = app.and_then(|app| self.apps.get(app));
+        app.map_or_else(|| "a socket".to_owned(), |app| app.name.clone())
+    }
+
+    pub(crate) fn app_slot(&self, app: usize) -> Slot {
+        self.first_slot + app as Slot
+    }
+
+    pub(crate) fn socket_slot(&self, socket: u32) -> Slot {
+        self.first_slot + self.apps.len() as Slot + socket
+    }
+
+    /// What a slot of the hosts' is for: an application's timer or a socket's.
+    pub(crate) fn slot_owner(&self, slot: Slot) -> Result<usize, u32> {
+        let i = slot - self.first_slot;
+        match i.checked_sub(self.apps.len() as Slot) {
+            None => Ok(i as usize),
+            Some(socket) => Err(socket),
+        }
+    }
+
+    /// Calls application `app`. What it does to sockets is served later.
+    pub(crate) fn call(
+        &mut self,
+        net: &mut Net<'_>,
+        app: usize,
+        what: impl FnOnce(&mut dyn App, &mut Api<'_, '_>),
+    ) {
+        let Some(mut taken) = self.apps[app].app.take() else {
+            return;
+        };
+        let hosts = self;
+        what(&mut *taken, &mut Api { hosts, net, app });
+        hosts.apps[app].app = Some(taken);
+    }
+
+    pub(crate) fn profile(&mut self, profile: Profile) -> &mut Made {
+        &mut self.profiles[profile.0 as usize]
+    }
+
+    /// The first link from `node` to `address`.
+    pub(crate) fn hop(&self, node: usize, address: IpAddr) -> Option<Hop> {
+        self.routes.next_hop(node, *self.addresses.get(&address)?)
+    }
+
+    /// The first link from `node` to `address`, and the largest packet that all links
+    /// there and back carry.
+    pub(crate) fn path(&self, node: usize, address: IpAddr) -> Option<(Hop, u32)> {
+        let to = *self.addresses.get(&address)?;
+        let there = self.routes.path(node, to).ok()?;
+        let back = self.routes.path(to, node).ok()?;
+        let mtus = there.iter().chain(&back).map(|h| self.links[h.link].mtu);
+        Some((*there.first()?, mtus.min()?))
+    }
+
+    /// A packet leaves `node` by `hop`: past the hooks, into the link.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        net: &mut Net<'_>,
+        node: usize,
+        hop: Hop,
+        role: Role,
+        mut packet: Box<Packet>,
+        socket: Option<u32>,
+    ) {
+        let host = self.nodes[node].entity;
+        if self.nodes[node].has_hooks() {
+            let facts = socket.and_then(|s| self.facts(s));
+            if !self.nodes[node].egress(net.now, role, &mut packet, facts.as_ref()) {
+                self.drop_packet(net, host, packet, DropCause::Policy);
+                return;
+            }
+        }
+        let sent = Event::Sent {
+            host,
+            packet: &packet,
+        };
+        net.sink.record(net.now, sent);
+        self.enter(net, hop, packet);
+    }
+
+    /// A packet enters a link.
+    #[inline]
+    fn enter(&mut self, net: &mut Net<'_>, hop: Hop, packet: Box<Packet>) {
+        let link = &self.links[hop.link];
+        if packet.len() > link.mtu {
+            let entity = link.entity;
+            self.drop_packet(net, entity, packet, DropCause::TooBig);
+            return;
+        }
+        net.paths.send(link.first(hop), packet);
+    }
+
+    /// A packet that is not for `node` goes on, if the node is a router.
+    pub(crate) fn forward(&mut self, net: &mut Net<'_>, node: usize, mut packet: Box<Packet>) {
+        let hop = address::destination(&packet.bytes)
+            .filter(|_| self.nodes[node].forwards)
+            .and_then(|to| self.hop(node, to));
+        match hop {
+            Some(hop) if address::spend_hop(&mut packet.bytes) => self.enter(net, hop, packet),
+            _ => {
+                let entity = self.nodes[node].entity;
+                self.drop_packet(net, entity, packet, DropCause::Unreachable);
+            }
+        }
+    }
+
+    /// Drops a packet that is in no element.
+    pub(crate) fn drop_packet(
+        &mut self,
+        net: &mut Net<'_>,
+        element: EntityId,
+        packet: Box<Packet>,
+        cause: DropCause,
+    ) {
+        self.dropped += 1;
+        let event = Event::Dropped {
+            element,
+            packet: &packet,
+            cause,
+        };
+        net.sink.record(net.now, event);
+        net.paths.pool.give(packet);
+    }
+
+    /// Takes a packet out of the run: it has arrived.
+    #[inline]
+    pub(crate) fn consume(&mut self, net: &mut Net<'_>, packet: Box<Packet>) {
+        self.delivered += 1;
+        net.paths.pool.give(packet);
+    }
+}

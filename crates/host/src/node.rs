@@ -1,0 +1,110 @@
+//! A host or router: its addresses, its sockets by address, and the hooks that its
+//! packets pass.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use narrows_efm::{HostMarks, Marker};
+use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
+use narrows_units::Instant;
+
+use crate::table::Table;
+
+/// A host or router.
+#[derive(Default)]
+pub struct Node {
+    /// By which it reports.
+    pub entity: EntityId,
+    /// Whether it passes on packets that are not for it.
+    pub forwards: bool,
+    /// Its IPv4 address.
+    pub ipv4: [u8; 4],
+    /// Its IPv6 address.
+    pub ipv6: [u8; 16],
+    /// Its sockets.
+    pub(crate) table: Table,
+    /// Fast Open cookies by the server's address (RFC 7413 §4.1.3).
+    pub(crate) cookies: BTreeMap<IpAddr, Vec<u8>>,
+    /// Signals of the plan, each with its name; they come before other hooks.
+    pub markers: Vec<(String, Marker)>,
+    /// What else reads or marks its packets.
+    pub hooks: Vec<Box<dyn HostHook>>,
+}
+
+impl Node {
+    /// A node with these addresses that reports as `entity` and, as a router, passes on
+    /// what is not for it.
+    pub fn new(entity: EntityId, forwards: bool, ipv4: Ipv4Addr, ipv6: Ipv6Addr) -> Self {
+        Self {
+            entity,
+            forwards,
+            ipv4: ipv4.octets(),
+            ipv6: ipv6.octets(),
+            ..Self::default()
+        }
+    }
+
+    /// Its address of the IP version of `like`, with `port`.
+    pub fn address(&self, like: IpAddr, port: u16) -> SocketAddr {
+        match like {
+            IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::from(self.ipv4), port)),
+            IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::from(self.ipv6), port)),
+        }
+    }
+
+    /// Whether a packet is addressed to this node.
+    #[inline]
+    pub fn owns(&self, bytes: &[u8]) -> bool {
+        match bytes.first().map(|b| b >> 4) {
+            Some(4) => bytes.get(16..20) == Some(&self.ipv4),
+            Some(6) => bytes.get(24..40) == Some(&self.ipv6),
+            _ => false,
+        }
+    }
+
+    /// Whether its packets pass any hook.
+    #[inline]
+    pub fn has_hooks(&self) -> bool {
+        !self.hooks.is_empty() || !self.markers.is_empty()
+    }
+
+    /// All hooks, in order.
+    fn all_hooks(&mut self) -> impl Iterator<Item = &mut dyn HostHook> {
+        let markers = self.markers.iter_mut().map(|(_, m)| m as &mut dyn HostHook);
+        let others = self.hooks.iter_mut().map(|h| &mut **h as &mut dyn HostHook);
+        markers.chain(others)
+    }
+
+    /// What the markers of this host, which has the name `host`, have done.
+    pub fn marks(&self, host: &str) -> impl Iterator<Item = HostMarks> {
+        self.markers.iter().map(move |(mark, marker)| HostMarks {
+            mark: mark.clone(),
+            host: host.to_owned(),
+            counters: marker.counters(),
+        })
+    }
+
+    /// Shows a leaving packet to the hooks; whether it goes on.
+    pub(crate) fn egress(
+        &mut self,
+        now: Instant,
+        role: Role,
+        packet: &mut Packet,
+        facts: Option<&SocketFacts>,
+    ) -> bool {
+        self.all_hooks()
+            .all(|hook| hook.egress(now, role, packet, facts) == HookVerdict::Pass)
+    }
+
+    /// Shows an arriving packet to the hooks; whether it goes on.
+    pub(crate) fn ingress(
+        &mut self,
+        now: Instant,
+        role: Role,
+        packet: &mut Packet,
+        facts: Option<&SocketFacts>,
+    ) -> bool {
+        self.all_hooks()
+            .all(|hook| hook.ingress(now, role, packet, facts) == HookVerdict::Pass)
+    }
+}

@@ -1,0 +1,141 @@
+//! Resolved socket options, and the endpoints that are made with them.
+
+use std::net::SocketAddr;
+
+use narrows_packet::{Endpoint, FlowId, Role};
+use narrows_quic::datagram::Sealer;
+use narrows_units::Rng;
+use narrows_wire::ip;
+use narrows_wire::tcp::FastOpenCookie;
+
+/// What carries a socket's data.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// TCP; addresses, MTU and Fast Open cookie are filled in for each connection.
+    Tcp(Box<narrows_tcp::Config>),
+    /// QUIC, in a run whose time starts at the epoch; addresses and MTU are filled in.
+    Quic(narrows_quic::Config, narrows_quic::Epoch),
+    /// A modelled flow.
+    Model(narrows_quic::model::Spec),
+    /// Datagrams.
+    Datagrams,
+}
+
+/// A set of socket options.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What carries the data.
+    pub transport: Transport,
+    /// The traffic class of packets, where the transport does not set its own.
+    pub traffic_class: u8,
+    /// The flow of the plan that packets belong to.
+    pub flow: Option<FlowId>,
+    /// Whether this end sends the flow's data: what its transport measures is then
+    /// reported as the flow's.
+    pub sends: bool,
+    /// Seeds the randomness of connections: `flow/<name>/opener`.
+    pub name: String,
+    /// Randomness of the first connection, where it is not to come from the name.
+    pub rng: Option<Rng>,
+}
+
+/// The two ends of a connection, and what is known of the path between them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends<'a> {
+    pub role: Role,
+    pub local: SocketAddr,
+    pub remote: SocketAddr,
+    /// The largest IP packet that all links there and back carry, in bytes.
+    pub mtu: u32,
+    /// The server's Fast Open cookie, if one is known.
+    pub cookie: Option<&'a [u8]>,
+}
+
+/// Options and how many connections have been made with them.
+pub(crate) struct Made {
+    pub options: Options,
+    connections: u64,
+}
+
+impl Made {
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            connections: 0,
+        }
+    }
+
+    /// The protocol number of its packets.
+    pub fn protocol(&self) -> u8 {
+        match self.options.transport {
+            Transport::Tcp(_) => ip::TCP,
+            Transport::Quic(..) | Transport::Model(_) | Transport::Datagrams => ip::UDP,
+        }
+    }
+
+    /// Randomness for the next connection: each has its own, by name.
+    fn draw(&mut self, seed: u64) -> Rng {
+        self.connections += 1;
+        let name = &self.options.name;
+        match (self.connections, self.options.rng.take()) {
+            (1, Some(rng)) => rng,
+            (1, None) => Rng::for_name(seed, name),
+            (n, _) => Rng::for_name(seed, &format!("{name}/{n}")),
+        }
+    }
+
+    /// The addressing of its datagrams.
+    pub fn sealer(&self, source: SocketAddr, destination: SocketAddr) -> Sealer {
+        Sealer {
+            source,
+            destination,
+            dscp: self.options.traffic_class >> 2,
+            flow: self.options.flow,
+            ident: 0,
+        }
+    }
+
+    /// A new end of a connection; `None` for datagrams.
+    pub fn endpoint(&mut self, seed: u64, ends: &Ends<'_>) -> Option<Box<dyn Endpoint>> {
+        let rng = self.draw(seed);
+        let Ends {
+            role,
+            local,
+            remote,
+            mtu,
+            cookie,
+        } = *ends;
+        Some(match &self.options.transport {
+            Transport::Tcp(config) => {
+                let config = narrows_tcp::Config {
+                    local,
+                    remote,
+                    mtu,
+                    fast_open_cookie: cookie.and_then(FastOpenCookie::new),
+                    ..(**config).clone()
+                };
+                Box::new(match role {
+                    Role::Initiator => narrows_tcp::Connection::client(config, rng),
+                    Role::Responder => narrows_tcp::Connection::server(config, rng),
+                })
+            }
+            Transport::Quic(config, epoch) => {
+                let config = narrows_quic::Config {
+                    local,
+                    remote,
+                    mtu,
+                    ..config.clone()
+                };
+                Box::new(narrows_quic::Socket::new(match role {
+                    Role::Initiator => narrows_quic::Connection::client(config, *epoch, rng),
+                    Role::Responder => narrows_quic::Connection::server(config, *epoch, rng),
+                }))
+            }
+            Transport::Model(spec) => Box::new(narrows_quic::model::Socket::new(
+                narrows_quic::model::Endpoint::new(*spec, role, rng),
+                self.sealer(local, remote),
+            )),
+            Transport::Datagrams => return None,
+        })
+    }
+}

@@ -1,0 +1,364 @@
+//! Serving sockets: events to their applications, packets into the network, timers.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use narrows_packet::{
+    Endpoint, EndpointEvent, Event, FlowId, Role, SocketEvent, SocketFacts, SocketId,
+};
+use narrows_path::wakes::Slot;
+
+use crate::hosts::{Hosts, Net};
+use crate::profile::Ends;
+use crate::socket::{Kind, Socket, Stream};
+
+impl Hosts {
+    /// The time has come for which `slot` asked.
+    #[inline]
+    pub fn wake(&mut self, net: &mut Net<'_>, slot: Slot) {
+        match self.slot_owner(slot) {
+            Ok(app) => {
+                net.paths.wakes.serve(slot, None);
+                self.call(net, app, |app, host| app.on_timer(host));
+            }
+            Err(socket) => self.wake_socket(net, socket, slot),
+        }
+        self.settle(net);
+    }
+
+    #[inline]
+    fn wake_socket(&mut self, net: &mut Net<'_>, s: u32, slot: Slot) {
+        let due = self.endpoint(s).and_then(Endpoint::next_timeout);
+        if due.is_none_or(|t| t > net.now) {
+            // The deadline has moved away since it was noted.
+            net.paths.wakes.serve(slot, due);
+            return;
+        }
+        if let Some(endpoint) = self.endpoint(s) {
+            endpoint.on_timeout(net.now);
+        }
+        self.touch(net, s);
+        let next = self.endpoint(s).and_then(Endpoint::next_timeout);
+        net.paths.wakes.serve(slot, next);
+    }
+
+    /// Serves the sockets that applications have used.
+    #[inline]
+    pub(crate) fn settle(&mut self, net: &mut Net<'_>) {
+        while let Some(s) = self.dirty.pop_front() {
+            if let Some(socket) = &mut self.sockets[s as usize] {
+                socket.dirty = false;
+                self.touch(net, s);
+            }
+        }
+    }
+
+    pub(crate) fn endpoint(&mut self, s: u32) -> Option<&mut (dyn Endpoint + 'static)> {
+        let stream = self.sockets.get_mut(s as usize)?.as_mut()?.stream()?;
+        Some(&mut *stream.endpoint)
+    }
+
+    /// What a hook may know of socket `s`.
+    pub(crate) fn facts(&mut self, s: u32) -> Option<SocketFacts> {
+        self.endpoint(s)?.socket_facts()
+    }
+
+    /// Reports what happened to a connection, lets its application write, sends what it
+    /// has to send, and sets its timer: to be called after every call that may change it.
+    pub(crate) fn touch(&mut self, net: &mut Net<'_>, s: u32) {
+        let outer = self.current.replace(s);
+        let mut first = true;
+        loop {
+            self.changed = false;
+            let mut news = false;
+            while let Some(event) = self.next_event(s) {
+                self.dispatch(net, s, event);
+                news = true;
+            }
+            // The application writes ahead before the connection sends, lest it seem
+            // to have nothing to send.
+            self.offer_room(net, s);
+            if !first && !news && !self.changed {
+                break;
+            }
+            // Sending may itself be worth an event (a retransmission).
+            self.transmit(net, s);
+            first = false;
+        }
+        self.current = outer;
+        let next = self.endpoint(s).and_then(Endpoint::next_timeout);
+        net.paths.wakes.at_latest(self.socket_slot(s), next);
+        self.bury(s);
+    }
+
+    /// The next event of a connection, first those that came before it was accepted.
+    fn next_event(&mut self, s: u32) -> Option<EndpointEvent> {
+        let stream = self.sockets[s as usize].as_mut()?.stream()?;
+        if stream.listener.is_none() {
+            if let Some(held) = stream.held.pop_front() {
+                return Some(held);
+            }
+        }
+        stream.endpoint.poll_event()
+    }
+
+    fn dispatch(&mut self, net: &mut Net<'_>, s: u32, event: EndpointEvent) {
+        let Some(socket) = &mut self.sockets[s as usize] else {
+            return;
+        };
+        let options = &self.profiles[socket.profile].options;
+        let flow = options.flow.filter(|_| options.sends);
+        let event = match (event, flow) {
+            (EndpointEvent::Socket(event), _) => event,
+            (_, None) => return,
+            (EndpointEvent::Rtt(rtt), Some(flow)) => {
+                return net.sink.record(net.now, Event::RttSample { flow, rtt });
+            }
+            (EndpointEvent::Recovery(event), Some(flow)) => {
+                return net.sink.record(net.now, Event::Recovery { flow, event });
+            }
+            (EndpointEvent::Retransmitted { bytes }, Some(flow)) => {
+                let event = Event::Retransmitted { flow, bytes };
+                return net.sink.record(net.now, event);
+            }
+        };
+        self.report(net, s, event);
+    }
+
+    /// Reports an event of socket `s` to its application.
+    fn report(&mut self, net: &mut Net<'_>, s: u32, event: SocketEvent) {
+        let Some(socket) = &mut self.sockets[s as usize] else {
+            return;
+        };
+        let (node, remote) = (socket.node, socket.remote);
+        if matches!(event, SocketEvent::Established { .. }) {
+            let endpoint = self.endpoint(s);
+            let cookie = endpoint.and_then(|e| e.fast_open_cookie().map(<[u8]>::to_vec));
+            if let (Some(cookie), Some(remote)) = (cookie, remote) {
+                self.nodes[node].cookies.insert(remote.ip(), cookie);
+            }
+        }
+        self.announce(net, s, event);
+        let Some(socket) = &mut self.sockets[s as usize] else {
+            return;
+        };
+        let app = socket.app;
+        if let Some(stream) = socket.stream().filter(|stream| stream.listener.is_some()) {
+            // Nobody has accepted it yet.
+            stream.held.push_back(EndpointEvent::Socket(event));
+            return;
+        }
+        if let Some(app) = app {
+            self.call(net, app, |app, host| {
+                app.on_event(SocketId(s), event, host);
+            });
+        }
+    }
+
+    /// Tells the listener of a connection that is open, or has data by Fast Open, that
+    /// it may be accepted; takes back one that broke before it was.
+    fn announce(&mut self, net: &mut Net<'_>, s: u32, event: SocketEvent) {
+        let Some(stream) = self.sockets[s as usize].as_mut().and_then(Socket::stream) else {
+            return;
+        };
+        let Some(listener) = stream.listener else {
+            return;
+        };
+        let Some(parent) = &mut self.sockets[listener as usize] else {
+            return;
+        };
+        let Kind::Listener {
+            pending, waiting, ..
+        } = &mut parent.kind
+        else {
+            return;
+        };
+        if matches!(event, SocketEvent::Broken(_)) {
+            pending.retain(|p| *p != s);
+            *waiting = waiting.saturating_sub(1);
+            stream_done(&mut self.sockets[s as usize]);
+            return;
+        }
+        if pending.contains(&s) {
+            return;
+        }
+        pending.push_back(s);
+        if let Some(app) = parent.app {
+            self.call(net, app, |app, host| {
+                app.on_event(SocketId(listener), SocketEvent::Incoming, host);
+            });
+        }
+    }
+
+    /// Lets the application of `s` write, if it asked to and there is room.
+    #[inline]
+    fn offer_room(&mut self, net: &mut Net<'_>, s: u32) {
+        let Some(socket) = &mut self.sockets[s as usize] else {
+            return;
+        };
+        let Some(app) = socket.app else { return };
+        let writable = match &socket.kind {
+            Kind::Stream(stream) => stream.wants_room && stream.endpoint.room() > 0,
+            _ => false,
+        };
+        if writable {
+            self.call(net, app, |app, host| {
+                app.on_event(SocketId(s), SocketEvent::Writable, host);
+            });
+        }
+    }
+
+    /// Sends all that a connection has to send now.
+    #[inline]
+    fn transmit(&mut self, net: &mut Net<'_>, s: u32) {
+        loop {
+            let Some(socket) = &mut self.sockets[s as usize] else {
+                return;
+            };
+            let (node, role) = (socket.node, socket.role);
+            let Some(stream) = socket.stream() else {
+                return;
+            };
+            let hop = stream.hop;
+            let packet = stream.endpoint.poll_transmit(net.now, &mut net.paths.pool);
+            let Some(packet) = packet else { return };
+            self.send(net, node, hop, role, packet, Some(s));
+        }
+    }
+
+    /// A connection that comes to `listener` from `remote`; `None` where there is no way
+    /// back.
+    pub(crate) fn incoming(
+        &mut self,
+        net: &mut Net<'_>,
+        listener: u32,
+        remote: SocketAddr,
+    ) -> Option<u32> {
+        let parent = self.sockets[listener as usize].as_ref()?;
+        let (node, profile, local) = (parent.node, parent.profile, parent.local);
+        let child = self.stream(net, node, profile, Role::Responder, local, remote)?;
+        self.sockets[child as usize].as_mut()?.stream()?.listener = Some(listener);
+        if let Some(Kind::Listener { waiting, .. }) = self.sockets[listener as usize]
+            .as_mut()
+            .map(|s| &mut s.kind)
+        {
+            *waiting += 1;
+        }
+        Some(child)
+    }
+
+    /// A new connection, not open yet; `None` where no way leads to `remote`, or where
+    /// its five-tuple is taken.
+    pub(crate) fn stream(
+        &mut self,
+        net: &mut Net<'_>,
+        node: usize,
+        profile: usize,
+        role: Role,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Option<u32> {
+        let (hop, mtu) = self.path(node, remote.ip())?;
+        let cookie = self.nodes[node].cookies.get(&remote.ip());
+        let ends = Ends {
+            role,
+            local,
+            remote,
+            mtu,
+            cookie: cookie.map(Vec::as_slice),
+        };
+        let endpoint = self.profiles[profile].endpoint(self.seed, &ends)?;
+        let stream = Stream {
+            endpoint,
+            hop,
+            listener: None,
+            held: VecDeque::new(),
+            wants_room: false,
+        };
+        let socket = Socket {
+            kind: Kind::Stream(stream),
+            node,
+            app: None,
+            profile,
+            local,
+            remote: Some(remote),
+            role,
+            dirty: false,
+        };
+        let s = self.open(net, socket)?;
+        let options = &self.profiles[profile].options;
+        if let Some(FlowId(flow)) = options.flow {
+            let sockets = &mut self.flows[flow as usize];
+            if options.sends {
+                sockets.sender = Some(s);
+            } else {
+                sockets.receiver = Some(s);
+            }
+        }
+        Some(s)
+    }
+
+    /// Gives a socket a number and its address; `None` if that is taken.
+    pub(crate) fn open(&mut self, net: &mut Net<'_>, socket: Socket) -> Option<u32> {
+        let s = self.free.last().copied();
+        let s = s.unwrap_or(self.sockets.len() as u32);
+        let protocol = self.profiles[socket.profile].protocol();
+        let table = &mut self.nodes[socket.node].table;
+        let free = match socket.remote {
+            Some(remote) => table.connect(protocol, socket.local, remote, s),
+            None => table.bind(protocol, socket.local, s),
+        };
+        if !free {
+            return None;
+        }
+        if s as usize == self.sockets.len() {
+            self.sockets.push(Some(socket));
+        } else {
+            self.free.pop();
+            self.sockets[s as usize] = Some(socket);
+        }
+        net.paths.wakes.reserve(self.socket_slot(s) + 1);
+        Some(s)
+    }
+
+    /// Forgets socket `s` if its application is done with it and its connection is over.
+    #[inline]
+    fn bury(&mut self, s: u32) {
+        let Some(socket) = &self.sockets[s as usize] else {
+            return;
+        };
+        let over = match &socket.kind {
+            Kind::Stream(stream) => {
+                socket.app.is_none() && stream.listener.is_none() && stream.endpoint.is_closed()
+            }
+            Kind::Listener { .. } | Kind::Datagrams { .. } => socket.app.is_none(),
+        };
+        if over {
+            self.forget(s);
+        }
+    }
+
+    /// Takes socket `s` out of its host.
+    pub(crate) fn forget(&mut self, s: u32) {
+        let Some(socket) = self.sockets[s as usize].take() else {
+            return;
+        };
+        let protocol = self.profiles[socket.profile].protocol();
+        self.nodes[socket.node]
+            .table
+            .remove(protocol, socket.local, s);
+        self.free.push(s);
+        for flow in &mut self.flows {
+            flow.sender = flow.sender.filter(|x| *x != s);
+            flow.receiver = flow.receiver.filter(|x| *x != s);
+        }
+    }
+}
+
+/// A connection that nobody will accept any more.
+fn stream_done(socket: &mut Option<Socket>) {
+    if let Some(stream) = socket.as_mut().and_then(Socket::stream) {
+        stream.listener = None;
+        stream.held.clear();
+    }
+}

@@ -1,0 +1,85 @@
+//! Flows that a queue which tells flows apart takes for one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use narrows_packet::Packet;
+use narrows_path::routes::Routes;
+use narrows_scenario::{FlowPlan, Plan};
+use narrows_units::Instant;
+use narrows_wire::{IpFields, ip};
+
+use super::checks::{Findings, is_seen};
+use crate::summary::RunSummary;
+
+/// Notes flows that share a bucket of a queue on their way: of two of them each gets
+/// half of a fair share, and nothing else shows why. Data and acknowledgements count
+/// alike. It is no reason for distrust, for such queues are like that: two of four
+/// flows meet in one of 1024 buckets with one seed in 170.
+pub(super) fn judge(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &RunSummary) {
+    // Element and bucket, with the flows in it.
+    let mut shared: BTreeMap<(&str, usize), Vec<&FlowPlan>> = BTreeMap::new();
+    for (i, flow) in plan.flows.iter().enumerate() {
+        let ends = plan.flow_ends(i);
+        let (opener, answerer) = (ends.opener, ends.answerer);
+        for ((from, source), (to, destination)) in [(opener, answerer), (answerer, opener)] {
+            let packet = packet(flow, source, destination);
+            for (_, element) in plan.elements_between(routes, from, to) {
+                let name = &element.name;
+                let bucket = element.spec.bucket_of(summary.seed, name, &packet);
+                let Some(bucket) = bucket.filter(|_| is_seen(plan, summary, name)) else {
+                    continue;
+                };
+                shared
+                    .entry((&element.name, bucket))
+                    .or_default()
+                    .push(flow);
+            }
+        }
+    }
+    for ((element, _), flows) in shared {
+        let flows: Vec<&FlowPlan> = flows
+            .iter()
+            .filter(|flow| flows.iter().any(|other| meet(plan, flow, other)))
+            .copied()
+            .collect();
+        if let [first, rest @ ..] = flows.as_slice() {
+            let rest: Vec<String> = rest.iter().map(|f| format!("flow/{}", f.name)).collect();
+            let line = format!(
+                "flow/{} and {} share a bucket of {element}, which takes them for one flow; \
+                 another seed sorts them otherwise",
+                first.name,
+                rest.join(" and ")
+            );
+            found.note("shared-bucket", element, line);
+        }
+    }
+}
+
+/// Whether two flows are different ones, and there at the same time.
+fn meet(plan: &Plan, one: &FlowPlan, other: &FlowPlan) -> bool {
+    let end = |flow: &FlowPlan| flow.stop.unwrap_or(Instant::ZERO + plan.duration);
+    one.name != other.name && one.start < end(other) && other.start < end(one)
+}
+
+/// What a queue sees of every packet of `flow` in one direction.
+fn packet(flow: &FlowPlan, source: SocketAddr, destination: SocketAddr) -> Packet {
+    let mut bytes = Vec::new();
+    let fields = IpFields {
+        source: source.ip(),
+        destination: destination.ip(),
+        traffic_class: flow.dscp << 2,
+        ttl: 64,
+        protocol: if flow.is_tcp() { ip::TCP } else { ip::UDP },
+        ident: 0,
+    };
+    // As much of the header above as both transports have alike: the ports, and four bytes.
+    fields.write(&mut bytes, 8);
+    bytes.extend_from_slice(&source.port().to_be_bytes());
+    bytes.extend_from_slice(&destination.port().to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    Packet {
+        bytes,
+        ..Packet::default()
+    }
+}

@@ -1,0 +1,232 @@
+//! Applications on hosts, and the socket interface by which they use the network.
+//!
+//! An [`App`] is a state machine without I/O: it is started, receives events of its
+//! sockets and the expiry of its timer, and acts through [`Sockets`]. The interface has
+//! two implementations, one over simulated hosts and one over a machine's own sockets,
+//! so an application is written once.
+
+use std::net::SocketAddr;
+
+use narrows_units::Instant;
+
+use crate::event::Event;
+
+/// Bytes that a stream socket takes ahead of what is in flight at least: four of the
+/// largest bursts that segmentation makes (64 KiB).
+pub const WRITE_AHEAD: u64 = 256 << 10;
+
+/// A socket of a host. A number is used again after its socket was closed and its
+/// connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SocketId(pub u32);
+
+/// One of a host's resolved sets of socket options: transport, congestion control, ECN,
+/// DSCP and the like. Which number has which options is settled when the run is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Profile(pub u32);
+
+/// What is written to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// So many zeros, which are counted and not stored.
+    Zeros(u64),
+}
+
+impl Data<'_> {
+    /// How many bytes that is.
+    pub fn len(&self) -> u64 {
+        match self {
+            Data::Bytes(bytes) => bytes.len() as u64,
+            Data::Zeros(bytes) => *bytes,
+        }
+    }
+
+    /// Whether that is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Something that happened to a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SocketEvent {
+    /// A listener has a connection to accept.
+    Incoming,
+    /// The handshake is complete.
+    Established {
+        /// Classic ECN is in use; of QUIC, that packets carry ECT(0).
+        ecn: bool,
+        /// Accurate ECN is in use.
+        accecn: bool,
+    },
+    /// Data, or a datagram, may be read.
+    Readable,
+    /// There is room to write, for an application that asked
+    /// ([`Sockets::want_room`]).
+    Writable,
+    /// All that the peer sends has arrived, its end included.
+    PeerClosed,
+    /// All that was written was acknowledged, its end included. Only of
+    /// transports that know it.
+    Acknowledged,
+    /// The connection is gone: reset, refused or timed out.
+    Broken(Breakage),
+}
+
+/// Why a connection is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breakage {
+    /// The peer reset or refused it.
+    Reset,
+    /// It was given up after too many retransmissions, or after its idle time.
+    TimedOut,
+}
+
+/// Why a socket operation was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// Another socket has this local address (`EADDRINUSE`).
+    AddressInUse(SocketAddr),
+    /// No path leads to this address (`EHOSTUNREACH`).
+    Unreachable(SocketAddr),
+    /// The profile's transport has no such operation (`EOPNOTSUPP`).
+    Unsupported,
+    /// There is no such socket (`EBADF`).
+    Closed,
+    /// The host has no local port left (`EADDRNOTAVAIL`).
+    NoPort,
+}
+
+impl std::fmt::Display for SocketError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AddressInUse(at) => write!(f, "the address {at} is in use"),
+            Self::Unreachable(to) => write!(f, "no path leads to {to}"),
+            Self::Unsupported => f.write_str("the transport has no such operation"),
+            Self::Closed => f.write_str("there is no such socket"),
+            Self::NoPort => f.write_str("the host has no local port left"),
+        }
+    }
+}
+
+impl std::error::Error for SocketError {}
+
+/// A datagram that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Its sender.
+    pub from: SocketAddr,
+    /// Bytes of payload, those included that are only counted.
+    pub len: u32,
+}
+
+/// What an application may do on its host.
+///
+/// Calls never block. What they cause (packets, events) follows after the
+/// application's own call has returned.
+pub trait Sockets {
+    /// The run's time.
+    fn now(&self) -> Instant;
+
+    /// Reports what the application measures.
+    fn record(&mut self, event: Event<'_>);
+
+    /// Sets the application's one timer, or stops it.
+    fn wake_at(&mut self, at: Option<Instant>);
+
+    /// Opens a connection to `remote`, from `local` or, where that is `None`, from a
+    /// free port.
+    ///
+    /// # Errors
+    /// [`SocketError::AddressInUse`], [`SocketError::Unreachable`],
+    /// [`SocketError::NoPort`], [`SocketError::Unsupported`] for datagrams.
+    fn connect(
+        &mut self,
+        profile: Profile,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<SocketId, SocketError>;
+
+    /// Listens for connections to `local`, of which `backlog` may wait to be accepted.
+    ///
+    /// # Errors
+    /// [`SocketError::AddressInUse`], [`SocketError::Unsupported`] for datagrams.
+    fn listen(
+        &mut self,
+        profile: Profile,
+        local: SocketAddr,
+        backlog: u32,
+    ) -> Result<SocketId, SocketError>;
+
+    /// The next connection of a listener, and who opened it.
+    fn accept(&mut self, listener: SocketId) -> Option<(SocketId, SocketAddr)>;
+
+    /// Opens a socket for datagrams.
+    ///
+    /// # Errors
+    /// [`SocketError::AddressInUse`], [`SocketError::Unsupported`] for streams.
+    fn bind(&mut self, profile: Profile, local: SocketAddr) -> Result<SocketId, SocketError>;
+
+    /// Reads up to `most` bytes of a stream, into `into` if they are wanted; how many
+    /// there were.
+    fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64;
+
+    /// Writes to a stream; how many bytes were taken.
+    fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64;
+
+    /// Whether [`SocketEvent::Writable`] is to be reported while there is room.
+    fn want_room(&mut self, socket: SocketId, want: bool);
+
+    /// Ends the stream after what was written (half-close); reading goes on. A listener
+    /// stops listening.
+    fn shut_down(&mut self, socket: SocketId);
+
+    /// Resets the connection.
+    fn reset(&mut self, socket: SocketId);
+
+    /// The application is done with the socket: no event of it follows, its connection
+    /// ends as agreed.
+    fn close(&mut self, socket: SocketId);
+
+    /// Sends a datagram to `to`: `payload`, then zeros up to `len` bytes.
+    ///
+    /// # Errors
+    /// [`SocketError::Closed`], [`SocketError::Unreachable`].
+    fn send_to(
+        &mut self,
+        socket: SocketId,
+        to: SocketAddr,
+        payload: &[u8],
+        len: u32,
+    ) -> Result<(), SocketError>;
+
+    /// Takes the next datagram; the stored part of its payload replaces what is in `into`.
+    fn receive_from(&mut self, socket: SocketId, into: &mut Vec<u8>) -> Option<Datagram>;
+}
+
+/// An application on a host.
+pub trait App: Send {
+    /// The run begins: listeners open here.
+    ///
+    /// # Errors
+    /// If the application cannot begin; the run then does not.
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError>;
+
+    /// Something happened to a socket of this application.
+    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets);
+
+    /// The time that was set by [`Sockets::wake_at`] has come. The timer is then
+    /// stopped.
+    fn on_timer(&mut self, host: &mut dyn Sockets) {
+        let _ = host;
+    }
+
+    /// The run ends: what is not reported yet is reported now.
+    fn end(&mut self, host: &mut dyn Sockets) {
+        let _ = host;
+    }
+}

@@ -1,0 +1,124 @@
+//! Latency probes as applications: one asks, the other answers.
+
+use std::net::SocketAddr;
+
+use narrows_packet::{App, EntityId, Event, Profile, SocketError, SocketEvent, SocketId, Sockets};
+
+use crate::probe::{Asker, Probe};
+
+/// Sends questions and measures the round trip of their answers.
+#[derive(Debug)]
+pub struct Prober {
+    probe: EntityId,
+    profile: Profile,
+    local: SocketAddr,
+    remote: SocketAddr,
+    asker: Asker,
+    payload_len: u32,
+    socket: Option<SocketId>,
+    payload: Vec<u8>,
+}
+
+impl Prober {
+    /// One that asks `remote` from `local` when `asker` says so, with `payload_len` bytes
+    /// of payload, and reports as `probe`.
+    pub fn new(
+        probe: EntityId,
+        profile: Profile,
+        local: SocketAddr,
+        remote: SocketAddr,
+        asker: Asker,
+        payload_len: u32,
+    ) -> Self {
+        Self {
+            probe,
+            profile,
+            local,
+            remote,
+            asker,
+            payload_len,
+            socket: None,
+            payload: Vec::new(),
+        }
+    }
+}
+
+impl App for Prober {
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
+        self.socket = Some(host.bind(self.profile, self.local)?);
+        host.wake_at(self.asker.next_wake());
+        Ok(())
+    }
+
+    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
+        if event != SocketEvent::Readable {
+            return;
+        }
+        let probe = self.probe;
+        while host.receive_from(socket, &mut self.payload).is_some() {
+            let answer = Probe::parse(&self.payload).filter(|a| a.reply);
+            let rtt = answer.and_then(|answer| self.asker.answered(host.now(), answer));
+            if let Some(rtt) = rtt {
+                host.record(Event::ProbeRtt { probe, rtt });
+            }
+        }
+        host.wake_at(self.asker.next_wake());
+    }
+
+    fn on_timer(&mut self, host: &mut dyn Sockets) {
+        let (now, probe) = (host.now(), self.probe);
+        for _ in 0..self.asker.lost(now) {
+            host.record(Event::ProbeLost { probe });
+        }
+        let Some(socket) = self.socket else { return };
+        while let Some(question) = self.asker.ask(now) {
+            // A path that is missing was refused before the run.
+            let _ = host.send_to(socket, self.remote, &question.to_bytes(), self.payload_len);
+        }
+        host.wake_at(self.asker.next_wake());
+    }
+}
+
+/// Sends questions back.
+#[derive(Debug)]
+pub struct Responder {
+    profile: Profile,
+    local: SocketAddr,
+    payload_len: u32,
+    payload: Vec<u8>,
+}
+
+impl Responder {
+    /// One that answers at `local` with `payload_len` bytes of payload.
+    pub fn new(profile: Profile, local: SocketAddr, payload_len: u32) -> Self {
+        Self {
+            profile,
+            local,
+            payload_len,
+            payload: Vec::new(),
+        }
+    }
+}
+
+impl App for Responder {
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
+        host.bind(self.profile, self.local).map(|_| ())
+    }
+
+    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
+        if event != SocketEvent::Readable {
+            return;
+        }
+        while let Some(datagram) = host.receive_from(socket, &mut self.payload) {
+            let Some(question) = Probe::parse(&self.payload).filter(|q| !q.reply) else {
+                continue;
+            };
+            let answer = Probe {
+                reply: true,
+                ..question
+            };
+            // Whoever asked is there.
+            let _ = host.send_to(socket, datagram.from, &answer.to_bytes(), self.payload_len);
+        }
+    }
+}
