@@ -19,7 +19,7 @@ const FLOORS: [(&str, u8); 21] = [
     ("narrows-capture", 2),
     ("narrows-cc", 2),
     ("narrows-efm", 2),
-    ("narrows-traffic", 2),
+    ("narrows-app", 2),
     ("narrows-observe", 3),
     ("narrows-path", 3),
     ("narrows-quic", 3),

@@ -12,7 +12,7 @@
 //! use narrows_host::{AppOn, Hosts, Net, Node, Options, Topology, Transport};
 //! use narrows_packet::{EntityId, NullSink, Profile};
 //! use narrows_path::{paths::Paths, routes};
-//! use narrows_traffic::Responder;
+//! use narrows_app::Responder;
 //! use narrows_units::Instant;
 //!
 //! // A host by itself, with somebody who answers latency probes.

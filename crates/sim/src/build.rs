@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use narrows_app::probe::{Asker, PAYLOAD_LEN};
+use narrows_app::{
+    DatagramSink, DatagramSource, End, Generator, Ledger, Prober, Responder, Sink, Source,
+};
 use narrows_efm::Marker;
 use narrows_host::{AppOn, Hosts, Node, Options, Topology, Transport};
 use narrows_packet::{App, FlowId, Profile, Role};
@@ -12,10 +16,6 @@ use narrows_quic::{Epoch, spin};
 use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
 use narrows_scenario::{EcnMode, HostIndex, NameTable, Plan, SpinUse, Traffic, assemble};
 use narrows_tcp::Config;
-use narrows_traffic::probe::{Asker, PAYLOAD_LEN};
-use narrows_traffic::{
-    DatagramSink, DatagramSource, End, Generator, Ledger, Prober, Responder, Sink, Source,
-};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::udp;
 

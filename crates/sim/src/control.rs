@@ -1,9 +1,9 @@
 //! What the caller of a run hears from it.
 
+use narrows_app::Ledger;
 use narrows_efm::HostMarks;
 use narrows_packet::{Counters, EntityId, SocketError};
 use narrows_scenario::BadChange;
-use narrows_traffic::Ledger;
 use narrows_units::{Duration, Instant};
 
 /// What a run counted.

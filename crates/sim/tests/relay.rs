@@ -6,11 +6,11 @@ mod rig;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use narrows_app::Relay;
 use narrows_host::{Options, Transport};
 use narrows_packet::{App, Data, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{Control, Simulation};
 use narrows_tcp::Config;
-use narrows_traffic::Relay;
 use narrows_units::{Duration, Instant};
 use rig::plan;
 

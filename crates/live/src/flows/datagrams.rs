@@ -5,9 +5,9 @@ use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use narrows_app::probe::{Asker, PAYLOAD_LEN, Probe};
+use narrows_app::{Generator, Want};
 use narrows_packet::{EntityId, FlowId};
-use narrows_traffic::probe::{Asker, PAYLOAD_LEN, Probe};
-use narrows_traffic::{Generator, Want};
 use narrows_units::{Duration, Instant};
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -437,7 +437,7 @@ fn receive(
 mod tests {
     use std::net::UdpSocket;
 
-    use narrows_traffic::Spec;
+    use narrows_app::Spec;
 
     use super::*;
     use crate::reports;

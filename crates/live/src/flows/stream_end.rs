@@ -5,8 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use narrows_app::Want;
 use narrows_packet::FlowId;
-use narrows_traffic::Want;
 use narrows_units::Instant;
 use nix::errno::Errno;
 use nix::sys::socket::{

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+use narrows_app::Generator;
 use narrows_packet::FlowId;
-use narrows_traffic::Generator;
 use narrows_units::Instant;
 
 use super::ecn_switch::Ask;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use narrows_app::Generator;
+use narrows_app::probe::{Asker, PAYLOAD_LEN};
 use narrows_packet::FlowId;
 use narrows_scenario::{HostIndex, NameTable, Plan, Transport};
-use narrows_traffic::Generator;
-use narrows_traffic::probe::{Asker, PAYLOAD_LEN};
 use narrows_units::{Duration, Instant};
 
 use super::datagrams::{Task, TaskPlan};

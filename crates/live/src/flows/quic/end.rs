@@ -3,9 +3,9 @@
 use std::time;
 
 use bytes::Bytes;
+use narrows_app::Want;
 use narrows_packet::FlowId;
 use narrows_quic::{Noted, Watch, lost_sizes, send_window};
-use narrows_traffic::Want;
 use narrows_units::{Duration, Instant};
 use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, SendStream, VarInt};
 use tokio::sync::watch::Receiver;

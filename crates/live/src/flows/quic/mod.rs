@@ -13,10 +13,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use narrows_app::Generator;
 use narrows_packet::FlowId;
 use narrows_quic::{Config, Epoch, Watch, endpoint_seed, spin};
 use narrows_scenario::{EcnMode, Plan, SpinUse};
-use narrows_traffic::Generator;
 use narrows_units::{Duration, Instant, Rng};
 use quinn::{Endpoint, EndpointConfig, Runtime, TokioRuntime};
 use tokio::runtime;

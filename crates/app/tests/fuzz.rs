@@ -1,8 +1,8 @@
 //! The words of traffic, and with them tc's spellings of rates and sizes, over
 //! a kept corpus and mutations of it.
 
+use narrows_app::Spec;
 use narrows_fuzz::Corpus;
-use narrows_traffic::Spec;
 use narrows_units::{Bytes, Duration, Rate, Value, WordError};
 
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/traffic.txt");
