@@ -5,7 +5,7 @@
 //! two implementations, one over simulated hosts and one over a machine's own sockets,
 //! so an application is written once.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_units::Instant;
 
@@ -74,6 +74,9 @@ pub enum SocketEvent {
     Acknowledged,
     /// The connection is gone: reset, refused or timed out.
     Broken(Breakage),
+    /// The network reports an error of a datagram that was sent from here
+    /// ([`Sockets::receive_error`]).
+    Error,
 }
 
 /// Why a connection is gone.
@@ -99,6 +102,11 @@ pub enum SocketError {
     Closed,
     /// The host has no local port left (`EADDRNOTAVAIL`).
     NoPort,
+    /// The datagram is longer than the first link takes (`EMSGSIZE`).
+    TooLong {
+        /// The longest payload that it takes, in bytes.
+        most: u32,
+    },
 }
 
 impl std::fmt::Display for SocketError {
@@ -109,6 +117,7 @@ impl std::fmt::Display for SocketError {
             Self::Unsupported => f.write_str("the transport has no such operation"),
             Self::Closed => f.write_str("there is no such socket"),
             Self::NoPort => f.write_str("the host has no local port left"),
+            Self::TooLong { most } => write!(f, "the link takes at most {most} bytes of payload"),
         }
     }
 }
@@ -122,6 +131,35 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// Bytes of payload, those included that are only counted.
     pub len: u32,
+}
+
+/// What the network says about a datagram that it did not deliver, as Linux's
+/// `IP_RECVERR` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramError {
+    /// To whom the datagram was sent.
+    pub to: SocketAddr,
+    /// Who reports.
+    pub reporter: IpAddr,
+    /// Why it was not delivered.
+    pub why: Undelivered,
+}
+
+/// Why a datagram was not delivered, as ICMP says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undelivered {
+    /// A link takes packets of at most `mtu` bytes, IP header included
+    /// (`EMSGSIZE`).
+    TooBig {
+        /// Not checked against what was sent (RFC 8899 §4.6.1).
+        mtu: u32,
+    },
+    /// No socket has the port (`ECONNREFUSED`).
+    PortUnreachable,
+    /// No way leads there, a rule forbids it, or it made too many hops
+    /// (`EHOSTUNREACH`).
+    Unreachable,
 }
 
 /// What an application may do on its host.
@@ -192,10 +230,12 @@ pub trait Sockets {
     /// ends as agreed.
     fn close(&mut self, socket: SocketId);
 
-    /// Sends a datagram to `to`: `payload`, then zeros up to `len` bytes.
+    /// Sends a datagram to `to`: `payload`, then zeros up to `len` bytes. It is not
+    /// fragmented, whatever is known of the path (Linux's `IP_PMTUDISC_PROBE`).
     ///
     /// # Errors
-    /// [`SocketError::Closed`], [`SocketError::Unreachable`].
+    /// [`SocketError::Closed`], [`SocketError::Unreachable`],
+    /// [`SocketError::TooLong`].
     fn send_to(
         &mut self,
         socket: SocketId,
@@ -206,6 +246,14 @@ pub trait Sockets {
 
     /// Takes the next datagram; the stored part of its payload replaces what is in `into`.
     fn receive_from(&mut self, socket: SocketId, into: &mut Vec<u8>) -> Option<Datagram>;
+
+    /// Takes the next error of a datagram that was sent; what the report quotes of its
+    /// payload replaces what is in `into`. An implementation to which the network's
+    /// errors do not come has none.
+    fn receive_error(&mut self, socket: SocketId, into: &mut Vec<u8>) -> Option<DatagramError> {
+        let _ = (socket, into);
+        None
+    }
 }
 
 /// An application on a host.

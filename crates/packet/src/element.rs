@@ -5,9 +5,15 @@ use narrows_units::Instant;
 use crate::event::{DropCause, EntityId, Event, EventSink};
 use crate::packet::{Packet, PacketPool};
 
-/// A numbered place where packets enter or leave an element. Elements of a
-/// one-way chain use port 0 on both sides.
+/// Which way a packet goes through an element: [`UP`] or [`DOWN`] a link. One-way
+/// elements are called with 0 and answer with 0 in either direction of a link.
 pub type Port = u8;
+
+/// The packet travels up the link that a two-way box stands on.
+pub const UP: Port = 0;
+
+/// The packet travels down the link that a two-way box stands on.
+pub const DOWN: Port = 1;
 
 /// What an element counts, whatever its kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,8 +75,15 @@ impl Outlet<'_> {
 ///
 /// The simulator and the live datapath run the same element and differ only in
 /// who calls it and what `now` is. `now` never goes back between calls.
+///
+/// A **two-way box** (middlebox) is an element that stands in both directions of a
+/// link: one instance takes what travels [`UP`] and what travels [`DOWN`], and sends
+/// either way, so that it can answer, reset and translate. What it rewrites stays the
+/// same [`Packet`], with its id, parent and flow; what it makes itself is taken from
+/// the pool, with the packet that it answers as its parent. New addresses of a flow are
+/// reported by [`Event::Translated`].
 pub trait Element: Send {
-    /// Takes `packet` at `port`.
+    /// Takes `packet`, which travels as `port` says.
     fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>);
 
     /// When [`wake`](Self::wake) wants to be called; `None` while only a

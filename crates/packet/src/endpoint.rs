@@ -47,6 +47,14 @@ pub trait Endpoint {
     /// Takes a packet of this connection.
     fn receive(&mut self, now: Instant, packet: &Packet);
 
+    /// A link of the path takes packets of at most `mtu` bytes, as an ICMP error says
+    /// that quotes `packet` of this connection, from its IP header on. Whether that is
+    /// believed.
+    fn packet_too_big(&mut self, now: Instant, mtu: u32, packet: &[u8]) -> bool {
+        let _ = (now, mtu, packet);
+        false
+    }
+
     /// The next packet that is to be sent now.
     fn poll_transmit(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Box<Packet>>;
 

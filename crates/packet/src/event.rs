@@ -3,6 +3,8 @@
 //! Engines hand every event to one [`EventSink`]; the reduction to metrics
 //! happens there. An event borrows its packet, so reporting allocates nothing.
 
+use std::net::SocketAddr;
+
 use narrows_units::{Duration, Instant};
 
 use crate::packet::Packet;
@@ -147,6 +149,18 @@ pub enum Event<'a> {
         packet: &'a Packet,
         /// Why.
         cause: DropCause,
+    },
+    /// A box gives the packets of a connection other addresses from now on.
+    Translated {
+        /// Which box.
+        element: EntityId,
+        /// Whose packets they are, if it is known.
+        flow: Option<FlowId>,
+        /// Protocol number of the header above IP.
+        protocol: u8,
+        /// Source and destination of the packets that open the connection, as they
+        /// leave the box.
+        addresses: (SocketAddr, SocketAddr),
     },
     /// A packet passed a tap; `forward` is the link's up direction.
     Tapped {

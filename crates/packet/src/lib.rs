@@ -34,10 +34,10 @@ mod queue;
 mod tcp_info;
 
 pub use app::{
-    App, Breakage, Data, Datagram, Profile, SocketError, SocketEvent, SocketId, Sockets,
-    WRITE_AHEAD,
+    App, Breakage, Data, Datagram, DatagramError, Profile, SocketError, SocketEvent, SocketId,
+    Sockets, Undelivered, WRITE_AHEAD,
 };
-pub use element::{Change, Counters, Element, Outlet, Port};
+pub use element::{Change, Counters, DOWN, Element, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
     DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::checksum::Sum;
 use crate::error::Malformed;
-use crate::ip;
+use crate::ip::{self, Ip, IpFields};
 
 /// Bytes of the header of every message that is read here.
 pub const HEADER_LEN: usize = 8;
@@ -156,6 +156,91 @@ impl Icmp {
         out[start + 2..start + 4].copy_from_slice(&sum.to_be_bytes());
     }
 
+    /// Whether it reports an error, and quotes the packet that it is about. All kinds
+    /// that are not known to ask or answer count as errors (RFC 1122 §3.2.2, RFC 4443
+    /// §2.4(e)).
+    pub const fn is_error(self) -> bool {
+        !matches!(self, Self::EchoRequest { .. } | Self::EchoReply { .. })
+    }
+
+    /// The identifier of the echo request or reply at the start of `bytes`.
+    pub fn echo_ident(protocol: u8, bytes: &[u8]) -> Option<u16> {
+        match Self::parse(protocol, bytes).ok()? {
+            Self::EchoRequest { ident, .. } | Self::EchoReply { ident, .. } => Some(ident),
+            _ => None,
+        }
+    }
+
+    /// Appends a whole packet from `from` that reports this error of `packet` to its
+    /// source; `zero_tail` zeros follow `packet` on the wire. Returns how many of them
+    /// the quotation has, which are not appended; `None`, and nothing is appended, where
+    /// none may be sent: about an error, a fragment other than the first, or what went
+    /// to or came from no single host (RFC 1122 §3.2.2, RFC 4443 §2.4(e)).
+    pub fn report(
+        self,
+        out: &mut Vec<u8>,
+        from: IpAddr,
+        packet: &[u8],
+        zero_tail: u32,
+    ) -> Option<u32> {
+        /// Of errors over IPv4: precedence 6 (RFC 1812 §4.3.2.5).
+        const INTERNETWORK_CONTROL: u8 = 0xc0;
+        let ip = Ip::parse(packet).ok()?;
+        let single = |a: IpAddr| !a.is_multicast() && !a.is_unspecified();
+        let about_error = matches!(ip.protocol, ip::ICMP | ip::ICMPV6)
+            && Self::parse(ip.protocol, &packet[ip.header_len..]).map_or(true, Self::is_error);
+        let v4 = from.is_ipv4();
+        if ip.fragment_offset > 0
+            || about_error
+            || !single(ip.source)
+            || !single(ip.destination)
+            || v4 != ip.source.is_ipv4()
+        {
+            return None;
+        }
+        let quoted = Self::quoted_len(v4, packet.len() + zero_tail as usize);
+        let stored = quoted.min(packet.len());
+        let zeros = (quoted - stored) as u32;
+        IpFields {
+            source: from,
+            destination: ip.source,
+            traffic_class: if v4 { INTERNETWORK_CONTROL } else { 0 },
+            ttl: 64,
+            protocol: Self::protocol(from),
+            ident: 0,
+        }
+        .write(out, HEADER_LEN + quoted);
+        self.write(out, from, ip.source, &packet[..stored], zeros);
+        Some(zeros)
+    }
+
+    /// The packet that the error at the start of `bytes` quotes; `None` of what is no
+    /// error.
+    pub fn quoted(protocol: u8, bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let message = Self::parse(protocol, bytes).ok()?;
+        message.is_error().then(|| (message, &bytes[HEADER_LEN..]))
+    }
+
+    /// Sets the checksum of the message in a whole packet, after what it carries was
+    /// changed.
+    pub fn seal(packet: &mut [u8]) {
+        let Ok(ip) = Ip::parse(packet) else { return };
+        let length = ip.total_len.saturating_sub(ip.header_len) as u32;
+        let Some(message) = packet.get_mut(ip.header_len..) else {
+            return;
+        };
+        if message.len() < HEADER_LEN {
+            return;
+        }
+        message[2..4].fill(0);
+        let mut sum = Sum::default();
+        if !ip.source.is_ipv4() {
+            sum.add_pseudo_header(ip.source, ip.destination, ip::ICMPV6, length);
+        }
+        sum.add(message);
+        message[2..4].copy_from_slice(&sum.finish().to_be_bytes());
+    }
+
     /// How many bytes of a packet of `packet_len` an error about it quotes:
     /// as many as fit [`MAX_ERROR_V4`] or [`MAX_ERROR_V6`].
     pub fn quoted_len(v4: bool, packet_len: usize) -> usize {
@@ -214,6 +299,48 @@ mod tests {
         assert_eq!(20 + 8 + Icmp::quoted_len(true, 1500), 576);
         assert_eq!(40 + 8 + Icmp::quoted_len(false, 1500), 1280);
         assert_eq!(Icmp::quoted_len(true, 60), 60);
+    }
+
+    #[test]
+    fn a_report_quotes_the_packet_and_is_never_about_an_error() {
+        for (a, b, router) in [
+            ("10.0.0.1", "10.0.0.2", "10.0.0.9"),
+            ("fd00::1", "fd00::2", "fd00::9"),
+        ] {
+            let [a, b, router]: [IpAddr; 3] = [a, b, router].map(|t| t.parse().unwrap());
+            let mut packet = Vec::new();
+            let ip = IpFields {
+                source: a,
+                destination: b,
+                traffic_class: 0,
+                ttl: 64,
+                protocol: ip::UDP,
+                ident: 0,
+            };
+            ip.write(&mut packet, 1400);
+            packet.extend_from_slice(&[1; 8]);
+            let tail = 1392;
+            let mut out = Vec::new();
+            let error = Icmp::TooBig { mtu: 1300 };
+            let zeros = error.report(&mut out, router, &packet, tail).unwrap();
+            out.resize(out.len() + zeros as usize, 0);
+            let read = Ip::parse(&out).unwrap();
+            assert_eq!(read.total_len, out.len());
+            assert_eq!((read.source, read.destination), (router, a));
+            let quoted = Icmp::quoted(read.protocol, &out[read.header_len..]).unwrap();
+            assert_eq!(quoted.0, error);
+            assert!(quoted.1.starts_with(&packet));
+            let most = if a.is_ipv4() {
+                MAX_ERROR_V4
+            } else {
+                MAX_ERROR_V6
+            };
+            assert_eq!(out.len(), most);
+            let sealed = out.clone();
+            Icmp::seal(&mut out);
+            assert_eq!(out, sealed, "its checksum was right");
+            assert_eq!(error.report(&mut Vec::new(), router, &out, 0), None);
+        }
     }
 
     #[test]
