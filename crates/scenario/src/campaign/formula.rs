@@ -3,7 +3,7 @@
 
 use narrows_units::WordError;
 
-use super::arithmetic::{Arithmetic, Scanner, apply, number};
+use super::expression::{Expression, Reader};
 
 /// A metric and how it comes about.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,18 +32,7 @@ pub enum Formula {
     },
     /// `100 * rate1_mbit / (rate1_mbit + rate2_mbit)`: over metrics that come
     /// before it.
-    Sum(Sum),
-}
-
-/// An arithmetic expression over metrics, by their index in the campaign.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Sum {
-    /// A number.
-    Number(f64),
-    /// A metric.
-    Metric(usize),
-    /// Two of them, with one of `+ - * /` between.
-    Two(Box<Sum>, char, Box<Sum>),
+    Sum(Expression),
 }
 
 impl Formula {
@@ -64,63 +53,7 @@ impl Formula {
                 entity: entity.to_owned(),
             });
         }
-        let scanner = Scanner::new(text, "formula");
-        let mut reader = Reader { scanner, known };
-        let sum = reader.sum(0)?;
-        match reader.scanner.next() {
-            None => Ok(Self::Sum(sum)),
-            Some(_) => {
-                let allowed = "`+`, `-`, `*`, `/` or the end of the formula";
-                Err(reader.scanner.wrong(allowed))
-            }
-        }
-    }
-}
-
-impl Sum {
-    /// Its value, `None` where a metric has none or a divisor is zero.
-    pub fn value(&self, metrics: &[Option<f64>]) -> Option<f64> {
-        let value = match self {
-            Self::Number(n) => *n,
-            Self::Metric(index) => (*metrics.get(*index)?)?,
-            Self::Two(left, op, right) => apply(left.value(metrics)?, *op, right.value(metrics)?),
-        };
-        value.is_finite().then_some(value)
-    }
-}
-
-struct Reader<'a> {
-    scanner: Scanner<'a>,
-    known: &'a [Metric],
-}
-
-impl<'a> Arithmetic<'a> for Reader<'a> {
-    type Term = Sum;
-
-    fn scanner(&mut self) -> &mut Scanner<'a> {
-        &mut self.scanner
-    }
-
-    fn two(left: Sum, op: char, right: Sum) -> Sum {
-        Sum::Two(Box::new(left), op, Box::new(right))
-    }
-
-    fn term(&mut self, _: usize) -> Result<Sum, WordError> {
-        let word = self.scanner.word();
-        let metric = || self.known.iter().position(|m| m.name == word);
-        let term = number(word)
-            .map(Sum::Number)
-            .or_else(|| metric().map(Sum::Metric));
-        match term {
-            Some(term) => {
-                self.scanner.skip(word.len());
-                Ok(term)
-            }
-            None => {
-                let allowed = "a number, a metric named before, or `(`";
-                Err(self.scanner.wrong(allowed))
-            }
-        }
+        Reader::formula(text, known).map(Self::Sum)
     }
 }
 
@@ -145,7 +78,7 @@ mod tests {
 
     fn value(text: &str, values: &[Option<f64>]) -> Option<f64> {
         match Formula::parse(text, &metrics()) {
-            Ok(Formula::Sum(sum)) => sum.value(values),
+            Ok(Formula::Sum(sum)) => sum.of_metrics(values),
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -156,6 +89,7 @@ mod tests {
         assert_eq!(value("100 * a / (a + b)", &at), Some(75.0));
         assert_eq!(value("a - b - 1", &at), Some(3.0));
         assert_eq!(value("a-b*2", &at), Some(2.0));
+        assert_eq!(value("abs(b - a) / 2", &at), Some(2.0));
     }
 
     #[test]

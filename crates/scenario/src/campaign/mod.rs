@@ -1,8 +1,8 @@
 //! Campaigns: one base scenario, a matrix of values, a published table and
 //! the tolerance of each comparison.
 
-mod arithmetic;
 mod band;
+mod expression;
 mod figure;
 mod formula;
 mod known;
@@ -20,7 +20,8 @@ pub use band::{Band, Between, Judgement, Tolerance};
 #[cfg(test)]
 pub(crate) use figure::FIGURE;
 pub use figure::Figure;
-pub use formula::{Formula, Metric, Sum};
+pub use expression::Expression;
+pub use formula::{Formula, Metric};
 #[cfg(test)]
 pub(crate) use pair::PAIR;
 pub use pair::{Pair, PairedCells};
@@ -180,7 +181,7 @@ impl Campaign {
         for metric in &self.metrics {
             let value = match &metric.formula {
                 Formula::Figure { column, entity } => figure(entity, column),
-                Formula::Sum(sum) => sum.value(&values),
+                Formula::Sum(sum) => sum.of_metrics(&values),
             };
             values.push(value);
         }

@@ -144,7 +144,7 @@ impl<'a> Published<'a> {
                         })?)
                     }
                 }
-                (None, Formula::Sum(sum)) => sum.value(&figures),
+                (None, Formula::Sum(sum)) => sum.of_metrics(&figures),
                 (None, Formula::Figure { .. }) => None,
             };
             figures.push(figure);
