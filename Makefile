@@ -18,7 +18,7 @@ setup: ## Install what is missing: a C compiler, Rust 1.85, clang and libelf (ap
 	@scripts/setup
 
 demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
-	@$(CARGO) build --release --locked --package narrows $(FEATURES)
+	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
 
 test: setup ## Run all tests; each that this machine cannot run says why
@@ -26,7 +26,7 @@ test: setup ## Run all tests; each that this machine cannot run says why
 
 bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking costs
 	@scripts/setup --bench
-	@$(CARGO) build --release --locked --package narrows $(FEATURES)
+	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
 	@$(CARGO) build --release --locked --package narrows-observe --example many_flows
 	@$(CARGO) build --release --locked --package narrows-capture --example flood

@@ -1,7 +1,7 @@
 //! The live engine, and what has to be done for it while the program still has
 //! one thread.
 
-use narrows_lab::Engine;
+use narrows::Engine;
 use narrows_scenario::Refusal;
 
 use crate::args::{Command, EngineName};
@@ -24,12 +24,12 @@ pub fn is_wanted(command: &Command) -> bool {
 /// # Errors
 /// When the machine allows no such namespace.
 #[cfg(target_os = "linux")]
-pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
+pub fn gain_rights() -> Result<(), narrows::Error> {
     if narrows_live::world::has_rights() {
         return Ok(());
     }
     narrows_live::become_root_of_own_user_namespace()
-        .map_err(|error| narrows_lab::LabError::Refused(error.to_string()))?;
+        .map_err(|error| narrows::Error::Refused(error.to_string()))?;
     say!(
         "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
          cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"
@@ -42,7 +42,7 @@ pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
 /// # Errors
 /// None.
 #[cfg(not(target_os = "linux"))]
-pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
+pub fn gain_rights() -> Result<(), narrows::Error> {
     Ok(())
 }
 
@@ -52,14 +52,14 @@ pub fn gain_rights() -> Result<(), narrows_lab::LabError> {
 /// When this system has no such engine.
 pub fn engine(name: EngineName) -> Result<Box<dyn Engine>, Refusal> {
     match name {
-        EngineName::Sim => Ok(Box::new(narrows_lab::SimEngine)),
+        EngineName::Sim => Ok(Box::new(narrows::SimEngine)),
         EngineName::Live => live(),
     }
 }
 
 #[cfg(target_os = "linux")]
 fn live() -> Result<Box<dyn Engine>, Refusal> {
-    Ok(Box::new(narrows_lab::LiveEngine))
+    Ok(Box::new(narrows::LiveEngine))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use narrows_lab::Progress;
+use narrows::Progress;
 
 use crate::output::say;
 

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use narrows_lab::LabError;
+use narrows::Error;
 use narrows_scenario::Refusal;
 
 use crate::output::say;
@@ -69,7 +69,7 @@ pub enum Failure {
     /// The input was refused before anything ran.
     Refused(Refusal),
     /// The laboratory refused, or failed.
-    Lab(LabError),
+    Lab(Error),
 }
 
 impl From<Refusal> for Failure {
@@ -78,8 +78,8 @@ impl From<Refusal> for Failure {
     }
 }
 
-impl From<LabError> for Failure {
-    fn from(error: LabError) -> Self {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
         Self::Lab(error)
     }
 }
@@ -107,10 +107,10 @@ impl Failure {
 }
 
 /// What to do where a folder cannot be written.
-fn remedy(error: &LabError) -> &'static str {
+fn remedy(error: &Error) -> &'static str {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     match error {
-        LabError::Io {
+        Error::Io {
             verb: "create" | "write",
             source,
             ..

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate may use only crates of lower floors.
-const FLOORS: [(&str, u8); 21] = [
+const FLOORS: [(&str, u8); 24] = [
     ("narrows-units", 0),
     ("narrows-freestanding", 0),
     ("narrows-fuzz", 0),
@@ -29,8 +29,11 @@ const FLOORS: [(&str, u8); 21] = [
     ("narrows-scenario", 4),
     ("narrows-live", 5),
     ("narrows-sim", 5),
-    ("narrows-lab", 6),
-    ("narrows", 7),
+    ("narrows-results", 6),
+    ("narrows-campaign", 7),
+    ("narrows-report", 7),
+    ("narrows", 8),
+    ("narrows-cli", 9),
 ];
 
 /// The files that may hold unsafe code: the borders to C and to the kernel.
@@ -456,7 +459,7 @@ fn the_pictures_of_the_guide_are_what_their_script_draws() {
 
 #[test]
 fn every_library_says_what_it_is_with_an_example_that_compiles() {
-    for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "narrows") {
+    for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "narrows-cli") {
         let folder = name.trim_start_matches("narrows-");
         let file = root().join("crates").join(folder).join("src/lib.rs");
         let text = fs::read_to_string(&file).expect(name);

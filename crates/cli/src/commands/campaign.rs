@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use narrows_lab::campaign::table;
-use narrows_lab::{CampaignOptions, Engine, Watch, print as lab_print, run_campaign};
+use narrows::report::table::{campaign_json, campaign_table};
+use narrows::{CampaignOptions, Engine, Watch, run_campaign};
 use narrows_scenario::{Glob, Kind, Loaded, Refusal, catalog, load};
 use serde_json::Value;
 
@@ -117,8 +117,8 @@ fn one(
         run_campaign(engine, campaign, &options, &watch)?
     };
     match args.format {
-        Format::Text => print(&table(&folder.result, (!args.wide).then(width))),
-        Format::Json => documents.push(lab_print::campaign_json(&folder)),
+        Format::Text => print(&campaign_table(&folder.result, (!args.wide).then(width))),
+        Format::Json => documents.push(campaign_json(&folder)),
     }
     super::finish(&folder.dir)?;
     let result = &folder.result;

@@ -1,7 +1,8 @@
 //! `narrows compare`.
 
-use narrows_lab::compare::{FILE, table};
-use narrows_lab::{CompareOptions, Watch, compare as lab_compare};
+use narrows::report::{pages, table::comparison_table};
+use narrows::results::comparison::FILE;
+use narrows::{CompareOptions, Watch};
 use narrows_scenario::{Campaign, Kind, Refusal, load};
 
 use crate::args::{Compare as Args, EngineName, Format};
@@ -26,14 +27,14 @@ pub fn compare(args: &Args) -> Outcome {
             cancel: cancel_flag(),
             progress: &|progress| bar.hear(progress),
         };
-        lab_compare(&*sim, &*engine, &campaign, &options, &watch)?
+        narrows::compare(&*sim, &*engine, &campaign, &options, &watch)?
     };
     match args.format {
-        Format::Text => print(&table(&found)),
+        Format::Text => print(&comparison_table(&found)),
         Format::Json => print_json(&serde_json::to_value(&found).unwrap_or_default()),
     }
     if let Some(dir) = dir {
-        let page = narrows_lab::report::again(&dir)?;
+        let page = pages::again(&dir)?;
         say!("results in {}, in {FILE} and compare.csv", dir.display());
         say!("page: {}", page.display());
     }

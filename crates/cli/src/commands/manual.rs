@@ -4,7 +4,7 @@
 use std::fs;
 
 use clap::CommandFactory;
-use narrows_lab::LabError;
+use narrows::Error;
 
 use crate::args::{Cli, Completion, Man};
 use crate::output::{print, say};
@@ -19,7 +19,7 @@ pub fn completion(args: &Completion) -> Outcome {
 
 pub fn man(args: &Man) -> Outcome {
     let failed = |verb: &'static str| {
-        move |source: std::io::Error| LabError::Io {
+        move |source: std::io::Error| Error::Io {
             verb,
             path: args.dir.clone(),
             source,

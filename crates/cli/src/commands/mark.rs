@@ -71,19 +71,19 @@ fn filter(arguments: &[String]) -> Result<Filter, Refusal> {
 #[cfg(not(target_os = "linux"))]
 fn run(_: &Mark, request: &Request) -> Outcome {
     let _ = (&request.signals, &request.filter, request.duration);
-    Err(narrows_lab::LabError::Engine("packets can be marked on Linux only".to_owned()).into())
+    Err(narrows::Error::Engine("packets can be marked on Linux only".to_owned()).into())
 }
 
 #[cfg(target_os = "linux")]
 fn run(args: &Mark, request: &Request) -> Outcome {
     use std::sync::mpsc::{RecvTimeoutError, channel};
 
-    use narrows_lab::LabError;
+    use narrows::Error;
     use narrows_live::{DeviceMarks, MarkOptions};
 
     use crate::output::say;
 
-    let failed = |e: &dyn std::fmt::Display| LabError::Engine(e.to_string());
+    let failed = |e: &dyn std::fmt::Display| Error::Engine(e.to_string());
     // Before anything is changed: a signal from here on ends it in good order.
     let (stop, stopped) = channel();
     let told = ctrlc::set_handler(move || {

@@ -14,8 +14,9 @@ mod shell;
 
 use std::path::{Path, PathBuf};
 
-use narrows_lab::results::Origin;
-use narrows_lab::{LabError, Output, report};
+use narrows::report::pages;
+use narrows::results::folder::Origin;
+use narrows::{Error, Output};
 
 use crate::args::{Command, EngineName};
 use crate::live;
@@ -87,10 +88,10 @@ fn engine_words(engine: EngineName) -> Vec<String> {
 
 /// Writes the page of a results folder, if the laboratory has not done so, and
 /// says where things are.
-fn finish(dir: &Path) -> Result<(), LabError> {
-    let page = dir.join(report::FILE);
+fn finish(dir: &Path) -> Result<(), Error> {
+    let page = dir.join(pages::FILE);
     if !page.exists() {
-        report::again(dir)?;
+        pages::again(dir)?;
     }
     say!("results in {}, page {}", dir.display(), page.display());
     Ok(())

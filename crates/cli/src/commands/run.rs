@@ -4,7 +4,8 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-use narrows_lab::{RunOptions, Watch, print as lab_print, run_scenario};
+use narrows::report::table::{run_json, run_table};
+use narrows::{RunOptions, Watch, run_scenario};
 use narrows_scenario::{Draft, Plan, Refusal, load};
 
 use crate::args::{Format, Run};
@@ -46,8 +47,8 @@ pub fn run(args: &Run) -> Outcome {
         run_scenario(&*engine, &plan, &options, &watch)?
     };
     match args.format {
-        Format::Text => print(&lab_print::run_table(&result)),
-        Format::Json => print_json(&lab_print::run_json(&result)),
+        Format::Text => print(&run_table(&result)),
+        Format::Json => print_json(&run_json(&result)),
     }
     if let Some(dir) = &result.dir {
         super::finish(dir)?;

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{self, SystemTime};
 
+use narrows::Error;
 use narrows_capture::{ANY, Block, Capture, CaptureError, Options, device_name, wait};
-use narrows_lab::LabError;
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{Direction, Record};
 use narrows_wire::link::LinkType;
@@ -44,7 +44,7 @@ impl Watched {
     }
 
     /// Says how many packets found no room.
-    fn count_dropped<W: Write>(&mut self, watch: &mut Watch<W>) -> Result<(), LabError> {
+    fn count_dropped<W: Write>(&mut self, watch: &mut Watch<W>) -> Result<(), Error> {
         let dropped = self.capture.statistics().map_err(refused)?.dropped;
         if dropped > 0 && self.tap.is_none() {
             self.tap = Some(watch.tap(ANY));
@@ -89,7 +89,7 @@ pub fn watch<W: Write>(
     watch: &mut Watch<W>,
     duration: Option<Duration>,
     stop: &AtomicBool,
-) -> Result<(), LabError> {
+) -> Result<(), Error> {
     let options = Options {
         promiscuous: args.promiscuous,
     };
@@ -108,7 +108,7 @@ pub fn watch<W: Write>(
             || stop.load(Ordering::Relaxed)
             || end.is_some_and(|end| time::Instant::now() >= end)
     };
-    let wrong = |source| LabError::Engine(format!("packets could not be waited for: {source}"));
+    let wrong = |source| Error::Engine(format!("packets could not be waited for: {source}"));
     while !over(watch) {
         let left = end.map(|end| end.saturating_duration_since(time::Instant::now()));
         let patience = left.map_or(PATIENCE, |l| l.min(PATIENCE));
@@ -171,8 +171,8 @@ fn tell<W: Write>(
 }
 
 /// A device that cannot be watched is refused before anything is written.
-fn refused(error: CaptureError) -> LabError {
-    LabError::Refused(error.to_string())
+fn refused(error: CaptureError) -> Error {
+    Error::Refused(error.to_string())
 }
 
 fn before(now: SystemTime, lag: Duration) -> Instant {

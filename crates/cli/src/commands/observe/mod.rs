@@ -112,7 +112,7 @@ fn watch_devices<W: Write>(
     args: &Observe,
     watch: &mut Watch<W>,
     duration: Option<Duration>,
-) -> Result<(), narrows_lab::LabError> {
+) -> Result<(), narrows::Error> {
     live::watch(args, watch, duration, progress::cancel_flag())
 }
 
@@ -121,9 +121,9 @@ fn watch_devices<W: Write>(
     _: &Observe,
     _: &mut Watch<W>,
     _: Option<Duration>,
-) -> Result<(), narrows_lab::LabError> {
+) -> Result<(), narrows::Error> {
     let what = "devices can be watched on Linux only; capture with tcpdump and read with -r";
-    Err(narrows_lab::LabError::Refused(what.to_owned()))
+    Err(narrows::Error::Refused(what.to_owned()))
 }
 
 fn form(args: &Observe) -> (Format, Rows) {

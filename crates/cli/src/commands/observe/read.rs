@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows_lab::LabError;
+use narrows::Error;
 use narrows_observe::{Classified, Filter, TOGETHER, classify_into};
 use narrows_wire::capture::{CaptureError, CaptureReader, Chunk, Interface, Record, decompressed};
 use narrows_wire::{link, tunnel};
@@ -93,11 +93,11 @@ impl<W: Write> Watch<W> {
     /// # Errors
     /// When it cannot be opened, or is no capture. What comes before an error
     /// in the middle of it counts.
-    pub fn read(&mut self, path: &Path, stop: &AtomicBool) -> Result<Status, LabError> {
+    pub fn read(&mut self, path: &Path, stop: &AtomicBool) -> Result<Status, Error> {
         let input: Box<dyn Read + Send> = if path == Path::new("-") {
             Box::new(std::io::stdin())
         } else {
-            let file = File::open(path).map_err(|source| LabError::Io {
+            let file = File::open(path).map_err(|source| Error::Io {
                 verb: "read",
                 path: path.to_path_buf(),
                 source,
@@ -105,7 +105,7 @@ impl<W: Write> Watch<W> {
             Box::new(file)
         };
         let capture = decompressed(input).and_then(CaptureReader::new);
-        let capture = capture.map_err(|error| LabError::Content {
+        let capture = capture.map_err(|error| Error::Content {
             path: path.to_path_buf(),
             what: error.to_string(),
         })?;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use narrows_lab::LabError;
+use narrows::Error;
 use narrows_units::Instant;
 use narrows_wire::capture::{Interface, PcapngWriter, Record, ToWrite};
 use narrows_wire::link::LinkType;
@@ -26,11 +26,11 @@ impl Saved {
     ///
     /// # Errors
     /// When the file cannot be made, or is one that is read.
-    pub fn create(path: &Path, read: &[PathBuf]) -> Result<Self, LabError> {
+    pub fn create(path: &Path, read: &[PathBuf]) -> Result<Self, Error> {
         let whole = |path: &Path| fs::canonicalize(path).ok();
         if whole(path).is_some_and(|file| read.iter().any(|r| whole(r).as_ref() == Some(&file))) {
             let path = path.display();
-            return Err(LabError::Refused(format!(
+            return Err(Error::Refused(format!(
                 "-w: `{path}` is a capture that is read; write to another file"
             )));
         }
@@ -92,7 +92,7 @@ impl Saved {
     ///
     /// # Errors
     /// The first failure to write, whenever it was.
-    pub fn finish(self) -> Result<(), LabError> {
+    pub fn finish(self) -> Result<(), Error> {
         let flushed = |writer: PcapngWriter<BufWriter<File>>| writer.finish()?.flush();
         let ended = match self.failed {
             Some(error) => Err(error),
@@ -102,8 +102,8 @@ impl Saved {
     }
 }
 
-fn unwritten(path: &Path, source: io::Error) -> LabError {
-    LabError::Io {
+fn unwritten(path: &Path, source: io::Error) -> Error {
+    Error::Io {
         verb: "write",
         path: path.to_path_buf(),
         source,

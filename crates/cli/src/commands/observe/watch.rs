@@ -4,7 +4,7 @@ mod ahead;
 
 use std::io::Write;
 
-use narrows_lab::LabError;
+use narrows::Error;
 use narrows_observe::format::Report;
 use narrows_observe::{Classified, Config, Observer};
 use narrows_units::{Duration, Instant};
@@ -185,7 +185,7 @@ impl<W: Write> Watch<W> {
     ///
     /// # Errors
     /// When packets could not be saved. Who writes the report knows whether that failed.
-    pub fn finish(mut self) -> Result<(), LabError> {
+    pub fn finish(mut self) -> Result<(), Error> {
         // The screen first: what follows is written below it.
         drop(self.top.take());
         for at in 0..self.taps.len() {

@@ -1,0 +1,357 @@
+//! Running a comparison.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use narrows_results::Error;
+use narrows_results::comparison::csv;
+use narrows_results::comparison::{CellComparison, Comparison, Live, engines};
+use narrows_results::folder::{self, Folder, Origin, RunResult};
+use narrows_results::summary::RunSummary;
+use narrows_results::verdict::Verdict;
+use narrows_results::{Engine, Progress, Watch};
+use narrows_results::{Output, RunOptions, run_scenario};
+use narrows_scenario::{Between, Campaign};
+
+use super::judge::{Sides, checks, rows};
+use super::pair;
+
+/// How a comparison is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompareOptions {
+    /// Seeds in the simulator, and repetitions live; at least 1.
+    pub repetitions: u64,
+    /// How often a live repetition is made again while its rig is not trusted.
+    pub again: u64,
+    /// Where results go.
+    pub output: Output,
+    /// What makes it.
+    pub origin: Origin,
+}
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self {
+            repetitions: 3,
+            again: 2,
+            output: Output::Nowhere,
+            origin: Origin::default(),
+        }
+    }
+}
+
+/// A run in either engine.
+pub(super) struct Made {
+    pub folder: String,
+    pub result: RunResult,
+}
+
+/// Runs all cells of `campaign` in `sim` and in `live` and holds them against
+/// each other; of a campaign with pairs, both cells of each pair in `live`, in
+/// turns. A scenario is a campaign of one cell, see
+/// [`Campaign::of_one`].
+///
+/// The simulator's runs come first, several at a time; live runs go one by one,
+/// because they measure the machine. A live repetition that the verdict does
+/// not trust for reasons that the simulator does not know of is made again; if
+/// no attempt is trusted the last one counts, and the comparison says so. Every
+/// run has a folder of its own, `cells/<cell>/sim-1`, `cells/<cell>/live-1`,
+/// made again `live-1b`, in the folder that comes back beside the comparison.
+/// Being cancelled is no error.
+///
+/// # Errors
+/// When an engine refuses a cell, a run fails in the simulator, or results
+/// cannot be written. A cell that fails live says so, and the others go on.
+pub fn compare(
+    sim: &dyn Engine,
+    live: &dyn Engine,
+    campaign: &Campaign,
+    options: &CompareOptions,
+    watch: &Watch<'_>,
+) -> Result<(Comparison, Option<PathBuf>), Error> {
+    let paired = campaign.pair.is_some();
+    let pairs = campaign.pairs();
+    if paired {
+        pair::accepts(campaign, &pairs, live)?;
+    } else {
+        for cell in &campaign.cells {
+            for engine in [sim, live] {
+                let in_cell = |why| Error::Refused(format!("the cell {}: {why}", cell.name));
+                engine.accepts(&cell.plan).map_err(in_cell)?;
+            }
+        }
+    }
+    let folder = Folder::create(&options.output, &campaign.name)?;
+    let seeds: Vec<u64> = (1..=options.repetitions.max(1)).collect();
+    let engine = if paired { live.name() } else { "both" };
+    let mut record = folder::begin_named("compare", engine, &campaign.name, &seeds);
+    record.made_by(&options.origin);
+    if let Some(folder) = &folder {
+        folder.write_record(&record)?;
+    }
+    let started = std::time::Instant::now();
+    let hall = Hall {
+        campaign,
+        seeds: &seeds,
+        again: options.again,
+        dir: folder.as_ref().map(Folder::dir),
+        commit: options.origin.commit.as_deref(),
+        watch,
+    };
+    let mut comparison = Comparison {
+        name: campaign.name.clone(),
+        title: campaign.title.clone(),
+        sides: campaign
+            .pair
+            .as_ref()
+            .map_or_else(engines, |pair| [pair.against.clone(), pair.judge.clone()]),
+        repetitions: seeds.len() as u64,
+        version: record.version(),
+        kernel: record.kernel.clone(),
+        planned: if paired {
+            pairs.len()
+        } else {
+            campaign.cells.len()
+        },
+        ..Comparison::default()
+    };
+    let between = if paired {
+        Between::Pair
+    } else {
+        Between::Engines
+    };
+    let mut keep = |cell: CellComparison| -> Result<(), Error> {
+        comparison.cells.push(cell);
+        comparison.complete = comparison.cells.len() == comparison.planned;
+        comparison.checks = checks(campaign, between, &comparison.cells);
+        if let Some(folder) = &folder {
+            // A comparison takes long: what there is can be read at any time.
+            folder.write_json(narrows_results::comparison::FILE, &comparison)?;
+            folder.write_file("compare.csv", csv(&comparison).as_bytes())?;
+        }
+        Ok(())
+    };
+    if paired {
+        for (index, pair) in pairs.iter().enumerate() {
+            let Some(cell) = hall.pair(index, pairs.len(), pair, live)? else {
+                break;
+            };
+            keep(cell)?;
+        }
+    } else {
+        for (index, runs) in hall.simulate(sim)?.into_iter().enumerate() {
+            if watch.cancelled() || runs.len() < seeds.len() {
+                break;
+            }
+            let Some(cell) = hall.cell(index, runs, live)? else {
+                break;
+            };
+            keep(cell)?;
+        }
+    }
+    record.wall_s = started.elapsed().as_secs_f64();
+    record.complete = comparison.complete;
+    if let Some(folder) = &folder {
+        folder.write_record(&record)?;
+    }
+    Ok((comparison, folder.map(|f| f.dir().to_path_buf())))
+}
+
+/// The verdict on each of these runs, in a line.
+fn trust(runs: &[Made]) -> Vec<String> {
+    let lines = runs.iter().map(|made| made.result.record.verdict.line());
+    lines.collect()
+}
+
+/// A comparison under way.
+pub(super) struct Hall<'a> {
+    pub campaign: &'a Campaign,
+    pub seeds: &'a [u64],
+    again: u64,
+    dir: Option<&'a Path>,
+    commit: Option<&'a str>,
+    pub watch: &'a Watch<'a>,
+}
+
+impl Hall<'_> {
+    /// One run into `cells/<cell>/<leaf>`.
+    fn run(
+        &self,
+        engine: &dyn Engine,
+        cell: usize,
+        seed: u64,
+        leaf: &str,
+        watch: &Watch<'_>,
+    ) -> Result<Made, Error> {
+        let cell = &self.campaign.cells[cell];
+        let parts: Vec<String> = cell.name.split('/').map(folder::file_name).collect();
+        let folder = format!("cells/{}/{leaf}", parts.join("/"));
+        let options = RunOptions {
+            seed: Some(seed),
+            output: match self.dir {
+                Some(dir) => Output::Folder(dir.join(&folder)),
+                None => Output::Nowhere,
+            },
+            origin: Origin {
+                command: Vec::new(),
+                commit: self.commit.map(str::to_owned),
+            },
+        };
+        let result = run_scenario(engine, &cell.plan, &options, watch)?;
+        Ok(Made { folder, result })
+    }
+
+    /// All seeds of all cells in the simulator, as many at a time as there are
+    /// processors; fewer than all of a cell's if cancelled.
+    fn simulate(&self, sim: &dyn Engine) -> Result<Vec<Vec<Made>>, Error> {
+        let cells = self.campaign.cells.len();
+        let items = cells * self.seeds.len();
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<Option<Made>>> = Mutex::new((0..items).map(|_| None).collect());
+        let failure = Mutex::new(None);
+        let quiet = Watch {
+            cancel: self.watch.cancel,
+            progress: &|_| {},
+        };
+        let work = || {
+            loop {
+                let item = next.fetch_add(1, Ordering::Relaxed);
+                if item >= items || self.watch.cancelled() {
+                    return;
+                }
+                let seed = self.seeds[item % self.seeds.len()];
+                let leaf = format!("sim-{seed}");
+                match self.run(sim, item / self.seeds.len(), seed, &leaf, &quiet) {
+                    Ok(made) if made.result.record.complete => {
+                        done.lock().unwrap_or_else(|e| e.into_inner())[item] = Some(made);
+                    }
+                    Ok(_) => return,
+                    Err(error) => {
+                        let mut failure = failure.lock().unwrap_or_else(|e| e.into_inner());
+                        failure.get_or_insert(error);
+                        return;
+                    }
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(items) {
+                scope.spawn(work);
+            }
+        });
+        if let Some(error) = failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
+            return Err(error);
+        }
+        let mut done = done
+            .into_inner()
+            .unwrap_or_else(|e| e.into_inner())
+            .into_iter();
+        let mut take = || done.by_ref().take(self.seeds.len()).flatten().collect();
+        Ok((0..cells).map(|_| take()).collect())
+    }
+
+    /// A cell's live runs, and what both engines came to; `None` if cancelled.
+    fn cell(
+        &self,
+        index: usize,
+        sim: Vec<Made>,
+        live: &dyn Engine,
+    ) -> Result<Option<CellComparison>, Error> {
+        let name = self.campaign.cells[index].name.clone();
+        let mut attempts = Vec::new();
+        let mut used = Vec::new();
+        for (n, seed) in self.seeds.iter().enumerate() {
+            let known = |check: &str| {
+                let verdicts = sim.iter().map(|m| &m.result.record.verdict);
+                let mut reasons = verdicts.flat_map(Verdict::reasons);
+                reasons.any(|f| f.check == check)
+            };
+            match self.repetition(index, *seed, None, live, &known, &mut attempts) {
+                Ok(Some(made)) => used.push(made),
+                Ok(None) => return Ok(None),
+                Err(Error::Engine(why)) => {
+                    return Ok(Some(CellComparison {
+                        name,
+                        sim_trust: trust(&sim),
+                        sim: sim.into_iter().map(|m| m.folder).collect(),
+                        live: attempts,
+                        error: Some(why),
+                        ..CellComparison::default()
+                    }));
+                }
+                Err(error) => return Err(error),
+            }
+            self.tell(index, n + 1);
+        }
+        let sides = Sides {
+            name: &name,
+            plan: &self.campaign.cells[index].plan,
+            between: Between::Engines,
+            first: &summaries(&sim),
+            second: &summaries(&used),
+        };
+        let (rows, asked) = rows(self.campaign, &sides);
+        Ok(Some(CellComparison {
+            name,
+            sim_trust: trust(&sim),
+            sim: sim.into_iter().map(|m| m.folder).collect(),
+            live: attempts,
+            rows,
+            asked,
+            error: None,
+        }))
+    }
+
+    /// One live repetition, made again while its rig is not trusted: for
+    /// reasons that are not `known` to be the cell's own. `side` is whose it
+    /// is, where both sides are live.
+    pub fn repetition(
+        &self,
+        cell: usize,
+        seed: u64,
+        side: Option<&str>,
+        live: &dyn Engine,
+        known: &dyn Fn(&str) -> bool,
+        attempts: &mut Vec<Live>,
+    ) -> Result<Option<Made>, Error> {
+        let mut attempt = 0;
+        loop {
+            let leaf = match attempt {
+                0 => format!("live-{seed}"),
+                n => format!("live-{seed}{}", char::from(b'a' + (n % 26) as u8)),
+            };
+            let made = self.run(live, cell, seed, &leaf, self.watch)?;
+            if !made.result.record.complete {
+                return Ok(None);
+            }
+            let verdict = &made.result.record.verdict;
+            let last = attempt == self.again || verdict.reasons().all(|f| known(&f.check));
+            attempts.push(Live {
+                side: side.map(str::to_owned),
+                repetition: seed,
+                folder: made.folder.clone(),
+                trust: verdict.line(),
+                used: last || verdict.trusted(),
+            });
+            if last || verdict.trusted() {
+                return Ok(Some(made));
+            }
+            attempt += 1;
+        }
+    }
+
+    fn tell(&self, cell: usize, repetitions: usize) {
+        let each = self.seeds.len();
+        (self.watch.progress)(Progress::Compared {
+            runs: cell * each + repetitions,
+            of: self.campaign.cells.len() * each,
+        });
+    }
+}
+
+/// What runs came to.
+pub(super) fn summaries(made: &[Made]) -> Vec<RunSummary> {
+    made.iter().map(|m| m.result.summary.clone()).collect()
+}

@@ -1,0 +1,20 @@
+//! Many runs: the matrix of a campaign with its judging, both engines held
+//! against each other, and two results side by side.
+//!
+//! ```
+//! use narrows_campaign::diff;
+//! use narrows_results::Results;
+//!
+//! let nothing = Results::Run(Box::default());
+//! assert!(diff(&nothing, &nothing).unwrap().identical);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod compare;
+pub mod diff;
+mod matrix;
+
+pub use compare::{CompareOptions, compare};
+pub use diff::{Diff, diff};
+pub use matrix::{CampaignOptions, THIN_INTERVALS, run_campaign};

@@ -1,0 +1,156 @@
+//! Seeds to medians, cells to checks.
+
+use narrows_results::campaign::{CellResult, CheckResult, MetricResult, median};
+use narrows_scenario::{Between, Campaign, Cell, Held, Judgement, Measured, Shape, Tolerance};
+
+/// The row of metric number `metric` of `cell`, from each seed's figure.
+pub(super) fn metric_row(
+    campaign: &Campaign,
+    cell: &Cell,
+    metric: usize,
+    by_seed: Vec<Option<f64>>,
+) -> MetricResult {
+    let published = cell.published.get(metric).copied().flatten();
+    let mut known: Vec<f64> = by_seed.iter().flatten().copied().collect();
+    known.sort_by(f64::total_cmp);
+    let measured = median(&known);
+    // The first tolerance that judges the cell is the cell's own band; later
+    // ones on the same cells are further conditions on the group.
+    let tolerance =
+        of_published(campaign).find(|t| t.metric == metric && t.cells.matches(&cell.name));
+    MetricResult {
+        metric: campaign.metrics[metric].name.clone(),
+        published,
+        measured,
+        spread: match (known.first(), known.last()) {
+            (Some(least), Some(most)) => most - least,
+            _ => 0.0,
+        },
+        by_seed,
+        difference: measured.zip(published).map(|(m, p)| m - p),
+        band: tolerance.zip(published).and_then(|(t, p)| t.around(p)),
+        tolerance: tolerance
+            .filter(|_| published.is_some())
+            .map(Tolerance::bands_in_words),
+        within: tolerance
+            .zip(published)
+            .map(|(t, p)| measured.is_some_and(|m| t.holds(p, m))),
+    }
+}
+
+/// Judges all tolerances over the cells that were run; one that none of them
+/// concerns is left out.
+pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResult> {
+    of_published(campaign)
+        .map(|t| check(campaign, t, cells))
+        .filter(|c| c.judged > 0)
+        .chain(campaign.shapes.iter().filter_map(|s| shape(s, cells)))
+        .collect()
+}
+
+/// What `shape` says of the cells that were run; `None` if it names one that
+/// was not.
+fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
+    let seen = |metric: usize, cell: &str| {
+        let cell = cells.iter().find(|c| c.name == cell)?;
+        let row = cell.metrics.get(metric);
+        Some(row.map_or_else(Measured::default, |m| Measured {
+            median: m.measured,
+            by_seed: &m.by_seed,
+        }))
+    };
+    let (mut measured, mut outside) = (Vec::new(), Vec::new());
+    for condition in &shape.conditions {
+        match condition.judge(&seen) {
+            Held::NotRun => return None,
+            Held::Judged(holds, values) => {
+                let line = condition.with(&values);
+                if !holds {
+                    outside.push(format!("{} ({line})", condition.text));
+                }
+                measured.push(line);
+            }
+        }
+    }
+    let of = shape.conditions.len();
+    let word = match (outside.is_empty(), shape.gate) {
+        (true, _) => "pass",
+        (false, true) => "FAIL",
+        (false, false) => "differs, not required",
+    };
+    Some(CheckResult {
+        line: format!(
+            "{word}: {}: {}: {}",
+            shape.id,
+            shape.text,
+            measured.join("; ")
+        ),
+        group: shape.id.clone(),
+        metric: shape.text.clone(),
+        tolerance: String::new(),
+        judged: of,
+        inside: of - outside.len(),
+        needed: if shape.gate { of } else { 0 },
+        passed: outside.is_empty() || !shape.gate,
+        outside,
+    })
+}
+
+/// The tolerances that are about published figures.
+fn of_published(campaign: &Campaign) -> impl Iterator<Item = &Tolerance> {
+    let all = campaign.tolerances.iter();
+    all.filter(|t| t.between == Between::Published)
+}
+
+fn check(campaign: &Campaign, tolerance: &Tolerance, cells: &[CellResult]) -> CheckResult {
+    let rows = cells.iter().filter_map(|cell| {
+        let row = cell.metrics.get(tolerance.metric)?;
+        Some((cell.name.as_str(), row.published, row.measured))
+    });
+    judged(campaign, tolerance, rows)
+}
+
+/// What `tolerance` says of cells: (name, the figure to reach, the figure that
+/// was reached).
+pub(crate) fn judged<'a>(
+    campaign: &Campaign,
+    tolerance: &Tolerance,
+    rows: impl IntoIterator<Item = (&'a str, Option<f64>, Option<f64>)>,
+) -> CheckResult {
+    let judgement = tolerance.judge(rows);
+    check_of(campaign, tolerance, &tolerance.bands_in_words(), judgement)
+}
+
+/// What a tolerance came to, whose bands are `bands` in words.
+pub(crate) fn check_of(
+    campaign: &Campaign,
+    tolerance: &Tolerance,
+    bands: &str,
+    judgement: Judgement,
+) -> CheckResult {
+    let metric = &campaign.metrics[tolerance.metric].name;
+    let (least, of) = tolerance.at_least;
+    let part = if judgement.judged < of {
+        format!("; a part of the group, of which {least} of {of} are needed")
+    } else {
+        String::new()
+    };
+    CheckResult {
+        line: format!(
+            "{}: {}, {metric}: {} of {} within {bands}, {} needed{part}",
+            if judgement.holds() { "pass" } else { "FAIL" },
+            tolerance.name,
+            judgement.inside,
+            judgement.judged,
+            judgement.needed,
+        ),
+        group: tolerance.name.clone(),
+        metric: metric.clone(),
+        tolerance: bands.to_owned(),
+        judged: judgement.judged,
+        inside: judgement.inside,
+        needed: judgement.needed,
+        passed: judgement.holds(),
+        outside: judgement.outside,
+    }
+}

@@ -1,0 +1,507 @@
+//! Running a campaign's cells in parallel.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration as WallDuration, Instant as WallInstant};
+
+use narrows_results::Error;
+use narrows_results::campaign::cells_csv;
+use narrows_results::campaign::{
+    AxisResult, CampaignResult, CellResult, FigureResult, MetricTitle,
+};
+use narrows_results::facts::RateSteps;
+use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin, RunResult};
+use narrows_results::metric::Figures;
+use narrows_results::series::Series;
+use narrows_results::verdict::Verdict;
+use narrows_results::{Engine, Progress, Watch};
+use narrows_results::{Output, reduce_run};
+use narrows_scenario::{Campaign, Plan};
+use narrows_units::Duration;
+
+use super::doubts::campaign_verdict;
+use super::judge::{checks, metric_row};
+
+/// How a campaign is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CampaignOptions {
+    /// Seeds of each cell, the campaign's own if empty; figures are medians
+    /// over them.
+    pub seeds: Vec<u64>,
+    /// Cells at a time; 0 for as many as there are processors. An engine that
+    /// measures its machine runs one at a time, whatever this says.
+    pub jobs: usize,
+    /// Where results go.
+    pub output: Output,
+    /// Whether series are kept at the scenario's own sampling interval.
+    /// Otherwise a cell's series has at most [`THIN_INTERVALS`] points, which
+    /// is what a page can show, and a full matrix stays small.
+    pub full_series: bool,
+    /// What makes it.
+    pub origin: Origin,
+}
+
+impl Default for CampaignOptions {
+    fn default() -> Self {
+        Self {
+            seeds: Vec::new(),
+            jobs: 0,
+            output: Output::Nowhere,
+            full_series: false,
+            origin: Origin::default(),
+        }
+    }
+}
+
+/// Points of a thin series.
+pub const THIN_INTERVALS: u64 = 600;
+
+/// Least time between two writings of what a running campaign has so far.
+const CHECKPOINT: WallDuration = WallDuration::from_secs(5);
+
+/// Runs all cells of `campaign` with all seeds.
+///
+/// The first seed's run of each cell is kept in `cells/<cell>/`, of the others
+/// their summaries. The folder is readable at any time: `run.json` says
+/// `complete: false` until the end. What is written does not depend on the
+/// number of jobs. A cell that fails has its reason in
+/// [`CellResult::error`]; the others go on. Being cancelled is no error: the
+/// result has the cells that were done.
+///
+/// # Errors
+/// When there is no cell or no seed, or results cannot be written.
+pub fn run_campaign(
+    engine: &dyn Engine,
+    campaign: &Campaign,
+    options: &CampaignOptions,
+    watch: &Watch<'_>,
+) -> Result<CampaignFolder, Error> {
+    let options = &CampaignOptions {
+        seeds: match options.seeds.as_slice() {
+            [] => campaign.seeds.clone(),
+            seeds => seeds.to_vec(),
+        },
+        ..options.clone()
+    };
+    if campaign.cells.is_empty() || options.seeds.is_empty() {
+        return Err(Error::Refused(
+            "nothing to run: the campaign has no cell, or no seed was given".to_owned(),
+        ));
+    }
+    for cell in &campaign.cells {
+        let in_cell = |why| Error::Refused(format!("the cell {}: {why}", cell.name));
+        engine.accepts(&cell.plan).map_err(in_cell)?;
+    }
+    let folder = Folder::create(&options.output, &campaign.name)?;
+    let mut record = folder::begin_named("campaign", engine.name(), &campaign.name, &options.seeds);
+    record.made_by(&options.origin);
+    if let Some(folder) = &folder {
+        folder.write_record(&record)?;
+    }
+    let started = WallInstant::now();
+    let hall = Hall::new(engine, campaign, options, folder.as_ref(), watch, started);
+    hall.work()?;
+
+    let state = hall.state.into_inner().unwrap_or_else(|e| e.into_inner());
+    let result = collect(campaign, options, &state.cells);
+    record.wall_s = started.elapsed().as_secs_f64();
+    record.virtual_s = state.virtual_time.as_secs_f64();
+    record.events = state.events;
+    record.packets = state.packets;
+    record.verdict = campaign_verdict(&result);
+    record.complete = result.complete;
+    if let Some(folder) = &folder {
+        write_tables(folder, &result)?;
+        let mut files =
+            folder.digest_files(vec!["campaign.json".to_owned(), "cells.csv".to_owned()])?;
+        files.extend(state.cells.iter().flatten().filter_map(|c| c.file.clone()));
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        record.digest = folder::digest_of(&files);
+        record.files = files;
+        folder.write_record(&record)?;
+    }
+    Ok(CampaignFolder {
+        dir: folder.map(|f| f.dir().to_path_buf()).unwrap_or_default(),
+        record,
+        result,
+    })
+}
+
+/// A finished cell.
+struct CellDone {
+    result: CellResult,
+    /// All data files of its folder as one.
+    file: Option<FileRecord>,
+}
+
+/// One seed's run of a cell.
+struct SeedDone {
+    values: Vec<Option<f64>>,
+    verdict: Verdict,
+    error: Option<String>,
+    file: Option<FileRecord>,
+}
+
+/// What the workers share.
+struct State {
+    /// Seeds done, cell by cell, until the cell is complete.
+    pending: Vec<Vec<Option<SeedDone>>>,
+    cells: Vec<Option<CellDone>>,
+    weight_done: f64,
+    virtual_time: Duration,
+    events: u64,
+    packets: u64,
+    written: WallInstant,
+    failure: Option<Error>,
+}
+
+struct Hall<'a> {
+    engine: &'a dyn Engine,
+    campaign: &'a Campaign,
+    options: &'a CampaignOptions,
+    folder: Option<&'a Folder>,
+    watch: &'a Watch<'a>,
+    started: WallInstant,
+    folders: Vec<String>,
+    weights: Vec<f64>,
+    next: AtomicUsize,
+    state: Mutex<State>,
+}
+
+impl<'a> Hall<'a> {
+    fn new(
+        engine: &'a dyn Engine,
+        campaign: &'a Campaign,
+        options: &'a CampaignOptions,
+        folder: Option<&'a Folder>,
+        watch: &'a Watch<'a>,
+        started: WallInstant,
+    ) -> Self {
+        let cells = campaign.cells.len();
+        let seeds = options.seeds.len();
+        Self {
+            engine,
+            campaign,
+            options,
+            folder,
+            watch,
+            started,
+            folders: folders_of(campaign),
+            weights: campaign.cells.iter().map(|c| weight(&c.plan)).collect(),
+            next: AtomicUsize::new(0),
+            state: Mutex::new(State {
+                pending: (0..cells)
+                    .map(|_| (0..seeds).map(|_| None).collect())
+                    .collect(),
+                cells: (0..cells).map(|_| None).collect(),
+                weight_done: 0.0,
+                virtual_time: Duration::ZERO,
+                events: 0,
+                packets: 0,
+                written: started,
+                failure: None,
+            }),
+        }
+    }
+
+    /// Runs everything; ends early when cancelled.
+    fn work(&self) -> Result<(), Error> {
+        let items = self.campaign.cells.len() * self.options.seeds.len();
+        let jobs = match self.options.jobs {
+            _ if self.engine.alone() => 1,
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..jobs.min(items) {
+                scope.spawn(|| self.worker(items));
+            }
+        });
+        let failure = self.lock().failure.take();
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // A worker that panicked in a run has been caught before; the state is
+        // whole.
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn worker(&self, items: usize) {
+        loop {
+            let item = self.next.fetch_add(1, Ordering::Relaxed);
+            if item >= items || self.watch.cancelled() || self.lock().failure.is_some() {
+                return;
+            }
+            let seeds = self.options.seeds.len();
+            if let Err(error) = self.run_item(item / seeds, item % seeds) {
+                self.lock().failure.get_or_insert(error);
+                return;
+            }
+        }
+    }
+
+    fn run_item(&self, cell: usize, seed: usize) -> Result<(), Error> {
+        let plan = &self.campaign.cells[cell].plan;
+        let run = || self.run_seed(cell, seed);
+        let done = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(Some(done))) => done,
+            // Cancelled in mid-run: it leaves nothing behind.
+            Ok(Ok(None)) => return Ok(()),
+            Ok(Err(Error::Engine(why))) => failed_seed(self.campaign, why),
+            Ok(Err(error)) => return Err(error),
+            Err(panic) => failed_seed(self.campaign, panic_words(&*panic)),
+        };
+        let mut state = self.lock();
+        state.weight_done += self.weights[cell] / self.options.seeds.len() as f64;
+        state.virtual_time += plan.duration;
+        state.pending[cell][seed] = Some(done);
+        if state.pending[cell].iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let seeds = std::mem::take(&mut state.pending[cell]);
+        let finished = self.finish_cell(cell, seeds.into_iter().flatten().collect());
+        let done = state.cells.iter().flatten().count() + 1;
+        let elapsed = self.started.elapsed();
+        let all: f64 = self.weights.iter().sum();
+        let left = elapsed.mul_f64((all / state.weight_done - 1.0).max(0.0));
+        (self.watch.progress)(Progress::Cells {
+            cell: &finished.result,
+            done,
+            of: self.campaign.cells.len(),
+            elapsed,
+            left,
+        });
+        state.cells[cell] = Some(finished);
+        if let Some(folder) = self.folder.filter(|_| state.written.elapsed() > CHECKPOINT) {
+            write_tables(folder, &collect(self.campaign, self.options, &state.cells))?;
+            state.written = WallInstant::now();
+        }
+        Ok(())
+    }
+
+    /// Runs one seed of a cell and keeps its results; `None` if cancelled.
+    fn run_seed(&self, cell: usize, seed: usize) -> Result<Option<SeedDone>, Error> {
+        let plan = &self.campaign.cells[cell].plan;
+        let number = self.options.seeds[seed];
+        let keep = self.folder.filter(|_| seed == 0);
+        let interval = match keep {
+            Some(_) if self.options.full_series => plan.sample_interval,
+            Some(_) => thin_interval(plan),
+            None => Duration::ZERO,
+        };
+        let mut record = folder::begin(self.engine.name(), plan, number);
+        record.commit.clone_from(&self.options.origin.commit);
+        let started = WallInstant::now();
+        let dir = keep.map(|parent| parent.dir().join(&self.folders[cell]));
+        let run = reduce_run(
+            self.engine,
+            plan,
+            number,
+            interval,
+            self.watch,
+            false,
+            dir.as_deref(),
+        )?;
+        if run.ended.interrupted {
+            return Ok(None);
+        }
+        {
+            let mut state = self.lock();
+            state.events += run.ended.events;
+            state.packets += run.ended.packets;
+        }
+        let figures = Figures::of(&run.reduced.summary);
+        let values = self
+            .campaign
+            .evaluate(&mut |entity, column| figures.figure(entity, column));
+        let mut file = None;
+        if let Some(parent) = self.folder {
+            let name = &self.folders[cell];
+            let folder = Folder::at(parent.dir().join(name))?;
+            if seed == 0 {
+                record.wall_s = started.elapsed().as_secs_f64();
+                record.virtual_s = run.ended.virtual_time.as_secs_f64();
+                record.events = run.ended.events;
+                record.packets = run.ended.packets;
+                record.verdict = run.verdict.clone();
+                record.rig = run.ended.rig;
+                record.complete = true;
+                let mut result = RunResult {
+                    dir: None,
+                    record,
+                    series: Series::of(&run.reduced),
+                    summary: run.reduced.summary,
+                };
+                // Cells are many: their files for Flent come when asked for.
+                folder.write_run(&mut result, false)?;
+                file = Some(FileRecord {
+                    name: name.clone(),
+                    bytes: result.record.files.iter().map(|f| f.bytes).sum(),
+                    sha256: result.record.digest,
+                });
+            } else {
+                let name = format!("summary-seed-{number}.json");
+                folder.write_json_line(&name, &run.reduced.summary)?;
+            }
+        }
+        Ok(Some(SeedDone {
+            values,
+            verdict: run.verdict,
+            error: None,
+            file,
+        }))
+    }
+
+    fn finish_cell(&self, cell: usize, mut seeds: Vec<SeedDone>) -> CellDone {
+        let plan = &self.campaign.cells[cell];
+        let metrics = (0..self.campaign.metrics.len())
+            .map(|m| {
+                let by_seed = seeds.iter().map(|s| s.values[m]).collect();
+                metric_row(self.campaign, plan, m, by_seed)
+            })
+            .collect();
+        let mut verdict = Verdict::default();
+        for seed in &mut seeds {
+            for finding in seed.verdict.findings.drain(..) {
+                let known = |f: &narrows_results::verdict::Finding| {
+                    (&f.check, &f.entity) == (&finding.check, &finding.entity)
+                };
+                if !verdict.findings.iter().any(known) {
+                    verdict.findings.push(finding);
+                }
+            }
+        }
+        verdict.findings.sort_by_key(|f| f.weight);
+        let file = seeds.iter_mut().find_map(|s| s.file.take());
+        CellDone {
+            result: CellResult {
+                name: plan.name.clone(),
+                at: plan.at.clone(),
+                folder: file.as_ref().map(|f| f.name.clone()).unwrap_or_default(),
+                metrics,
+                verdict,
+                error: seeds.into_iter().find_map(|s| s.error),
+            },
+            file,
+        }
+    }
+}
+
+fn failed_seed(campaign: &Campaign, why: String) -> SeedDone {
+    SeedDone {
+        values: vec![None; campaign.metrics.len()],
+        verdict: Verdict::default(),
+        error: Some(why),
+        file: None,
+    }
+}
+
+fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
+    let words = panic
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "the engine panicked: {}",
+        words.unwrap_or_else(|| "it did not say why".to_owned())
+    )
+}
+
+/// A folder below the campaign's for each cell: `cells/` and the cell's name,
+/// spelled for file systems and unique.
+fn folders_of(campaign: &Campaign) -> Vec<String> {
+    let mut taken = std::collections::BTreeSet::new();
+    let spell = |name: &str| {
+        let parts: Vec<String> = name.split('/').map(folder::file_name).collect();
+        format!("cells/{}", parts.join("/"))
+    };
+    campaign
+        .cells
+        .iter()
+        .map(|cell| {
+            let stem = spell(&cell.name);
+            let mut name = stem.clone();
+            let mut n = 1;
+            while !taken.insert(name.clone()) {
+                n += 1;
+                name = format!("{stem}-{n}");
+            }
+            name
+        })
+        .collect()
+}
+
+/// A multiple of the sampling interval with at most [`THIN_INTERVALS`] in the
+/// run.
+fn thin_interval(plan: &Plan) -> Duration {
+    let own = plan.sample_interval.as_nanos().max(1);
+    let samples = plan.duration.as_nanos().div_ceil(own);
+    plan.sample_interval * samples.div_ceil(THIN_INTERVALS).max(1)
+}
+
+/// What a run costs, in an unit of its own: bits through the first flow's
+/// bottleneck, and a little for each second.
+fn weight(plan: &Plan) -> f64 {
+    let lowest = plan.flows.first().and_then(|flow| {
+        plan.elements_between(&plan.routes(), flow.from, flow.to)
+            .filter_map(|(_, e)| RateSteps::of(plan, &e.name))
+            .map(|r| r.lowest().as_mbit_f64())
+            .min_by(f64::total_cmp)
+    });
+    plan.duration.as_secs_f64() * (1.0 + lowest.unwrap_or(0.0))
+}
+
+fn collect(
+    campaign: &Campaign,
+    options: &CampaignOptions,
+    cells: &[Option<CellDone>],
+) -> CampaignResult {
+    let done: Vec<CellResult> = cells.iter().flatten().map(|c| c.result.clone()).collect();
+    let axes = campaign
+        .axes
+        .iter()
+        .map(|axis| AxisResult {
+            name: axis.name.clone(),
+            values: axis.values.clone(),
+        })
+        .collect();
+    CampaignResult {
+        name: campaign.name.clone(),
+        title: campaign.title.clone(),
+        source: campaign.source.clone(),
+        seeds: options.seeds.clone(),
+        axes,
+        metrics: campaign.metrics.iter().map(|m| m.name.clone()).collect(),
+        titles: campaign.metrics.iter().map(MetricTitle::of).collect(),
+        figures: campaign
+            .figures
+            .iter()
+            .map(|f| figure(campaign, f))
+            .collect(),
+        checks: checks(campaign, &done),
+        planned: campaign.cells.len(),
+        complete: done.len() == campaign.cells.len(),
+        cells: done,
+    }
+}
+
+/// A figure with the names of what it draws.
+fn figure(campaign: &Campaign, figure: &narrows_scenario::Figure) -> FigureResult {
+    let axis = |place: &usize| campaign.axes[*place].name.clone();
+    let metric = |place: &usize| campaign.metrics[*place].name.clone();
+    FigureResult {
+        title: figure.title.clone(),
+        metrics: figure.metrics.iter().map(metric).collect(),
+        x: axis(&figure.x),
+        by: figure.by.iter().map(axis).collect(),
+        panels: figure.panels.iter().map(axis).collect(),
+        cells: figure.cells.clone(),
+    }
+}
+
+fn write_tables(folder: &Folder, result: &CampaignResult) -> Result<(), Error> {
+    folder.write_file("cells.csv", cells_csv(result).as_bytes())?;
+    folder.write_json("campaign.json", result)
+}

@@ -1,0 +1,180 @@
+//! A run for the terminal, and as one JSON document.
+
+use narrows_results::folder::{CampaignFolder, RunResult};
+use narrows_results::summary::{
+    BandSummary, DirectionSummary, Distribution, FlowSummary, QueueSummary, RunSummary,
+};
+use narrows_results::text::{Align, TextTable, number, seconds};
+use serde_json::{Value, json};
+
+/// The tables of a run: flows, queues, probes, and the verdict.
+pub fn run_table(result: &RunResult) -> String {
+    let summary = &result.summary;
+    let mut text = format!(
+        "{}: {} s of network time, steady window {} s to {} s, seed {}\n\n",
+        summary.name,
+        seconds(summary.duration_s),
+        seconds(summary.window.from_s),
+        seconds(summary.window.to_s),
+        summary.seed,
+    );
+    text.push_str(&flows(&summary.flows).render());
+    text.push_str(&fairness(summary));
+    let queues = queues(&summary.queues);
+    if !queues.is_empty() {
+        text.push('\n');
+        text.push_str(&queues.render());
+    }
+    let mut probes = TextTable::new(&[
+        ("probe", Align::Left),
+        ("rtt_ms min", Align::Right),
+        ("mean", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("lost", Align::Right),
+    ]);
+    for probe in &summary.probes {
+        let d = probe.rtt_ms.as_ref();
+        probes.row(vec![
+            probe.name.clone(),
+            number(d.map(|d| d.min)),
+            number(d.map(|d| d.mean)),
+            number(d.map(|d| d.p99)),
+            number(d.map(|d| d.max)),
+            probe.lost.to_string(),
+        ]);
+    }
+    if !probes.is_empty() {
+        text.push('\n');
+        text.push_str(&probes.render());
+    }
+    for dropper in &summary.droppers {
+        let causes: Vec<String> = dropper
+            .drops
+            .by_cause()
+            .iter()
+            .filter(|(_, n)| *n > 0)
+            .map(|(cause, n)| format!("{n} ({cause})"))
+            .collect();
+        text.push_str(&format!("{} dropped {}\n", dropper.name, causes.join(", ")));
+    }
+    text.push('\n');
+    if let Some(rig) = &result.record.rig {
+        text.push_str(&rig.lines());
+    }
+    for finding in &result.record.verdict.findings {
+        if finding.weight == narrows_results::verdict::Weight::Note {
+            text.push_str(&format!("note: {}\n", finding.line));
+        }
+    }
+    text.push_str(&result.record.verdict.line());
+    text.push('\n');
+    text
+}
+
+/// Jain's index of the flows; where not all of them compete, one of each group.
+fn fairness(summary: &RunSummary) -> String {
+    let several = summary.directions.len() > 1;
+    let line = |d: &DirectionSummary| {
+        let jain = format!("Jain's index {:.3}", d.jain?);
+        Some(match several {
+            true => format!("{jain}, {}\n", d.label()),
+            false => jain + "\n",
+        })
+    };
+    summary.directions.iter().filter_map(line).collect()
+}
+
+fn flows(flows: &[FlowSummary]) -> TextTable {
+    let completed = flows.iter().any(|f| f.fct_s.is_some());
+    let mut columns = vec![
+        ("flow", Align::Left),
+        ("cc", Align::Left),
+        ("goodput_mbit", Align::Right),
+        ("rtt_ms min", Align::Right),
+        ("mean", Align::Right),
+        ("p99", Align::Right),
+        ("retrans", Align::Right),
+        ("ce_marks", Align::Right),
+    ];
+    if completed {
+        columns.push(("fct_s", Align::Right));
+    }
+    let mut table = TextTable::new(&columns);
+    for flow in flows {
+        let d = flow.rtt_ms.as_ref();
+        let mut row = vec![
+            short(&flow.name).to_owned(),
+            flow.cc.clone(),
+            number(flow.goodput_mbit),
+            number(d.map(|d| d.min)),
+            number(d.map(|d| d.mean)),
+            number(d.map(|d| d.p99)),
+            flow.retransmissions.to_string(),
+            flow.ce_marks.to_string(),
+        ];
+        if completed {
+            row.push(number(flow.fct_s));
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("flow/").unwrap_or(name)
+}
+
+fn queues(queues: &[QueueSummary]) -> TextTable {
+    let mut table = TextTable::new(&[
+        ("queue", Align::Left),
+        ("used", Align::Right),
+        ("sojourn_ms p50", Align::Right),
+        ("p95", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("marks", Align::Right),
+        ("drops", Align::Right),
+    ]);
+    let percentiles = |d: Option<&Distribution>| {
+        [
+            number(d.map(|d| d.p50)),
+            number(d.map(|d| d.p95)),
+            number(d.map(|d| d.p99)),
+            number(d.map(|d| d.max)),
+        ]
+    };
+    for queue in queues {
+        let mut row = vec![
+            queue.name.clone(),
+            queue
+                .utilisation
+                .map_or("-".to_owned(), |u| format!("{:.1}%", 100.0 * u)),
+        ];
+        row.extend(percentiles(queue.sojourn_ms.as_ref()));
+        row.push(queue.marks.total().to_string());
+        row.push(queue.drops.total().to_string());
+        table.row(row);
+        for band in &queue.bands {
+            let BandSummary {
+                name, sojourn_ms, ..
+            } = band;
+            let mut row = vec![format!("  {name}"), String::new()];
+            row.extend(percentiles(sojourn_ms.as_ref()));
+            row.extend([String::new(), String::new()]);
+            table.row(row);
+        }
+    }
+    table
+}
+
+/// The run as one JSON document: `dir`, `run` (as `run.json`), `summary` (as
+/// `summary.json`).
+pub fn run_json(result: &RunResult) -> Value {
+    json!({ "dir": result.dir, "run": result.record, "summary": result.summary })
+}
+
+/// The campaign as one JSON document: `dir`, `run`, `campaign`.
+pub fn campaign_json(folder: &CampaignFolder) -> Value {
+    json!({ "dir": folder.dir, "run": folder.record, "campaign": folder.result })
+}

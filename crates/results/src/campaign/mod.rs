@@ -1,0 +1,240 @@
+//! What a campaign came to: `campaign.json`, of which `cells.csv` is a view.
+
+mod csv;
+mod title;
+
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::Verdict;
+
+pub use csv::cells_csv;
+
+/// A campaign's outcome.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CampaignResult {
+    /// `l4s-tests/s1`.
+    pub name: String,
+    /// A sentence about it.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Where the published figures are from.
+    #[serde(default)]
+    pub source: Option<String>,
+    /// Seeds of each cell.
+    pub seeds: Vec<u64>,
+    /// The matrix: its axes in order, each with the values that occur.
+    pub axes: Vec<AxisResult>,
+    /// Metrics in order of printing.
+    pub metrics: Vec<String>,
+    /// What each metric is called, in the same order.
+    #[serde(default)]
+    pub titles: Vec<MetricTitle>,
+    /// The figures that the file asks for.
+    #[serde(default)]
+    pub figures: Vec<FigureResult>,
+    /// Cells in the matrix's order, those that were run.
+    pub cells: Vec<CellResult>,
+    /// How the cells stand to the published figures, group by group.
+    pub checks: Vec<CheckResult>,
+    /// Cells that were to be run.
+    pub planned: usize,
+    /// Whether all of them were.
+    pub complete: bool,
+}
+
+/// One axis of the matrix.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AxisResult {
+    /// `qdisc`.
+    pub name: String,
+    /// `dualpi2`, `pfifo`, …
+    pub values: Vec<String>,
+}
+
+/// What a metric is called on pages and plots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricTitle {
+    /// In a few words, without unit.
+    pub title: String,
+    /// `ms`; empty for what has none.
+    pub unit: String,
+}
+
+/// Metrics drawn against an axis of the matrix; all by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FigureResult {
+    /// What it shows, in a line.
+    pub title: Option<String>,
+    /// What is drawn upwards; of several, each is a line.
+    pub metrics: Vec<String>,
+    /// The axis that is drawn across.
+    pub x: String,
+    /// The axes whose values are lines.
+    pub by: Vec<String>,
+    /// The axes whose values have drawings of their own.
+    pub panels: Vec<String>,
+    /// The pattern of the cells that are drawn; all without one.
+    pub cells: Option<String>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    /// `50Mbit/160-10/dualpi2/prague-cubic`.
+    pub name: String,
+    /// Its value on each axis, in the order of the axes.
+    pub at: Vec<String>,
+    /// Folder of its first seed's run, relative to the campaign's; empty if
+    /// none was kept.
+    pub folder: String,
+    /// One per metric of the campaign, in its order.
+    pub metrics: Vec<MetricResult>,
+    /// Verdict over all seeds; findings that differ only by seed are one.
+    pub verdict: Verdict,
+    /// Why there are no figures, if it failed.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+/// One metric of one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MetricResult {
+    /// `share1_pct`.
+    pub metric: String,
+    /// The published figure.
+    pub published: Option<f64>,
+    /// Median over the seeds; `None` if no seed has it.
+    pub measured: Option<f64>,
+    /// Largest less smallest over the seeds; 0 with one seed.
+    pub spread: f64,
+    /// Each seed's own figure, in the order of the seeds.
+    pub by_seed: Vec<Option<f64>>,
+    /// Measured less published.
+    pub difference: Option<f64>,
+    /// The band of this comparison in words, `±5 and odds 1.6×`.
+    pub tolerance: Option<String>,
+    /// The least and the greatest figure that lies in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<(f64, f64)>,
+    /// Whether measured lies in the band; `None` where nothing is published
+    /// or no band is given.
+    pub within: Option<bool>,
+}
+
+/// One rule of the campaign about a group of cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckResult {
+    /// The group, `qdisc=dualpi2`.
+    pub group: String,
+    /// Which metric it judges.
+    pub metric: String,
+    /// The band in words.
+    pub tolerance: String,
+    /// Cells of the group that were run and have a published figure.
+    pub judged: usize,
+    /// Of these, the cells inside the band.
+    pub inside: usize,
+    /// How many must be.
+    pub needed: usize,
+    /// Whether they are.
+    pub passed: bool,
+    /// A sentence with all of this.
+    pub line: String,
+    /// Names of the cells outside.
+    pub outside: Vec<String>,
+}
+
+impl CampaignResult {
+    /// Whether every check passed and every cell ran.
+    pub fn passed(&self) -> bool {
+        self.complete
+            && self.cells.iter().all(|c| c.error.is_none())
+            && self.checks.iter().all(|c| c.passed)
+    }
+
+    /// What that metric is called; of results of older versions, what its name
+    /// says.
+    pub fn title_of(&self, metric: &str) -> MetricTitle {
+        let place = self.metrics.iter().position(|m| m == metric);
+        let known = place.and_then(|place| self.titles.get(place)).cloned();
+        known.unwrap_or_else(|| MetricTitle::of_name(metric))
+    }
+
+    /// Digits after the decimal point with which that metric is printed: none of
+    /// what is counted, else three significant ones of the largest figure or so.
+    pub fn decimals(&self, metric: &str) -> usize {
+        let rows = self.cells.iter().filter_map(|c| c.metric(metric));
+        let figures = rows.flat_map(|m| [m.published, m.measured]).flatten();
+        let figures: Vec<f64> = figures.filter(|v| v.is_finite()).collect();
+        let largest = figures.iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+        match largest {
+            _ if metric == "jain" => 3,
+            _ if figures.iter().all(|v| v.fract() == 0.0) => 0,
+            0.0..0.1 => 4,
+            0.1..2.0 => 3,
+            2.0..100.0 => 2,
+            100.0..1000.0 => 1,
+            _ => 0,
+        }
+    }
+
+    /// How many checks pass, in words: `14 of 14 checks pass`; `None` without
+    /// checks.
+    pub fn checks_in_words(&self) -> Option<String> {
+        let passed = self.checks.iter().filter(|c| c.passed).count();
+        let all = self.checks.len();
+        (all > 0).then(|| format!("{passed} of {all} checks pass"))
+    }
+
+    /// Whether anything is published.
+    pub fn has_published(&self) -> bool {
+        let rows = self.cells.iter().flat_map(|c| &c.metrics);
+        rows.into_iter().any(|m| m.published.is_some())
+    }
+
+    /// The cell of that name.
+    pub fn cell(&self, name: &str) -> Option<&CellResult> {
+        self.cells.iter().find(|c| c.name == name)
+    }
+}
+
+impl CellResult {
+    /// That metric of the cell.
+    pub fn metric(&self, name: &str) -> Option<&MetricResult> {
+        self.metrics.iter().find(|m| m.metric == name)
+    }
+}
+
+impl MetricResult {
+    /// The least and the greatest figure of the seeds; `None` without any.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        let seen = self.by_seed.iter().flatten().copied();
+        seen.fold(None, |range: Option<(f64, f64)>, v| {
+            Some(range.map_or((v, v), |(low, high)| (low.min(v), high.max(v))))
+        })
+    }
+}
+
+/// The middle of sorted values; the mean of the two middle ones of an even
+/// number.
+pub fn median(sorted: &[f64]) -> Option<f64> {
+    let n = sorted.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(sorted[n / 2]),
+        _ => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_is_between_the_middle_two() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[4.0]), Some(4.0));
+        assert_eq!(median(&[1.0, 2.0, 9.0]), Some(2.0));
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), Some(3.0));
+    }
+}

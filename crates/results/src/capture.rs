@@ -1,0 +1,139 @@
+//! Packet captures of a run: one pcapng file each, written while it goes on.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::Path;
+
+use narrows_packet::{EntityId, Event, EventSink, Packet};
+use narrows_scenario::{CapturePoint, Plan};
+use narrows_units::Instant;
+use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
+use narrows_wire::link::LinkType;
+
+use crate::Error;
+
+/// Folder of captures below a results folder.
+pub(crate) const CAPTURES: &str = "captures";
+
+/// The captures of a run. Stamps count from the run's epoch, which stands at
+/// 1970.
+pub(crate) struct Captures(Vec<Capture>);
+
+struct Capture {
+    at: EntityId,
+    name: String,
+    writer: PcapngWriter<BufWriter<File>>,
+    /// The first error of writing; nothing is written after it.
+    failed: Option<io::Error>,
+}
+
+impl Captures {
+    /// Opens the files of `plan`'s captures below `dir`; `names` are the run's.
+    pub(crate) fn create(plan: &Plan, names: &[String], dir: &Path) -> Result<Self, Error> {
+        let mut captures = Vec::new();
+        for capture in &plan.captures {
+            let entity = match &capture.at {
+                CapturePoint::Tap(name) => name.clone(),
+                CapturePoint::Host(host) => format!("host/{}", plan.host(*host).name),
+            };
+            let at = names
+                .iter()
+                .position(|n| *n == entity)
+                .ok_or_else(|| output(&capture.name, format!("the run has no {entity}")))?;
+            let folder = dir.join(CAPTURES);
+            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+            let file = crate::folder::file_name(&capture.name);
+            let path = folder.join(format!("{file}.pcapng"));
+            let file = File::create_new(&path).map_err(Error::io("create", &path))?;
+            let application = concat!("narrows ", env!("CARGO_PKG_VERSION"));
+            let mut writer = PcapngWriter::new(BufWriter::new(file), application)
+                .map_err(Error::io("write", &path))?;
+            writer
+                .add_interface(&Interface {
+                    name: entity,
+                    link: LinkType::RAW,
+                    snaplen: capture.snaplen,
+                })
+                .map_err(Error::io("write", &path))?;
+            captures.push(Capture {
+                at: EntityId(at as u32),
+                name: capture.name.clone(),
+                writer,
+                failed: None,
+            });
+        }
+        Ok(Self(captures))
+    }
+
+    fn seen(&mut self, now: Instant, at: EntityId, direction: Direction, packet: &Packet) {
+        for capture in self.0.iter_mut().filter(|c| c.at == at) {
+            if capture.failed.is_some() {
+                continue;
+            }
+            let to_write = ToWrite {
+                at: now,
+                bytes: &packet.bytes,
+                zero_tail: packet.zero_tail,
+                cut: 0,
+                id: Some(packet.id.0),
+                direction: Some(direction),
+                comment: None,
+            };
+            capture.failed = capture.writer.write(0, &to_write).err();
+        }
+    }
+
+    /// Closes the files.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        for capture in self.0 {
+            if let Some(error) = capture.failed {
+                return Err(output(&capture.name, error.to_string()));
+            }
+            capture
+                .writer
+                .finish()
+                .map_err(|e| output(&capture.name, e.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+fn output(capture: &str, why: String) -> Error {
+    Error::Output {
+        what: format!("the capture `{capture}`"),
+        why,
+    }
+}
+
+/// Hands events to captures, and then to another sink.
+pub(crate) struct Tee<'a> {
+    pub(crate) captures: &'a mut Captures,
+    pub(crate) then: &'a mut dyn EventSink,
+}
+
+impl EventSink for Tee<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::Tapped {
+                tap,
+                forward,
+                packet,
+            } => {
+                let direction = if forward {
+                    Direction::Outbound
+                } else {
+                    Direction::Inbound
+                };
+                self.captures.seen(now, tap, direction, packet);
+            }
+            Event::Sent { host, packet } => {
+                self.captures.seen(now, host, Direction::Outbound, packet);
+            }
+            Event::Received { host, packet } => {
+                self.captures.seen(now, host, Direction::Inbound, packet);
+            }
+            _ => {}
+        }
+        self.then.record(now, event);
+    }
+}

@@ -1,0 +1,69 @@
+//! What can go wrong in the laboratory, in sentences for people.
+
+use std::path::{Path, PathBuf};
+
+/// A run, a campaign or a results folder that could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The results folder that was asked for has something in it.
+    #[error("the folder {} is not empty; name an empty or a new one", .0.display())]
+    NotEmpty(PathBuf),
+    /// Something that is read as a results folder is none.
+    #[error("{} is not a results folder: {what}", .dir.display())]
+    NotResults {
+        /// What was opened.
+        dir: PathBuf,
+        /// What is missing or wrong.
+        what: String,
+    },
+    /// A file could not be read or written.
+    #[error("could not {verb} {}: {source}", .path.display())]
+    Io {
+        /// `read`, `write`, `create`.
+        verb: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file holds something else than it should.
+    #[error("{} cannot be read: {what}", .path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// What was asked for does not fit the data: an unknown metric, nothing
+    /// selected.
+    #[error("{0}")]
+    Refused(String),
+    /// The engine could not run the plan to its end.
+    #[error("the run failed: {0}")]
+    Engine(String),
+    /// A capture, page or figure could not be made.
+    #[error("could not make {what}: {why}")]
+    Output {
+        /// For instance `report.html`.
+        what: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Error {
+    /// Whether the input was refused before anything ran (exit status 2).
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::NotEmpty(_) | Self::NotResults { .. } | Self::Refused(_)
+        )
+    }
+
+    /// An [`Io`](Self::Io) with its file.
+    pub fn io(verb: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { verb, path, source }
+    }
+}

@@ -1,0 +1,218 @@
+//! The results folder: what a run leaves behind, and how it is read again.
+
+mod digest;
+mod read;
+mod time;
+mod write;
+
+use std::path::PathBuf;
+
+use narrows_scenario::Plan;
+use serde::{Deserialize, Serialize};
+
+use crate::campaign::CampaignResult;
+use crate::comparison::Comparison;
+use crate::rig::Rig;
+use crate::series::Series;
+use crate::summary::RunSummary;
+use crate::verdict::Verdict;
+
+pub use digest::of_all as digest_of;
+pub use read::{open, open_run};
+pub use write::Folder;
+pub use write::file_name;
+
+/// Version of the folder's layout, `RunRecord::format`.
+pub const FORMAT: u32 = 1;
+
+/// `run.json`: what ran, when, on what, and whether it got to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of the folder's layout; 1.
+    pub format: u32,
+    /// `run`, `campaign` or `compare`.
+    pub kind: String,
+    /// Name of the scenario or campaign.
+    pub name: String,
+    /// Narrows' version.
+    pub narrows: String,
+    /// The commit that it was built from, `-dirty` behind it where files were
+    /// changed; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// `sim` or `live`.
+    pub engine: String,
+    /// The seed, or the seeds of a campaign.
+    pub seeds: Vec<u64>,
+    /// The command line that repeats it, word by word; empty where it was not
+    /// made by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// Kernel release of the machine.
+    pub kernel: String,
+    /// When it started, RFC 3339 in UTC.
+    pub started_utc: String,
+    /// Seconds that it took.
+    pub wall_s: f64,
+    /// Seconds of network time that were run.
+    pub virtual_s: f64,
+    /// Events that the engine processed.
+    pub events: u64,
+    /// Packets made.
+    pub packets: u64,
+    /// SHA-256 over the names and contents of all data files; empty while
+    /// incomplete.
+    pub digest: String,
+    /// The data files with their own digests.
+    pub files: Vec<FileRecord>,
+    /// What is known of the machine, of a live run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rig: Option<Rig>,
+    /// Whether the run can be trusted.
+    pub verdict: Verdict,
+    /// Whether it got to its end; `false` also while it runs.
+    pub complete: bool,
+    /// The scenario with every default filled in.
+    pub scenario: serde_json::Value,
+}
+
+/// What made a result. It is written into `run.json` and decides nothing: the
+/// data and their digest do not depend on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// [`RunRecord::command`].
+    pub command: Vec<String>,
+    /// [`RunRecord::commit`].
+    pub commit: Option<String>,
+}
+
+/// A data file of the folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Path below the folder, with `/`.
+    pub name: String,
+    /// Length.
+    pub bytes: u64,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// A run as it was just made, or as it was read from its folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunResult {
+    /// Where it lies; `None` if it was not written.
+    pub dir: Option<PathBuf>,
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `summary.json`; empty if the run got nowhere.
+    pub summary: RunSummary,
+    /// `series.csv.gz`; empty if there is none.
+    pub series: Series,
+}
+
+/// What a results folder holds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Results {
+    /// One run.
+    Run(Box<RunResult>),
+    /// A campaign; its cells are folders of runs, see
+    /// [`CellResult::folder`](crate::campaign::CellResult::folder).
+    Campaign(Box<CampaignFolder>),
+    /// A comparison; its runs are folders below its own, see
+    /// [`CellComparison`](crate::comparison::CellComparison).
+    Comparison(Box<ComparisonFolder>),
+}
+
+impl Results {
+    /// Its `run.json`.
+    pub fn record(&self) -> &RunRecord {
+        match self {
+            Self::Run(run) => &run.record,
+            Self::Campaign(campaign) => &campaign.record,
+            Self::Comparison(comparison) => &comparison.record,
+        }
+    }
+}
+
+impl RunRecord {
+    /// Records what made it.
+    pub fn made_by(&mut self, origin: &Origin) {
+        self.command.clone_from(&origin.command);
+        self.commit.clone_from(&origin.commit);
+    }
+
+    /// Narrows' version with its commit: `0.1.0 (f2ad165c9d3e)`.
+    pub fn version(&self) -> String {
+        match &self.commit {
+            Some(commit) => format!("{} ({commit})", self.narrows),
+            None => self.narrows.clone(),
+        }
+    }
+
+    /// What it is called in a comparison: name, seeds, version and time.
+    pub fn title(&self) -> String {
+        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
+        format!(
+            "{} (seed {}, narrows {}, {})",
+            self.name,
+            seeds.join(", "),
+            self.version(),
+            self.started_utc
+        )
+    }
+}
+
+/// A campaign as read from its folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CampaignFolder {
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `campaign.json`.
+    pub result: CampaignResult,
+}
+
+/// A comparison as read from its folder.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparisonFolder {
+    /// Where it lies.
+    pub dir: PathBuf,
+    /// `run.json`.
+    pub record: RunRecord,
+    /// `compare.json`; empty while no cell is compared.
+    pub result: Comparison,
+}
+
+/// The record of a run of `plan` that starts now and is not complete.
+pub fn begin(engine: &str, plan: &Plan, seed: u64) -> RunRecord {
+    RunRecord {
+        // A plan holds nothing that JSON cannot: no map with other keys than
+        // strings, no number that is not finite.
+        scenario: serde_json::to_value(plan).unwrap_or_default(),
+        ..begin_named("run", engine, &plan.name, &[seed])
+    }
+}
+
+/// The same for anything else that leaves a folder.
+pub fn begin_named(kind: &str, engine: &str, name: &str, seeds: &[u64]) -> RunRecord {
+    RunRecord {
+        format: FORMAT,
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+        narrows: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: engine.to_owned(),
+        seeds: seeds.to_vec(),
+        kernel: kernel(),
+        started_utc: time::rfc3339(std::time::SystemTime::now()),
+        ..RunRecord::default()
+    }
+}
+
+/// The kernel's release, or the system's name where there is no such file.
+fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(
+        |_| std::env::consts::OS.to_owned(),
+        |release| release.trim().to_owned(),
+    )
+}

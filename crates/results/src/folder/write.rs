@@ -1,0 +1,218 @@
+//! Writing a results folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{FileRecord, RunRecord, RunResult, digest, time};
+use crate::Error;
+use crate::capture::CAPTURES;
+use crate::flent;
+use crate::metric;
+use crate::observers::{SAMPLES, SECONDS, TOTALS};
+use crate::run::Output;
+
+/// Where what programs wrote is kept.
+const COMMANDS: &str = "commands";
+
+/// A results folder that is being filled.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+}
+
+impl Folder {
+    /// The folder that `output` asks for, made and empty; `None` if nothing is
+    /// to be written.
+    ///
+    /// # Errors
+    /// When the folder has something in it already, or cannot be made.
+    pub fn create(output: &Output, name: &str) -> Result<Option<Self>, Error> {
+        match output {
+            Output::Nowhere => Ok(None),
+            Output::Folder(dir) => {
+                check_empty(dir)?;
+                Self::at(dir.clone()).map(Some)
+            }
+            Output::Below(parent) => {
+                let stem = format!(
+                    "{}-{}",
+                    time::compact(std::time::SystemTime::now()),
+                    file_name(name)
+                );
+                fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+                let mut leaf = stem.clone();
+                let mut n = 1;
+                // Two runs in the same second: the name is taken atomically.
+                while let Err(error) = fs::create_dir(parent.join(&leaf)) {
+                    if error.kind() != std::io::ErrorKind::AlreadyExists {
+                        return Err(Error::io("create", &parent.join(&leaf))(error));
+                    }
+                    n += 1;
+                    leaf = format!("{stem}-{n}");
+                }
+                point_latest(parent, &leaf);
+                Ok(Some(Self {
+                    dir: parent.join(leaf),
+                }))
+            }
+        }
+    }
+
+    /// A folder at `dir`, made where it is missing.
+    pub fn at(dir: PathBuf) -> Result<Self, Error> {
+        fs::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
+        Ok(Self { dir })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes `run.json`, whole or not at all.
+    pub fn write_record(&self, record: &RunRecord) -> Result<(), Error> {
+        self.write_json("run.json", record)
+    }
+
+    /// Writes `value` as JSON for people: indented, with a newline at the end.
+    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let path = self.dir.join(name);
+        let mut text = serde_json::to_string_pretty(value).map_err(|e| Error::Content {
+            path: path.clone(),
+            what: e.to_string(),
+        })?;
+        text.push('\n');
+        self.write_file(name, text.as_bytes())
+    }
+
+    /// Writes `value` as JSON in one line, for files that are many.
+    pub fn write_json_line(&self, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let path = self.dir.join(name);
+        let mut text = serde_json::to_vec(value).map_err(|e| Error::Content {
+            path,
+            what: e.to_string(),
+        })?;
+        text.push(b'\n');
+        self.write_file(name, &text)
+    }
+
+    /// Writes a file through a neighbour of another name, so that whoever
+    /// reads it finds the old one or the new one and no half.
+    pub fn write_file(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let path = self.dir.join(name);
+        let part = self.dir.join(format!("{name}.part"));
+        fs::write(&part, content).map_err(Error::io("write", &path))?;
+        fs::rename(&part, &path).map_err(Error::io("write", &path))
+    }
+
+    /// Writes all data files of a run and then `run.json` with their digests.
+    pub fn write_run(&self, result: &mut RunResult, with_flent: bool) -> Result<(), Error> {
+        let files = self.write_data(result, with_flent)?;
+        result.record.digest = digest::of_all(&files);
+        result.record.files = files;
+        self.write_record(&result.record)?;
+        result.dir = Some(self.dir.clone());
+        Ok(())
+    }
+
+    fn write_data(&self, result: &RunResult, with_flent: bool) -> Result<Vec<FileRecord>, Error> {
+        let (summary, series) = (&result.summary, &result.series);
+        self.write_json("summary.json", summary)?;
+        self.write_file("summary.csv", metric::to_csv(summary).as_bytes())?;
+        let path = self.dir.join("series.csv.gz");
+        let gz = series.to_csv_gz().map_err(Error::io("write", &path))?;
+        self.write_file("series.csv.gz", &gz)?;
+        let mut names = vec![
+            "series.csv.gz".to_owned(),
+            "summary.csv".to_owned(),
+            "summary.json".to_owned(),
+        ];
+        if with_flent {
+            let path = self.dir.join(flent::FILE);
+            if let Some(gz) = flent::to_gz(result).map_err(Error::io("write", &path))? {
+                self.write_file(flent::FILE, &gz)?;
+                names.push(flent::FILE.to_owned());
+            }
+        }
+        for name in [SAMPLES, SECONDS, TOTALS] {
+            if self.dir.join(name).is_file() {
+                names.push(name.to_owned());
+            }
+        }
+        for below in [CAPTURES, COMMANDS] {
+            let dir = self.dir.join(below);
+            if !dir.is_dir() {
+                continue;
+            }
+            for entry in fs::read_dir(&dir).map_err(Error::io("read", &dir))? {
+                let entry = entry.map_err(Error::io("read", &dir))?;
+                names.push(format!("{below}/{}", entry.file_name().to_string_lossy()));
+            }
+        }
+        self.digest_files(names)
+    }
+
+    /// The digests of the files `names`, in the order of names.
+    pub fn digest_files(&self, mut names: Vec<String>) -> Result<Vec<FileRecord>, Error> {
+        names.sort();
+        names
+            .iter()
+            .map(|name| digest::of_file(&self.dir, name))
+            .collect()
+    }
+}
+
+/// Refuses a folder with anything in it.
+fn check_empty(dir: &Path) -> Result<(), Error> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(Error::NotEmpty(dir.to_path_buf())),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(Error::NotEmpty(dir.to_path_buf()))
+        }
+        Err(e) => Err(Error::io("read", dir)(e)),
+    }
+}
+
+/// Makes `parent/latest` point to `leaf`. A convenience: where links cannot be
+/// made, or `latest` is a real folder, it is left alone.
+fn point_latest(parent: &Path, leaf: &str) {
+    #[cfg(unix)]
+    {
+        let link = parent.join("latest");
+        let is_real = fs::symlink_metadata(&link).is_ok_and(|m| !m.file_type().is_symlink());
+        let part = parent.join(format!(".latest-{leaf}"));
+        if is_real || std::os::unix::fs::symlink(leaf, &part).is_err() {
+            return;
+        }
+        if fs::rename(&part, &link).is_err() {
+            // Nothing depends on the link; only the half-made one must go.
+            fs::remove_file(&part).ok();
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (parent, leaf);
+}
+
+/// `name` as a file's name: what is not an ASCII letter, a digit or one of
+/// `._-(),=` becomes `-`.
+pub fn file_name(name: &str) -> String {
+    let clean: String = name
+        .chars()
+        .map(|c| match c {
+            c if c.is_ascii_alphanumeric() || "._-(),=".contains(c) => c,
+            _ => '-',
+        })
+        .collect();
+    let clean = clean.trim_matches(['-', '.']);
+    if clean.is_empty() {
+        "run".to_owned()
+    } else {
+        clean.chars().take(100).collect()
+    }
+}

@@ -1,0 +1,357 @@
+//! The metrics of a run as flat, named numbers: for `summary.csv`, for
+//! campaigns, for comparisons.
+//!
+//! A metric is called `<entity>/<metric>`, such as
+//! `flow/prague/goodput_mbit`, `flow/prague/rtt_ms/p99`,
+//! `link/access/up/bottleneck/sojourn_ms/p99`,
+//! `link/access/up/bottleneck/low_latency/sojourn_ms/p50`,
+//! `link/access/up/bottleneck/marks/step`, `probe/ping/rtt_ms/p50`, `run/jain`.
+//! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
+//! `queue/` may stand before a queue's name.
+
+#[cfg(test)]
+mod listed;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::summary::{Distribution, RunSummary, millionths};
+
+/// One number of a summary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Full name of what it is about; `run` for the run as a whole.
+    pub entity: String,
+    /// Its name, `rtt_ms/p99`.
+    pub metric: String,
+    /// Its value.
+    pub value: f64,
+}
+
+impl Metric {
+    /// `<entity>/<metric>`.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.entity, self.metric)
+    }
+}
+
+/// All numbers of `summary`, in a fixed order. What a run does not have (a
+/// flow that never was open, a queue without packets) is left out.
+pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
+    let mut list = List(Vec::new());
+    list.maybe("run", "jain", summary.jain);
+    for flow in &summary.flows {
+        let e = &flow.name;
+        list.maybe(e, "goodput_mbit", flow.goodput_mbit);
+        list.maybe(e, "fct_s", flow.fct_s);
+        list.distribution(e, "rtt_ms", flow.rtt_ms.as_ref());
+        list.count(e, "bytes", flow.bytes);
+        list.count(e, "bytes_total", flow.bytes_total);
+        list.count(e, "retransmissions", flow.retransmissions);
+        list.maybe(e, "mean_window_packets", flow.mean_window_packets);
+        list.count(e, "packets", flow.packets);
+        list.count(e, "ce_marks", flow.ce_marks);
+        list.count(e, "drops", flow.drops);
+        list.percent(e, "mark_pct", flow.ce_marks, flow.packets);
+        list.percent(e, "loss_pct", flow.drops, flow.packets);
+        list.count(e, "fast_retransmits", flow.recovery.fast_retransmits);
+        list.count(e, "timeouts", flow.recovery.timeouts);
+        list.count(e, "tail_loss_probes", flow.recovery.tail_loss_probes);
+        list.count(e, "ecn_reductions", flow.recovery.ecn_reductions);
+        list.count(e, "spurious_undos", flow.recovery.spurious_undos);
+        list.count(e, "slow_start_exits", flow.recovery.slow_start_exits);
+    }
+    for queue in &summary.queues {
+        let e = &queue.name;
+        list.distribution(e, "sojourn_ms", queue.sojourn_ms.as_ref());
+        for band in &queue.bands {
+            let metric = format!("{}/sojourn_ms", band.name);
+            list.distribution(e, &metric, band.sojourn_ms.as_ref());
+            list.count(e, &format!("{}/packets", band.name), band.packets);
+        }
+        list.maybe(e, "rate_mbit", queue.rate_mbit);
+        list.maybe(e, "utilisation", queue.utilisation);
+        list.count(e, "packets", queue.packets);
+        list.count(e, "wire_bytes", queue.wire_bytes);
+        list.count(e, "marks", queue.marks.total());
+        for (cause, n) in queue.marks.by_cause() {
+            list.count(e, &format!("marks/{cause}"), n);
+        }
+        list.count(e, "drops", queue.drops.total());
+        for (cause, n) in queue.drops.by_cause() {
+            list.count(e, &format!("drops/{cause}"), n);
+        }
+        list.count(
+            e,
+            "peak_backlog_packets",
+            u64::from(queue.peak_backlog_packets),
+        );
+        list.count(e, "peak_backlog_bytes", queue.peak_backlog_bytes);
+        list.maybe(e, "probability", queue.probability);
+    }
+    for probe in &summary.probes {
+        list.distribution(&probe.name, "rtt_ms", probe.rtt_ms.as_ref());
+        list.count(&probe.name, "lost", probe.lost);
+    }
+    for dropper in &summary.droppers {
+        list.count(&dropper.name, "drops", dropper.drops.total());
+        for (cause, n) in dropper.drops.by_cause().into_iter().filter(|(_, n)| *n > 0) {
+            list.count(&dropper.name, &format!("drops/{cause}"), n);
+        }
+    }
+    for mark in &summary.marks {
+        let e = &format!("{}/{}", mark.name, mark.host);
+        for (metric, n) in mark.counts() {
+            list.count(e, &metric, n);
+        }
+    }
+    for o in &summary.observations {
+        let e = &format!("observe/{}/{}", o.observer, o.flow);
+        let called = format!("{}/{}", o.technique, o.quantity);
+        let kind = match o.unit.as_str() {
+            "ms" | "%" => "mean",
+            "ratio" => "rate",
+            "Mbit/s per s" => "slope",
+            _ => "total",
+        };
+        for (part, value) in [
+            (kind, Some(o.value)),
+            ("low", o.low),
+            ("high", o.high),
+            ("n", Some(o.n as f64)),
+            ("rejected", Some(o.rejected as f64)),
+            ("sd", o.sd),
+            ("min", o.min),
+            ("p50", o.p50),
+            ("p95", o.p95),
+            ("truth", o.truth),
+            ("truth_sd", o.truth_sd),
+            ("error", o.error),
+            ("truth_all", o.truth_all),
+            ("error_all", o.error_all),
+            ("dwell_ms", o.dwell_ms),
+            ("error_p025", o.errors.map(|s| s.p025)),
+            ("error_p50", o.errors.map(|s| s.p50)),
+            ("error_p975", o.errors.map(|s| s.p975)),
+            ("error_max", o.errors.map(|s| s.max)),
+            // A share of the truth; of one technique held against another there is none.
+            (
+                "short",
+                o.errors.filter(|_| o.unit == "ms").map(|s| s.short),
+            ),
+        ] {
+            list.maybe(e, &format!("{called}/{part}"), value);
+        }
+    }
+    list.0
+}
+
+/// One number of `summary` by its name: `<entity>/<metric>` as in
+/// [`metrics`], or one that speaks of the flows by their order, as published
+/// tables do:
+/// - `rate1_mbit`, `rate2_mbit`, …: goodput of the first, second, … flow;
+/// - `share1_pct`, …: that flow's percentage of the goodput of all that it
+///   competes with;
+/// - `ratio`: the first flow's goodput to the second's;
+/// - `jain`: Jain's index of all, where all compete.
+///
+/// `None` if the run has no such number.
+pub fn lookup(summary: &RunSummary, name: &str) -> Option<f64> {
+    let flow = |n: usize| summary.flows.get(n.checked_sub(1)?);
+    let goodput = |n: usize| flow(n)?.goodput_mbit;
+    let numbered = |prefix: &str, suffix: &str| -> Option<usize> {
+        name.strip_prefix(prefix)?
+            .strip_suffix(suffix)?
+            .parse()
+            .ok()
+    };
+    if let Some(n) = numbered("rate", "_mbit") {
+        return goodput(n);
+    }
+    if let Some(n) = numbered("share", "_pct") {
+        return summary.share_pct(flow(n)?);
+    }
+    match name {
+        "jain" => return summary.jain,
+        "ratio" => {
+            let (first, second) = (goodput(1)?, goodput(2)?);
+            return (second > 0.0).then_some(first / second);
+        }
+        _ => {}
+    }
+    let name = name.strip_prefix("queue/").unwrap_or(name);
+    metrics(summary)
+        .into_iter()
+        .find(|m| {
+            name.strip_prefix(m.entity.as_str())
+                .and_then(|rest| rest.strip_prefix('/'))
+                == Some(m.metric.as_str())
+        })
+        .map(|m| m.value)
+}
+
+/// The figure `column` of `entity`, as campaigns spell it: `goodput_mbit` of
+/// `flow/prague`, `rtt_ms.p99` (a dot where [`metrics`] has a slash) of
+/// `flow/prague`, `jain` or `share1_pct` of `run`.
+pub fn figure(summary: &RunSummary, entity: &str, column: &str) -> Option<f64> {
+    lookup(summary, &format!("{entity}/{}", column.replace('.', "/")))
+        .or_else(|| (entity == "run").then(|| lookup(summary, column))?)
+}
+
+/// The same for many figures of one run, whose numbers are listed only once.
+pub struct Figures<'a> {
+    summary: &'a RunSummary,
+    by_name: BTreeMap<String, f64>,
+}
+
+impl<'a> Figures<'a> {
+    /// Those of a run, found by name.
+    pub fn of(summary: &'a RunSummary) -> Self {
+        let mut by_name = BTreeMap::new();
+        for m in metrics(summary) {
+            by_name.entry(m.key()).or_insert(m.value);
+        }
+        Self { summary, by_name }
+    }
+
+    /// As [`figure`].
+    pub fn figure(&self, entity: &str, column: &str) -> Option<f64> {
+        let name = format!("{entity}/{}", column.replace('.', "/"));
+        let known = self.by_name.get(&name).copied();
+        let other = || figure(self.summary, entity, column);
+        known.or_else(|| (entity == "run").then(other).flatten())
+    }
+}
+
+/// `summary.csv`: `entity,metric,value`.
+pub fn to_csv(summary: &RunSummary) -> String {
+    let mut text = "entity,metric,value\n".to_owned();
+    for m in metrics(summary) {
+        // Entity names have no comma or quote (scenario names are checked).
+        writeln!(text, "{},{},{}", m.entity, m.metric, m.value).ok();
+    }
+    text
+}
+
+struct List(Vec<Metric>);
+
+impl List {
+    fn maybe(&mut self, entity: &str, metric: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.0.push(Metric {
+                entity: entity.to_owned(),
+                metric: metric.to_owned(),
+                value,
+            });
+        }
+    }
+
+    fn count(&mut self, entity: &str, metric: &str, value: u64) {
+        self.maybe(entity, metric, Some(value as f64));
+    }
+
+    /// So many of so many, where there are any.
+    fn percent(&mut self, entity: &str, metric: &str, part: u64, of: u64) {
+        let value = (of > 0).then(|| millionths(100.0 * part as f64 / of as f64));
+        self.maybe(entity, metric, value);
+    }
+
+    fn distribution(&mut self, entity: &str, metric: &str, of: Option<&Distribution>) {
+        let Some(d) = of else { return };
+        for (part, value) in [
+            ("min", d.min),
+            ("mean", d.mean),
+            ("p50", d.p50),
+            ("p95", d.p95),
+            ("p99", d.p99),
+            ("max", d.max),
+        ] {
+            self.maybe(entity, &format!("{metric}/{part}"), Some(value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::{FlowSummary, QueueSummary};
+
+    fn two_flows(first: f64, second: f64) -> RunSummary {
+        let flow = |name: &str, mbit| FlowSummary {
+            name: name.to_owned(),
+            goodput_mbit: Some(mbit),
+            ..FlowSummary::default()
+        };
+        RunSummary {
+            jain: crate::fairness::jain(&[first, second]),
+            flows: vec![flow("flow/prague", first), flow("flow/cubic", second)],
+            queues: vec![QueueSummary {
+                name: "link/access/up/bottleneck".to_owned(),
+                utilisation: Some(0.99),
+                ..QueueSummary::default()
+            }],
+            ..RunSummary::default()
+        }
+    }
+
+    #[test]
+    fn published_tables_are_spoken_by_the_order_of_flows() {
+        let summary = two_flows(30.0, 10.0);
+        assert_eq!(lookup(&summary, "rate1_mbit"), Some(30.0));
+        assert_eq!(lookup(&summary, "rate2_mbit"), Some(10.0));
+        assert_eq!(lookup(&summary, "share1_pct"), Some(75.0));
+        assert_eq!(lookup(&summary, "share2_pct"), Some(25.0));
+        assert_eq!(lookup(&summary, "ratio"), Some(3.0));
+        assert_eq!(lookup(&summary, "jain"), Some(0.8));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_invented() {
+        let summary = two_flows(30.0, 0.0);
+        for name in ["rate3_mbit", "rate0_mbit", "ratio", "flow/bbr/bytes", "x"] {
+            assert_eq!(lookup(&summary, name), None, "{name}");
+        }
+        assert_eq!(lookup(&two_flows(0.0, 0.0), "share1_pct"), None);
+    }
+
+    #[test]
+    fn every_number_is_found_under_its_key() {
+        let summary = two_flows(30.0, 10.0);
+        for m in metrics(&summary) {
+            assert_eq!(lookup(&summary, &m.key()), Some(m.value), "{}", m.key());
+        }
+        let name = "queue/link/access/up/bottleneck/utilisation";
+        assert_eq!(lookup(&summary, name), Some(0.99));
+    }
+
+    #[test]
+    fn campaigns_spell_figures_with_dots() {
+        let summary = RunSummary {
+            queues: vec![QueueSummary {
+                name: "link/access/up/bottleneck".to_owned(),
+                marks: crate::summary::MarkCounts {
+                    step: 7,
+                    ..Default::default()
+                },
+                ..QueueSummary::default()
+            }],
+            ..two_flows(30.0, 10.0)
+        };
+        let of = |entity, column| figure(&summary, entity, column);
+        assert_eq!(of("run", "jain"), Some(0.8));
+        assert_eq!(of("run", "share1_pct"), Some(75.0));
+        assert_eq!(of("flow/prague", "goodput_mbit"), Some(30.0));
+        assert_eq!(of("link/access/up/bottleneck", "marks.step"), Some(7.0));
+        assert_eq!(of("flow/prague", "rtt_ms.p99"), None);
+        let figures = Figures::of(&summary);
+        for (entity, column) in [
+            ("run", "jain"),
+            ("run", "share1_pct"),
+            ("flow/prague", "goodput_mbit"),
+            ("link/access/up/bottleneck", "marks.step"),
+            ("flow/prague", "rtt_ms.p99"),
+        ] {
+            assert_eq!(figures.figure(entity, column), of(entity, column));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Observers inside a run, and how wrong they are.
+//!
+//! Each `[[observe]]` of a scenario is an observer of `narrows-observe` that
+//! is handed the packets of its tap as they pass. What it finds is held against
+//! what really happened to these packets, which only a laboratory knows.
+
+mod ledger;
+mod pairs;
+mod rows;
+mod seconds;
+mod spread;
+mod sums;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use narrows_observe::format::Names;
+use narrows_observe::{Config, End, Estimate, Flow, Mode, Observer, Pinned, Sample, Side, Sink};
+use narrows_packet::{EntityId, Event, EventSink, FlowId};
+use narrows_scenario::{ObserverPlan, Plan};
+use narrows_units::Instant;
+use narrows_wire::Profile;
+
+use crate::Error;
+use crate::summary::{FlowSummary, ObservationSummary};
+use ledger::{Ledger, Passed};
+use seconds::{Carried, SmoothedRtt};
+pub(crate) use seconds::{SECONDS, TOTALS};
+
+/// The file of all samples in a results folder.
+pub(crate) const SAMPLES: &str = "samples.csv.gz";
+
+/// All observers of a run.
+pub(crate) struct Observers {
+    ledger: Ledger,
+    srtt: SmoothedRtt,
+    all: Vec<Watching>,
+}
+
+/// One of them.
+struct Watching {
+    name: String,
+    tap: String,
+    at: EntityId,
+    observer: Observer,
+    passed: Passed,
+    /// By the plan's flows.
+    carried: Vec<Carried>,
+    found: Found,
+}
+
+/// What an observer found, in order.
+#[derive(Default)]
+struct Found {
+    /// By the observer's number of the flow.
+    flows: BTreeMap<u64, Seen>,
+    log: Vec<Entry>,
+    techniques: Vec<String>,
+    /// The plan's flow of the packet that is being observed.
+    now: Option<usize>,
+}
+
+/// A flow as an observer saw it.
+struct Seen {
+    /// As `narrows observe` calls it.
+    called: String,
+    /// The plan's flow, if its packets are one's.
+    plan: Option<usize>,
+    /// IP bytes and packets that passed, both ways together.
+    bytes: u64,
+    packets: u64,
+    /// Segments that were sent again or came late, both ways together.
+    again: u64,
+    /// What its packets carry.
+    profile: Profile,
+}
+
+enum Entry {
+    Sample(u64, Sample),
+    Estimate(u64, Instant, Estimate),
+}
+
+impl Found {
+    fn wants(&self, technique: &str) -> bool {
+        self.techniques.is_empty() || self.techniques.iter().any(|t| t == technique)
+    }
+}
+
+impl Sink for Found {
+    fn began(&mut self, flow: &Flow, _: Instant) {
+        let called = Names::open().flow(flow).to_string();
+        let plan = self.now;
+        let seen = Seen {
+            called,
+            plan,
+            bytes: 0,
+            packets: 0,
+            again: 0,
+            profile: flow.profile(),
+        };
+        self.flows.insert(flow.id(), seen);
+    }
+
+    fn sample(&mut self, flow: &Flow, sample: &Sample) {
+        if self.wants(sample.technique.name()) {
+            self.log.push(Entry::Sample(flow.id(), *sample));
+        }
+    }
+
+    fn ended(&mut self, flow: &Flow, _: End, at: Instant) {
+        if let Some(seen) = self.flows.get_mut(&flow.id()) {
+            seen.bytes = Side::BOTH.iter().map(|s| flow.bytes(*s)).sum();
+            seen.packets = Side::BOTH.iter().map(|s| flow.packets(*s)).sum();
+            seen.profile = flow.profile();
+            seen.again = Side::BOTH.iter().map(|s| u64::from(flow.again(*s))).sum();
+        }
+        for estimate in Observer::estimates(flow) {
+            if self.wants(estimate.technique.name()) {
+                self.log.push(Entry::Estimate(flow.id(), at, estimate));
+            }
+        }
+    }
+}
+
+/// The settings of `narrows-observe` that a plan's words stand for.
+fn config(plan: &ObserverPlan) -> Config {
+    Config {
+        mode: if plan.thesis { Mode::Thesis } else { Mode::Rfc },
+        profile: plan.profile,
+        negotiated: plan.negotiated,
+        pinned: Pinned {
+            t_max: plan.t_max,
+            block: plan.block,
+            reordering: plan.reordering,
+        },
+        ..Config::default()
+    }
+}
+
+impl Observers {
+    /// The observers of `plan`; `names` are the run's entities.
+    pub(crate) fn new(plan: &Plan, names: &[String]) -> Result<Self, Error> {
+        let mut all = Vec::new();
+        for observer in &plan.observers {
+            let at = names.iter().position(|n| *n == observer.tap);
+            let at = at.ok_or_else(|| Error::Output {
+                what: format!("the observer `{}`", observer.name),
+                why: format!("the run has no {}", observer.tap),
+            })?;
+            all.push(Watching {
+                name: observer.name.clone(),
+                tap: observer.tap.clone(),
+                at: EntityId(at as u32),
+                observer: Observer::new(config(observer)),
+                passed: Passed::default(),
+                carried: plan.flows.iter().map(|_| Carried::default()).collect(),
+                found: Found {
+                    techniques: observer.techniques.clone(),
+                    ..Found::default()
+                },
+            });
+        }
+        Ok(Self {
+            ledger: Ledger::new(plan, names),
+            srtt: SmoothedRtt::new(plan.flows.len()),
+            all,
+        })
+    }
+
+    fn tapped(&mut self, now: Instant, tap: EntityId, packet: &narrows_packet::Packet) {
+        for watching in self.all.iter_mut().filter(|w| w.at == tap) {
+            watching.passed.pass(now, packet);
+            watching.found.now = packet.flow.map(|f| f.0 as usize);
+            if let Some(carried) = packet
+                .flow
+                .and_then(|f| watching.carried.get_mut(f.0 as usize))
+            {
+                carried.add(now, u64::from(packet.len()));
+            }
+            let Watching {
+                observer, found, ..
+            } = watching;
+            observer.observe(&packet.bytes, now, packet.id.0, found);
+        }
+    }
+
+    /// Ends all observers: sums for the summary, and if `keep` is a results
+    /// folder, all samples and the tables of seconds in it. `flows` are the
+    /// flows' own figures.
+    pub(crate) fn finish(
+        mut self,
+        plan: &Plan,
+        flows: &[FlowSummary],
+        keep: Option<&Path>,
+    ) -> Result<Vec<ObservationSummary>, Error> {
+        for watching in &mut self.all {
+            watching.observer.finish(&mut watching.found);
+        }
+        if let Some(dir) = keep {
+            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+            let path = dir.join(SAMPLES);
+            rows::write(&path, &self.ledger, &self.all).map_err(Error::io("write", &path))?;
+            seconds::write(dir, plan, &self.all, &self.srtt, flows)
+                .map_err(Error::io("write", &dir.join(SECONDS)))?;
+        }
+        let mut sums = Vec::new();
+        for watching in &self.all {
+            sums::add(plan, &self.ledger, &self.srtt, watching, &mut sums);
+        }
+        Ok(sums)
+    }
+}
+
+/// Hands events to observers, and then to another sink.
+pub(crate) struct Observed<'a> {
+    pub(crate) observers: &'a mut Observers,
+    pub(crate) then: &'a mut dyn EventSink,
+}
+
+impl EventSink for Observed<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        match event {
+            Event::Tapped { tap, packet, .. } => self.observers.tapped(now, tap, packet),
+            Event::Sent { host, packet } => self.observers.ledger.sent(now, host, packet),
+            Event::Received { packet, .. } => self.observers.ledger.received(now, packet),
+            Event::Dropped { packet, .. } => self.observers.ledger.dropped(packet),
+            Event::Sampled {
+                flow: FlowId(flow),
+                sample,
+            } => self.observers.srtt.sampled(now, flow as usize, &sample),
+            _ => {}
+        }
+        self.then.record(now, event);
+    }
+}

@@ -1,0 +1,189 @@
+//! One run: plan in, result out.
+
+use std::path::PathBuf;
+
+use narrows_packet::EventSink;
+use narrows_scenario::Plan;
+use narrows_units::Duration;
+
+use crate::Error;
+use crate::capture::{Captures, Tee};
+use crate::engine::{Ended, Engine, Progress, RunControl, Watch};
+use crate::folder::{Folder, Origin, RunResult};
+use crate::observers::{Observed, Observers};
+use crate::reduce::{Reduced, Reducer, Setup};
+use crate::verdict;
+
+/// Where results go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Nowhere; the result is in memory only.
+    #[default]
+    Nowhere,
+    /// Into this folder, which must be empty or not exist yet.
+    Folder(PathBuf),
+    /// Into a new folder `<UTC time>-<name>` below this one (`results`), where
+    /// the link `latest` is made to point to it.
+    Below(PathBuf),
+}
+
+/// How a run is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    /// The seed; the plan's own if `None`.
+    pub seed: Option<u64>,
+    /// Where results go.
+    pub output: Output,
+    /// What makes it.
+    pub origin: Origin,
+}
+
+/// Runs `plan` on `engine`.
+///
+/// The folder is there from the start, with a `run.json` that says
+/// `complete: false`; so a run that is killed leaves a readable folder. A run
+/// that is cancelled through `watch` is no error: its result says
+/// `complete: false` and holds what was seen until then.
+///
+/// # Errors
+/// When the folder is not empty or cannot be written, and when the engine
+/// fails.
+pub fn run_scenario(
+    engine: &dyn Engine,
+    plan: &Plan,
+    options: &RunOptions,
+    watch: &Watch<'_>,
+) -> Result<RunResult, Error> {
+    engine.accepts(plan).map_err(Error::Refused)?;
+    let seed = options.seed.unwrap_or(plan.seed);
+    let folder = Folder::create(&options.output, &plan.name)?;
+    run_into(engine, plan, seed, options, folder, watch)
+}
+
+/// What the engine and the reduction gave.
+pub struct Reduction {
+    /// How the run ended.
+    pub ended: Ended,
+    /// What its events came to.
+    pub reduced: Reduced,
+    /// Whether it can be trusted.
+    pub verdict: verdict::Verdict,
+}
+
+/// Runs and reduces; writes the plan's captures and what programs wrote into
+/// the folder `keep`, and nothing else.
+pub fn reduce_run(
+    engine: &dyn Engine,
+    plan: &Plan,
+    seed: u64,
+    interval: Duration,
+    watch: &Watch<'_>,
+    report_time: bool,
+    keep: Option<&std::path::Path>,
+) -> Result<Reduction, Error> {
+    let setup = Setup {
+        names: engine.names(plan),
+        interval,
+    };
+    let mut reducer = Reducer::new(&plan.for_seed(seed), setup);
+    let reached = |at: narrows_units::Instant| {
+        if report_time {
+            (watch.progress)(Progress::Run {
+                reached: at.since(narrows_units::Instant::ZERO),
+                of: plan.duration,
+            });
+        }
+    };
+    let control = RunControl {
+        cancel: watch.cancel,
+        reached: &reached,
+        keep,
+    };
+    let names = engine.names(plan);
+    let mut observers = match plan.observers.is_empty() {
+        true => None,
+        false => Some(Observers::new(plan, &names)?),
+    };
+    let mut captures = match keep.filter(|_| !plan.captures.is_empty()) {
+        Some(dir) => Some(Captures::create(plan, &names, dir)?),
+        None => None,
+    };
+    let ended = {
+        let mut sink: &mut dyn EventSink = &mut reducer;
+        let mut observed;
+        if let Some(observers) = &mut observers {
+            observed = Observed {
+                observers,
+                then: sink,
+            };
+            sink = &mut observed;
+        }
+        let mut tee;
+        if let Some(captures) = &mut captures {
+            tee = Tee {
+                captures,
+                then: sink,
+            };
+            sink = &mut tee;
+        }
+        engine.run(plan, seed, sink, &control)
+    };
+    if let Some(captures) = captures {
+        captures.finish()?;
+    }
+    let ended = ended.map_err(Error::Engine)?;
+    let end = narrows_units::Instant::ZERO + ended.virtual_time;
+    let mut reduced = reducer.finish(plan, engine.name(), seed, end);
+    if let Some(observers) = observers {
+        let flows = &reduced.summary.flows;
+        reduced.summary.observations = observers.finish(plan, flows, keep)?;
+    }
+    reduced.summary.marks.clone_from(&ended.marks);
+    let (summary, interrupted) = (&reduced.summary, ended.interrupted);
+    let verdict = match &ended.rig {
+        Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),
+        None => verdict::judge(plan, summary, interrupted),
+    };
+    Ok(Reduction {
+        ended,
+        reduced,
+        verdict,
+    })
+}
+
+/// Runs and writes into `folder`.
+pub fn run_into(
+    engine: &dyn Engine,
+    plan: &Plan,
+    seed: u64,
+    options: &RunOptions,
+    folder: Option<Folder>,
+    watch: &Watch<'_>,
+) -> Result<RunResult, Error> {
+    let mut record = crate::folder::begin(engine.name(), plan, seed);
+    record.made_by(&options.origin);
+    if let Some(folder) = &folder {
+        folder.write_record(&record)?;
+    }
+    let started = std::time::Instant::now();
+    let dir = folder.as_ref().map(Folder::dir);
+    let interval = plan.sample_interval;
+    let outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
+    record.wall_s = started.elapsed().as_secs_f64();
+    record.virtual_s = outcome.ended.virtual_time.as_secs_f64();
+    record.events = outcome.ended.events;
+    record.packets = outcome.ended.packets;
+    record.verdict = outcome.verdict;
+    record.rig = outcome.ended.rig;
+    record.complete = !outcome.ended.interrupted;
+    let mut result = RunResult {
+        dir: None,
+        record,
+        series: crate::series::Series::of(&outcome.reduced),
+        summary: outcome.reduced.summary,
+    };
+    if let Some(folder) = folder {
+        folder.write_run(&mut result, true)?;
+    }
+    Ok(result)
+}

@@ -1,0 +1,252 @@
+//! Time series: `series.csv.gz`, tidy rows of `t_s,entity,metric,value`.
+//!
+//! Metrics of a flow (`flow/…`): `goodput_mbit` (delivered in order to the
+//! receiving application), `throughput_mbit` (payload of the packets that reached
+//! the receiver, in whatever order and whether it had them or not),
+//! `delivery_rate_mbit` (acknowledged payload as the sender sees it, which leaps when
+//! a hole is filled), `rtt_ms` (mean of the samples), `srtt_ms`,
+//! `cwnd_packets`, `in_flight_packets`, `pacing_rate_mbit`, `alpha` (0..1),
+//! and the counters `retransmissions`, `ce_marks`, `drops`.
+//! Of a queue: `sojourn_ms` (mean), `sojourn_max_ms`, with two bands also
+//! `sojourn_classic_ms`, `sojourn_classic_max_ms`, `sojourn_low_latency_ms`,
+//! `sojourn_low_latency_max_ms`; `throughput_mbit`, `backlog_packets`,
+//! `backlog_bytes`, `probability`, and the counters `marks`, `drops`.
+//! Of a probe: `rtt_ms` and the counter `lost`.
+//!
+//! A row covers the interval that *ends* at `t_s`. A gauge without a sample
+//! and a counter at zero have no row.
+
+use std::io::{Read, Write};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use narrows_units::Duration;
+
+use crate::reduce::Reduced;
+
+/// The series of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Length of an interval in seconds.
+    pub interval_s: f64,
+    /// One per entity and metric.
+    pub tracks: Vec<Track>,
+}
+
+/// One metric of one entity over time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Track {
+    /// Full name, `flow/prague`.
+    pub entity: String,
+    /// `rtt_ms`.
+    pub metric: String,
+    /// Ends of the intervals, rising.
+    pub t_s: Vec<f64>,
+    /// The value over each interval.
+    pub value: Vec<f64>,
+}
+
+/// Header of the file.
+pub const SERIES_HEADER: &str = "t_s,entity,metric,value";
+
+impl Series {
+    /// The track of that entity and metric.
+    pub fn track(&self, entity: &str, metric: &str) -> Option<&Track> {
+        self.tracks
+            .iter()
+            .find(|t| t.entity == entity && t.metric == metric)
+    }
+
+    /// All tracks of that metric.
+    pub fn of_metric<'a>(&'a self, metric: &'a str) -> impl Iterator<Item = &'a Track> {
+        self.tracks.iter().filter(move |t| t.metric == metric)
+    }
+}
+
+impl Series {
+    /// The series of a reduced run.
+    pub fn of(reduced: &Reduced) -> Self {
+        let interval = reduced.interval.as_secs_f64();
+        let ends = IntervalEnds::new(reduced.interval);
+        let mut tracks = Vec::new();
+        for columns in &reduced.columns {
+            for (metric, points) in columns.tracks() {
+                let mut track = Track {
+                    entity: columns.entity.clone(),
+                    metric: metric.to_owned(),
+                    ..Track::default()
+                };
+                for (i, value) in points {
+                    track.t_s.push(ends.seconds(i));
+                    track.value.push(shortest(value));
+                }
+                tracks.push(track);
+            }
+        }
+        Self {
+            interval_s: interval,
+            tracks,
+        }
+    }
+
+    /// The rows as CSV, compressed with gzip; the same bytes for the same
+    /// series, as no time and no name go into the header.
+    ///
+    /// # Errors
+    /// Of the compressor; writing to memory, it has none.
+    pub fn to_csv_gz(&self) -> std::io::Result<Vec<u8>> {
+        let mut gz = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+        writeln!(gz, "{SERIES_HEADER}")?;
+        let mut rows = String::new();
+        for track in &self.tracks {
+            rows.clear();
+            for (t, value) in track.t_s.iter().zip(&track.value) {
+                // Writing to a string does not fail.
+                writeln_row(&mut rows, *t, track, *value);
+            }
+            gz.write_all(rows.as_bytes())?;
+        }
+        gz.finish()
+    }
+
+    /// Reads what [`to_csv_gz`](Self::to_csv_gz) wrote.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong, and in which row.
+    pub fn from_csv_gz(gz: &[u8]) -> Result<Self, String> {
+        let mut text = String::new();
+        GzDecoder::new(gz)
+            .read_to_string(&mut text)
+            .map_err(|e| format!("it is not a whole gzip file of text ({e})"))?;
+        let mut rows = text.lines().enumerate();
+        match rows.next() {
+            Some((_, SERIES_HEADER)) => {}
+            _ => return Err(format!("its first row is not `{SERIES_HEADER}`")),
+        }
+        let mut series = Self::default();
+        for (n, row) in rows {
+            let wrong = || format!("row {} is not of the form `{SERIES_HEADER}`", n + 1);
+            let mut cells = row.split(',');
+            let mut cell = || cells.next().ok_or_else(wrong);
+            let (t, entity, metric, value) = (cell()?, cell()?, cell()?, cell()?);
+            if cells.next().is_some() {
+                return Err(wrong());
+            }
+            let t: f64 = t.parse().map_err(|_| wrong())?;
+            let value: f64 = value.parse().map_err(|_| wrong())?;
+            let same = series
+                .tracks
+                .last()
+                .is_some_and(|l| l.entity == entity && l.metric == metric);
+            if !same {
+                series.tracks.push(Track {
+                    entity: entity.to_owned(),
+                    metric: metric.to_owned(),
+                    ..Track::default()
+                });
+            }
+            if let Some(track) = series.tracks.last_mut() {
+                track.t_s.push(t);
+                track.value.push(value);
+            }
+        }
+        series.interval_s = series.shortest_step();
+        Ok(series)
+    }
+
+    /// The interval, as the rows show it.
+    fn shortest_step(&self) -> f64 {
+        let steps = self
+            .tracks
+            .iter()
+            .flat_map(|t| t.t_s.windows(2).map(|w| w[1] - w[0]));
+        let least = steps.fold(f64::INFINITY, f64::min);
+        // Differences of decimals are a hair off; intervals are whole µs.
+        if least.is_finite() {
+            (least * 1e6).round() / 1e6
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Low enough to cost a campaign little, high enough to quarter the file.
+const GZIP_LEVEL: u32 = 4;
+
+fn writeln_row(rows: &mut String, t: f64, track: &Track, value: f64) {
+    use std::fmt::Write;
+    writeln!(rows, "{t},{},{},{value}", track.entity, track.metric).ok();
+}
+
+/// Ends of intervals in seconds.
+struct IntervalEnds(u64);
+
+impl IntervalEnds {
+    fn new(interval: Duration) -> Self {
+        Self(interval.as_nanos())
+    }
+
+    fn seconds(&self, index: usize) -> f64 {
+        (self.0 * (index as u64 + 1)) as f64 / 1e9
+    }
+}
+
+/// The double whose decimal spelling is that of `value`: columns are single
+/// precision, and 0.1 shall not be written as 0.10000000149.
+fn shortest(value: f32) -> f64 {
+    value.to_string().parse().unwrap_or_else(|_| value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Series {
+        let track = |entity: &str, metric: &str, value: &[f64]| Track {
+            entity: entity.to_owned(),
+            metric: metric.to_owned(),
+            t_s: (1..=value.len()).map(|i| i as f64 * 50.0 / 1e3).collect(),
+            value: value.to_vec(),
+        };
+        Series {
+            interval_s: 0.05,
+            tracks: vec![
+                track("flow/a", "rtt_ms", &[10.1, 10.25, 1e-7]),
+                track("flow/a", "alpha", &[1.0, 0.0, 0.5]),
+                track("link/l/up/b", "marks", &[3.0, 1e9, 7.0]),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let series = sample();
+        let gz = series.to_csv_gz().unwrap();
+        assert_eq!(Series::from_csv_gz(&gz).unwrap(), series);
+    }
+
+    #[test]
+    fn the_gzip_header_tells_no_time() {
+        let gz = sample().to_csv_gz().unwrap();
+        // RFC 1952 §2.3: FLG at 3, MTIME at 4..8.
+        assert_eq!(&gz[3..8], [0; 5]);
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_with_its_row() {
+        let gz = sample().to_csv_gz().unwrap();
+        assert!(Series::from_csv_gz(&gz[..gz.len() / 2]).is_err());
+        assert!(Series::from_csv_gz(b"t_s,entity").is_err());
+        let mut bad = GzEncoder::new(Vec::new(), Compression::fast());
+        write!(bad, "{SERIES_HEADER}\n0.05,flow/a,rtt_ms,1\n0.1,flow/a,x\n").unwrap();
+        let error = Series::from_csv_gz(&bad.finish().unwrap()).unwrap_err();
+        assert!(error.contains("row 3"), "{error}");
+    }
+
+    #[test]
+    fn single_precision_is_spelled_shortly() {
+        assert_eq!(shortest(0.1), 0.1);
+        assert_eq!(shortest(47.8123), 47.8123);
+    }
+}

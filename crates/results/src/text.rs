@@ -1,0 +1,129 @@
+//! Tables of plain text.
+
+/// Where the text of a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// At its left edge.
+    Left,
+    /// At its right edge.
+    Right,
+}
+
+/// A table: a head, rows, and columns as wide as they need be.
+#[derive(Clone, Debug)]
+pub struct TextTable {
+    columns: Vec<(String, Align)>,
+    /// Words above the head: the column over which each starts, in order.
+    groups: Vec<(usize, String)>,
+    rows: Vec<Vec<String>>,
+}
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+impl TextTable {
+    /// An empty one with these heads.
+    pub fn new(columns: &[(&str, Align)]) -> Self {
+        Self {
+            columns: columns
+                .iter()
+                .map(|(head, align)| ((*head).to_owned(), *align))
+                .collect(),
+            groups: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Puts `words` above the head, from the column `first` on.
+    pub fn group(&mut self, first: usize, words: &str) {
+        self.groups.push((first, words.to_owned()));
+    }
+
+    /// Adds a row: a cell for each column.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The lines, each with its newline and without blanks at its end.
+    pub fn render(&self) -> String {
+        let width = |text: &str| text.chars().count();
+        let widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, (head, _))| {
+                let cells = self.rows.iter().filter_map(|r| r.get(i));
+                cells.map(|c| width(c)).max().unwrap_or(0).max(width(head))
+            })
+            .collect();
+        let mut text = String::new();
+        if !self.groups.is_empty() {
+            let mut line = String::new();
+            for (first, words) in &self.groups {
+                let start: usize = widths[..*first].iter().map(|w| w + GAP.len()).sum();
+                line.push_str(&" ".repeat(start.saturating_sub(width(&line))));
+                line.push_str(words);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        let heads: Vec<String> = self.columns.iter().map(|c| c.0.clone()).collect();
+        for row in std::iter::once(&heads).chain(&self.rows) {
+            let mut line = String::new();
+            for (i, (cell, wide)) in row.iter().zip(&widths).enumerate() {
+                if i > 0 {
+                    line.push_str(GAP);
+                }
+                let blanks = " ".repeat(wide - width(cell));
+                match self.columns[i].1 {
+                    Align::Left => line.extend([cell.as_str(), &blanks]),
+                    Align::Right => line.extend([blanks.as_str(), cell]),
+                }
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// `value` with as many decimals as its size deserves (three digits or so);
+/// `-` where there is none.
+pub fn number(value: Option<f64>) -> String {
+    let Some(v) = value else {
+        return "-".to_owned();
+    };
+    let decimals = match v.abs() {
+        0.0 => 0,
+        a if a < 0.0995 => 4,
+        a if a < 9.995 => 3,
+        a if a < 99.95 => 2,
+        a if a < 9999.5 => 1,
+        _ => 0,
+    };
+    format!("{v:.decimals$}")
+}
+
+/// Seconds of the run, to a millisecond and without zeros at the end.
+pub fn seconds(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_for_people() {
+        assert_eq!(seconds(20.0 / 3.0), "6.667");
+        assert_eq!(seconds(20.0), "20");
+        assert_eq!(seconds(0.05), "0.05");
+        assert_eq!(seconds(0.0), "0");
+    }
+}

@@ -1,0 +1,64 @@
+//! Whether a run can be trusted, and why not.
+
+mod buckets;
+mod checks;
+mod rig;
+
+use serde::{Deserialize, Serialize};
+
+pub use checks::{judge, judge_live};
+pub use rig::is_the_rigs;
+
+/// What was found about the rig.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// One per thing that was found, the grave ones first.
+    pub findings: Vec<Finding>,
+}
+
+/// One thing that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// How grave it is.
+    pub weight: Weight,
+    /// Which check found it, `idle-bottleneck`.
+    pub check: String,
+    /// The entity that it is about, `link/access/up/bottleneck`.
+    pub entity: String,
+    /// A sentence.
+    pub line: String,
+}
+
+/// How grave a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// The numbers cannot be trusted for what they claim.
+    Distrust,
+    /// Worth knowing; the numbers hold.
+    Note,
+}
+
+impl Verdict {
+    /// Whether nothing speaks against the run.
+    pub fn trusted(&self) -> bool {
+        self.reasons().next().is_none()
+    }
+
+    /// The findings that speak against it.
+    pub fn reasons(&self) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(|f| f.weight == Weight::Distrust)
+    }
+
+    /// `trust: yes`, or `trust: no, because …`.
+    pub fn line(&self) -> String {
+        let reasons: Vec<&str> = self.reasons().map(|f| f.line.as_str()).collect();
+        if reasons.is_empty() {
+            "trust: yes".to_owned()
+        } else {
+            format!("trust: no, because {}", reasons.join("; "))
+        }
+    }
+}

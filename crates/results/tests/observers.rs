@@ -1,0 +1,188 @@
+//! Observers inside a run.
+
+mod observed;
+mod support;
+
+use std::path::Path;
+
+use narrows_results::{RunResult, SimEngine, metric};
+use observed::{AT_MID, assert_capture_gives_the_same, samples};
+use support::{plan_of, run_to};
+
+const SCENARIO: &str = r#"
+version  = 1
+name     = "observed"
+duration = "8s"
+
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms loss 1%", "tap mid", "bottleneck: rate 20Mbit queue fq_codel"]
+down = ["tap mid", "netem delay 10ms"]
+
+[[flow]]
+name = "cubic"
+from = "client"
+to   = "server"
+cc   = "cubic"
+mark = "s+d+q"
+"#;
+
+fn run(dir: &Path) -> RunResult {
+    let plan = plan_of(&format!("{SCENARIO}{AT_MID}"));
+    run_to(&SimEngine, &plan, 1, dir)
+}
+
+#[test]
+fn the_observer_in_the_run_and_the_one_that_reads_its_capture_agree_row_by_row() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path());
+    let rows = assert_capture_gives_the_same(dir.path());
+    assert!(rows > 1000, "{rows} rows");
+}
+
+#[test]
+fn round_trips_are_the_networks_and_losses_are_those_that_happened() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = run(dir.path());
+    let rows = samples(dir.path());
+    let of = |technique: &str, quantity: &str| -> Vec<(f64, f64)> {
+        let rows = rows.iter();
+        rows.filter(|p| p[3] == technique && p[4] == quantity)
+            .filter_map(|p| Some((p[5].parse().ok()?, p[11].parse().ok()?)))
+            .collect()
+    };
+    // Between client and tap there are 10 ms each way and no queue.
+    let left = of("delay", "left_rtt");
+    assert!(left.len() > 50);
+    assert!(left.iter().all(|l| (20.0..20.01).contains(&l.1)));
+    // A mark that the client made anew before T_Max was learnt reads too long.
+    let close = left.iter().filter(|l| (0.0..1.5).contains(&(l.0 - l.1)));
+    assert!(close.count() * 100 >= left.len() * 95);
+    let blocks = of("q", "upstream_loss_initiator");
+    let lost: f64 = blocks.iter().map(|b| b.0).sum();
+    let really: f64 = blocks.iter().map(|b| b.1).sum();
+    assert!(blocks.len() > 50 && really > 0.0);
+    assert!((lost / really - 1.0).abs() < 0.1, "{lost} {really}");
+    let figure = |name: &str| metric::lookup(&result.summary, name).unwrap();
+    let truth = figure("observe/mid/cubic/q/upstream_loss_initiator/truth");
+    let drops = figure("link/access/up/netem/drops") / figure("observe/mid/cubic/seen/ip/n");
+    assert!(
+        truth > 0.005 && truth < 0.02 && drops > 0.0,
+        "{truth} {drops}"
+    );
+    assert!(figure("observe/mid/cubic/q/upstream_loss_initiator/error").abs() < 0.1 * truth);
+}
+
+/// Rows of a table, by their columns.
+fn table(dir: &Path, name: &str) -> Vec<std::collections::BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_path(dir.join(name)).unwrap();
+    reader.deserialize().map(|r| r.unwrap()).collect()
+}
+
+#[test]
+fn the_tables_of_seconds_are_what_the_samples_come_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = run(dir.path());
+    let rows = samples(dir.path());
+    let trips: Vec<(f64, f64)> = rows
+        .iter()
+        .filter(|r| r[3] == "delay" && r[4].starts_with("full_rtt"))
+        .map(|r| (r[0].parse().unwrap(), r[5].parse().unwrap()))
+        .collect();
+    let spread = |values: &[f64]| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        (mean, (squares / n).sqrt())
+    };
+    let number = |row: &std::collections::BTreeMap<String, String>, column: &str| -> f64 {
+        row[column].parse().unwrap()
+    };
+    let seconds = table(dir.path(), "seconds.csv");
+    let delay = |rows: Vec<std::collections::BTreeMap<String, String>>| {
+        let rows = rows.into_iter().filter(|r| r["technique"] == "delay");
+        rows.collect::<Vec<_>>()
+    };
+    let seconds = delay(seconds);
+    assert_eq!(seconds.len(), 8);
+    for (second, row) in seconds.iter().enumerate() {
+        let within = |t: f64| t.floor() as usize == second;
+        let here: Vec<f64> = trips.iter().filter(|t| within(t.0)).map(|t| t.1).collect();
+        assert_eq!(number(row, "n"), here.len() as f64, "{second}");
+        let (mean, sd) = spread(&here);
+        assert!((number(row, "rtt_ms") - mean).abs() < 1e-4, "{second}");
+        assert!((number(row, "sd_ms") - sd).abs() < 1e-4, "{second}");
+        assert!(number(row, "ss_ms") > 20.0, "{second}");
+    }
+    let totals = delay(table(dir.path(), "totals.csv"));
+    let [total] = totals.as_slice() else {
+        panic!("{totals:?}")
+    };
+    let (mean, sd) = spread(&trips.iter().map(|t| t.1).collect::<Vec<_>>());
+    assert!((number(total, "rtt_ms") - mean).abs() < 1e-4);
+    assert!((number(total, "sd_ms") - sd).abs() < 1e-4);
+    // Mibit/s over eight seconds, against MiB.
+    let mib: f64 = seconds
+        .iter()
+        .map(|r| number(r, "throughput_mibit") / 8.0)
+        .sum();
+    assert!((number(total, "mib") - mib).abs() < 1e-4);
+    let figure = |name: &str| metric::lookup(&result.summary, name).unwrap();
+    let seen = figure("observe/mid/cubic/seen/ip/total");
+    assert!((number(total, "mib") - seen).abs() < 1e-5);
+    assert_eq!(
+        figure("flow/cubic/retransmissions"),
+        number(total, "retransmissions")
+    );
+    let smoothed = figure("observe/mid/cubic/ss/smoothed_rtt/mean");
+    assert!((number(total, "ss_ms") - smoothed).abs() < 1e-6);
+}
+
+#[test]
+fn a_run_without_observers_has_no_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = run_to(&SimEngine, &plan_of(SCENARIO), 1, dir.path());
+    assert!(result.summary.observations.is_empty());
+    for name in ["samples.csv.gz", "seconds.csv", "totals.csv"] {
+        assert!(!dir.path().join(name).exists(), "{name}");
+    }
+}
+
+/// 800 segments under way and as many in the queue.
+const LONG: &str = r#"
+version  = 1
+name     = "long"
+duration = "12s"
+
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["tap mid", "netem delay 50ms limit 10000", "bottleneck: rate 100Mbit queue pfifo limit 800"]
+down = ["netem delay 50ms limit 10000", "tap mid"]
+
+[[flow]]
+name = "cubic"
+from = "client"
+to   = "server"
+cc   = "cubic"
+"#;
+
+#[test]
+fn on_a_long_path_round_trips_are_those_of_all_packets_and_not_only_of_the_sampled() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan_of(&format!("{LONG}{AT_MID}"));
+    let result = run_to(&SimEngine, &plan, 1, dir.path());
+    let figure = |name: &str| metric::lookup(&result.summary, name).unwrap();
+    let of = |part: &str| figure(&format!("observe/mid/cubic/seq-ack/right_rtt/{part}"));
+    assert!(of("mean") > 120.0, "a queue builds up: {}", of("mean"));
+    assert!(
+        of("error_all").abs() < 0.01 * of("truth_all"),
+        "{} of {}",
+        of("error_all"),
+        of("truth_all")
+    );
+    // Every second segment is acknowledged.
+    let packets = figure("observe/mid/cubic/seen/ip/n");
+    assert!(of("n") > 0.9 * packets / 3.0, "{} of {packets}", of("n"));
+}
