@@ -1,54 +1,10 @@
-//! TCP headers (RFC 9293) with the options that Linux uses.
+//! The options of a TCP header that Linux uses.
 
-use std::net::IpAddr;
-
-use crate::checksum::Sum;
+use super::accecn::{AccEcnOption, KIND_ACCECN0, KIND_ACCECN1};
 use crate::error::Malformed;
-use crate::ip;
 
-/// The nine flag bits of a TCP header: AE (RFC 9768), CWR, ECE, URG, ACK, PSH,
-/// RST, SYN, FIN, with the three reserved bits above them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TcpFlags(pub u16);
-
-impl TcpFlags {
-    /// No more data from the sender.
-    pub const FIN: u16 = 0x001;
-    /// Synchronise sequence numbers.
-    pub const SYN: u16 = 0x002;
-    /// Reset.
-    pub const RST: u16 = 0x004;
-    /// Push.
-    pub const PSH: u16 = 0x008;
-    /// The acknowledgement number counts.
-    pub const ACK: u16 = 0x010;
-    /// Urgent.
-    pub const URG: u16 = 0x020;
-    /// ECN echo; bit 0 of AccECN's ACE field.
-    pub const ECE: u16 = 0x040;
-    /// Congestion window reduced; bit 1 of ACE.
-    pub const CWR: u16 = 0x080;
-    /// Accurate ECN; bit 2 of ACE.
-    pub const AE: u16 = 0x100;
-    /// The three reserved bits of byte 12 (0x08, 0x04, 0x02 there).
-    pub const RESERVED: u16 = 0xe00;
-
-    /// Whether all of `bits` are set.
-    pub const fn has(self, bits: u16) -> bool {
-        self.0 & bits == bits
-    }
-
-    /// The three-bit ACE field (RFC 9768 §3.2.2).
-    pub const fn ace(self) -> u8 {
-        ((self.0 >> 6) & 7) as u8
-    }
-
-    /// These flags with the ACE field set to the low three bits of `ace`.
-    #[must_use]
-    pub const fn with_ace(self, ace: u8) -> Self {
-        Self(self.0 & !(7 << 6) | ((ace & 7) as u16) << 6)
-    }
-}
+/// Kind of the option that is one byte long and fills words (RFC 9293 §3.1).
+pub(super) const NOP: u8 = 1;
 
 /// Up to four SACK blocks as [left, right) edges, in the order sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,28 +32,6 @@ impl SackList {
         self.len = self.len.min(n as u8);
     }
 }
-
-/// The AccECN option (RFC 9768 §3.2.3): 24-bit byte counters, each present or
-/// not, in one of two orders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccEcnOption {
-    /// Whether the option is of the order with ECT(1) first (kind 174).
-    pub ect1_first: bool,
-    /// Bytes received with ECT(0), modulo 2²⁴.
-    pub e0b: Option<u32>,
-    /// Bytes received with CE.
-    pub ceb: Option<u32>,
-    /// Bytes received with ECT(1).
-    pub e1b: Option<u32>,
-}
-
-/// Kind of AccECN order 0: EE0B, ECEB, EE1B (RFC 9768).
-pub const KIND_ACCECN0: u8 = 172;
-/// Kind of AccECN order 1: EE1B, ECEB, EE0B (RFC 9768).
-pub const KIND_ACCECN1: u8 = 174;
-
-/// Kind of the option that is one byte long and fills words (RFC 9293 §3.1).
-const NOP: u8 = 1;
 
 /// A TCP Fast Open cookie (RFC 7413): empty to ask for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -315,156 +249,6 @@ impl TcpOptions {
     }
 }
 
-impl AccEcnOption {
-    /// Appends the option up to the last whole word and returns the bytes that are
-    /// left, filled up to two, and how many they are.
-    fn write(&self, out: &mut Vec<u8>) -> ([u8; 2], usize) {
-        let (counters, n) = self.counters();
-        let kind = if self.ect1_first {
-            KIND_ACCECN1
-        } else {
-            KIND_ACCECN0
-        };
-        let start = out.len();
-        out.extend_from_slice(&[kind, 2 + 3 * n as u8]);
-        for counter in &counters[..n] {
-            out.extend_from_slice(&counter.to_be_bytes()[1..]);
-        }
-        let mut left = [NOP, NOP];
-        let rest = (out.len() - start) % 4;
-        if rest == 3 {
-            out.push(NOP);
-            return (left, 0);
-        }
-        let whole = out.len() - rest;
-        left[..rest].copy_from_slice(&out[whole..]);
-        out.truncate(whole);
-        (left, rest)
-    }
-
-    /// The counters in wire order and how many of them are sent: an absent
-    /// counter ends the list (RFC 9768 §3.2.3).
-    fn counters(&self) -> ([u32; 3], usize) {
-        let order = if self.ect1_first {
-            [self.e1b, self.ceb, self.e0b]
-        } else {
-            [self.e0b, self.ceb, self.e1b]
-        };
-        let n = order.iter().take_while(|c| c.is_some()).count();
-        (order.map(Option::unwrap_or_default), n)
-    }
-}
-
-/// A checked TCP header with its options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tcp {
-    /// Source port.
-    pub source_port: u16,
-    /// Destination port.
-    pub destination_port: u16,
-    /// Sequence number.
-    pub seq: u32,
-    /// Acknowledgement number.
-    pub ack: u32,
-    /// Flags with AE and the reserved bits.
-    pub flags: TcpFlags,
-    /// Receive window as on the wire, not scaled.
-    pub window: u16,
-    /// Bytes of header and options.
-    pub header_len: usize,
-    /// The options.
-    pub options: TcpOptions,
-}
-
-impl Tcp {
-    /// Reads the header at the start of `bytes` (those after the IP header).
-    ///
-    /// # Errors
-    /// When the header or an option is cut or contradicts itself.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let Some(h) = bytes.first_chunk::<20>() else {
-            return Err(Malformed::Truncated("TCP header"));
-        };
-        let header_len = usize::from(h[12] >> 4) * 4;
-        if header_len < 20 {
-            return Err(Malformed::Invalid("TCP header length"));
-        }
-        let options = bytes
-            .get(20..header_len)
-            .ok_or(Malformed::Truncated("TCP options"))?;
-        Ok(Self {
-            source_port: u16::from_be_bytes([h[0], h[1]]),
-            destination_port: u16::from_be_bytes([h[2], h[3]]),
-            seq: u32::from_be_bytes([h[4], h[5], h[6], h[7]]),
-            ack: u32::from_be_bytes([h[8], h[9], h[10], h[11]]),
-            flags: TcpFlags(u16::from_be_bytes([h[12] & 0x0f, h[13]])),
-            window: u16::from_be_bytes([h[14], h[15]]),
-            header_len,
-            options: TcpOptions::parse(options)?,
-        })
-    }
-}
-
-/// What goes into a TCP header that is written here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpFields {
-    /// Source port.
-    pub source_port: u16,
-    /// Destination port.
-    pub destination_port: u16,
-    /// Sequence number.
-    pub seq: u32,
-    /// Acknowledgement number.
-    pub ack: u32,
-    /// Flags with AE and the reserved bits.
-    pub flags: TcpFlags,
-    /// Receive window, already scaled down.
-    pub window: u16,
-    /// The options.
-    pub options: TcpOptions,
-}
-
-impl TcpFields {
-    /// Length in bytes of header and options.
-    pub fn header_len(&self) -> usize {
-        20 + self.options.encoded_len()
-    }
-
-    /// Appends header, options and `payload`; the checksum covers them and
-    /// `zero_tail` zeros that follow. `out` must hold the IP header alone, so
-    /// that the segment starts at an even offset.
-    pub fn write(
-        &self,
-        out: &mut Vec<u8>,
-        source: IpAddr,
-        destination: IpAddr,
-        payload: &[u8],
-        zero_tail: u32,
-    ) {
-        let start = out.len();
-        let header_len = self.header_len();
-        debug_assert!(header_len <= 60, "a TCP header of {header_len} bytes");
-        let mut h = [0u8; 20];
-        h[0..2].copy_from_slice(&self.source_port.to_be_bytes());
-        h[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
-        h[4..8].copy_from_slice(&self.seq.to_be_bytes());
-        h[8..12].copy_from_slice(&self.ack.to_be_bytes());
-        let flags = ((header_len as u16) / 4) << 12 | self.flags.0 & 0xfff;
-        h[12..14].copy_from_slice(&flags.to_be_bytes());
-        h[14..16].copy_from_slice(&self.window.to_be_bytes());
-        out.extend_from_slice(&h);
-        self.options.write(out);
-        debug_assert_eq!(out.len() - start, header_len);
-        out.extend_from_slice(payload);
-        let mut sum = Sum::default();
-        let length = (out.len() - start) as u32 + zero_tail;
-        sum.add_pseudo_header(source, destination, ip::TCP, length);
-        sum.add(&out[start..]);
-        let sum = sum.finish();
-        out[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -593,15 +377,6 @@ mod tests {
     }
 
     #[test]
-    fn ace_is_the_three_bits_ae_cwr_ece() {
-        let flags = TcpFlags(TcpFlags::ACK).with_ace(0b110);
-        assert!(flags.has(TcpFlags::AE | TcpFlags::CWR | TcpFlags::ACK));
-        assert!(!flags.has(TcpFlags::ECE));
-        assert_eq!(flags.ace(), 6);
-        assert_eq!(flags.with_ace(0), TcpFlags(TcpFlags::ACK));
-    }
-
-    #[test]
     fn a_fifth_sack_block_is_not_taken() {
         let mut list = SackList::default();
         for i in 0..5 {
@@ -610,18 +385,5 @@ mod tests {
         assert_eq!(list.as_slice().len(), 4);
         list.truncate(1);
         assert_eq!(list.as_slice(), [(0, 1)]);
-    }
-
-    #[test]
-    fn a_header_shorter_than_its_offset_is_refused() {
-        let mut h = [0u8; 24];
-        h[12] = 0x40;
-        assert_eq!(Tcp::parse(&h), Err(Malformed::Invalid("TCP header length")));
-        h[12] = 0x70;
-        assert_eq!(Tcp::parse(&h), Err(Malformed::Truncated("TCP options")));
-        assert_eq!(
-            Tcp::parse(&h[..19]),
-            Err(Malformed::Truncated("TCP header"))
-        );
     }
 }
