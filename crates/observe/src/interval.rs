@@ -22,14 +22,15 @@ pub fn student_95(df: u32) -> f64 {
         2 => 4.303,
         _ => {
             let n = f64::from(df);
-            let g1 = (z.powi(3) + z) / 4.0;
-            let g2 = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-            let g3 = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-            let g4 = (79.0 * z.powi(9) + 776.0 * z.powi(7) + 1482.0 * z.powi(5)
-                - 1920.0 * z.powi(3)
-                - 945.0 * z)
+            let square = z * z;
+            let g1 = z * (square + 1.0) / 4.0;
+            let g2 = z * ((5.0 * square + 16.0) * square + 3.0) / 96.0;
+            let g3 = z * (((3.0 * square + 19.0) * square + 17.0) * square - 15.0) / 384.0;
+            let g4 = z
+                * ((((79.0 * square + 776.0) * square + 1482.0) * square - 1920.0) * square
+                    - 945.0)
                 / 92_160.0;
-            z + g1 / n + g2 / n.powi(2) + g3 / n.powi(3) + g4 / n.powi(4)
+            z + (g1 + (g2 + (g3 + g4 / n) / n) / n) / n
         }
     }
 }
@@ -77,8 +78,7 @@ pub(crate) fn batch_reach(
     let sum = batches.clone().map(|(mean, of)| mean * of).sum::<f64>();
     let mean = sum / batches.clone().map(|(_, of)| of).sum::<f64>();
     let off = batches.map(|(m, of)| (m - mean) * (of / length).sqrt());
-    let power = |n: i32| off.clone().map(|o| o.powi(n)).sum::<f64>();
-    let squares = power(2);
+    let squares = off.clone().map(|o| o * o).sum::<f64>();
     if squares <= 0.0 {
         return (0.0, 0.0);
     }
@@ -93,7 +93,8 @@ pub(crate) fn batch_reach(
     // As many independent batches as these are worth.
     let worth = k / inflation;
     let t = student_95(((worth - 1.0) as u32).max(LEAST_FREEDOM));
-    let skewness = k / ((k - 1.0) * (k - 2.0)) * power(3) / (variance * variance.sqrt());
+    let cubes = off.map(|o| o * o * o).sum::<f64>();
+    let skewness = k / ((k - 1.0) * (k - 2.0)) * cubes / (variance * variance.sqrt());
     let bend = skewness / (6.0 * worth.sqrt());
     (error * unbent(t, bend), -error * unbent(-t, bend))
 }

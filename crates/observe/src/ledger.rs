@@ -163,11 +163,6 @@ impl Ledger {
         self.length = self.length.saturating_mul(2);
     }
 
-    /// Reads a word of each line that a packet needs.
-    pub fn touch(&self) -> u64 {
-        u64::from(self.in_last ^ self.current[Count::Square as usize][1].0)
-    }
-
     /// Adds `part` of `all` to a count. `part` may exceed `all`.
     pub fn add(&mut self, side: usize, count: Count, part: u32, all: u32) {
         add(&mut self.current, side, count, (part, all));
@@ -249,7 +244,7 @@ impl Groups {
         let variance = if groups >= ENOUGH && hits >= ENOUGH_HITS {
             let n = groups as f64;
             let mean = without.iter().sum::<f64>() / n;
-            let squares: f64 = without.iter().map(|w| (w - mean).powi(2)).sum();
+            let squares: f64 = without.iter().map(|w| (w - mean) * (w - mean)).sum();
             (n - 1.0) / n * squares
         } else {
             0.0

@@ -93,7 +93,7 @@ fn the_tables_of_seconds_are_what_the_samples_come_to() {
     let spread = |values: &[f64]| {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
         (mean, (squares / n).sqrt())
     };
     let number = |row: &std::collections::BTreeMap<String, String>, column: &str| -> f64 {
