@@ -10,6 +10,6 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     targets::capture(bytes);
-    targets::chunks(bytes);
+    targets::pieces(bytes);
     targets::compressed(bytes);
 });

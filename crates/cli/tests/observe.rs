@@ -234,56 +234,6 @@ fn what_is_found_does_not_depend_on_how_much_is_read_at_a_time() {
     }
 }
 
-/// Leaves this thread, and what it starts, one processor of those that it has.
-#[cfg(target_os = "linux")]
-fn take_one_processor() {
-    use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let me = nix::unistd::Pid::from_raw(0);
-    let all = sched_getaffinity(me).expect("the processors of this thread");
-    let has = |n: &usize| all.is_set(*n).unwrap_or_default();
-    let mut one = CpuSet::new();
-    one.set((0..CpuSet::count()).find(has).expect("a processor"))
-        .expect("in range");
-    sched_setaffinity(me, &one).expect("fewer processors");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn what_is_found_does_not_depend_on_how_many_processors_there_are() {
-    if std::thread::available_parallelism().is_ok_and(|n| n.get() == 1) {
-        let test = "what_is_found_does_not_depend_on_how_many_processors_there_are";
-        return eprintln!("skipped: {test}: there is one processor");
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut rng = Rng::for_name(1, "processors");
-    let cases = [
-        (3, 3_000, &["--rows", "estimates", "--format", "csv"][..]),
-        (1_000, 30_000, &["--rows", "estimates", "--format", "json"]),
-        (1_000, 30_000, &["--idle", "50ms", "--max-flows", "300"]),
-        (1_000, 30_000, &["--profile", "s+d+q", "--format", "qlog"]),
-        // More flows than two processors share: one goes on alone.
-        (
-            200_000,
-            150_000,
-            &["--rows", "estimates", "--format", "csv"],
-        ),
-    ];
-    let found = |(i, (.., words)): (usize, &(u32, u32, &[&str]))| {
-        let path = folder.path().join(i.to_string());
-        out(&[&["-r", path.to_str().expect("a plain name")], *words].concat())
-    };
-    for (i, (flows, packets, _)) in cases.iter().enumerate() {
-        let capture = written(&mut rng, *flows, *packets);
-        std::fs::write(folder.path().join(i.to_string()), capture).expect("a capture");
-    }
-    let with_all: Vec<String> = cases.iter().enumerate().map(found).collect();
-    take_one_processor();
-    for (case, with_all) in cases.iter().enumerate().zip(&with_all) {
-        let words = case.1.2;
-        assert!(found(case) == *with_all, "{words:?}");
-    }
-}
-
 /// What the metrics page of a program says once `wanted` says that it is as it should be.
 fn page(at: &str, wanted: impl Fn(&str) -> bool) -> String {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);

@@ -3,7 +3,6 @@
 mod counts;
 mod estimators;
 mod facts;
-mod touch;
 mod way;
 
 use std::net::IpAddr;
@@ -137,24 +136,6 @@ impl Flow {
     pub(crate) fn forget(&mut self) {
         self.estimators = Estimators::default();
         self.visible = None;
-    }
-
-    /// The flow without what it holds.
-    pub(crate) fn outline(&self) -> Self {
-        Self {
-            estimators: Estimators::default(),
-            visible: None,
-            ..*self
-        }
-    }
-
-    /// The flow with all that it holds, which is no longer here.
-    pub(crate) fn depart(&mut self) -> Self {
-        Self {
-            estimators: std::mem::take(&mut self.estimators),
-            visible: self.visible.take(),
-            ..self.outline()
-        }
     }
 
     /// Its number.

@@ -25,7 +25,6 @@
 
 #![forbid(unsafe_code)]
 
-mod ahead;
 mod classify;
 mod config;
 mod delay;
@@ -40,7 +39,6 @@ mod ledger;
 mod marks;
 mod mean;
 mod observer;
-mod prefetch;
 mod probes;
 mod quantiles;
 mod quic;
@@ -55,7 +53,6 @@ mod timestamps;
 mod trains;
 mod visible;
 
-pub use ahead::{Follower, Step};
 pub use classify::{Classified, Packet, Unread, classify, classify_into};
 pub use config::{Config, Mode, Pinned};
 pub use estimate::{Basis, Estimate, Unit};
@@ -63,6 +60,5 @@ pub use filter::Filter;
 pub use flow::{End, Flow, FlowId, State};
 pub use interval::{Interval, student_95};
 pub use observer::{Counters, Nothing, Observer, Sink};
-pub use prefetch::TOGETHER;
 pub use sample::{Measured, PacketId, Quantity, Sample, Side, Technique};
 pub use spin::SpinClass;

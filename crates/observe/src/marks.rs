@@ -163,20 +163,6 @@ impl Marks {
         }
     }
 
-    /// Reads a word of each line that every packet needs.
-    pub fn touch(&self) -> u64 {
-        u64::from(self.masks.spin ^ self.seen)
-    }
-
-    /// Reads what every packet needs of what it points at.
-    pub fn touch_far(&self) -> u64 {
-        let spin = self.spin.as_ref().map_or(0, |s| s.class() as u64);
-        let squares = self.squares.iter().flat_map(|both| both.iter());
-        let reflections = self.reflections.iter().flat_map(|both| both.iter());
-        let waves = squares.chain(reflections.map(|r| &r.wave));
-        waves.fold(spin, |sum, wave| sum ^ wave.touch())
-    }
-
     /// Whether the flow's packets carry `signal`.
     pub fn has(&self, signal: Signal) -> bool {
         let unused = self.optional && signal == Signal::Loss && self.seen & self.masks.loss == 0;

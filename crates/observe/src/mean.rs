@@ -155,11 +155,6 @@ impl Mean {
         length_at(self.n - BATCHED_FROM + 1)
     }
 
-    /// Reads what the next sample needs.
-    pub fn touch(&self) -> u64 {
-        u64::from(self.n)
-    }
-
     /// How far the mean may be off, below and above. What came before the batches
     /// is a batch as well: the rest of the sum.
     fn reach(&self, batches: &Batches) -> (f64, f64) {
@@ -235,14 +230,6 @@ pub(crate) struct RttMeans {
     pub full: [Mean; 2],
     pub left: Mean,
     pub right: Mean,
-}
-
-impl RttMeans {
-    /// Reads what the next sample needs, whichever it is of.
-    pub fn touch(&self) -> u64 {
-        let [one, two] = &self.full;
-        one.touch() ^ two.touch() ^ self.left.touch() ^ self.right.touch()
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,12 @@
 //! The observer: packets in, samples out.
 
 use narrows_units::Instant;
-use narrows_wire::ip;
 use narrows_wire::link::{self, LinkType};
 
-use crate::ahead::{Follower, Step};
 use crate::classify::{Classified, OptionsRead, Packet, Unread, classify};
 use crate::config::Config;
 use crate::estimate::{self, Estimate};
 use crate::flow::{End, Flow};
-use crate::prefetch;
 use crate::probes::Room;
 use crate::sample::{Now, PacketId, Sample};
 use crate::table::Table;
@@ -32,22 +29,6 @@ pub trait Sink {
 pub struct Nothing;
 
 impl Sink for Nothing {}
-
-/// Who is told where flows begin and end: a sink, or those who will tell one.
-pub(crate) trait Told {
-    fn began_at(&mut self, flow: &Flow, at: Instant);
-    fn ended_at(&mut self, place: u32, flow: &mut Flow, why: End, at: Instant);
-}
-
-impl<S: Sink> Told for S {
-    fn began_at(&mut self, flow: &Flow, at: Instant) {
-        self.began(flow, at);
-    }
-
-    fn ended_at(&mut self, _: u32, flow: &mut Flow, why: End, at: Instant) {
-        self.ended(flow, why, at);
-    }
-}
 
 /// What passed an observer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,16 +185,6 @@ impl Observer {
         Some(packet)
     }
 
-    /// Brings near what is kept of the flows of these packets, at most
-    /// [`TOGETHER`](crate::TOGETHER) of them, before they are [taken](Self::take) one by one.
-    /// Changes nothing, but spares each packet the wait.
-    #[inline]
-    pub fn prefetch<'r, 'a: 'r>(&self, packets: impl IntoIterator<Item = &'r Packet<'a>>) {
-        if self.table.len() >= prefetch::FROM {
-            prefetch::flows(&self.table, packets.into_iter().map(|p| &p.ends));
-        }
-    }
-
     /// Counts a frame in which there is no IP packet.
     pub fn count_no_ip(&mut self) {
         self.counters.packets += 1;
@@ -243,7 +214,7 @@ impl Observer {
 
     /// Where the flow of a packet is kept, which is now the newest; flows begin
     /// and end by it.
-    fn place(&mut self, packet: &Packet<'_>, at: Instant, told: &mut impl Told) -> u32 {
+    fn place(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl Sink) -> u32 {
         self.counters.observed += 1;
         if at.as_nanos() < self.newest {
             self.counters.time_went_back += 1;
@@ -252,17 +223,17 @@ impl Observer {
         let mut found = self.table.find(&packet.ends);
         if let Some(old) = found {
             if self.table.flow(old).is_over_by(packet) {
-                self.end(old, End::Reused, told);
+                self.end(old, End::Reused, sink);
                 found = None;
             }
         }
         match found {
             Some(flow) => flow,
-            None => self.begin(packet, at, told),
+            None => self.begin(packet, at, sink),
         }
     }
 
-    fn begin(&mut self, packet: &Packet<'_>, at: Instant, told: &mut impl Told) -> u32 {
+    fn begin(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl Sink) -> u32 {
         let idle = self.config.idle.as_nanos();
         // Two at a time: the table empties faster than it fills.
         for _ in 0..2 {
@@ -273,26 +244,26 @@ impl Observer {
                 break;
             }
             self.counters.expired += 1;
-            self.end(oldest, End::Idle, told);
+            self.end(oldest, End::Idle, sink);
         }
         if self.table.len() >= self.config.max_flows.max(1) {
             if let Some(oldest) = self.table.oldest() {
                 self.counters.evicted += 1;
-                self.end(oldest, End::Evicted, told);
+                self.end(oldest, End::Evicted, sink);
             }
         }
         let id = self.counters.flows;
         self.counters.flows += 1;
         let place = self.table.insert(Flow::new(packet, id, at.as_nanos()));
-        told.began_at(self.table.flow(place), at);
+        sink.began(self.table.flow(place), at);
         place
     }
 
-    fn end(&mut self, place: u32, why: End, told: &mut impl Told) {
+    fn end(&mut self, place: u32, why: End, sink: &mut impl Sink) {
         let at = Instant::from_nanos(self.newest);
         let held = self.table.flow(place).estimators.held();
         self.room.give_back(held);
-        told.ended_at(place, self.table.flow_mut(place), why, at);
+        sink.ended(self.table.flow(place), why, at);
         self.table.remove(place);
     }
 
@@ -301,57 +272,6 @@ impl Observer {
         while let Some(flow) = self.table.oldest() {
             self.end(flow, End::Finished, sink);
         }
-    }
-
-    /// Observes a packet but for its estimators: what these need is added to
-    /// `steps`, for the [`Follower`] that has them.
-    pub fn go_ahead(
-        &mut self,
-        packet: &Packet<'_>,
-        at: Instant,
-        id: PacketId,
-        steps: &mut Vec<Step>,
-    ) {
-        let place = self.place(packet, at, steps);
-        let now = Now {
-            at: at.as_nanos(),
-            id,
-        };
-        let flow = self.table.flow_mut(place);
-        let Some(segment) = packet.segment() else {
-            self.samples.clear();
-            flow.packet(packet, now, &self.config, &mut self.room, &mut self.samples);
-            return;
-        };
-        let passed = flow.segment(packet, segment, now, &self.config);
-        if passed.counting {
-            let early = flow.counts_before(passed.side, passed.ecn);
-            steps.push(Step::counting(place, early));
-        }
-        steps.push(Step::passed(place, passed));
-    }
-
-    /// Hands the estimators of TCP flows over to a follower, until it
-    /// [comes back](Self::join).
-    pub fn part(&mut self) -> Follower {
-        let room = std::mem::take(&mut self.room);
-        let mut follower = Follower::new(self.config, room);
-        self.table.each_mut(|place, flow| {
-            if flow.protocol() == ip::TCP {
-                follower.give(place, std::mem::take(&mut flow.estimators));
-            }
-        });
-        follower
-    }
-
-    /// Takes the estimators back, once the follower has followed every step.
-    pub fn join(&mut self, mut follower: Follower) {
-        self.table.each_mut(|place, flow| {
-            if flow.protocol() == ip::TCP {
-                flow.estimators = follower.take(place);
-            }
-        });
-        self.room = follower.into_room();
     }
 
     /// What is known of a flow.

@@ -167,20 +167,6 @@ impl Probes {
         self.ring.len().saturating_sub(OWN)
     }
 
-    /// Reads what every packet needs of it.
-    pub fn touch(&self) -> u64 {
-        self.first.at ^ u64::from(self.waiting)
-    }
-
-    /// Reads where the next probe is taken out of the ring and put in.
-    pub fn touch_far(&self) -> u64 {
-        let key = |at: usize| self.ring.get(at).map_or(0, |p| u64::from(p.key));
-        match self.waiting as usize {
-            0 | 1 => key(0),
-            n => key(self.head as usize).wrapping_add(key(self.place(n - 1))),
-        }
-    }
-
     /// Where the ring has the `i`th probe after the first.
     fn place(&self, i: usize) -> usize {
         let at = self.head as usize + i;

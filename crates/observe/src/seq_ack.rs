@@ -20,18 +20,6 @@ pub(crate) struct SeqAck {
 }
 
 impl SeqAck {
-    /// Reads a word of each of its lines.
-    pub fn touch(&self) -> u64 {
-        let [one, two] = &self.waiting;
-        one.touch() ^ two.touch() ^ u64::from(self.rejected)
-    }
-
-    /// Reads what it points at.
-    pub fn touch_far(&self) -> u64 {
-        let [one, two] = &self.waiting;
-        one.touch_far() ^ two.touch_far()
-    }
-
     /// Places of the shared room that it has.
     pub fn held(&self) -> usize {
         self.waiting.iter().map(Probes::held).sum()

@@ -158,11 +158,6 @@ impl Square {
         }
     }
 
-    /// Reads a word of each line that every packet needs.
-    pub fn touch(&self) -> u64 {
-        u64::from(self.run.packets ^ self.reordering)
-    }
-
     /// N and how it is known.
     pub fn n(&self) -> (u32, Known) {
         (self.n, self.known)

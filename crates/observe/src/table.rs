@@ -84,52 +84,9 @@ impl Table {
         })
     }
 
-    /// Calls `with` with each flow and where it is.
-    pub fn each_mut(&mut self, mut with: impl FnMut(u32, &mut Flow)) {
-        let mut at = self.oldest;
-        while at != NONE {
-            with(at, self.flow_mut(at));
-            at = self.links[at as usize].newer;
-        }
-    }
-
-    /// The hash of a flow with these ends.
-    pub fn hash(&self, ends: &Ends) -> u32 {
-        ends.hash(self.seed)
-    }
-
-    /// Reads the place where a flow with this hash is looked for first.
-    pub fn touch_index(&self, hash: u32) -> u64 {
-        u64::from(self.index[hash as usize & (self.index.len() - 1)].flow)
-    }
-
-    /// The first flow with this hash; most likely the one that is meant.
-    pub fn likely(&self, hash: u32) -> Option<u32> {
-        let mask = self.index.len() - 1;
-        let mut place = hash as usize & mask;
-        loop {
-            let Place { hash: h, flow } = self.index[place];
-            if flow == NONE || h == hash {
-                return (flow != NONE).then_some(flow);
-            }
-            place = (place + 1) & mask;
-        }
-    }
-
-    /// Reads what the list needs for moving a flow to its front.
-    pub fn touch_links(&self, at: u32) -> u64 {
-        let Link { newer, older } = self.links[at as usize];
-        let word = |at: u32| {
-            self.links
-                .get(at as usize)
-                .map_or(0, |l| u64::from(l.newer))
-        };
-        word(newer).wrapping_add(word(older))
-    }
-
     /// The flow with these ends, now the newest.
     pub fn find(&mut self, ends: &Ends) -> Option<u32> {
-        let hash = self.hash(ends);
+        let hash = ends.hash(self.seed);
         let mask = self.index.len() - 1;
         let mut place = hash as usize & mask;
         loop {

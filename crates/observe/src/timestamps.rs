@@ -41,19 +41,6 @@ pub(crate) struct Timestamps {
 }
 
 impl Timestamps {
-    /// Reads a word of each of its lines.
-    pub fn touch(&self) -> u64 {
-        let probes = self.values.iter().chain(&self.answers);
-        let words = probes.fold(0u64, |sum, p| sum.wrapping_add(p.touch()));
-        words.wrapping_add(self.single[0].at ^ self.single[1].at)
-    }
-
-    /// Reads what it points at.
-    pub fn touch_far(&self) -> u64 {
-        let probes = self.values.iter().chain(&self.answers);
-        probes.fold(0u64, |sum, p| sum.wrapping_add(p.touch_far()))
-    }
-
     /// Places of the shared room that it has.
     pub fn held(&self) -> usize {
         let probes = self.values.iter().chain(&self.answers);

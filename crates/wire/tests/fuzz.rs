@@ -23,8 +23,8 @@ fn fuzz_capture_files() {
 }
 
 #[test]
-fn fuzz_chunks_against_single_reads() {
-    corpus("capture").run(10_000, targets::chunks);
+fn fuzz_captures_that_come_in_pieces() {
+    corpus("capture").run(10_000, targets::pieces);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The estimators of one flow. They need nothing of what else is kept of it but
-//! what each packet brings them, so that they can be on another processor.
+//! what each packet brings them.
 
 use narrows_units::Duration;
 use narrows_wire::efm::Profile;

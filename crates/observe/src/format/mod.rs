@@ -189,11 +189,6 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// Whether samples are needed when they are complete.
-    pub fn needs_samples(&self) -> bool {
-        self.rows.samples || self.prefixes.is_some() || self.metrics.is_some()
-    }
-
     /// Whether writing has failed, as when the reader of a pipe has gone.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()

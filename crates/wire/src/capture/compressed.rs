@@ -17,9 +17,7 @@ const MAGIC: usize = 6;
 ///
 /// # Errors
 /// When the input cannot be read, or is compressed in a way that is not read here.
-pub fn decompressed<'a>(
-    mut input: impl Read + Send + 'a,
-) -> Result<Box<dyn Read + Send + 'a>, CaptureError> {
+pub fn decompressed<'a>(mut input: impl Read + 'a) -> Result<Box<dyn Read + 'a>, CaptureError> {
     let mut head = Vec::with_capacity(MAGIC);
     input.by_ref().take(MAGIC as u64).read_to_end(&mut head)?;
     let unread = |name, program| Err(CaptureError::Compressed { name, program });

@@ -5,7 +5,6 @@
 //! a packet's counted zero tail must reach the file without being built in
 //! memory first, and hostile input must cost no more memory than it has bytes.
 
-mod chunk;
 mod compressed;
 mod order;
 mod pcapng;
@@ -14,7 +13,6 @@ mod record;
 mod window;
 mod writer;
 
-pub use chunk::Chunk;
 pub use compressed::decompressed;
 pub use reader::{CaptureError, CaptureReader};
 pub use record::Record;

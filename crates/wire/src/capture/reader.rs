@@ -2,12 +2,10 @@
 
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::Arc;
 
 use narrows_units::Instant;
 
 use super::Interface;
-use super::chunk::Chunk;
 use super::order::Order;
 use super::pcapng::{
     BYTE_ORDER, Clock, ENHANCED, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE, Options, PACKET,
@@ -60,21 +58,21 @@ enum Format {
 }
 
 /// Reads packets from a pcap or pcapng file, of either byte order and any
-/// resolution of time, one by one or in chunks. Needs no more memory than what
-/// is read ahead, or its largest packet.
+/// resolution of time. Needs no more memory than what is read ahead, or its
+/// largest packet.
 #[derive(Debug)]
 pub struct CaptureReader<R: Read> {
     window: Window<R>,
     format: Format,
     order: Order,
-    interfaces: Arc<Vec<Interface>>,
+    interfaces: Vec<Interface>,
     clocks: Vec<Clock>,
     /// Where the current section's interfaces start in `interfaces`.
     section: usize,
     /// The body of the block that was read last.
     block: Range<usize>,
-    /// What is wrong with what comes after the chunk that was read last.
-    pending: Option<CaptureError>,
+    /// The packet that was read last.
+    held: Option<Held>,
 }
 
 impl<R: Read> CaptureReader<R> {
@@ -88,11 +86,11 @@ impl<R: Read> CaptureReader<R> {
             window: Window::new(input),
             format: Format::Pcapng,
             order: Order::Little,
-            interfaces: Arc::default(),
+            interfaces: Vec::new(),
             clocks: Vec::new(),
             section: 0,
             block: 0..0,
-            pending: None,
+            held: None,
         };
         let mut magic = [0; 4];
         if !reader.fill(&mut magic)? {
@@ -140,75 +138,25 @@ impl<R: Read> CaptureReader<R> {
     /// When the file is cut or contradicts its format; what was read before
     /// is good.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, CaptureError> {
-        if let Some(error) = self.pending.take() {
-            return Err(error);
-        }
-        let held = self.advance()?;
-        Ok(held.map(|held| held.record(self.window.all(), self.order, &self.interfaces)))
+        self.advance()?;
+        Ok(self.record())
     }
 
-    /// Reads packets into a chunk, whose old ones are forgotten: those that
-    /// come with one call of the input, at least one. `false` at the end of the
-    /// file.
+    /// Goes on to the next packet, which is then the [record](Self::record).
     ///
     /// # Errors
-    /// When the file is cut or contradicts its format; what was read before
-    /// is good.
-    pub fn read_chunk(&mut self, chunk: &mut Chunk) -> Result<bool, CaptureError> {
-        chunk.held.clear();
-        if let Some(error) = self.pending.take() {
-            return Err(error);
-        }
-        loop {
-            match self.advance() {
-                Ok(Some(held)) => chunk.held.push(held),
-                Ok(None) => break,
-                Err(error) if chunk.held.is_empty() => return Err(error),
-                Err(error) => {
-                    self.pending = Some(error);
-                    break;
-                }
-            }
-            if let Format::Pcap { nanos } = self.format {
-                self.pcap_at_hand(nanos, &mut chunk.held);
-                break;
-            }
-            if !self.is_at_hand() {
-                break;
-            }
-        }
-        self.window.hand_over(&mut chunk.bytes);
-        chunk.order = self.order;
-        chunk.interfaces.clone_from(&self.interfaces);
-        Ok(!chunk.held.is_empty())
+    /// As [`read`](Self::read) has them.
+    pub fn advance(&mut self) -> Result<(), CaptureError> {
+        self.held = None;
+        self.held = self.next_packet()?;
+        Ok(())
     }
 
-    /// Whether a packet block comes next that is in memory, whole, so that
-    /// reading it moves nothing.
-    fn is_at_hand(&self) -> bool {
-        let ahead = self.window.ahead();
-        ahead.first_chunk::<8>().is_some_and(|head| {
-            let kind = self.order.u32(head);
-            let length = self.order.u32(&head[4..]) as usize;
-            matches!(kind, ENHANCED | PACKET | SIMPLE) && length <= ahead.len()
-        })
-    }
-
-    /// Adds the packets of a pcap file that are in memory, whole.
-    fn pcap_at_hand(&mut self, nanos: bool, held: &mut Vec<Held>) {
-        let mut used = 0;
-        let ahead = self.window.ahead();
-        let first = self.window.used();
-        while let Some(head) = ahead[used..].first_chunk::<16>() {
-            let packet = self.pcap_head(head, nanos, first + used + 16);
-            let next = used + 16 + packet.kept as usize;
-            if packet.kept > MAX_BLOCK || next > ahead.len() {
-                break;
-            }
-            held.push(packet);
-            used = next;
-        }
-        self.window.skip(used);
+    /// The packet that was read last; `None` at the end of the file.
+    #[inline]
+    pub fn record(&self) -> Option<Record<'_>> {
+        let held = self.held.as_ref()?;
+        Some(held.record(self.window.all(), self.order, &self.interfaces))
     }
 
     /// A packet of a pcap file by what stands before it; its bytes begin at
@@ -229,11 +177,10 @@ impl<R: Read> CaptureReader<R> {
     }
 
     fn add(&mut self, interface: Interface) {
-        Arc::make_mut(&mut self.interfaces).push(interface);
+        self.interfaces.push(interface);
     }
 
-    /// Goes on to the next packet.
-    fn advance(&mut self) -> Result<Option<Held>, CaptureError> {
+    fn next_packet(&mut self) -> Result<Option<Held>, CaptureError> {
         if let Format::Pcap { nanos } = self.format {
             return self.pcap_record(nanos);
         }

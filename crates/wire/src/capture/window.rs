@@ -53,33 +53,6 @@ impl<R: Read> Window<R> {
         &self.bytes
     }
 
-    /// What was read and is not used up.
-    pub fn ahead(&self) -> &[u8] {
-        &self.bytes[self.at..self.end]
-    }
-
-    /// Where in all bytes that begins.
-    pub fn used(&self) -> usize {
-        self.at
-    }
-
-    /// Uses up `n` bytes that were read.
-    pub fn skip(&mut self, n: usize) {
-        self.at = (self.at + n).min(self.end);
-    }
-
-    /// Gives the bytes away, and takes `room` for those to come. What is not
-    /// used up moves there.
-    pub fn hand_over(&mut self, room: &mut Vec<u8>) {
-        std::mem::swap(&mut self.bytes, room);
-        let rest = &room[self.at..self.end];
-        if self.bytes.len() < rest.len() {
-            self.bytes.resize(rest.len(), 0);
-        }
-        self.bytes[..rest.len()].copy_from_slice(rest);
-        (self.at, self.end) = (0, rest.len());
-    }
-
     /// Reads until `n` bytes are there; false if the input has no more at all.
     #[cold]
     fn more(&mut self, n: usize) -> Result<bool, CaptureError> {

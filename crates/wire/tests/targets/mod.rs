@@ -1,9 +1,7 @@
 //! What the fuzz targets do with an input: as tests, kept inputs and mutations of
 //! them; by libFuzzer, in `fuzz/` at the root, inputs that coverage guides.
 
-mod chunks;
-
-use std::io::Read;
+use std::io::{self, Read};
 
 use narrows_wire::capture::{CaptureReader, decompressed};
 use narrows_wire::quic::MAX_CID_LEN;
@@ -11,7 +9,39 @@ use narrows_wire::{
     Ecn, FlowKey, Icmp, Ip, Plus, Quic, QuicModel, Tcp, TcpOptions, Udp, ip, link, tunnel,
 };
 
-pub use chunks::chunks;
+/// An input that gives few bytes at a time, another number each time.
+struct Drops<'a>(&'a [u8], usize);
+
+impl Read for Drops<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.1 = self.1 % 97 + 1;
+        let n = self.1.min(self.0.len()).min(buffer.len());
+        let (now, later) = self.0.split_at(n);
+        buffer[..n].copy_from_slice(now);
+        self.0 = later;
+        Ok(n)
+    }
+}
+
+/// Reads a capture file that comes in pieces: packets and the end are those of the whole.
+pub fn pieces(bytes: &[u8]) {
+    let few = CaptureReader::new(Drops(bytes, bytes.len() % 89));
+    let (Ok(mut whole), Ok(mut few)) = (CaptureReader::new(bytes), few) else {
+        return;
+    };
+    loop {
+        match (whole.read(), few.read()) {
+            (Ok(one), Ok(other)) => {
+                assert_eq!(one, other);
+                if one.is_none() {
+                    return;
+                }
+            }
+            (Err(one), Err(other)) => return assert_eq!(one.to_string(), other.to_string()),
+            (one, other) => panic!("{one:?} and {other:?}"),
+        }
+    }
+}
 
 /// Reads everything that can be read of a packet.
 pub fn packet(bytes: &[u8]) {

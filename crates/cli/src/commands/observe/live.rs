@@ -10,7 +10,6 @@ use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{Direction, Record};
 use narrows_wire::link::LinkType;
 
-use super::read::Takes;
 use super::watch::Watch;
 use crate::args::Observe;
 use crate::output::say;
@@ -34,8 +33,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn of(capture: Capture, to: &mut impl Takes) -> Self {
-        let tap = (capture.name() != ANY).then(|| to.tap(capture.name()));
+    fn of<W: Write>(capture: Capture, watch: &mut Watch<W>) -> Self {
+        let tap = (capture.name() != ANY).then(|| watch.tap(capture.name()));
         Self {
             capture,
             tap,

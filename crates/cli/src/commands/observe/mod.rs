@@ -25,7 +25,7 @@ use crate::output::Stdout;
 use crate::progress;
 use crate::status::{Outcome, Status};
 use expose::Exposed;
-use read::{Takes, Wanted};
+use read::Wanted;
 use save::Saved;
 use top::Top;
 use watch::Watch;

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows::Error;
-use narrows_observe::{Classified, Filter, TOGETHER, classify_into};
-use narrows_wire::capture::{CaptureError, CaptureReader, Chunk, Interface, Record, decompressed};
+use narrows_observe::{Classified, Filter, classify_into};
+use narrows_wire::capture::{CaptureError, CaptureReader, Interface, Record, decompressed};
 use narrows_wire::{link, tunnel};
 
-use super::watch::{Stop, Watch};
+use super::watch::Watch;
 use crate::output::say;
 use crate::status::Status;
 
@@ -36,7 +36,7 @@ impl Wanted {
         }
     }
 
-    /// The VLAN of a frame, if anybody asks.
+    /// The VLAN of a frame, if the filter asks for one.
     fn vlan(&self, record: &Record<'_>) -> Option<u16> {
         let asked = self.filter.asks_for_vlan();
         asked.then(|| link::vlan(record.link, record.bytes))?
@@ -49,44 +49,6 @@ impl Wanted {
     }
 }
 
-/// Who takes packets as they are read.
-pub trait Takes {
-    /// Whether nobody wants more: enough was observed, whoever reads the output
-    /// has gone, or the table was closed.
-    fn is_over(&self) -> bool;
-
-    /// Which packets are observed.
-    fn wanted(&self) -> &Wanted;
-
-    /// The tap with this name.
-    fn tap(&mut self, name: &str) -> usize;
-
-    /// Brings near what is kept of the flows of packets that come next, each at
-    /// its tap if there is one yet.
-    fn prefetch(&self, taps: &[Option<usize>], packets: &[Option<Classified<'_>>]);
-
-    /// A packet at a tap, as it was captured and as somebody has read it, if there is
-    /// one in the frame; whether the filter takes it.
-    fn read_packet(
-        &mut self,
-        tap: usize,
-        packet: Option<&Classified<'_>>,
-        record: &Record<'_>,
-        vlan: Option<u16>,
-    ) -> bool;
-}
-
-/// A capture that is being read.
-pub struct Source<'p, R: Read> {
-    path: &'p Path,
-    capture: CaptureReader<R>,
-    chunk: Chunk,
-    /// The tap of each of its interfaces.
-    taps: Vec<Option<usize>>,
-    /// Whether there are frames in it of a link that is not read.
-    unread: bool,
-}
-
 impl<W: Write> Watch<W> {
     /// Reads a capture to its end, `-` from standard input, or until `stop`.
     ///
@@ -94,7 +56,7 @@ impl<W: Write> Watch<W> {
     /// When it cannot be opened, or is no capture. What comes before an error
     /// in the middle of it counts.
     pub fn read(&mut self, path: &Path, stop: &AtomicBool) -> Result<Status, Error> {
-        let input: Box<dyn Read + Send> = if path == Path::new("-") {
+        let input: Box<dyn Read> = if path == Path::new("-") {
             Box::new(std::io::stdin())
         } else {
             let file = File::open(path).map_err(|source| Error::Io {
@@ -109,14 +71,9 @@ impl<W: Write> Watch<W> {
             path: path.to_path_buf(),
             what: error.to_string(),
         })?;
-        let mut source = Source {
-            path,
-            capture,
-            chunk: Chunk::default(),
-            taps: Vec::new(),
-            unread: false,
-        };
-        let status = self.read_all(&mut source, stop).unwrap_or_else(|error| {
+        let mut unread = false;
+        let status = self.read_all(path, capture, &mut unread, stop);
+        let status = status.unwrap_or_else(|error| {
             let path = path.display();
             say!("narrows: {path}: {error}; what came before it is counted");
             match error {
@@ -124,20 +81,23 @@ impl<W: Write> Watch<W> {
                 _ => Status::Failed,
             }
         });
-        Ok(match source.unread {
+        Ok(match unread {
             true => status.and(Status::Failed),
             false => status,
         })
     }
 
-    fn read_all<R: Read + Send>(
+    /// Reads packets until nobody wants more. `unread` becomes true at a frame of a
+    /// link type that is not read.
+    fn read_all<R: Read>(
         &mut self,
-        source: &mut Source<'_, R>,
+        path: &Path,
+        mut capture: CaptureReader<R>,
+        unread: &mut bool,
         stop: &AtomicBool,
     ) -> Result<Status, CaptureError> {
-        if self.may_part() && matches!(self.read_apart(source, stop)?, Stop::End) {
-            return Ok(Status::Done);
-        }
+        // The tap of each interface.
+        let mut taps = Vec::new();
         loop {
             self.draw();
             if self.is_over() {
@@ -146,89 +106,34 @@ impl<W: Write> Watch<W> {
             if stop.load(Ordering::Relaxed) {
                 return Ok(Status::Interrupted);
             }
-            if !source.read()? {
+            capture.advance()?;
+            let Some(record) = capture.record() else {
                 return Ok(Status::Done);
-            }
-            source.tell(self);
-        }
-    }
-}
-
-impl<R: Read> Source<'_, R> {
-    /// Reads what comes next; `false` at the end.
-    ///
-    /// # Errors
-    /// As [`CaptureReader::read_chunk`] has them.
-    pub fn read(&mut self) -> Result<bool, CaptureError> {
-        self.capture.read_chunk(&mut self.chunk)
-    }
-
-    /// Tells of the packets that were read, until nobody wants more.
-    pub fn tell(&mut self, to: &mut impl Takes) {
-        for first in (0..self.chunk.len()).step_by(TOGETHER) {
-            let all = first..self.chunk.len().min(first + TOGETHER);
-            let mut packets = [const { None }; TOGETHER];
-            let mut known = [None; TOGETHER];
-            for (slot, at) in all.clone().enumerate() {
-                if let Some(ip) = self.chunk.ip_packet(at) {
-                    to.wanted()
-                        .classify(ip, self.chunk.cut(at), &mut packets[slot]);
-                }
-                known[slot] = self.taps.get(self.chunk.interface(at)).copied().flatten();
-            }
-            to.prefetch(&known[..all.len()], &packets[..all.len()]);
-            for (slot, at) in all.enumerate() {
-                let record = self.chunk.record(at);
-                let tap = match known[slot] {
-                    Some(tap) => tap,
-                    None => {
-                        let interfaces = self.capture.interfaces();
-                        let section = self.capture.section();
-                        let before = interfaces.len() - section.len();
-                        let (tap, new) = tap_of(&record, section, before, &mut self.taps, to);
-                        if new && !record.link.is_read() {
-                            self.unread = true;
-                            say_unread(self.path, &record);
-                        }
-                        tap
-                    }
-                };
-                let vlan = to.wanted().vlan(&record);
-                let taken = to.read_packet(tap, packets[slot].as_ref(), &record, vlan);
-                if taken && to.is_over() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-/// The tap of the interface at which a packet was captured, and whether this is the
-/// interface's first packet. `section` has the interfaces that are counted together,
-/// `before` are those of earlier sections.
-fn tap_of(
-    record: &Record<'_>,
-    section: &[Interface],
-    before: usize,
-    taps: &mut Vec<Option<usize>>,
-    to: &mut impl Takes,
-) -> (usize, bool) {
-    if taps.len() <= record.interface {
-        taps.resize(record.interface + 1, None);
-    }
-    let tap = &mut taps[record.interface];
-    match *tap {
-        Some(tap) => (tap, false),
-        None => {
-            let name = match record.interface_name {
-                // Of several without names, each is a point; a lone one needs none.
-                "" if section.len() > 1 => {
-                    Cow::Owned(format!("interface {}", record.interface - before))
-                }
-                name => Cow::Borrowed(name),
             };
-            (*tap.insert(to.tap(&name)), true)
+            let known = taps.get(record.interface).copied().flatten();
+            let tap = known.unwrap_or_else(|| {
+                if !record.link.is_read() {
+                    *unread = true;
+                    say_unread(path, &record);
+                }
+                let before = capture.interfaces().len() - capture.section().len();
+                let tap = self.tap(&point(&record, capture.section(), before));
+                taps.resize(taps.len().max(record.interface + 1), None);
+                *taps[record.interface].insert(tap)
+            });
+            let vlan = self.wanted().vlan(&record);
+            self.packet(tap, &record, vlan);
         }
+    }
+}
+
+/// The name of the point at which a packet was captured. `section` has the interfaces
+/// that are counted together, `before` are those of earlier sections.
+fn point<'a>(record: &Record<'a>, section: &[Interface], before: usize) -> Cow<'a, str> {
+    match record.interface_name {
+        // Of several without names, each is a point; a lone one needs none.
+        "" if section.len() > 1 => Cow::Owned(format!("interface {}", record.interface - before)),
+        name => Cow::Borrowed(name),
     }
 }
 

@@ -19,6 +19,8 @@ use super::watch::Tap;
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(500);
+/// Between two looks at the keys.
+const BETWEEN_KEYS: Duration = Duration::from_millis(20);
 
 /// The table, as long as the terminal is ours.
 pub struct Top {
@@ -26,6 +28,8 @@ pub struct Top {
     names: Names,
     began: Instant,
     drawn: Option<Instant>,
+    /// When keys were asked for last.
+    asked: Instant,
     closed: bool,
 }
 
@@ -48,6 +52,7 @@ impl Top {
             names,
             began: Instant::now(),
             drawn: None,
+            asked: Instant::now(),
             closed: false,
         };
         execute!(io::stdout(), EnterAlternateScreen, Hide)
@@ -62,7 +67,12 @@ impl Top {
 
     /// Draws the flows that were seen at `taps`, if it is time to.
     pub fn draw(&mut self, taps: &[Tap]) {
-        self.hear();
+        // Asking the terminal for keys is a call to the kernel; packets come faster.
+        if self.asked.elapsed() < BETWEEN_KEYS {
+            return;
+        }
+        self.asked = Instant::now();
+        self.read_keys();
         if self.drawn.is_some_and(|at| at.elapsed() < PERIOD) {
             return;
         }
@@ -76,7 +86,7 @@ impl Top {
         }
     }
 
-    fn hear(&mut self) {
+    fn read_keys(&mut self) {
         while let Ok(true) = event::poll(Duration::ZERO) {
             let Ok(event) = event::read() else { break };
             match event {

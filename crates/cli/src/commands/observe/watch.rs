@@ -1,19 +1,15 @@
 //! The points at which packets are observed, and what is told of them.
 
-mod ahead;
-
 use std::io::Write;
 
 use narrows::Error;
 use narrows_observe::format::Report;
-use narrows_observe::{Classified, Config, Observer};
+use narrows_observe::{Config, Observer};
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::Record;
 
-pub use ahead::Stop;
-
 use super::expose::Exposed;
-use super::read::{Takes, Wanted};
+use super::read::Wanted;
 use super::save::Saved;
 use super::top::Top;
 
@@ -28,43 +24,19 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Where the tap with this name is, and whether it is new. Interfaces of the
-    /// same name in several files are one point: a capture may be rotated.
-    fn named(taps: &mut Vec<Self>, name: &str, config: Config) -> (usize, bool) {
-        if let Some(at) = taps.iter().position(|t| t.name == name) {
-            return (at, false);
-        }
-        taps.push(Self {
-            name: name.to_owned(),
-            observer: Observer::new(config),
-            due: None,
-            last: Instant::from_nanos(0),
-        });
-        (taps.len() - 1, true)
-    }
-
-    /// Brings near what is kept of the flows of packets that come next, each at
-    /// its tap if there is one yet.
-    fn prefetch(all: &[Self], taps: &[Option<usize>], packets: &[Option<Classified<'_>>]) {
-        for (at, tap) in all.iter().enumerate() {
-            let here = taps
-                .iter()
-                .zip(packets)
-                .filter(|(tap, _)| **tap == Some(at));
-            let here = here.filter_map(|(_, packet)| packet.as_ref()?.as_ref().ok());
-            tap.observer.prefetch(here);
-        }
-    }
-
-    /// An observer that somebody else has fed.
-    #[cfg(test)]
-    pub fn at(name: &str, observer: Observer) -> Self {
+    fn new(name: &str, observer: Observer) -> Self {
         Self {
             name: name.to_owned(),
             observer,
             due: None,
             last: Instant::from_nanos(0),
         }
+    }
+
+    /// An observer that somebody else has fed.
+    #[cfg(test)]
+    pub fn at(name: &str, observer: Observer) -> Self {
+        Self::new(name, observer)
     }
 }
 
@@ -144,14 +116,63 @@ impl<W: Write> Watch<W> {
         }
     }
 
+    /// Whether nobody wants more: enough was observed, whoever reads the output
+    /// has gone, or the table was closed.
+    pub fn is_over(&self) -> bool {
+        self.left == 0
+            || self.report.has_failed()
+            || self.saved.as_ref().is_some_and(Saved::has_failed)
+            || self.top.as_ref().is_some_and(Top::is_closed)
+    }
+
+    /// Which packets are observed.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// The tap with this name. Interfaces of the same name in several files are one
+    /// point: a capture may be rotated.
+    pub fn tap(&mut self, name: &str) -> usize {
+        let known = self.taps.iter().position(|t| t.name == name);
+        known.unwrap_or_else(|| {
+            self.taps.push(Tap::new(name, Observer::new(self.config)));
+            self.taps.len() - 1
+        })
+    }
+
     /// A packet at a tap as it was captured: observes it if the filter takes it.
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-    pub fn packet(&mut self, tap: usize, record: &Record<'_>, vlan: Option<u16>) {
-        let mut read = None;
-        if let Some(ip) = record.ip_packet() {
-            self.wanted.classify(ip, record.cut(), &mut read);
+    pub fn packet(&mut self, at_tap: usize, record: &Record<'_>, vlan: Option<u16>) {
+        self.packets += 1;
+        self.turn_to(at_tap);
+        let tap = &mut self.taps[at_tap];
+        let Some(ip) = record.ip_packet() else {
+            tap.observer.count_no_ip();
+            return;
+        };
+        let mut packet = None;
+        self.wanted.classify(ip, record.cut(), &mut packet);
+        let at = record.at.unwrap_or(tap.last);
+        if let Some(interval) = self.interval {
+            report_until(tap, at.as_nanos(), interval, &mut self.report);
         }
-        self.read_packet(tap, read.as_ref(), record, vlan);
+        tap.last = at;
+        let of_flow = packet.as_ref().and_then(|p| tap.observer.count(p));
+        let taken = match of_flow {
+            Some(packet) => self.wanted.filter.takes(packet, vlan),
+            None => self.wanted.takes_other(record, vlan),
+        };
+        if !taken {
+            return;
+        }
+        self.left -= 1;
+        if let Some(packet) = of_flow {
+            // Frames are numbered from 1, as other tools number them.
+            let id = record.id.unwrap_or(self.packets);
+            tap.observer.take(packet, at, id, &mut self.report);
+        }
+        if let Some(saved) = &mut self.saved {
+            saved.packet(at_tap, &tap.name, record);
+        }
     }
 
     /// Says that all packets before `at` have been told, where there may have
@@ -199,66 +220,6 @@ impl<W: Write> Watch<W> {
         }
         let _ = self.report.finish();
         self.saved.map_or(Ok(()), Saved::finish)
-    }
-}
-
-impl<W: Write> Takes for Watch<W> {
-    fn is_over(&self) -> bool {
-        self.left == 0
-            || self.report.has_failed()
-            || self.saved.as_ref().is_some_and(Saved::has_failed)
-            || self.top.as_ref().is_some_and(Top::is_closed)
-    }
-
-    fn wanted(&self) -> &Wanted {
-        &self.wanted
-    }
-
-    fn tap(&mut self, name: &str) -> usize {
-        Tap::named(&mut self.taps, name, self.config).0
-    }
-
-    fn prefetch(&self, taps: &[Option<usize>], packets: &[Option<Classified<'_>>]) {
-        Tap::prefetch(&self.taps, taps, packets);
-    }
-
-    fn read_packet(
-        &mut self,
-        at_tap: usize,
-        packet: Option<&Classified<'_>>,
-        record: &Record<'_>,
-        vlan: Option<u16>,
-    ) -> bool {
-        self.packets += 1;
-        self.turn_to(at_tap);
-        let tap = &mut self.taps[at_tap];
-        let Some(packet) = packet else {
-            tap.observer.count_no_ip();
-            return false;
-        };
-        let at = record.at.unwrap_or(tap.last);
-        if let Some(interval) = self.interval {
-            report_until(tap, at.as_nanos(), interval, &mut self.report);
-        }
-        tap.last = at;
-        let of_flow = tap.observer.count(packet);
-        let taken = match of_flow {
-            Some(packet) => self.wanted.filter.takes(packet, vlan),
-            None => self.wanted.takes_other(record, vlan),
-        };
-        if !taken {
-            return false;
-        }
-        self.left -= 1;
-        if let Some(packet) = of_flow {
-            // Frames are numbered from 1, as other tools number them.
-            let id = record.id.unwrap_or(self.packets);
-            tap.observer.take(packet, at, id, &mut self.report);
-        }
-        if let Some(saved) = &mut self.saved {
-            saved.packet(at_tap, &tap.name, record);
-        }
-        true
     }
 }
 
