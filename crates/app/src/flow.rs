@@ -12,6 +12,10 @@ use crate::ledger::Ledger;
 /// Connections that may wait for an end that answers one.
 const BACKLOG: u32 = 1;
 
+/// Datagrams sent in a row by a sender that is late, before others have their turn (our
+/// choice).
+const BURST: u32 = 64;
+
 /// One end of a flow.
 #[derive(Clone, Debug)]
 pub struct End {
@@ -245,15 +249,21 @@ impl App for DatagramSource {
     fn on_timer(&mut self, host: &mut dyn Sockets) {
         let now = host.now();
         self.end.ledger.start();
-        self.generator.start(now);
-        if self.stop.is_some_and(|t| t <= now) {
-            self.stop = None;
-            self.generator.stop();
-            self.end.ledger.stop();
-            self.end.ledger.finish(host, false);
-        }
+        // Datagrams are due by the plan's times, however late this timer is.
+        self.generator.start(self.end.start);
         let Some(socket) = self.socket else { return };
-        while let Want::Datagram(bytes) = self.generator.want(now) {
+        for _ in 0..BURST {
+            // What was due before the stop is sent before it.
+            let due_later = |stop| self.generator.next().is_none_or(|due| due >= stop);
+            if self.stop.is_some_and(|stop| stop <= now && due_later(stop)) {
+                self.stop = None;
+                self.generator.stop();
+                self.end.ledger.stop();
+                self.end.ledger.finish(host, false);
+            }
+            let Want::Datagram(bytes) = self.generator.want(now) else {
+                break;
+            };
             // A path that is missing was refused before the run.
             let _ = host.send_to(socket, self.end.remote, &[], bytes);
             self.generator.sent(u64::from(bytes));

@@ -55,9 +55,9 @@ impl App for Prober {
             return;
         }
         let probe = self.probe;
-        while host.receive_from(socket, &mut self.payload).is_some() {
+        while let Some(datagram) = host.receive_from(socket, &mut self.payload) {
             let answer = Probe::parse(&self.payload).filter(|a| a.reply);
-            let rtt = answer.and_then(|answer| self.asker.answered(host.now(), answer));
+            let rtt = answer.and_then(|answer| self.asker.answered(datagram.at, answer));
             if let Some(rtt) = rtt {
                 host.record(Event::ProbeRtt { probe, rtt });
             }
@@ -71,7 +71,7 @@ impl App for Prober {
             host.record(Event::ProbeLost { probe });
         }
         let Some(socket) = self.socket else { return };
-        while let Some(question) = self.asker.ask(now) {
+        while let Some(question) = self.asker.ask(host.now()) {
             // A path that is missing was refused before the run.
             let _ = host.send_to(socket, self.remote, &question.to_bytes(), self.payload_len);
         }
@@ -113,8 +113,11 @@ impl App for Responder {
             let Some(question) = Probe::parse(&self.payload).filter(|q| !q.reply) else {
                 continue;
             };
+            // How long the question waited in this host is not the path's doing: it is
+            // taken out of the round trip by moving its start.
             let answer = Probe {
                 reply: true,
+                sent: question.sent + host.now().since(datagram.at),
                 ..question
             };
             // Whoever asked is there.

@@ -86,7 +86,7 @@ impl Sockets for Api<'_, '_> {
         self.net.now
     }
 
-    fn record(&mut self, event: Event<'_>) {
+    fn record(&mut self, event: Event<'static>) {
         if let Event::Finished {
             flow: FlowId(flow), ..
         } = event
@@ -236,7 +236,7 @@ impl Sockets for Api<'_, '_> {
         let Some(used) = self.own(socket) else { return };
         match &mut used.kind {
             Kind::Stream(stream) => stream.endpoint.shut_down(now),
-            Kind::Listener { .. } => used.app = None,
+            Kind::Listener { .. } => self.close(socket),
             Kind::Datagrams { .. } => return,
         }
         self.note(socket);
@@ -260,6 +260,9 @@ impl Sockets for Api<'_, '_> {
         self.note(socket);
         if let Some(used) = self.own(socket) {
             used.app = None;
+            if matches!(used.kind, Kind::Listener { .. }) {
+                self.hosts.reset_waiting(now, socket.0);
+            }
         }
     }
 
@@ -307,7 +310,7 @@ impl Sockets for Api<'_, '_> {
         else {
             return None;
         };
-        let packet = received.pop_front()?;
+        let (at, packet) = received.pop_front()?;
         *bytes -= u64::from(packet.len());
         into.clear();
         let addressing = Addressing::of(&packet.bytes)?;
@@ -316,6 +319,7 @@ impl Sockets for Api<'_, '_> {
         let datagram = Datagram {
             from: addressing.source,
             len: packet.len().saturating_sub(start as u32),
+            at,
         };
         self.hosts.consume(self.net, packet);
         Some(datagram)

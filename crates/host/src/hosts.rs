@@ -16,7 +16,7 @@ use narrows_units::Instant;
 use crate::address;
 use crate::api::Api;
 use crate::node::Node;
-use crate::profile::{Made, Options};
+use crate::profile::{Maker, Options};
 use crate::socket::Socket;
 
 /// Nodes, the links between them, and the ways through these.
@@ -72,7 +72,7 @@ pub struct Hosts {
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
     addresses: BTreeMap<IpAddr, usize>,
-    pub(crate) profiles: Vec<Made>,
+    pub(crate) profiles: Vec<Maker>,
     pub(crate) seed: u64,
     /// The slot of the first application's wakes; those of sockets follow.
     first_slot: Slot,
@@ -113,7 +113,7 @@ impl Hosts {
             links,
             routes,
             flows: vec![FlowSockets::default(); flows.map_or(0, |FlowId(f)| f as usize + 1)],
-            profiles: profiles.into_iter().map(Made::new).collect(),
+            profiles: profiles.into_iter().map(Maker::new).collect(),
             seed,
             first_slot,
             apps: Vec::new(),
@@ -160,7 +160,7 @@ impl Hosts {
 
     /// A further set of socket options, and its number.
     pub fn add_profile(&mut self, options: Options) -> Profile {
-        self.profiles.push(Made::new(options));
+        self.profiles.push(Maker::new(options));
         Profile(self.profiles.len() as u32 - 1)
     }
 
@@ -233,7 +233,7 @@ impl Hosts {
         hosts.apps[app].app = Some(taken);
     }
 
-    pub(crate) fn profile(&mut self, profile: Profile) -> &mut Made {
+    pub(crate) fn profile(&mut self, profile: Profile) -> &mut Maker {
         &mut self.profiles[profile.0 as usize]
     }
 

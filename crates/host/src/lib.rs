@@ -56,4 +56,5 @@ mod table;
 
 pub use hosts::{AppOn, Hosts, Net, Topology};
 pub use node::Node;
-pub use profile::{Options, Transport};
+pub use profile::{Ends, Maker, Options, Transport};
+pub use sample::sample;

@@ -41,9 +41,12 @@ pub struct Options {
 
 /// The two ends of a connection, and what is known of the path between them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends<'a> {
+pub struct Ends<'a> {
+    /// Whether it opens the connection.
     pub role: Role,
+    /// This end.
     pub local: SocketAddr,
+    /// The other.
     pub remote: SocketAddr,
     /// The largest IP packet that all links there and back carry, in bytes.
     pub mtu: u32,
@@ -51,13 +54,16 @@ pub(crate) struct Ends<'a> {
     pub cookie: Option<&'a [u8]>,
 }
 
-/// Options and how many connections have been made with them.
-pub(crate) struct Made {
+/// Makes the endpoints of sockets that have the same options.
+#[derive(Clone, Debug)]
+pub struct Maker {
+    /// The options.
     pub options: Options,
     connections: u64,
 }
 
-impl Made {
+impl Maker {
+    /// One that has made none.
     pub fn new(options: Options) -> Self {
         Self {
             options,

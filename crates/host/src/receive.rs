@@ -93,7 +93,7 @@ impl Hosts {
                     return;
                 }
                 *bytes += u64::from(packet.len());
-                received.push_back(packet);
+                received.push_back((net.now, packet));
                 if let Some(app) = socket.app {
                     let id = narrows_packet::SocketId(s);
                     self.call(net, app, |app, host| {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use narrows_packet::{Endpoint, EndpointEvent, Packet, Role};
 use narrows_path::routes::Hop;
+use narrows_units::Instant;
 
 /// Payload and headers of datagrams that may wait to be read, in bytes: Linux's
 /// `net.core.rmem_default`, which counts more for each packet than its length.
@@ -25,8 +26,8 @@ pub(crate) enum Kind {
     },
     /// Sends and receives datagrams.
     Datagrams {
-        /// What was received and not yet read.
-        received: VecDeque<Box<Packet>>,
+        /// What was received and not yet read, and when.
+        received: VecDeque<(Instant, Box<Packet>)>,
         /// Bytes in these.
         bytes: u64,
         /// IPv4 identification of the next datagram.

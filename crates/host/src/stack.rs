@@ -7,6 +7,7 @@ use narrows_packet::{
     Endpoint, EndpointEvent, Event, FlowId, Role, SocketEvent, SocketFacts, SocketId,
 };
 use narrows_path::wakes::Slot;
+use narrows_units::Instant;
 
 use crate::hosts::{Hosts, Net};
 use crate::profile::Ends;
@@ -245,6 +246,20 @@ impl Hosts {
             *waiting += 1;
         }
         Some(child)
+    }
+
+    /// Resets the connections of a listener that nobody will accept any more, as Linux
+    /// does when it is closed (`inet_csk_listen_stop`).
+    pub(crate) fn reset_waiting(&mut self, now: Instant, listener: u32) {
+        for (s, socket) in self.sockets.iter_mut().enumerate() {
+            let waiting = socket.as_mut().and_then(Socket::stream);
+            let waiting = waiting.filter(|stream| stream.listener == Some(listener));
+            if let Some(stream) = waiting {
+                stream.endpoint.abort(now);
+                stream_done(socket);
+                self.dirty.push_back(s as u32);
+            }
+        }
     }
 
     /// A new connection, not open yet; `None` where no way leads to `remote`, or where

@@ -35,6 +35,18 @@ impl Clock {
         Duration::from_nanos(self.epoch_ns.saturating_sub(monotonic_ns()))
     }
 
+    /// The epoch as connections of ours count time, which take `CLOCK_MONOTONIC` as the
+    /// standard library has it.
+    pub fn epoch(&self) -> narrows_quic::Epoch {
+        let (now, ns) = (std::time::Instant::now(), monotonic_ns());
+        let apart = std::time::Duration::from_nanos(self.epoch_ns.abs_diff(ns));
+        narrows_quic::Epoch::at(if self.epoch_ns > ns {
+            now + apart
+        } else {
+            now - apart
+        })
+    }
+
     /// Sleeps until the epoch.
     pub fn sleep_until_epoch(&self) {
         let left = self.until_epoch();

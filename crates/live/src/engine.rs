@@ -58,8 +58,10 @@ pub fn run(
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
     let (reporter, reports) = reports(plan.flows.len());
     let host = |index: HostIndex| world.namespace(index).clone();
+    let setup = Flows::set_up(plan, seed, &clock)?;
     let mut flows = Flows::start(
         plan,
+        setup,
         seed,
         &host,
         &|flow| controls.name(flow),

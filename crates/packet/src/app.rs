@@ -12,7 +12,8 @@ use narrows_units::Instant;
 use crate::event::Event;
 
 /// Bytes that a stream socket takes ahead of what is in flight at least: four of the
-/// largest bursts that segmentation makes (64 KiB).
+/// largest bursts that segmentation makes (64 KiB). A machine's own TCP sizes its send
+/// buffers itself.
 pub const WRITE_AHEAD: u64 = 256 << 10;
 
 /// A socket of a host. A number is used again after its socket was closed and its
@@ -88,6 +89,15 @@ pub enum Breakage {
     TimedOut,
 }
 
+impl std::fmt::Display for Breakage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Reset => "reset by the other end",
+            Self::TimedOut => "timed out",
+        })
+    }
+}
+
 /// Why a socket operation was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -107,6 +117,8 @@ pub enum SocketError {
         /// The longest payload that it takes, in bytes.
         most: u32,
     },
+    /// A machine's own stack refused it, with this `errno`.
+    System(i32),
 }
 
 impl std::fmt::Display for SocketError {
@@ -118,6 +130,7 @@ impl std::fmt::Display for SocketError {
             Self::Closed => f.write_str("there is no such socket"),
             Self::NoPort => f.write_str("the host has no local port left"),
             Self::TooLong { most } => write!(f, "the link takes at most {most} bytes of payload"),
+            Self::System(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
         }
     }
 }
@@ -131,6 +144,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     /// Bytes of payload, those included that are only counted.
     pub len: u32,
+    /// When the host received it.
+    pub at: Instant,
 }
 
 /// What the network says about a datagram that it did not deliver, as Linux's
@@ -171,7 +186,7 @@ pub trait Sockets {
     fn now(&self) -> Instant;
 
     /// Reports what the application measures.
-    fn record(&mut self, event: Event<'_>);
+    fn record(&mut self, event: Event<'static>);
 
     /// Sets the application's one timer, or stops it.
     fn wake_at(&mut self, at: Option<Instant>);

@@ -15,11 +15,8 @@ use quinn_proto::{
 use crate::datagram::{self, Sealer};
 use crate::epoch::Epoch;
 use crate::null::Null;
-use crate::settings::{self, Config};
+use crate::settings::{self, Config, SERVER_NAME};
 use crate::watch::{Noted, Watch};
-
-/// What the client calls the server; nobody checks it.
-const SERVER_NAME: &str = "narrows";
 
 /// What an application may have written ahead of what is acknowledged, beside
 /// two windows: four of the largest bursts that segmentation makes (64 KiB),
@@ -93,7 +90,7 @@ impl Connection {
         let watch = Watch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));
-        let client = settings::client(crypto, transport, &mut rng);
+        let client = config.client(crypto, transport, &mut rng);
         let endpoint = Endpoint::new(endpoint, None, true, None);
         Self::new(config, epoch, endpoint, Some(client), watch)
     }
@@ -104,7 +101,7 @@ impl Connection {
         let watch = Watch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));
-        let server = Arc::new(settings::server(crypto, transport));
+        let server = Arc::new(config.server(crypto, transport));
         let endpoint = Endpoint::new(endpoint, Some(server), true, None);
         Self::new(config, epoch, endpoint, None, watch)
     }

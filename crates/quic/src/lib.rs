@@ -32,6 +32,6 @@ mod watch;
 pub use connection::{Connection, QuicEvent, send_window};
 pub use control::{Control, PREFIX};
 pub use epoch::Epoch;
-pub use settings::{Config, LEAST_PAYLOAD, endpoint_seed};
+pub use settings::{Config, LEAST_PAYLOAD, SERVER_NAME, Tls};
 pub use socket::Socket;
 pub use watch::{Noted, Watch, lost_sizes};

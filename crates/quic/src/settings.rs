@@ -54,7 +54,24 @@ pub struct Config {
     pub spin: bool,
     /// The flow, as the engine knows it.
     pub flow: Option<FlowId>,
+    /// What encrypts packets; without, they are readable, and nothing is drawn from the
+    /// system.
+    pub tls: Option<Arc<Tls>>,
 }
+
+/// TLS for connections over real sockets.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// Of both ends: the key of stateless resets.
+    pub endpoint: EndpointConfig,
+    /// How a client knows the server, which it calls [`SERVER_NAME`].
+    pub client: ClientConfig,
+    /// How a server proves itself.
+    pub server: ServerConfig,
+}
+
+/// What clients call every server.
+pub const SERVER_NAME: &str = "narrows";
 
 impl Config {
     /// The largest UDP payload on the path, in bytes.
@@ -85,13 +102,58 @@ impl Config {
     pub(crate) fn endpoint(&self, crypto: Arc<Null>, rng: &mut Rng) -> EndpointConfig {
         let seed = draw_seed(rng);
         let ids = Rng::for_name(rng.draw_u64(), "connection ids");
-        let mut endpoint = EndpointConfig::new(crypto);
+        let mut endpoint = match &self.tls {
+            Some(tls) => tls.endpoint.clone(),
+            None => EndpointConfig::new(crypto),
+        };
         endpoint
             .rng_seed(Some(seed))
             .cid_generator(move || Box::new(SeededIds(ids.clone())));
         // Never below the least that it allows.
         endpoint.max_udp_payload_size(self.payload()).ok();
         endpoint
+    }
+
+    /// What the client's end connects with.
+    pub(crate) fn client(
+        &self,
+        crypto: Arc<Null>,
+        transport: Arc<TransportConfig>,
+        rng: &mut Rng,
+    ) -> ClientConfig {
+        let mut client = match &self.tls {
+            Some(tls) => tls.client.clone(),
+            None => ClientConfig::new(crypto),
+        };
+        let guesses = Rng::for_name(rng.draw_u64(), "the server's connection id");
+        let guesses = Mutex::new(SeededIds(guesses));
+        client
+            .transport_config(transport)
+            .initial_dst_cid_provider(Arc::new(move || {
+                let mut guesses = guesses.lock().unwrap_or_else(PoisonError::into_inner);
+                guesses.generate_cid()
+            }));
+        client
+    }
+
+    /// What the server's end accepts with.
+    pub(crate) fn server(
+        &self,
+        crypto: Arc<Null>,
+        transport: Arc<TransportConfig>,
+    ) -> ServerConfig {
+        let mut server = match &self.tls {
+            Some(tls) => tls.server.clone(),
+            None => ServerConfig::new(crypto.clone(), crypto),
+        };
+        // Tokens for a next connection carry the time of day, and there is none.
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.sent(0);
+        server
+            .transport_config(transport)
+            .validation_token_config(tokens)
+            .migration(false);
+        server
     }
 }
 
@@ -106,45 +168,6 @@ fn draw_seed(rng: &mut Rng) -> [u8; 32] {
         part.copy_from_slice(&rng.draw_u64().to_le_bytes());
     }
     seed
-}
-
-/// The seed of the endpoint that has the generator `rng`, for
-/// `EndpointConfig::rng_seed` of a real one: whether its end spins is drawn by it,
-/// as for a simulated one. Keys of TLS come from elsewhere.
-pub fn endpoint_seed(mut rng: Rng) -> [u8; 32] {
-    draw_key(&mut rng);
-    draw_seed(&mut rng)
-}
-
-/// What the client's end connects with.
-pub(crate) fn client(
-    crypto: Arc<Null>,
-    transport: Arc<TransportConfig>,
-    rng: &mut Rng,
-) -> ClientConfig {
-    let mut client = ClientConfig::new(crypto);
-    let guesses = Rng::for_name(rng.draw_u64(), "the server's connection id");
-    let guesses = Mutex::new(SeededIds(guesses));
-    client
-        .transport_config(transport)
-        .initial_dst_cid_provider(Arc::new(move || {
-            let mut guesses = guesses.lock().unwrap_or_else(PoisonError::into_inner);
-            guesses.generate_cid()
-        }));
-    client
-}
-
-/// What the server's end accepts with.
-pub(crate) fn server(crypto: Arc<Null>, transport: Arc<TransportConfig>) -> ServerConfig {
-    let mut server = ServerConfig::new(crypto.clone(), crypto);
-    // Tokens for a next connection carry the time of day, and there is none.
-    let mut tokens = ValidationTokenConfig::default();
-    tokens.sent(0);
-    server
-        .transport_config(transport)
-        .validation_token_config(tokens)
-        .migration(false);
-    server
 }
 
 /// Connection ids from a seed.

@@ -22,6 +22,7 @@ fn config(client: bool) -> Config {
         mtu: 1500,
         spin: true,
         flow: None,
+        tls: None,
     }
 }
 

@@ -48,8 +48,8 @@ mod write;
 
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
-    Axis, Band, Between, Campaign, Cell, Condition, Expression, Figure, Formula, Held, Judgement, Measured,
-    Metric, Pair, PairedCells, Seen, Shape, Shelf, Tolerance,
+    Axis, Band, Between, Campaign, Cell, Condition, Expression, Figure, Formula, Held, Judgement,
+    Measured, Metric, Pair, PairedCells, Seen, Shape, Shelf, Tolerance,
 };
 pub use draft::Draft;
 pub use glob::Glob;

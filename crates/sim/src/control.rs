@@ -123,26 +123,9 @@ pub enum SimError {
         /// The flow.
         flow: String,
     },
-    /// The ends of a flow or probe are not joined.
-    #[error("{what}: no path leads from {from} to {to} and back")]
-    NoPath {
-        /// The flow or probe.
-        what: String,
-        /// One end.
-        from: String,
-        /// The other.
-        to: String,
-    },
-    /// There are more flows or probes than ports.
-    #[error("{count} {what} are more than the {most} that a run has ports for")]
-    TooMany {
-        /// `flows` or `probes`.
-        what: &'static str,
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        most: usize,
-    },
+    /// The ends of a flow are not joined, or there are too many.
+    #[error(transparent)]
+    Setup(#[from] narrows_run::SetupError),
     /// A change names an element that is not there, or has words that it does
     /// not understand.
     #[error(transparent)]

@@ -86,8 +86,14 @@ impl Endpoint for Connection {
         Connection::close(self, now);
     }
 
+    /// With data that the application did not read it is a reset, as in Linux
+    /// (`__tcp_close`; RFC 2525 §2.17): the peer is to know that it was lost.
     fn close(&mut self, now: Instant) {
-        Connection::close(self, now);
+        if self.readable() > 0 {
+            Connection::abort(self, now);
+        } else {
+            Connection::close(self, now);
+        }
     }
 
     fn abort(&mut self, now: Instant) {

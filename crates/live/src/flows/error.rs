@@ -5,16 +5,9 @@ use std::io;
 /// Why flows, probes or commands cannot start. Each is one line for people.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// More than there are ports for.
-    #[error("the scenario has {count} {what}, and a run has ports for {most} at most")]
-    TooMany {
-        /// `flows` or `probes`.
-        what: &'static str,
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        most: usize,
-    },
+    /// The plan's ends cannot be resolved.
+    #[error(transparent)]
+    Setup(#[from] narrows_run::SetupError),
     /// The kernel does not know the congestion control, or does not let this
     /// user have it.
     #[error(

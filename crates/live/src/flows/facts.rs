@@ -12,17 +12,22 @@ pub struct EndFacts {
     pub flow: usize,
     /// Whether this end sends the data.
     pub sends: bool,
-    /// As `getsockopt(TCP_CONGESTION)` says.
+    /// As `getsockopt(TCP_CONGESTION)` says; empty where there is no such socket.
     pub congestion_control: String,
     /// The last look at the socket.
     pub info: Option<TcpInfo>,
+    /// Whether that was the last one.
+    pub looked: bool,
+    /// Why its connection is gone, in a sentence.
+    pub broken: Option<String>,
     /// What went otherwise than the plan says, in sentences.
     pub notes: Vec<String>,
 }
 
 impl EndFacts {
-    /// Adds what this end says to what is known of the flow.
-    pub fn add_to(self, facts: &mut FlowFacts, layout: EcnLayout) {
+    /// Adds what this end says to what is known of the flow, all of which has arrived if
+    /// it is `complete`.
+    pub fn add_to(self, facts: &mut FlowFacts, layout: EcnLayout, complete: bool) {
         if let Some(info) = &self.info {
             if self.sends {
                 facts.delivered_ce = info.delivered_ce.map(u64::from);
@@ -35,9 +40,10 @@ impl EndFacts {
             facts.ecn |= info.ecn();
             facts.ecn &= !facts.accecn;
         }
-        if self.sends {
+        if self.sends && !self.congestion_control.is_empty() {
             facts.congestion_control = self.congestion_control;
         }
+        facts.notes.extend(self.broken.filter(|_| !complete));
         facts.notes.extend(self.notes);
     }
 }

@@ -1,31 +1,32 @@
 //! The plan's flows, probes and commands, with real sockets and processes in
 //! the hosts' namespaces.
 //!
-//! [`Flows`] drives the generators that the simulator drives too, over TCP
-//! ([one thread for each host](streams)), over [QUIC](quic) or as datagrams; [`Commands`] runs
-//! programs. Addresses and ports are the simulator's, so that the path knows
-//! a packet's flow.
+//! [`Flows`] runs the applications that the simulator runs, each host's by [one
+//! thread](host) in its namespace, over the kernel's [TCP](tcp) and [UDP](udp) and, over
+//! the latter, over transports of ours; [`Commands`] runs programs. Addresses and ports
+//! are the simulator's, so that the path knows a packet's flow.
 //!
 //! Buffers are the kernel's to size: nobody sets `SO_SNDBUF` or `SO_RCVBUF`
 //! of a stream.
 
+mod api;
 mod arrival;
 mod command;
-mod datagrams;
 mod ecn_switch;
 mod error;
 mod facts;
+mod host;
 mod host_model;
-mod quic;
+mod options;
+mod serve;
+mod socket;
 #[allow(unsafe_code)]
 pub(crate) mod socket_option;
-mod sockets;
 mod start;
 mod stop;
-mod stream_end;
-mod stream_plan;
-mod streams;
-mod work;
+mod tcp;
+mod tls;
+mod udp;
 
 pub use command::Commands;
 pub use error::FlowError;

@@ -1,37 +1,37 @@
-//! From a plan to threads that send, receive and look.
+//! From a plan to threads that serve hosts and look at their sockets.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use narrows_app::Ledger;
 use narrows_packet::FlowId;
-use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
-use narrows_scenario::{HostIndex, Plan};
+use narrows_quic::Tls;
+use narrows_run::{Carrier, Setup, SocketPlan};
+use narrows_scenario::{HostIndex, Plan, Transport};
 use narrows_units::Instant;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::HostOf;
-use super::datagrams::Datagrams;
-use super::ecn_switch::EcnSwitch;
 use super::error::FlowError;
 use super::facts::EndFacts;
+use super::host::{Host, Work};
 use super::host_model;
-use super::quic::Quic;
+use super::options::Owner;
 use super::stop::Stop;
-use super::stream_end::StreamEnd;
-use super::stream_plan::EndPlan;
-use super::streams::Streams;
-use super::work::{Work, work};
-use crate::sample::{EcnLayout, OtherSocket};
+use super::tls;
+use crate::sample::{EcnLayout, OtherSocket, Sampler, Watch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
 
 /// File descriptors that a process needs for itself and what else a run
 /// opens.
 const OTHER_FILES: u64 = 256;
 
-/// The plan's flows and probes, at work: each host has a thread for its
-/// streams, one for its datagrams, one for QUIC and one that looks at its
-/// sockets, as far as it has such.
+/// The plan's applications, at work: each host has a thread that serves theirs, and
+/// one that looks at its TCP senders, if it has such.
 ///
 /// They begin at the plan's times on the run's clock, and go on until
 /// [`stop`](Self::stop) or until this is dropped; no thread is left half a
@@ -40,6 +40,7 @@ const OTHER_FILES: u64 = 256;
 pub struct Flows {
     stop: Stop,
     facts: Vec<FlowFacts>,
+    ledgers: Vec<Arc<Ledger>>,
     threads: Vec<JoinHandle<Vec<EndFacts>>>,
     samplers: Vec<JoinHandle<io::Result<Vec<OtherSocket>>>>,
     others: Vec<OtherSocket>,
@@ -52,59 +53,83 @@ struct Ready {
 }
 
 impl Flows {
-    /// Opens and binds every socket of `plan`'s flows and probes in their
-    /// hosts, and starts the threads that use them. `seed` decides which ends
-    /// of QUIC spin, `control` says what the kernel calls a flow's congestion control.
+    /// What both engines make of `plan`, with the cryptography of real QUIC; `seed`
+    /// decides which ends of QUIC spin.
+    ///
+    /// # Errors
+    /// One line for what cannot be had.
+    pub fn set_up(plan: &Plan, seed: u64, clock: &Clock) -> Result<Setup, FlowError> {
+        let tls = tls_for(plan)?;
+        Ok(Setup::of(plan, seed, clock.epoch(), tls.as_ref())?)
+    }
+
+    /// Starts the applications of `setup` on a thread in each of the hosts of `plan` that
+    /// have some. `seed` seeds what connections draw, `control` says what the kernel calls
+    /// a flow's congestion control.
     ///
     /// # Errors
     /// One line for the first thing that this machine cannot do. Nothing runs
     /// then.
     pub fn start(
         plan: &Plan,
+        setup: Setup,
         seed: u64,
         host: &HostOf<'_>,
         control: &dyn Fn(FlowId) -> String,
         clock: Clock,
         reporter: &Reporter,
     ) -> Result<Self, FlowError> {
-        for (what, count, most) in [
-            ("flows", plan.flows.len(), MAX_FLOWS),
-            ("probes", plan.probes.len(), MAX_PROBES),
-        ] {
-            if count > most {
-                return Err(FlowError::TooMany { what, count, most });
-            }
-        }
         open_files(2 * (plan.flows.len() + plan.probes.len()) as u64 + OTHER_FILES);
         let stop = Stop::new().map_err(|reason| FlowError::Host {
             host: "*".to_owned(),
             action: "tell threads when to end",
             reason,
         })?;
-        let facts = plan.flows.iter().map(|f| FlowFacts {
-            name: f.name.clone(),
-            ..FlowFacts::default()
-        });
         let mut flows = Self {
-            stop,
-            facts: facts.collect(),
+            stop: stop.clone(),
+            facts: facts(plan),
+            ledgers: setup.ledgers,
             threads: Vec::new(),
             samplers: Vec::new(),
             others: Vec::new(),
         };
+        let watches = (0..plan.flows.len()).map(|i| Watch::new(FlowId(i as u32)));
+        let watches: Vec<_> = watches.map(|w| Arc::new(Mutex::new(w))).collect();
+        let mut hosts: BTreeMap<usize, Vec<_>> = BTreeMap::new();
+        for app in setup.apps {
+            hosts.entry(app.node).or_default().push(app);
+        }
+        for command in &plan.commands {
+            hosts.entry(command.host.0).or_default();
+        }
+        let controls: Vec<_> = setup.sockets.iter().map(|s| name_of(s, control)).collect();
         let mut begin = Vec::new();
-        for (index, work) in work(plan, seed, control, clock, reporter)? {
-            let namespace = host(index);
+        for (index, apps) in hosts {
+            let index = HostIndex(index);
+            let (namespace, host) = (host(index), plan.host(index));
             let settings = host_model::settings(plan, index);
             namespace
                 .set_sysctls(&settings)
                 .map_err(|e| FlowError::Host {
-                    host: plan.host(index).name.clone(),
+                    host: host.name.clone(),
                     action: "set the switches of its TCP",
                     reason: io::Error::other(e.to_string()),
                 })?;
+            let sampler = sampler(plan, index, &watches, clock, reporter);
+            let work = Work {
+                apps,
+                sockets: setup.sockets.clone(),
+                controls: controls.clone(),
+                addresses: [IpAddr::from(host.ipv4), IpAddr::from(host.ipv6)],
+                watches: watches.clone(),
+                seed,
+                sample_interval: plan.sample_interval,
+                clock,
+                reporter: reporter.clone(),
+                stop: stop.clone(),
+            };
             // What was started before an error ends with `flows`.
-            begin.extend(flows.start_in(plan, &namespace, index, work, clock, reporter)?);
+            begin.extend(flows.start_in(&namespace, &host.name, work, sampler)?);
         }
         // No flow opens before all that are to answer do listen.
         for go in begin {
@@ -115,77 +140,29 @@ impl Flows {
 
     fn start_in(
         &mut self,
-        plan: &Plan,
         namespace: &Namespace,
-        index: HostIndex,
+        name: &str,
         work: Work,
-        clock: Clock,
-        reporter: &Reporter,
-    ) -> Result<Vec<Sender<()>>, FlowError> {
-        let name = || plan.host(index).name.clone();
-        let refused = |e: crate::LiveError| FlowError::Host {
-            host: name(),
+        sampler: Option<Sampler>,
+    ) -> Result<Option<Sender<()>>, FlowError> {
+        let failed = |reason| FlowError::Host {
+            host: name.to_owned(),
             action: "have a thread",
-            reason: io::Error::other(e.to_string()),
+            reason,
         };
-        let mut begin = Vec::new();
-        let mut wait = |thread: JoinHandle<_>, told: Receiver<Result<(), FlowError>>, go| {
-            self.threads.push(thread);
-            begin.push(go);
+        let refused = |e: crate::LiveError| failed(io::Error::other(e.to_string()));
+        let mut begin = None;
+        if !work.apps.is_empty() {
+            let (ready, told, go) = ready();
+            let body = move || ready.run(work);
+            self.threads
+                .push(namespace.spawn("host", body).map_err(refused)?);
             // A thread that says nothing has panicked, and printed why.
-            told.recv().unwrap_or_else(|_| {
-                Err(FlowError::Host {
-                    host: name(),
-                    action: "have a thread",
-                    reason: io::ErrorKind::BrokenPipe.into(),
-                })
-            })
-        };
-        if !work.streams.is_empty() {
-            let (ready, told, go) = ready();
-            let (reporter, stop) = (reporter.clone(), self.stop.clone());
-            let (ends, host, plan) = (work.streams, name(), plan.clone());
-            let body = move || {
-                ready.run(
-                    clock,
-                    &stop.clone(),
-                    || streams(ends, &plan, host, clock, reporter, stop),
-                    Streams::run,
-                )
-            };
-            wait(namespace.spawn("streams", body).map_err(refused)?, told, go)?;
+            told.recv()
+                .unwrap_or_else(|_| Err(failed(io::ErrorKind::BrokenPipe.into())))?;
+            begin = Some(go);
         }
-        if !work.datagrams.is_empty() {
-            let (ready, told, go) = ready();
-            let (reporter, stop) = (reporter.clone(), self.stop.clone());
-            let body = move || {
-                ready.run(
-                    clock,
-                    &stop.clone(),
-                    || Datagrams::new(work.datagrams, clock, reporter, stop),
-                    Datagrams::run,
-                )
-            };
-            wait(
-                namespace.spawn("datagrams", body).map_err(refused)?,
-                told,
-                go,
-            )?;
-        }
-        if !work.quic.is_empty() {
-            let (ready, told, go) = ready();
-            let (reporter, stop) = (reporter.clone(), self.stop.clone());
-            let body = move || {
-                ready.run(
-                    clock,
-                    &stop.clone(),
-                    || Quic::new(work.quic, clock, &reporter, stop),
-                    Quic::run,
-                )
-            };
-            wait(namespace.spawn("quic", body).map_err(refused)?, told, go)?;
-        }
-        if let Some(sampler) = work.sampler {
+        if let Some(sampler) = sampler {
             let stop = self.stop.clone();
             let body = move || sampler.run(&stop);
             self.samplers
@@ -202,8 +179,9 @@ impl Flows {
         for thread in self.threads.drain(..) {
             // A panic there was printed there; the flows' facts stay empty.
             for end in thread.join().unwrap_or_default() {
+                let complete = self.ledgers[end.flow].complete();
                 let facts = &mut self.facts[end.flow];
-                end.add_to(facts, layout);
+                end.add_to(facts, layout, complete);
             }
         }
         for thread in self.samplers.drain(..) {
@@ -240,65 +218,114 @@ fn ready() -> (Ready, Receiver<Result<(), FlowError>>, Sender<()>) {
 }
 
 impl Ready {
-    /// Makes something, says whether it was made, and runs it from the epoch
-    /// of `clock` on if all goes well everywhere. A flow that opened before
-    /// would do so on a path that carries nothing yet.
-    fn run<T>(
-        self,
-        clock: Clock,
-        stop: &Stop,
-        make: impl FnOnce() -> Result<T, FlowError>,
-        run: impl FnOnce(T) -> Vec<EndFacts>,
-    ) -> Vec<EndFacts> {
-        match make() {
-            Ok(made) => {
-                let _ = self.tell.send(Ok(()));
-                match self.go.recv() {
-                    Ok(()) => {
-                        // Who is told to stop before then sees it by itself.
-                        stop.wait_until(&clock, Instant::ZERO);
-                        run(made)
-                    }
-                    Err(_) => Vec::new(),
-                }
+    /// Starts a host's applications, says whether that went well, and serves them from
+    /// the epoch on if it did everywhere. A flow that opened before would do so on a path
+    /// that carries nothing yet.
+    fn run(self, work: Work) -> Vec<EndFacts> {
+        let (clock, stop) = (work.clock, work.stop.clone());
+        let made = Host::new(work);
+        let (told, host) = match made {
+            Ok(host) => (Ok(()), Some(host)),
+            Err(error) => (Err(error), None),
+        };
+        let _ = self.tell.send(told);
+        match (host, self.go.recv()) {
+            (Some(host), Ok(())) => {
+                // Who is told to stop before then sees it by itself.
+                stop.wait_until(&clock, Instant::ZERO);
+                host.run()
             }
-            Err(e) => {
-                let _ = self.tell.send(Err(e));
-                Vec::new()
-            }
+            _ => Vec::new(),
         }
     }
 }
 
-/// Opens a host's streams, on a thread in it.
-fn streams(
-    ends: Vec<(EndPlan, usize)>,
-    plan: &Plan,
-    host: String,
-    clock: Clock,
-    reporter: Reporter,
-    stop: Stop,
-) -> Result<Streams, FlowError> {
-    let system = |action| {
-        let host = host.clone();
-        move |reason| FlowError::Host {
-            host,
-            action,
-            reason,
+/// What is known of the flows before they begin.
+fn facts(plan: &Plan) -> Vec<FlowFacts> {
+    let of = |flow: &narrows_scenario::FlowPlan| {
+        let mut notes = Vec::new();
+        if flow.is_tcp() {
+            notes.extend(host_model::notes(plan, flow));
+            if flow.fast_open && flow.opens != flow.from {
+                notes.push(
+                    "no data goes with its SYN: the end that opens it has none to send".to_owned(),
+                );
+            }
+        }
+        let control = flow.cc.quic().map(|control| control.to_string());
+        FlowFacts {
+            name: flow.name.clone(),
+            congestion_control: control.unwrap_or_default(),
+            notes,
+            ..FlowFacts::default()
         }
     };
-    let ecn = EcnSwitch::grant_when_asked().map_err(system("choose who is granted ECN"))?;
-    let ends = ends.into_iter().map(|(mut end, flow)| {
-        let flow = &plan.flows[flow];
-        if end.opens {
-            let (ask, note) = ecn.ask(flow.ecn, flow.cc.needs());
-            end.ask = ask;
-            end.notes.extend(note.map(str::to_owned));
+    plan.flows.iter().map(of).collect()
+}
+
+/// TLS for the flows of `plan` that run over QUIC, if there are such.
+fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
+    let quic = |f: &&narrows_scenario::FlowPlan| f.transport == Transport::Quic;
+    let Some(first) = plan.flows.iter().find(quic) else {
+        return Ok(None);
+    };
+    if let Some(flow) = plan.flows.iter().filter(quic).find(|f| f.dscp != 0) {
+        let owner = format!("flow/{}", flow.name);
+        return Err(Owner(&owner).cannot("send QUIC with a DSCP")(
+            io::Error::new(
+                io::ErrorKind::Unsupported,
+                "quinn sets the whole traffic class of its packets; leave `dscp` out, or run it \
+                 in the simulator",
+            ),
+        ));
+    }
+    let owner = format!("flow/{}", first.name);
+    let made = tls::make().map_err(Owner(&owner).cannot("prepare TLS"))?;
+    Ok(Some(Arc::new(made)))
+}
+
+/// What the kernel calls the congestion control of a socket, if it has one: what
+/// `control` says of the plan's flows.
+fn name_of(socket: &SocketPlan, control: &dyn Fn(FlowId) -> String) -> String {
+    match (&socket.carrier, socket.flow) {
+        (Carrier::Tcp(_), Some(flow)) => control(flow),
+        (Carrier::Tcp(tcp), None) => tcp.control.name().to_owned(),
+        (Carrier::Shared(_), _) => String::new(),
+    }
+}
+
+/// What looks at the TCP sockets of `host`, if there are such.
+fn sampler(
+    plan: &Plan,
+    host: HostIndex,
+    watches: &[Arc<Mutex<Watch>>],
+    clock: Clock,
+    reporter: &Reporter,
+) -> Option<Sampler> {
+    let mut sampler = Sampler {
+        host,
+        interval: plan.sample_interval,
+        clock,
+        reporter: reporter.clone(),
+        senders: BTreeMap::new(),
+        receivers: Vec::new(),
+        programs: plan.commands.iter().any(|c| c.host == host),
+    };
+    for (i, flow) in plan.flows.iter().enumerate().filter(|(_, f)| f.is_tcp()) {
+        let ends = plan.flow_ends(i);
+        for (here, there) in [(ends.opener, ends.answerer), (ends.answerer, ends.opener)] {
+            let addresses = (here.1, there.1);
+            if here.0 != host {
+                continue;
+            }
+            if flow.from == host {
+                sampler.senders.insert(addresses, Arc::clone(&watches[i]));
+            } else {
+                sampler.receivers.push(addresses);
+            }
         }
-        StreamEnd::new(end)
-    });
-    let ends = ends.collect::<Result<Vec<_>, _>>()?;
-    Streams::new(ends, ecn, clock, reporter, stop).map_err(system("wait for its sockets"))
+    }
+    (sampler.programs || !sampler.senders.is_empty()).then_some(sampler)
 }
 
 /// Lets the process open `count` files, if it may; what it may not have shows

@@ -17,10 +17,10 @@ use crate::plan::Plan;
 use crate::refusal::{Refusal, nearest};
 
 pub use band::{Band, Between, Judgement, Tolerance};
+pub use expression::Expression;
 #[cfg(test)]
 pub(crate) use figure::FIGURE;
 pub use figure::Figure;
-pub use expression::Expression;
 pub use formula::{Formula, Metric};
 #[cfg(test)]
 pub(crate) use pair::PAIR;

@@ -1,0 +1,393 @@
+//! The kernel's TCP as a transport behind a socket.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use narrows_packet::{
+    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketEvent, TcpInfo,
+};
+use narrows_units::Instant;
+use nix::errno::Errno;
+use nix::sys::epoll::EpollFlags;
+use nix::sys::socket::{
+    MsgFlags, Shutdown, SockaddrStorage, connect, getsockopt, recv, send, shutdown, sockopt,
+};
+
+use super::ecn_switch::{Ask, EcnSwitch};
+use super::options::control_of;
+use super::socket_option::tcp_info;
+use crate::sample::EcnLayout;
+
+/// What an application writes or reads at once, in bytes: few calls, and no
+/// connection keeps the others of its host waiting for long.
+const AT_ONCE: usize = 256 << 10;
+
+/// Reads in a row, so that no connection keeps the others of its host waiting.
+const READS: usize = 16;
+
+/// Zeros to send, shared by all writes.
+static ZEROS: [u8; AT_ONCE] = [0; AT_ONCE];
+
+/// `TCP_SYN_SENT`, `TCP_CLOSE` (net/tcp_states.h).
+const SYN_SENT: u8 = 2;
+const CLOSE: u8 = 7;
+
+/// What the connections of a host have in common.
+#[derive(Clone)]
+pub struct Stack {
+    /// The host's ECN switch.
+    pub ecn: Rc<EcnSwitch>,
+    /// How the kernel says what was negotiated.
+    pub layout: EcnLayout,
+    /// Takes bytes that nobody wants.
+    waste: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Stack {
+    /// Of the calling thread's namespace.
+    pub fn new(ecn: EcnSwitch) -> Self {
+        Self {
+            ecn: Rc::new(ecn),
+            layout: EcnLayout::of_this_kernel(),
+            waste: Rc::new(RefCell::new(vec![0; AT_ONCE])),
+        }
+    }
+}
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The SYN waits for the first data.
+    Deferred,
+    /// It has sent a SYN.
+    Opening,
+    /// It is open, or was.
+    Open,
+    /// It is gone.
+    Over,
+}
+
+/// A connection of the kernel's.
+pub struct KernelTcp {
+    /// `None` once it was reset.
+    socket: Option<OwnedFd>,
+    stack: Stack,
+    remote: SocketAddr,
+    ask: Ask,
+    /// Whether the first data goes with the SYN, if a cookie is known.
+    with_syn: bool,
+    phase: Phase,
+    readable: bool,
+    writable: bool,
+    /// The application has ended its stream before the connection was open.
+    ending: bool,
+    peer_closed: bool,
+    /// The application is done with it.
+    closing: bool,
+    events: VecDeque<SocketEvent>,
+    /// What has failed, and why.
+    failure: Option<(&'static str, Errno)>,
+}
+
+impl KernelTcp {
+    /// One that will connect `socket` to `remote`, with a SYN that asks for `ask`.
+    pub fn client(
+        socket: OwnedFd,
+        stack: &Stack,
+        remote: SocketAddr,
+        ask: Ask,
+        with_syn: bool,
+    ) -> Self {
+        Self {
+            socket: Some(socket),
+            stack: stack.clone(),
+            remote,
+            ask,
+            with_syn,
+            phase: Phase::Opening,
+            readable: false,
+            writable: false,
+            ending: false,
+            peer_closed: false,
+            closing: false,
+            events: VecDeque::new(),
+            failure: None,
+        }
+    }
+
+    /// One that was accepted.
+    pub fn accepted(socket: OwnedFd, stack: &Stack, remote: SocketAddr) -> Self {
+        let mut new = Self::client(socket, stack, remote, Ask::default(), false);
+        new.establish();
+        new
+    }
+
+    /// Its socket, unless it was reset.
+    pub fn socket(&self) -> Option<&OwnedFd> {
+        self.socket.as_ref()
+    }
+
+    /// What the kernel says of it, and its congestion control.
+    pub fn look(&self) -> Option<(Option<TcpInfo>, String)> {
+        let socket = self.socket.as_ref()?;
+        Some((tcp_info(socket), control_of(socket)))
+    }
+
+    /// Why it is gone, in a sentence.
+    pub fn failure(&self) -> Option<String> {
+        let (action, why) = self.failure?;
+        Some(format!("{action}: {}", why.desc()))
+    }
+
+    /// Its socket is ready for what `flags` say.
+    pub fn ready(&mut self, flags: EpollFlags) {
+        let Some(socket) = &self.socket else { return };
+        if self.closing {
+            self.linger();
+            return;
+        }
+        if self.phase == Phase::Opening {
+            if let Ok(code @ 1..) = getsockopt(socket, sockopt::SocketError) {
+                return self.fail(Errno::from_raw(code));
+            }
+            match tcp_info(socket).map(|info| info.state) {
+                Some(SYN_SENT) => return,
+                Some(CLOSE) => return self.fail(Errno::ECONNRESET),
+                _ => self.establish(),
+            }
+        }
+        self.writable |= flags.contains(EpollFlags::EPOLLOUT);
+        if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP) {
+            self.poll_readable();
+        }
+        if flags.contains(EpollFlags::EPOLLERR) && self.phase != Phase::Deferred {
+            let code = self
+                .socket
+                .as_ref()
+                .map(|s| getsockopt(s, sockopt::SocketError));
+            if let Some(Ok(code @ 1..)) = code {
+                self.fail(Errno::from_raw(code));
+            }
+        }
+    }
+
+    /// There may be something to read.
+    pub fn poll_readable(&mut self) {
+        let open = self.phase == Phase::Open && !self.peer_closed;
+        if open && !self.events.contains(&SocketEvent::Readable) {
+            self.readable = true;
+            self.events.push_back(SocketEvent::Readable);
+        }
+    }
+
+    fn establish(&mut self) {
+        self.phase = Phase::Open;
+        self.writable = true;
+        let info = self.socket.as_ref().and_then(tcp_info);
+        let accecn = info.as_ref().is_some_and(|i| self.stack.layout.accecn(i));
+        let ecn = info.is_some_and(|i| i.ecn()) && !accecn;
+        self.events
+            .push_back(SocketEvent::Established { ecn, accecn });
+        if std::mem::take(&mut self.ending) {
+            self.end_stream();
+        }
+    }
+
+    fn end_stream(&mut self) {
+        if let Some(Err(e)) = self
+            .socket
+            .as_ref()
+            .map(|s| shutdown(s.as_raw_fd(), Shutdown::Write))
+        {
+            self.fail(e);
+        }
+    }
+
+    fn fail(&mut self, why: Errno) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        let action = match self.phase {
+            Phase::Deferred | Phase::Opening => "cannot connect",
+            Phase::Open | Phase::Over => "was broken off",
+        };
+        self.phase = Phase::Over;
+        self.failure = Some((action, why));
+        (self.readable, self.writable) = (false, false);
+        let timed_out = matches!(why, Errno::ETIMEDOUT | Errno::EHOSTUNREACH);
+        self.events.push_back(SocketEvent::Broken(if timed_out {
+            Breakage::TimedOut
+        } else {
+            Breakage::Reset
+        }));
+    }
+
+    /// After its application is done with it: data that comes yet is answered by a
+    /// reset, and the end of both streams ends it.
+    fn linger(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        let unread = matches!(recv(socket.as_raw_fd(), &mut [0], flags), Ok(1..));
+        if unread || tcp_info(socket).is_none_or(|info| info.state == CLOSE) {
+            self.socket = None;
+        }
+    }
+
+    fn receive_some(&mut self, most: usize, into: Option<&mut Vec<u8>>) -> nix::Result<usize> {
+        let socket = self.socket.as_ref().ok_or(Errno::EBADF)?.as_raw_fd();
+        let most = most.min(AT_ONCE);
+        match into {
+            // With `MSG_TRUNC` the kernel counts bytes and does not copy them.
+            None => {
+                let flags = MsgFlags::MSG_TRUNC | MsgFlags::MSG_DONTWAIT;
+                recv(socket, &mut self.stack.waste.borrow_mut()[..most], flags)
+            }
+            Some(into) => {
+                let start = into.len();
+                into.resize(start + most, 0);
+                let got = recv(socket, &mut into[start..], MsgFlags::MSG_DONTWAIT);
+                into.truncate(start + got.unwrap_or(0));
+                got
+            }
+        }
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+impl Endpoint for KernelTcp {
+    fn open(&mut self, _: Instant) {
+        let Some(socket) = &self.socket else { return };
+        let remote = SockaddrStorage::from(self.remote);
+        let opened = self
+            .stack
+            .ecn
+            .asking(self.ask, || connect(socket.as_raw_fd(), &remote));
+        match opened {
+            // With a cookie, the SYN goes out with the first data.
+            Ok(Ok(())) if self.with_syn => {
+                (self.phase, self.writable) = (Phase::Deferred, true);
+            }
+            Ok(Ok(()) | Err(Errno::EINPROGRESS)) => {}
+            Ok(Err(e)) => self.fail(e),
+            Err(e) => self.fail(errno(&e)),
+        }
+    }
+
+    fn receive(&mut self, _: Instant, _: &Packet) {}
+
+    fn poll_transmit(&mut self, _: Instant, _: &mut PacketPool) -> Option<Box<Packet>> {
+        None
+    }
+
+    fn next_timeout(&mut self) -> Option<Instant> {
+        None
+    }
+
+    fn on_timeout(&mut self, _: Instant) {}
+
+    fn poll_event(&mut self) -> Option<EndpointEvent> {
+        self.events.pop_front().map(EndpointEvent::Socket)
+    }
+
+    fn room(&self) -> u64 {
+        if self.writable { AT_ONCE as u64 } else { 0 }
+    }
+
+    fn write(&mut self, data: Data<'_>) -> u64 {
+        let Some(socket) = self.socket.as_ref().filter(|_| self.writable) else {
+            return 0;
+        };
+        let bytes = match data {
+            Data::Bytes(bytes) => &bytes[..bytes.len().min(AT_ONCE)],
+            Data::Zeros(bytes) => &ZEROS[..bytes.min(AT_ONCE as u64) as usize],
+        };
+        let send = || send(socket.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL);
+        let sent = if self.phase == Phase::Deferred {
+            self.phase = Phase::Opening;
+            self.writable = false;
+            let asked = self.stack.ecn.asking(self.ask, send);
+            asked.unwrap_or_else(|e| Err(errno(&e)))
+        } else {
+            send()
+        };
+        match sent {
+            Ok(taken) => {
+                self.writable &= taken == bytes.len();
+                taken as u64
+            }
+            Err(Errno::EAGAIN | Errno::EINPROGRESS) => {
+                self.writable = false;
+                0
+            }
+            Err(Errno::EINTR) => 0,
+            Err(e) => {
+                self.fail(e);
+                0
+            }
+        }
+    }
+
+    fn read(&mut self, most: u64, mut into: Option<&mut Vec<u8>>) -> u64 {
+        let mut total = 0;
+        for _ in 0..READS {
+            if total >= most || !self.readable {
+                break;
+            }
+            let part = usize::try_from(most - total).unwrap_or(AT_ONCE);
+            match self.receive_some(part, into.as_deref_mut()) {
+                Ok(0) => {
+                    (self.readable, self.peer_closed) = (false, true);
+                    self.events.push_back(SocketEvent::PeerClosed);
+                }
+                Ok(bytes) => total += bytes as u64,
+                Err(Errno::EAGAIN) => self.readable = false,
+                Err(Errno::EINTR) => {}
+                Err(e) => self.fail(e),
+            }
+        }
+        if self.readable && total > 0 {
+            // There may be more, when others have had their turn.
+            self.poll_readable();
+        }
+        total
+    }
+
+    fn shut_down(&mut self, _: Instant) {
+        match self.phase {
+            Phase::Deferred | Phase::Opening => self.ending = true,
+            Phase::Open => self.end_stream(),
+            Phase::Over => {}
+        }
+    }
+
+    fn close(&mut self, now: Instant) {
+        self.events.clear();
+        if self.phase != Phase::Open {
+            self.socket = None;
+            return;
+        }
+        self.shut_down(now);
+        self.closing = true;
+        self.linger();
+    }
+
+    fn abort(&mut self, _: Instant) {
+        // Its `SO_LINGER` makes that a reset.
+        (self.socket, self.phase) = (None, Phase::Over);
+    }
+
+    fn is_closed(&self) -> bool {
+        self.socket.is_none()
+    }
+
+    fn sample(&self, _: Instant) -> FlowSample {
+        let info = self.socket.as_ref().and_then(tcp_info);
+        info.map(|info| info.sample()).unwrap_or_default()
+    }
+}
