@@ -16,6 +16,7 @@ use narrows_live::{
     Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, RunId, World, reports,
 };
 use narrows_packet::FlowId;
+use narrows_run::Setup;
 use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -192,12 +193,12 @@ impl Run {
     /// kernel's name.
     pub fn with_control(test: &str, text: &str, control: &str) -> Option<Self> {
         let control = |_: &Plan, _: FlowId| control.to_owned();
-        Self::with(test, text, |_| false, None, &control, SOON)
+        Self::with(test, text, |_| false, None, &control, SOON, &|_, _| {})
     }
 
     /// The same, with an epoch that is so far away.
     pub fn starting_in(test: &str, text: &str, after: narrows_units::Duration) -> Option<Self> {
-        Self::with(test, text, |_| false, None, &asked, after)
+        Self::with(test, text, |_| false, None, &asked, after, &|_, _| {})
     }
 
     /// Over a wire that loses what `lose` says.
@@ -206,12 +207,22 @@ impl Run {
         text: &str,
         lose: impl Fn(&Seen) -> bool + Send + 'static,
     ) -> Option<Self> {
-        Self::with(test, text, lose, None, &asked, SOON)
+        Self::with(test, text, lose, None, &asked, SOON, &|_, _| {})
+    }
+
+    /// The same, with further applications.
+    pub fn with_apps(
+        test: &str,
+        text: &str,
+        lose: impl Fn(&Seen) -> bool + Send + 'static,
+        apps: &dyn Fn(&Plan, &mut Setup),
+    ) -> Option<Self> {
+        Self::with(test, text, lose, None, &asked, SOON, apps)
     }
 
     /// With a folder for what commands write.
     pub fn keeping(test: &str, text: &str, keep: &Path) -> Option<Self> {
-        Self::with(test, text, |_| false, Some(keep), &asked, SOON)
+        Self::with(test, text, |_| false, Some(keep), &asked, SOON, &|_, _| {})
     }
 
     fn with(
@@ -221,6 +232,7 @@ impl Run {
         keep: Option<&Path>,
         control: &dyn Fn(&Plan, FlowId) -> String,
         after: narrows_units::Duration,
+        apps: &dyn Fn(&Plan, &mut Setup),
     ) -> Option<Self> {
         let plan = plan(text);
         let world = world(test, &plan)?;
@@ -228,8 +240,10 @@ impl Run {
         let clock = Clock::starting_in(after);
         let host = |h: HostIndex| world.namespace(h).clone();
         let control = |f: FlowId| control(&plan, f);
-        let flows = Flows::set_up(&plan, 1, &clock)
-            .and_then(|setup| Flows::start(&plan, setup, 1, &host, &control, clock, &reporter));
+        let flows = Flows::set_up(&plan, 1, &clock).and_then(|mut setup| {
+            apps(&plan, &mut setup);
+            Flows::start(&plan, setup, 1, &host, &control, clock, &reporter)
+        });
         let flows = flows.unwrap_or_else(|e| panic!("{e}"));
         let commands = Commands::start(&plan, &host, clock, keep);
         let commands = commands.unwrap_or_else(|e| panic!("{e}"));
