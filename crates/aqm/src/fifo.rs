@@ -11,7 +11,6 @@ use narrows_packet::{Backlog, DropCause, EntityId, Outlet, Packet, Queue};
 use narrows_units::{Bytes, Instant, Word, WordError, Words};
 
 use crate::meter::Meter;
-use crate::mutation::{self, Mutation};
 use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 
@@ -41,8 +40,6 @@ pub struct FifoConfig {
     /// Packets (`pfifo`) or bytes (`bfifo`) that may wait; unset: 1000
     /// packets, or 1000 full frames in bytes.
     pub limit: Option<Bytes>,
-    #[doc(hidden)]
-    pub mutation: Mutation,
 }
 
 impl Parameters for FifoConfig {
@@ -57,7 +54,6 @@ impl Parameters for FifoConfig {
                     |n: &Bytes| n.get() > 0 && n.get() <= u64::from(u32::MAX),
                 )?);
             }
-            "mutant" if mutation::KEPT => self.mutation = words.value()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -68,9 +64,6 @@ impl fmt::Display for FifoConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(limit) = self.limit {
             reading::pair(f, "limit", &limit.get())?;
-        }
-        if self.mutation != Mutation::None {
-            reading::pair(f, "mutant", &self.mutation.name())?;
         }
         Ok(())
     }
@@ -117,17 +110,11 @@ impl Fifo {
             }
         }
     }
-
-    /// The limit is enforced; wrong under the mutation once the head waits.
-    fn enforces(&self, now: Instant) -> bool {
-        !self.config.mutation.is(Mutation::ZeroDelayLimit)
-            || self.packets.front().is_none_or(|p| p.held_since == now)
-    }
 }
 
 impl Queue for Fifo {
     fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
-        if self.is_full_for(&packet) && self.enforces(now) {
+        if self.is_full_for(&packet) {
             self.meter.drop(now, packet, DropCause::Overflow, out);
             return false;
         }
@@ -224,18 +211,5 @@ mod tests {
         assert!(b.offer(ms(3), 1, NotEct, 1514).1);
         assert!(!b.offer(ms(3), 1, NotEct, 1514).1);
         assert!(b.queue.change(ms(3), "pie limit 5").is_err());
-    }
-
-    #[test]
-    fn mutant_zero_delay_limit_lets_the_queue_grow_past_its_limit() {
-        let grown = |words: &str| {
-            let mut b = Bench::new(words);
-            (0..20).for_each(|i| {
-                b.offer(ms(i), 1, NotEct, 1514);
-            });
-            b.queue.backlog().packets
-        };
-        assert_eq!(grown("pfifo limit 3"), 3);
-        assert_eq!(grown("pfifo limit 3 mutant zero-delay-limit"), 20);
     }
 }

@@ -35,14 +35,11 @@ pub mod fq_codel;
 mod inverse_root;
 mod jiffies;
 mod meter;
-mod mutation;
 pub mod pie;
 mod reading;
 pub mod red;
 mod spec;
 
-#[doc(hidden)]
-pub use mutation::Mutation;
 pub use spec::{LinkFacts, QueueSpec};
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::codel::Selector;
 use crate::dualpi2::{Percent, Step, Variant};
 use crate::testing::ETHERNET;
-use crate::{Mutation, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
+use crate::{QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
 
 fn time() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -23,19 +23,9 @@ where
     proptest::option::of(s)
 }
 
-fn mutation() -> impl Strategy<Value = Mutation> {
-    prop_oneof![
-        4 => Just(Mutation::None),
-        1 => Just(Mutation::UngatedStep),
-        1 => Just(Mutation::NewestDelay),
-        1 => Just(Mutation::ZeroDelayLimit),
-    ]
-}
-
 fn any_fifo() -> impl Strategy<Value = fifo::FifoConfig> {
-    (maybe(1u64..5_000_000), mutation()).prop_map(|(limit, mutation)| fifo::FifoConfig {
+    maybe(1u64..5_000_000).prop_map(|limit| fifo::FifoConfig {
         limit: limit.map(Bytes::new),
-        mutation,
     })
 }
 
@@ -127,9 +117,9 @@ fn any_dualpi2() -> impl Strategy<Value = dualpi2::Config> {
     (
         (0usize..3, maybe(1u32..), maybe(1u32..), time(), time()),
         (1u32..1 << 30, 1u32..1 << 30, step, any::<u32>(), 1u8..),
-        (any::<[bool; 4]>(), 0u8..=100, mutation()),
+        (any::<[bool; 4]>(), 0u8..=100),
     )
-        .prop_map(|(a, b, (flags, percent, mutation))| {
+        .prop_map(|(a, b, (flags, percent))| {
             let variant = [Variant::Linux, Variant::Linux2020, Variant::Rfc9332][a.0];
             let linux = variant == Variant::Linux;
             let has_step = variant != Variant::Rfc9332;
@@ -150,7 +140,6 @@ fn any_dualpi2() -> impl Strategy<Value = dualpi2::Config> {
                 classic_protection: Percent(percent),
                 any_ect: flags[2],
                 split_gso: flags[3] || !linux,
-                mutation,
             }
         })
 }
@@ -194,7 +183,7 @@ fn word() -> impl Strategy<Value = String> {
             "probability", "bandwidth", "harddrop", "nodrop", "variant", "linux", "linux-2020",
             "rfc9332", "memlimit", "coupling_factor", "step_thresh", "min_qlen_step",
             "drop_on_overload", "overflow", "drop_enqueue", "classic_protection", "max_rtt",
-            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "mutant", "0x01/0x03",
+            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "0x01/0x03",
         ]).prop_map(String::from),
         4 => proptest::sample::select(vec![
             "0", "1", "5", "1000", "4294967295", "4294967296", "18446744073709551615", "1ms",

@@ -194,25 +194,6 @@ fn no_clock_is_read_below_the_engines() {
     assert_eq!(readers, Vec::<String>::new());
 }
 
-/// Words that name a wrong rule exist in tests and nowhere else.
-#[test]
-fn only_development_dependencies_ask_for_wrong_rules() {
-    let metadata = metadata();
-    let mut asked = 0;
-    for package in ours(&metadata) {
-        for used in list(package, "dependencies") {
-            if list(used, "features").iter().any(|f| f == "mutants") {
-                let name = text(package, "name");
-                assert_eq!(text(used, "kind"), "dev", "{name} uses mutants");
-                asked += 1;
-            }
-        }
-        let default = list(&package["features"], "default");
-        assert!(default.iter().all(|f| f != "mutants"));
-    }
-    assert!(asked > 0, "nothing asks for the mutants");
-}
-
 #[test]
 fn no_dependency_asks_for_a_newer_compiler_than_debian_13_has() {
     let metadata = metadata();

@@ -4,7 +4,6 @@ use std::fmt;
 
 use narrows_units::{Duration, Value, Word, WordError, Words};
 
-use crate::mutation::{self, Mutation};
 use crate::reading::{self, Parameters, pair, stated, value_where};
 
 /// Whose DualPI2: implementations differ in what decides their behaviour.
@@ -135,8 +134,6 @@ pub struct Config {
     pub any_ect: bool,
     /// Kept for its word; packets here are never aggregates.
     pub split_gso: bool,
-    #[doc(hidden)]
-    pub mutation: Mutation,
 }
 
 /// α of Linux: 41/256 Hz ≈ 0.16 (`dualpi2_reset_default`, v6.17).
@@ -177,7 +174,6 @@ impl Config {
             classic_protection: Percent(10),
             any_ect: false,
             split_gso: true,
-            mutation: Mutation::None,
         };
         match variant {
             Variant::Linux => linux,
@@ -345,7 +341,6 @@ impl Parameters for Config {
                 self.refuse_unless(linux, key)?;
                 self.split_gso = key.text == "split_gso";
             }
-            "mutant" if mutation::KEPT => self.mutation = words.value()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -398,9 +393,6 @@ impl fmt::Display for Config {
         }
         if !self.split_gso {
             f.write_str(" no_split_gso")?;
-        }
-        if self.mutation != Mutation::None {
-            pair(f, "mutant", &self.mutation.name())?;
         }
         Ok(())
     }

@@ -34,7 +34,6 @@ use pi::{ONE, Pi};
 
 use crate::jiffies;
 use crate::meter::Meter;
-use crate::mutation::Mutation;
 use crate::reading;
 use crate::spec::LinkFacts;
 
@@ -59,6 +58,16 @@ enum Verdict {
     Drop(DropCause),
 }
 
+/// A plausible wrong rule: a test proves that it would be noticed.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mutant {
+    /// PI is fed the age of the newest packet instead of that of the oldest.
+    NewestDelay,
+    /// The classic queue marks with p′ instead of p′².
+    Unsquared,
+}
+
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct DualPi2 {
@@ -78,6 +87,8 @@ pub(crate) struct DualPi2 {
     over_limit: bool,
     rng: Rng,
     meter: Meter,
+    #[cfg(test)]
+    mutant: Option<Mutant>,
 }
 
 impl DualPi2 {
@@ -101,6 +112,8 @@ impl DualPi2 {
             over_limit: false,
             rng,
             meter: Meter::new(entity, link),
+            #[cfg(test)]
+            mutant: None,
         };
         queue.apply_limits();
         queue.credit = queue.first_credit();
@@ -195,8 +208,11 @@ impl DualPi2 {
     /// p′² by two comparisons.
     #[inline]
     fn squared_roll(&mut self, probability: u64) -> bool {
-        self.roll(probability)
-            && (self.config.mutation.is(Mutation::Unsquared) || self.roll(probability))
+        #[cfg(test)]
+        if self.mutant == Some(Mutant::Unsquared) {
+            return self.roll(probability);
+        }
+        self.roll(probability) && self.roll(probability)
     }
 
     /// Linux: the decision of PI on a packet that comes or leaves.
@@ -205,11 +221,7 @@ impl DualPi2 {
             return Verdict::Pass;
         }
         let base = self.pi.probability();
-        let coupled = if self.config.mutation.is(Mutation::Uncoupled) {
-            base
-        } else {
-            base * u64::from(self.config.coupling_factor)
-        };
+        let coupled = base * u64::from(self.config.coupling_factor);
         let overload = coupled >= ONE;
         if packet.scratch & IN_L == 0 {
             if self.squared_roll(base)
@@ -290,10 +302,14 @@ impl DualPi2 {
 
     /// The delay that PI steers by.
     fn delay(&self, now: Instant) -> Duration {
-        let newest = self.config.mutation.is(Mutation::NewestDelay);
         let age = |queue: &VecDeque<Box<Packet>>| {
-            let packet = if newest { queue.back() } else { queue.front() };
-            packet.map_or(Duration::ZERO, |p| now.since(p.held_since))
+            let oldest = queue.front();
+            #[cfg(test)]
+            let oldest = match self.mutant {
+                Some(Mutant::NewestDelay) => queue.back(),
+                _ => oldest,
+            };
+            oldest.map_or(Duration::ZERO, |p| now.since(p.held_since))
         };
         match self.config.variant {
             Variant::Linux | Variant::Linux2020 => age(&self.classic).max(age(&self.low)),
@@ -342,9 +358,7 @@ impl Queue for DualPi2 {
         self.meter.entered(now, &mut packet);
         if low {
             let gate = self.config.min_qlen_step;
-            if self.low.len() as u64 >= u64::from(gate)
-                || self.config.mutation.is(Mutation::UngatedStep)
-            {
+            if self.low.len() as u64 >= u64::from(gate) {
                 packet.scratch |= STEP_APPLIES;
             }
             self.low.push_back(packet);

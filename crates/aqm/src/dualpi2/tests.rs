@@ -111,13 +111,11 @@ fn l4s_packets_are_marked_with_k_times_p() {
 }
 
 #[test]
-fn mutants_unsquared_and_uncoupled_break_the_coupling() {
-    let mut q = Fixed::new("mutant unsquared", 0.2);
+fn mutant_unsquared_breaks_the_coupling() {
+    let mut q = Fixed::new("", 0.2);
+    q.queue.mutant = Some(Mutant::Unsquared);
     q.pass(N, Ect0, SHORT);
     assert!(!near(q.marked(MarkCause::Probability), N, 0.04));
-    let mut q = Fixed::new("mutant uncoupled", 0.2);
-    q.pass(N, Ect1, SHORT);
-    assert!(!near(q.marked(MarkCause::Coupled), N, 0.4));
 }
 
 #[test]
@@ -225,12 +223,6 @@ fn the_step_of_2020_spares_packets_that_found_fewer_than_two_waiting() {
 }
 
 #[test]
-fn mutant_ungated_step_marks_packets_that_the_gate_spares() {
-    let words = "dualpi2 variant linux-2020 mutant ungated-step";
-    assert_eq!(late_marks(words), [Ce; 4]);
-}
-
-#[test]
 fn a_packet_marked_twice_is_reported_once() {
     let mut q = Fixed::new("", 0.5);
     q.pass(200, Ect1, Duration::from_millis(20));
@@ -304,16 +296,24 @@ fn pi_is_fed_the_older_head_of_both_queues() {
 
 #[test]
 fn mutant_newest_delay_feeds_pi_from_the_wrong_end() {
-    let fed = |words: &str| {
-        let mut b = Bench::new(words);
+    let fed = |mutant| {
+        let mut queue = DualPi2::new(
+            Config::default(),
+            EntityId(7),
+            ETHERNET,
+            Rng::for_name(1, "queue"),
+        );
+        queue.mutant = mutant;
+        let mut b = Bench::new("dualpi2");
+        b.queue = Box::new(queue);
         b.offer(ms(0), 1, NotEct, FRAME);
         b.offer(ms(38), 1, NotEct, FRAME);
         b.queue.tick(ms(40));
         b.queue.probability()
     };
     let right = ((25_000_000u64 * 44 + 40_000_000 * 879) / 64) as f64 / 4_294_967_296.0;
-    assert_eq!(fed("dualpi2"), right);
-    assert!(fed("dualpi2 mutant newest-delay") < right / 10.0);
+    assert_eq!(fed(None), right);
+    assert!(fed(Some(Mutant::NewestDelay)) < right / 10.0);
 }
 
 #[test]
