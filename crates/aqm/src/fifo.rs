@@ -4,15 +4,14 @@
 //! the queue already holds `limit` packets, or when it would make the backlog
 //! exceed `limit` bytes.
 
-use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_packet::{Backlog, DropCause, EntityId, Outlet, Packet, Queue};
-use narrows_units::{Bytes, Instant, Word, WordError, Words};
+use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_units::{Bytes, Instant, Rng, Word, WordError, Words};
 
-use crate::meter::Meter;
 use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
+use crate::waiting::Waiting;
 
 /// Packets that a Linux device queues unless told otherwise (`txqueuelen`
 /// 1000, set by `ether_setup`); bfifo multiplies it by the frame size.
@@ -20,7 +19,7 @@ pub const DEFAULT_LIMIT: u64 = 1000;
 
 /// What a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+enum Unit {
     Packets,
     Bytes,
 }
@@ -76,19 +75,27 @@ pub(crate) struct Fifo {
     unit: Unit,
     limit: u64,
     frame: u32,
-    packets: VecDeque<Box<Packet>>,
-    meter: Meter,
+    waiting: Waiting,
 }
 
 impl Fifo {
-    pub fn new(config: FifoConfig, unit: Unit, entity: EntityId, link: LinkFacts) -> Self {
+    /// `pfifo`.
+    pub fn of_packets(config: FifoConfig, entity: EntityId, link: LinkFacts, _: Rng) -> Self {
+        Self::new(config, Unit::Packets, entity, link)
+    }
+
+    /// `bfifo`.
+    pub fn of_bytes(config: FifoConfig, entity: EntityId, link: LinkFacts, _: Rng) -> Self {
+        Self::new(config, Unit::Bytes, entity, link)
+    }
+
+    fn new(config: FifoConfig, unit: Unit, entity: EntityId, link: LinkFacts) -> Self {
         let mut fifo = Self {
             config,
             unit,
             limit: 0,
             frame: link.frame(),
-            packets: VecDeque::new(),
-            meter: Meter::new(entity, link),
+            waiting: Waiting::new(entity, link),
         };
         fifo.apply_limit();
         fifo
@@ -104,45 +111,34 @@ impl Fifo {
 
     fn is_full_for(&self, packet: &Packet) -> bool {
         match self.unit {
-            Unit::Packets => u64::from(self.meter.backlog.packets) >= self.limit,
+            Unit::Packets => u64::from(self.waiting.packets()) >= self.limit,
             Unit::Bytes => {
-                self.meter.backlog.bytes + u64::from(self.meter.length(packet)) > self.limit
+                self.waiting.bytes() + u64::from(self.waiting.meter.length(packet)) > self.limit
             }
         }
     }
 }
 
 impl Queue for Fifo {
-    fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
+    fn enqueue(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
         if self.is_full_for(&packet) {
-            self.meter.drop(now, packet, DropCause::Overflow, out);
+            self.waiting.drop(now, packet, DropCause::Overflow, out);
             return false;
         }
-        self.meter.entered(now, &mut packet);
-        self.packets.push_back(packet);
+        self.waiting.push(now, packet);
         true
     }
 
     fn dequeue(&mut self, _now: Instant, _out: &mut Outlet<'_>) -> Option<Box<Packet>> {
-        let packet = self.packets.pop_front()?;
-        self.meter.left(self.meter.length(&packet));
-        Some(packet)
+        self.waiting.pull()
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (!self.packets.is_empty()).then_some(now)
+        self.waiting.next_dequeue(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.meter.backlog
-    }
-
-    fn marked(&self) -> u64 {
-        self.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.meter.dropped
+    fn counts(&self) -> QueueCounts {
+        self.waiting.meter.counts
     }
 
     /// A lower limit refuses newcomers and drops nothing that waits, as in
@@ -166,11 +162,11 @@ mod tests {
         let mut b = Bench::new("pfifo limit 3");
         let taken: Vec<bool> = (0..5).map(|_| b.offer(ms(1), 1, NotEct, 1514).1).collect();
         assert_eq!(taken, [true, true, true, false, false]);
-        assert_eq!(b.queue.dropped(), 2);
+        assert_eq!(b.queue.counts().dropped, 2);
         assert!(b.log.drops.iter().all(|d| d.2 == DropCause::Overflow));
         let ids: Vec<u64> = std::iter::from_fn(|| b.take(ms(2))).map(|t| t.id).collect();
         assert_eq!(ids, [0, 1, 2]);
-        assert_eq!(b.queue.backlog(), Backlog::default());
+        assert_eq!(b.queue.backlog(), narrows_packet::Backlog::default());
     }
 
     #[test]

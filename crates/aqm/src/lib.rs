@@ -39,6 +39,7 @@ pub mod pie;
 mod reading;
 pub mod red;
 mod spec;
+mod waiting;
 
 pub use spec::{LinkFacts, QueueSpec};
 

@@ -1,7 +1,7 @@
 //! What every queue keeps beside its algorithm: its name in events, the
 //! link's overhead, its backlog and its counts of marks and drops.
 
-use narrows_packet::{Backlog, DropCause, EntityId, Event, MarkCause, Outlet, Packet};
+use narrows_packet::{DropCause, EntityId, Event, MarkCause, Outlet, Packet, QueueCounts};
 use narrows_units::Instant;
 use narrows_wire::Ecn;
 use narrows_wire::ip;
@@ -13,12 +13,7 @@ use crate::spec::LinkFacts;
 pub(crate) struct Meter {
     entity: EntityId,
     overhead: u32,
-    /// What waits.
-    pub backlog: Backlog,
-    /// Packets marked so far.
-    pub marked: u64,
-    /// Packets dropped so far.
-    pub dropped: u64,
+    pub counts: QueueCounts,
 }
 
 impl Meter {
@@ -27,9 +22,7 @@ impl Meter {
         Self {
             entity,
             overhead: link.overhead,
-            backlog: Backlog::default(),
-            marked: 0,
-            dropped: 0,
+            counts: QueueCounts::default(),
         }
     }
 
@@ -44,16 +37,16 @@ impl Meter {
     pub fn entered(&mut self, now: Instant, packet: &mut Packet) -> u32 {
         packet.held_since = now;
         let length = self.length(packet);
-        self.backlog.packets += 1;
-        self.backlog.bytes += u64::from(length);
+        self.counts.backlog.packets += 1;
+        self.counts.backlog.bytes += u64::from(length);
         length
     }
 
     /// Counts that a packet of `length` bytes waits no more.
     #[inline]
     pub fn left(&mut self, length: u32) {
-        self.backlog.packets -= 1;
-        self.backlog.bytes -= u64::from(length);
+        self.counts.backlog.packets -= 1;
+        self.counts.backlog.bytes -= u64::from(length);
     }
 
     /// Sets CE if the packet allows it, and reports that unless it bore CE
@@ -71,7 +64,7 @@ impl Meter {
             Ecn::Ce => true,
             Ecn::Ect0 | Ecn::Ect1 => {
                 ip::set_ecn(&mut packet.bytes, Ecn::Ce);
-                self.marked += 1;
+                self.counts.marked += 1;
                 out.events.record(
                     now,
                     Event::Marked {
@@ -93,7 +86,7 @@ impl Meter {
         cause: DropCause,
         out: &mut Outlet<'_>,
     ) {
-        self.dropped += 1;
+        self.counts.dropped += 1;
         out.drop(now, self.entity, packet, cause);
     }
 }

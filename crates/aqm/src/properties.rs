@@ -63,14 +63,14 @@ fn run(words: &str, steps: &[Step]) -> Result<(Vec<Taken>, Bench), TestCaseError
     for step in steps {
         match *step {
             Step::Offer { flow, length } => {
-                let before = bench.queue.dropped();
+                let before = bench.queue.counts().dropped;
                 let (id, taken) = bench.offer(now, flow, ecn_of(flow), length);
                 offered += 1;
                 lengths.insert(id, length);
                 // What is not taken was dropped.
                 let gone = bench.log.drops.iter().any(|d| d.1 == id);
                 prop_assert_eq!(taken, !gone);
-                prop_assert!(taken || bench.queue.dropped() > before);
+                prop_assert!(taken || bench.queue.counts().dropped > before);
             }
             Step::Take => {
                 let next = bench.queue.next_dequeue(now);
@@ -91,9 +91,10 @@ fn run(words: &str, steps: &[Step]) -> Result<(Vec<Taken>, Bench), TestCaseError
             }
         }
         let backlog = bench.queue.backlog();
-        prop_assert_eq!(bench.queue.dropped(), bench.log.drops.len() as u64);
-        prop_assert_eq!(bench.queue.marked(), bench.log.marks.len() as u64);
-        let accounted = out.len() as u64 + bench.queue.dropped() + u64::from(backlog.packets);
+        prop_assert_eq!(bench.queue.counts().dropped, bench.log.drops.len() as u64);
+        prop_assert_eq!(bench.queue.counts().marked, bench.log.marks.len() as u64);
+        let accounted =
+            out.len() as u64 + bench.queue.counts().dropped + u64::from(backlog.packets);
         prop_assert_eq!(offered, accounted, "packets in = out + dropped + waiting");
         prop_assert_eq!(bench.pool.outstanding(), u64::from(backlog.packets));
         let mut bytes: u64 = lengths.values().map(|n| u64::from(*n)).sum();
@@ -196,12 +197,12 @@ proptest! {
             let now = Instant::from_nanos(5_000_000_000);
             bench.queue.change(now, &change).unwrap();
             let waiting = bench.queue.backlog().packets;
-            let dropped = bench.queue.dropped();
+            let dropped = bench.queue.counts().dropped;
             let mut left = 0;
             while bench.take(now).is_some() {
                 left += 1;
             }
-            let shed = (bench.queue.dropped() - dropped) as u32;
+            let shed = (bench.queue.counts().dropped - dropped) as u32;
             prop_assert_eq!(left + shed, waiting, "{} after {:?}", words, out.len());
             prop_assert_eq!(bench.pool.outstanding(), 0);
         }

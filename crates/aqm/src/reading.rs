@@ -6,9 +6,14 @@ use std::fmt;
 use narrows_units::{Value, Word, WordError, Words};
 
 /// The parameters of one kind of queue.
-pub(crate) trait Parameters {
+pub(crate) trait Parameters: Clone + Default {
     /// The keys, for error messages.
     const KEYS: &'static str;
+
+    /// What holds where none of `words` says otherwise.
+    fn usual(_words: &Words<'_>) -> Self {
+        Self::default()
+    }
 
     /// Takes the value of `key`, which was just read, or says that there is
     /// no such key.
@@ -24,16 +29,21 @@ pub(crate) trait Parameters {
     fn check(&mut self, _line: &str) -> Result<(), WordError> {
         Ok(())
     }
+
+    /// Checks what a queue that runs with `_old` cannot change.
+    ///
+    /// # Errors
+    /// When there is such a change; `line` is what was read.
+    fn check_change(&self, _old: &Self, _line: &str) -> Result<(), WordError> {
+        Ok(())
+    }
 }
 
 /// Reads all that is left of `words` into `parameters`.
 ///
 /// # Errors
 /// When a word is not one of the keys, or a value is refused.
-pub(crate) fn read<P: Parameters>(
-    parameters: &mut P,
-    mut words: Words<'_>,
-) -> Result<(), WordError> {
+fn read<P: Parameters>(parameters: &mut P, mut words: Words<'_>) -> Result<(), WordError> {
     while let Some(key) = words.take() {
         if !parameters.set(key, &mut words)? {
             return Err(WordError::new(
@@ -46,12 +56,12 @@ pub(crate) fn read<P: Parameters>(
     parameters.check(words.line())
 }
 
-/// Parameters at their defaults but for what `words` name.
+/// Parameters as usual but for what `words` name.
 ///
 /// # Errors
-/// As [`read`].
-pub(crate) fn fresh<P: Parameters + Default>(words: Words<'_>) -> Result<P, WordError> {
-    let mut parameters = P::default();
+/// When a word is not one of the keys, or a value is refused.
+pub(crate) fn fresh<P: Parameters>(words: Words<'_>) -> Result<P, WordError> {
+    let mut parameters = P::usual(&words);
     read(&mut parameters, words)?;
     Ok(parameters)
 }
@@ -60,16 +70,14 @@ pub(crate) fn fresh<P: Parameters + Default>(words: Words<'_>) -> Result<P, Word
 /// without the `kind` before them; what they do not name stays.
 ///
 /// # Errors
-/// As [`read`].
-pub(crate) fn changed<P: Parameters + Clone>(
-    current: &P,
-    kind: &str,
-    words: &str,
-) -> Result<P, WordError> {
-    let mut words = Words::new(words);
+/// As [`fresh`], and where a running queue keeps what it has.
+pub(crate) fn changed<P: Parameters>(current: &P, kind: &str, words: &str) -> Result<P, WordError> {
+    let line = words;
+    let mut words = Words::new(line);
     words.take_if(kind);
     let mut parameters = current.clone();
     read(&mut parameters, words)?;
+    parameters.check_change(current, line)?;
     Ok(parameters)
 }
 

@@ -5,14 +5,14 @@ use std::fmt;
 use narrows_packet::{EntityId, Packet, Queue};
 use narrows_units::{Rate, Rng, WordError, Words};
 
-use crate::cnq::{self, Cnq};
-use crate::codel::{self, CodelQueue};
-use crate::dualpi2::{self, DualPi2};
-use crate::fifo::{Fifo, FifoConfig, Unit};
-use crate::fq_codel::{self, FqCodel};
-use crate::pie::{self, PieQueue};
+use crate::cnq::{self, Cnq, CnqConfig};
+use crate::codel::{CodelConfig, CodelQueue};
+use crate::dualpi2::{DualPi2, DualPi2Config};
+use crate::fifo::{Fifo, FifoConfig};
+use crate::fq_codel::{self, FqCodel, FqCodelConfig};
+use crate::pie::{PieConfig, PieQueue};
 use crate::reading;
-use crate::red::{self, RedQueue};
+use crate::red::{RedConfig, RedQueue};
 
 /// What a queue needs to know of the link that it feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,36 +33,100 @@ impl LinkFacts {
     }
 }
 
-/// A queue discipline and its parameters, checked, not yet built.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum QueueSpec {
-    /// Tail drop at a number of packets.
-    Pfifo(FifoConfig),
-    /// Tail drop at a number of bytes.
-    Bfifo(FifoConfig),
-    /// One queue under CoDel (RFC 8289).
-    Codel(codel::Config),
-    /// Fair queueing with CoDel (RFC 8290).
-    FqCodel(fq_codel::Config),
-    /// One queue under PIE (RFC 8033).
-    Pie(pie::Config),
-    /// Random early detection.
-    Red(red::Config),
-    /// Coupled dual queue (RFC 9332).
-    DualPi2(dualpi2::Config),
-    /// Cheap nasty queue under CoDel with approximate fairness.
-    CnqCodelAf(cnq::Config),
+/// From one line for each queue (the word, the name, the parameters and how the queue is
+/// made of them): all that depends on which queues there are.
+macro_rules! queues {
+    ($($(#[$doc:meta])* $kind:literal => $name:ident($config:ty), $new:path;)+) => {
+        /// A queue discipline and its parameters, checked, not yet built.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum QueueSpec {
+            $($(#[$doc])* $name($config),)+
+        }
+
+        /// The words, for error messages.
+        const KINDS: &[&str] = &[$($kind),+];
+
+        impl QueueSpec {
+            /// Reads the parameters of a queue; `None` if there is no such kind.
+            fn read(kind: &str, words: Words<'_>) -> Option<Result<Self, WordError>> {
+                Some(match kind {
+                    $($kind => reading::fresh(words).map(Self::$name),)+
+                    _ => return None,
+                })
+            }
+
+            /// The kind's name, the first word of its line.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $kind,)+
+                }
+            }
+
+            /// The spec after a change in mid-run: `words` are parameters, with or
+            /// without the kind before them; what they do not name stays.
+            ///
+            /// # Errors
+            /// When the words are not this queue's, or name a parameter that cannot
+            /// be changed while the queue runs.
+            pub fn changed(&self, words: &str) -> Result<Self, WordError> {
+                match self {
+                    $(Self::$name(c) => reading::changed(c, $kind, words).map(Self::$name),)+
+                }
+            }
+
+            /// The queue itself, named `entity` in events, feeding `link`, with
+            /// `rng` as its own generator.
+            pub fn build(&self, entity: EntityId, link: LinkFacts, rng: Rng) -> Box<dyn Queue> {
+                match self {
+                    $(Self::$name(c) => Box::new($new(c.clone(), entity, link, rng)),)+
+                }
+            }
+        }
+
+        impl fmt::Display for QueueSpec {
+            /// The words in tc's order, without those that say the default; with `#`
+            /// every parameter that has a value of its own.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.kind())?;
+                match self {
+                    $(Self::$name(c) => c.fmt(f),)+
+                }
+            }
+        }
+    };
 }
 
-/// The kinds, for error messages.
-const KINDS: &str = "a queue: pfifo, bfifo, codel, fq_codel, pie, red, dualpi2 or cnq_codel_af";
+queues! {
+    /// Tail drop at a number of packets.
+    "pfifo" => Pfifo(FifoConfig), Fifo::of_packets;
+    /// Tail drop at a number of bytes.
+    "bfifo" => Bfifo(FifoConfig), Fifo::of_bytes;
+    /// One queue under CoDel (RFC 8289).
+    "codel" => Codel(CodelConfig), CodelQueue::new;
+    /// Fair queueing with CoDel (RFC 8290).
+    "fq_codel" => FqCodel(FqCodelConfig), FqCodel::new;
+    /// One queue under PIE (RFC 8033).
+    "pie" => Pie(PieConfig), PieQueue::new;
+    /// Random early detection.
+    "red" => Red(RedConfig), RedQueue::new;
+    /// Coupled dual queue (RFC 9332).
+    "dualpi2" => DualPi2(DualPi2Config), DualPi2::new;
+    /// Cheap nasty queue under CoDel with approximate fairness.
+    "cnq_codel_af" => CnqCodelAf(CnqConfig), Cnq::new;
+}
 
 impl Default for QueueSpec {
     /// `pfifo`, as a Linux device has if nothing else is said.
     fn default() -> Self {
         Self::Pfifo(FifoConfig::default())
     }
+}
+
+/// What may stand after `queue`.
+fn allowed() -> String {
+    let (last, others) = KINDS.split_last().unwrap_or((&"", &[]));
+    format!("a queue: {} or {last}", others.join(", "))
 }
 
 /// What comes nearest to a queueing discipline of Linux that is not here.
@@ -90,62 +154,15 @@ impl QueueSpec {
     pub fn parse(words: &str) -> Result<Self, WordError> {
         let mut words = Words::new(words);
         let Some(kind) = words.take() else {
-            return Err(words.ended(KINDS));
+            return Err(words.ended(allowed()));
         };
-        Ok(match kind.text {
-            "pfifo" => Self::Pfifo(reading::fresh(words)?),
-            "bfifo" => Self::Bfifo(reading::fresh(words)?),
-            "codel" => Self::Codel(reading::fresh(words)?),
-            "fq_codel" => Self::FqCodel(reading::fresh(words)?),
-            "pie" => Self::Pie(reading::fresh(words)?),
-            "red" => Self::Red(red::Config::read(words)?),
-            "dualpi2" => Self::DualPi2(dualpi2::Config::read(words)?),
-            "cnq_codel_af" => Self::CnqCodelAf(reading::fresh(words)?),
-            other => {
-                let error = WordError::new(kind.span(), format!("`{other}`"), KINDS);
-                return Err(match nearest(other) {
-                    Some(near) => error.with_help(format!("`{other}` is not here; {near}")),
-                    None => error,
-                });
-            }
-        })
-    }
-
-    /// The kind's name, the first word of its line.
-    pub const fn kind(&self) -> &'static str {
-        match self {
-            Self::Pfifo(_) => "pfifo",
-            Self::Bfifo(_) => "bfifo",
-            Self::Codel(_) => "codel",
-            Self::FqCodel(_) => "fq_codel",
-            Self::Pie(_) => "pie",
-            Self::Red(_) => "red",
-            Self::DualPi2(_) => "dualpi2",
-            Self::CnqCodelAf(_) => "cnq_codel_af",
-        }
-    }
-
-    /// The spec after a change in mid-run: `words` are parameters, with or
-    /// without the kind before them; what they do not name stays.
-    ///
-    /// # Errors
-    /// When the words are not this queue's, or name a parameter that cannot
-    /// be changed while the queue runs.
-    pub fn changed(&self, words: &str) -> Result<Self, WordError> {
-        let kind = self.kind();
-        Ok(match self {
-            Self::Pfifo(c) => Self::Pfifo(reading::changed(c, kind, words)?),
-            Self::Bfifo(c) => Self::Bfifo(reading::changed(c, kind, words)?),
-            Self::Codel(c) => Self::Codel(reading::changed(c, kind, words)?),
-            Self::FqCodel(c) => {
-                let new = reading::changed(c, kind, words)?;
-                fq_codel::refuse_other_flows(c, &new, words)?;
-                Self::FqCodel(new)
-            }
-            Self::Pie(c) => Self::Pie(reading::changed(c, kind, words)?),
-            Self::Red(c) => Self::Red(reading::changed(c, kind, words)?),
-            Self::DualPi2(c) => Self::DualPi2(reading::changed(c, kind, words)?),
-            Self::CnqCodelAf(c) => Self::CnqCodelAf(reading::changed(c, kind, words)?),
+        Self::read(kind.text, words).unwrap_or_else(|| {
+            let found = format!("`{}`", kind.text);
+            let error = WordError::new(kind.span(), found, allowed());
+            Err(match nearest(kind.text) {
+                Some(near) => error.with_help(format!("`{}` is not here; {near}", kind.text)),
+                None => error,
+            })
         })
     }
 
@@ -157,38 +174,6 @@ impl QueueSpec {
             Self::FqCodel(c) => fq_codel::bucket_of(c, rng, packet),
             Self::CnqCodelAf(_) => Some(cnq::bucket_of(rng, packet)),
             _ => None,
-        }
-    }
-
-    /// The queue itself, named `entity` in events, feeding `link`, with
-    /// `rng` as its own generator.
-    pub fn build(&self, entity: EntityId, link: LinkFacts, rng: Rng) -> Box<dyn Queue> {
-        match self {
-            Self::Pfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Packets, entity, link)),
-            Self::Bfifo(c) => Box::new(Fifo::new(c.clone(), Unit::Bytes, entity, link)),
-            Self::Codel(c) => Box::new(CodelQueue::new(c.clone(), entity, link)),
-            Self::FqCodel(c) => Box::new(FqCodel::new(c.clone(), entity, link, rng)),
-            Self::Pie(c) => Box::new(PieQueue::new(c.clone(), entity, link, rng)),
-            Self::Red(c) => Box::new(RedQueue::new(c.clone(), entity, link, rng)),
-            Self::DualPi2(c) => Box::new(DualPi2::new(c.clone(), entity, link, rng)),
-            Self::CnqCodelAf(c) => Box::new(Cnq::new(c.clone(), entity, link, rng)),
-        }
-    }
-}
-
-impl fmt::Display for QueueSpec {
-    /// The words in tc's order, without those that say the default; with `#`
-    /// every parameter that has a value of its own.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind())?;
-        match self {
-            Self::Pfifo(c) | Self::Bfifo(c) => c.fmt(f),
-            Self::Codel(c) => c.fmt(f),
-            Self::FqCodel(c) => c.fmt(f),
-            Self::Pie(c) => c.fmt(f),
-            Self::Red(c) => c.fmt(f),
-            Self::DualPi2(c) => c.fmt(f),
-            Self::CnqCodelAf(c) => c.fmt(f),
         }
     }
 }

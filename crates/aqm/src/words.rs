@@ -29,9 +29,9 @@ fn any_fifo() -> impl Strategy<Value = fifo::FifoConfig> {
     })
 }
 
-fn any_codel() -> impl Strategy<Value = codel::Config> {
+fn any_codel() -> impl Strategy<Value = codel::CodelConfig> {
     (1u32.., time(), time(), any::<bool>(), maybe(time())).prop_map(
-        |(limit, target, interval, ecn, ce_threshold)| codel::Config {
+        |(limit, target, interval, ecn, ce_threshold)| codel::CodelConfig {
             limit,
             target,
             interval,
@@ -41,7 +41,7 @@ fn any_codel() -> impl Strategy<Value = codel::Config> {
     )
 }
 
-fn any_fq_codel() -> impl Strategy<Value = fq_codel::Config> {
+fn any_fq_codel() -> impl Strategy<Value = fq_codel::FqCodelConfig> {
     (
         any_codel(),
         1u32..=65_536,
@@ -50,8 +50,8 @@ fn any_fq_codel() -> impl Strategy<Value = fq_codel::Config> {
         1u64..=1 << 31,
         1u32..,
     )
-        .prop_map(
-            |(c, flows, quantum, selector, memory, drop_batch)| fq_codel::Config {
+        .prop_map(|(c, flows, quantum, selector, memory, drop_batch)| {
+            fq_codel::FqCodelConfig {
                 limit: c.limit,
                 flows,
                 quantum,
@@ -62,17 +62,17 @@ fn any_fq_codel() -> impl Strategy<Value = fq_codel::Config> {
                 memory_limit: Bytes::new(memory),
                 drop_batch,
                 ecn: c.ecn,
-            },
-        )
+            }
+        })
 }
 
-fn any_pie() -> impl Strategy<Value = pie::Config> {
+fn any_pie() -> impl Strategy<Value = pie::PieConfig> {
     (
         (1u32.., time(), time(), 1u32..=32, 1u32..=32),
         any::<[bool; 3]>(),
     )
         .prop_map(
-            |((limit, target, tupdate, alpha, beta), flags)| pie::Config {
+            |((limit, target, tupdate, alpha, beta), flags)| pie::PieConfig {
                 limit,
                 target,
                 tupdate,
@@ -86,14 +86,14 @@ fn any_pie() -> impl Strategy<Value = pie::Config> {
 }
 
 /// Thresholds that tc accepts: min below max, a burst that covers min.
-fn any_red() -> impl Strategy<Value = red::Config> {
+fn any_red() -> impl Strategy<Value = red::RedConfig> {
     (
         (1_000u32..1_000_000, 1u32..1_000, 1u32..1_500, 1u32..100),
         (0.001f64..0.999, 1_000u64..1_000_000_000),
         any::<[bool; 4]>(),
     )
         .prop_map(
-            |((limit, min, avpkt, more), (probability, rate), flags)| red::Config {
+            |((limit, min, avpkt, more), (probability, rate), flags)| red::RedConfig {
                 limit,
                 min: Some(min),
                 max: Some(min + 50 * more),
@@ -109,7 +109,7 @@ fn any_red() -> impl Strategy<Value = red::Config> {
         )
 }
 
-fn any_dualpi2() -> impl Strategy<Value = dualpi2::Config> {
+fn any_dualpi2() -> impl Strategy<Value = dualpi2::DualPi2Config> {
     let step = prop_oneof![
         time().prop_map(Step::Time),
         (1u32..).prop_map(Step::Packets)
@@ -123,8 +123,8 @@ fn any_dualpi2() -> impl Strategy<Value = dualpi2::Config> {
             let variant = [Variant::Linux, Variant::Linux2020, Variant::Rfc9332][a.0];
             let linux = variant == Variant::Linux;
             let has_step = variant != Variant::Rfc9332;
-            let usual = dualpi2::Config::of(variant);
-            dualpi2::Config {
+            let usual = dualpi2::DualPi2Config::of(variant);
+            dualpi2::DualPi2Config {
                 variant,
                 limit: a.1,
                 memlimit: a.2.filter(|_| linux),
@@ -144,9 +144,9 @@ fn any_dualpi2() -> impl Strategy<Value = dualpi2::Config> {
         })
 }
 
-fn any_cnq() -> impl Strategy<Value = cnq::Config> {
+fn any_cnq() -> impl Strategy<Value = cnq::CnqConfig> {
     (1u32.., time(), time(), maybe(time())).prop_map(|(limit, interval, target, mtu_time)| {
-        cnq::Config {
+        cnq::CnqConfig {
             limit,
             interval,
             target,

@@ -14,6 +14,17 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
+/// What a queue counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// What waits.
+    pub backlog: Backlog,
+    /// Packets marked CE so far.
+    pub marked: u64,
+    /// Packets dropped so far.
+    pub dropped: u64,
+}
+
 /// A queueing discipline: a pure state machine behind two calls.
 ///
 /// A queue reports its own marks and drops through `out.events` and
@@ -42,8 +53,13 @@ pub trait Queue: Send {
     /// Runs the queue's own clock.
     fn tick(&mut self, _now: Instant) {}
 
+    /// What waits, and what was marked and dropped.
+    fn counts(&self) -> QueueCounts;
+
     /// What waits.
-    fn backlog(&self) -> Backlog;
+    fn backlog(&self) -> Backlog {
+        self.counts().backlog
+    }
 
     /// The AQM's current probability, for the record; 0 where there is none.
     fn probability(&self) -> f64 {
@@ -55,12 +71,6 @@ pub trait Queue: Send {
     fn band_of(&self, _packet: &Packet) -> u8 {
         0
     }
-
-    /// Packets marked CE so far.
-    fn marked(&self) -> u64;
-
-    /// Packets dropped so far.
-    fn dropped(&self) -> u64;
 
     /// The link's rate has changed; queues that derive parameters from the
     /// rate (RED's idle decay) take note.

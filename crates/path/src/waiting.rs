@@ -110,9 +110,10 @@ impl Waiting {
     }
 
     pub(crate) fn counters(&self) -> Counters {
+        let counts = self.queue.counts();
         Counters {
-            dropped: self.queue.dropped(),
-            marked: self.queue.marked(),
+            dropped: counts.dropped,
+            marked: counts.marked,
             ..self.counters
         }
     }

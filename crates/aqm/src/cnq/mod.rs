@@ -22,7 +22,7 @@ mod cobalt;
 use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_packet::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue};
+use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Duration, Instant, Rate, Rng, Word, WordError, Words};
 
 use self::cobalt::{Cobalt, Params, Share};
@@ -41,7 +41,7 @@ const RTT_TO_TARGET: u64 = 20;
 
 /// Parameters of `cnq_codel_af`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct CnqConfig {
     /// Packets that may wait.
     pub limit: u32,
     /// Interval of the schedule; `rtt` in tc.
@@ -53,7 +53,7 @@ pub struct Config {
     pub mtu_time: Option<Duration>,
 }
 
-impl Default for Config {
+impl Default for CnqConfig {
     fn default() -> Self {
         Self {
             limit: LIMIT,
@@ -64,7 +64,7 @@ impl Default for Config {
     }
 }
 
-impl Parameters for Config {
+impl Parameters for CnqConfig {
     const KEYS: &'static str = "limit PACKETS, rtt TIME, target TIME, mtu_time TIME";
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
@@ -88,7 +88,7 @@ impl Parameters for Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for CnqConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (usual, all) = (Self::default(), f.alternate());
         stated(f, "limit", &self.limit, &usual.limit)?;
@@ -113,7 +113,7 @@ struct Place {
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct Cnq {
-    config: Config,
+    config: CnqConfig,
     link: LinkFacts,
     params: Params,
     hash: FlowHash,
@@ -142,7 +142,7 @@ pub(crate) fn bucket_of(mut rng: Rng, packet: &Packet) -> usize {
 }
 
 impl Cnq {
-    pub fn new(config: Config, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
+    pub fn new(config: CnqConfig, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
         Self {
             params: params_of(&config, link),
             link,
@@ -199,7 +199,7 @@ impl Cnq {
         let share = Share {
             flow: behind + 1,
             active: self.active - self.dummies,
-            total: self.meter.backlog.packets + 1,
+            total: self.meter.counts.backlog.packets + 1,
         };
         let sojourn = now.since(packet.held_since);
         let meter = &mut self.meter;
@@ -226,7 +226,7 @@ impl Cnq {
     }
 }
 
-fn params_of(config: &Config, link: LinkFacts) -> Params {
+fn params_of(config: &CnqConfig, link: LinkFacts) -> Params {
     let frame_time = config.mtu_time.unwrap_or_else(|| {
         let rate = Rate::from_bits(link.rate.as_bits().max(1));
         rate.time_for(u64::from(link.frame()))
@@ -236,7 +236,7 @@ fn params_of(config: &Config, link: LinkFacts) -> Params {
 
 impl Queue for Cnq {
     fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
-        if self.meter.backlog.packets >= self.config.limit {
+        if self.meter.counts.backlog.packets >= self.config.limit {
             self.meter.drop(now, packet, DropCause::Overflow, out);
             return false;
         }
@@ -254,7 +254,7 @@ impl Queue for Cnq {
 
     fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
         // Dummies alone stay where they are.
-        while self.meter.backlog.packets > 0 {
+        while self.meter.counts.backlog.packets > 0 {
             let (packet, verdict) = self.next(now, out)?;
             if let Some(cause) = verdict {
                 self.meter.drop(now, packet, cause, out);
@@ -271,25 +271,17 @@ impl Queue for Cnq {
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (self.meter.backlog.packets > 0).then_some(now)
+        (self.meter.counts.backlog.packets > 0).then_some(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.meter.backlog
+    fn counts(&self) -> QueueCounts {
+        self.meter.counts
     }
 
     /// 1 for packets that went by the sparse queue is not told: a cheap nasty
     /// queue promises no low latency to any class of traffic.
     fn band_of(&self, _packet: &Packet) -> u8 {
         0
-    }
-
-    fn marked(&self) -> u64 {
-        self.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.meter.dropped
     }
 
     fn link_rate_changed(&mut self, rate: Rate) {

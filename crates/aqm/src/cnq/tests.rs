@@ -144,7 +144,7 @@ fn the_four_frames_of_the_link_are_spared_unless_switched_off() {
                 b.take(now);
             }
         }
-        b.queue.marked()
+        b.queue.counts().marked
     };
     assert_eq!(signalled("cnq_codel_af"), 0);
     assert!(signalled("cnq_codel_af mtu_time 0s") > 100);
@@ -157,7 +157,7 @@ fn the_four_frames_of_the_link_are_spared_unless_switched_off() {
             b.take(now);
         }
     }
-    assert!(b.queue.marked() > 100);
+    assert!(b.queue.counts().marked > 100);
 }
 
 #[test]

@@ -147,7 +147,7 @@ impl Codel {
             self.dropping = false;
             return None;
         };
-        let backlog = source.meter().backlog.bytes;
+        let backlog = source.meter().counts.backlog.bytes;
         let bad = self.is_bad(Some(&packet), params, now, backlog);
         if self.dropping && !bad {
             self.dropping = false;
@@ -167,7 +167,7 @@ impl Codel {
                         return None;
                     }
                 };
-                let backlog = source.meter().backlog.bytes;
+                let backlog = source.meter().counts.backlog.bytes;
                 if self.is_bad(Some(&packet), params, now, backlog) {
                     self.drop_next += self.spacing(params);
                 } else {
@@ -179,7 +179,7 @@ impl Codel {
             self.begin_episode(params, now);
             if !marked {
                 let next = self.replace(time, packet, source, out);
-                let backlog = source.meter().backlog.bytes;
+                let backlog = source.meter().counts.backlog.bytes;
                 self.is_bad(next.as_deref(), params, now, backlog);
                 packet = next?;
             }

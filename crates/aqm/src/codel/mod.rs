@@ -9,11 +9,10 @@
 
 mod law;
 
-use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_packet::{Backlog, DropCause, EntityId, Outlet, Packet, Queue};
-use narrows_units::{Duration, Instant, Word, WordError, Words};
+use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_units::{Duration, Instant, Rng, Word, WordError, Words};
 
 pub use law::Selector;
 pub(crate) use law::{Codel, Params, Source};
@@ -21,6 +20,7 @@ pub(crate) use law::{Codel, Params, Source};
 use crate::meter::Meter;
 use crate::reading::{self, Parameters, pair, stated, value_where};
 use crate::spec::LinkFacts;
+use crate::waiting::Waiting;
 
 /// Acceptable standing delay, RFC 8289 §4.3.
 pub(crate) const TARGET: Duration = Duration::from_millis(5);
@@ -31,7 +31,7 @@ const LIMIT: u32 = 1_000;
 
 /// Parameters of `codel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct CodelConfig {
     /// Packets that may wait.
     pub limit: u32,
     /// Acceptable standing delay.
@@ -44,7 +44,7 @@ pub struct Config {
     pub ce_threshold: Option<Duration>,
 }
 
-impl Default for Config {
+impl Default for CodelConfig {
     fn default() -> Self {
         Self {
             limit: LIMIT,
@@ -63,7 +63,7 @@ pub(crate) fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
     })
 }
 
-impl Parameters for Config {
+impl Parameters for CodelConfig {
     const KEYS: &'static str = "limit PACKETS, target TIME, interval TIME, ecn|noecn, \
                                 ce_threshold TIME";
 
@@ -82,7 +82,7 @@ impl Parameters for Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for CodelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
         stated(f, "limit", &self.limit, &usual.limit)?;
@@ -98,18 +98,9 @@ impl fmt::Display for Config {
     }
 }
 
-/// Packets and their count, as the law sees them.
-#[derive(Debug)]
-struct Waiting {
-    packets: VecDeque<Box<Packet>>,
-    meter: Meter,
-}
-
 impl Source for Waiting {
     fn pull(&mut self) -> Option<Box<Packet>> {
-        let packet = self.packets.pop_front()?;
-        self.meter.left(self.meter.length(&packet));
-        Some(packet)
+        Self::pull(self)
     }
 
     fn meter(&mut self) -> &mut Meter {
@@ -120,7 +111,7 @@ impl Source for Waiting {
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct CodelQueue {
-    config: Config,
+    config: CodelConfig,
     frame: u32,
     params: Params,
     codel: Codel,
@@ -129,75 +120,52 @@ pub(crate) struct CodelQueue {
 }
 
 impl CodelQueue {
-    pub fn new(config: Config, entity: EntityId, link: LinkFacts) -> Self {
+    pub fn new(config: CodelConfig, entity: EntityId, link: LinkFacts, _: Rng) -> Self {
         Self {
             frame: link.frame(),
             params: params_of(&config, link.frame()),
             config,
             codel: Codel::default(),
-            waiting: Waiting {
-                packets: VecDeque::new(),
-                meter: Meter::new(entity, link),
-            },
+            waiting: Waiting::new(entity, link),
             over_limit: false,
         }
     }
 
-    /// After a lower limit: drops from the head what exceeds it.
+    /// Drops what exceeds a limit that was lowered.
     fn trim(&mut self, now: Instant, out: &mut Outlet<'_>) {
-        self.over_limit = false;
-        while self.waiting.meter.backlog.packets > self.config.limit {
-            let Some(packet) = self.waiting.pull() else {
-                return;
-            };
-            self.waiting
-                .meter
-                .drop(now, packet, DropCause::Overflow, out);
+        if std::mem::take(&mut self.over_limit) {
+            self.waiting.trim(now, self.config.limit, out);
         }
     }
 }
 
-fn params_of(c: &Config, frame: u32) -> Params {
+fn params_of(c: &CodelConfig, frame: u32) -> Params {
     Params::new(c.target, c.interval, c.ce_threshold, None, c.ecn, frame)
 }
 
 impl Queue for CodelQueue {
-    fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
-        if self.over_limit {
-            self.trim(now, out);
-        }
-        let waiting = &mut self.waiting;
-        if waiting.meter.backlog.packets >= self.config.limit {
-            waiting.meter.drop(now, packet, DropCause::Overflow, out);
+    fn enqueue(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
+        self.trim(now, out);
+        if self.waiting.packets() >= self.config.limit {
+            self.waiting.drop(now, packet, DropCause::Overflow, out);
             return false;
         }
-        waiting.meter.entered(now, &mut packet);
-        waiting.packets.push_back(packet);
+        self.waiting.push(now, packet);
         true
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
-        if self.over_limit {
-            self.trim(now, out);
-        }
+        self.trim(now, out);
         self.codel
             .dequeue(now, &self.params, &mut self.waiting, out)
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (!self.waiting.packets.is_empty()).then_some(now)
+        self.waiting.next_dequeue(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.waiting.meter.backlog
-    }
-
-    fn marked(&self) -> u64 {
-        self.waiting.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.waiting.meter.dropped
+    fn counts(&self) -> QueueCounts {
+        self.waiting.meter.counts
     }
 
     /// What waits beyond a lower limit is dropped when the queue is next

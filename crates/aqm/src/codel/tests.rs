@@ -82,7 +82,7 @@ fn no_signal_while_at_most_one_frame_is_left_behind() {
         assert!(b.take(now).is_some());
         assert!(b.take(now).is_some());
     }
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_delay_below_target_once_per_interval_earns_no_signal() {
         // Up to 80 ms of delay, but the next burst's first packet has none.
         (0..20).for_each(|i| assert!(b.take(start + Duration::from_millis(4 * i)).is_some()));
     }
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn ce_threshold_marks_whatever_waited_longer() {
     assert_eq!(b.take(us(2_100)).unwrap().ecn, Ce);
     assert_eq!(b.take(us(2_100)).unwrap().ecn, NotEct);
     assert_eq!(b.log.marks[0].2, MarkCause::Step);
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
 }
 
 #[test]

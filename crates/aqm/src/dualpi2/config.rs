@@ -4,7 +4,7 @@ use std::fmt;
 
 use narrows_units::{Duration, Value, Word, WordError, Words};
 
-use crate::reading::{self, Parameters, pair, stated, value_where};
+use crate::reading::{Parameters, pair, stated, value_where};
 
 /// Whose DualPI2: implementations differ in what decides their behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,9 +95,9 @@ impl Value for Percent {
     }
 }
 
-/// Parameters of `dualpi2`. [`Config::of`] gives the defaults of a variant.
+/// Parameters of `dualpi2`. [`DualPi2Config::of`] gives the defaults of a variant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct DualPi2Config {
     /// Whose rules.
     pub variant: Variant,
     /// Packets that may wait in both queues together. Unset: 10000 (Linux),
@@ -149,13 +149,13 @@ const MAX_GAIN: f64 = ((1u32 << 31) - 1) as f64 / 256.0;
 /// tc's rule: RTT_max is six times the typical RTT (`RTT_TYP_TO_MAX`).
 const RTT_TYPICAL_TO_MAX: u64 = 6;
 
-impl Default for Config {
+impl Default for DualPi2Config {
     fn default() -> Self {
         Self::of(Variant::Linux)
     }
 }
 
-impl Config {
+impl DualPi2Config {
     /// The defaults of `variant`.
     pub fn of(variant: Variant) -> Self {
         let linux = Self {
@@ -190,23 +190,6 @@ impl Config {
                 ..linux
             },
         }
-    }
-
-    /// Reads a new configuration; `variant` may stand anywhere in the line,
-    /// and decides the defaults of what is not named.
-    pub(crate) fn read(words: Words<'_>) -> Result<Self, WordError> {
-        let mut scan = words.clone();
-        let mut variant = Variant::default();
-        while let Some(word) = scan.take() {
-            if word.text == "variant" {
-                if let Some(v) = scan.peek().and_then(|w| Variant::parse(w.text)) {
-                    variant = v;
-                }
-            }
-        }
-        let mut config = Self::of(variant);
-        reading::read(&mut config, words)?;
-        Ok(config)
     }
 
     /// What tc derives from RTTs: target, update period and gains.
@@ -254,12 +237,26 @@ fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
     value_where(words, "a time from 1us to 4s", fits_kernel)
 }
 
-impl Parameters for Config {
+impl Parameters for DualPi2Config {
     const KEYS: &'static str = "variant linux|linux-2020|rfc9332, limit PACKETS, memlimit BYTES, \
          coupling_factor NUMBER, step_thresh TIME|PACKETS, min_qlen_step PACKETS, \
          drop_on_overload|overflow, drop_enqueue|drop_dequeue, l4s_ect|any_ect, \
          classic_protection PERCENTAGE, max_rtt TIME [typical_rtt TIME], target TIME, \
          tupdate TIME, alpha ALPHA, beta BETA, split_gso|no_split_gso";
+
+    /// `variant` may stand anywhere, and decides the defaults of what is not named.
+    fn usual(words: &Words<'_>) -> Self {
+        let mut scan = words.clone();
+        let mut variant = Variant::default();
+        while let Some(word) = scan.take() {
+            if word.text == "variant" {
+                if let Some(v) = scan.peek().and_then(|w| Variant::parse(w.text)) {
+                    variant = v;
+                }
+            }
+        }
+        Self::of(variant)
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         let linux = self.variant == Variant::Linux;
@@ -347,7 +344,7 @@ impl Parameters for Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for DualPi2Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::of(self.variant);
         let all = f.alternate();

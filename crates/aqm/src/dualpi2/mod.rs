@@ -25,11 +25,11 @@ mod pi;
 
 use std::collections::VecDeque;
 
-use narrows_packet::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue};
+use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Draw, Duration, Instant, Rng, WordError};
 use narrows_wire::{Ecn, ip};
 
-pub use config::{Config, Percent, Step, Variant};
+pub use config::{DualPi2Config, Percent, Step, Variant};
 use pi::{ONE, Pi};
 
 use crate::jiffies;
@@ -71,7 +71,7 @@ enum Mutant {
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct DualPi2 {
-    config: Config,
+    config: DualPi2Config,
     link: LinkFacts,
     limit_packets: u32,
     limit_bytes: u64,
@@ -92,7 +92,7 @@ pub(crate) struct DualPi2 {
 }
 
 impl DualPi2 {
-    pub fn new(config: Config, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
+    pub fn new(config: DualPi2Config, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
         let first = match config.variant {
             Variant::Linux | Variant::Rfc9332 => config.tupdate,
             Variant::Linux2020 => jiffies::HALF_SECOND,
@@ -152,21 +152,21 @@ impl DualPi2 {
     }
 
     fn is_full_for(&self, packet: &Packet) -> bool {
-        let bytes = self.meter.backlog.bytes;
+        let bytes = self.meter.counts.backlog.bytes;
         let more = match self.config.variant {
             Variant::Linux | Variant::Linux2020 => self.meter.length(packet),
             // RFC 9332 Figure 3 keeps room for a packet of any size.
             Variant::Rfc9332 => self.link.frame(),
         };
-        self.meter.backlog.packets >= self.limit_packets
+        self.meter.counts.backlog.packets >= self.limit_packets
             || bytes.saturating_add(u64::from(more)) > self.limit_bytes
     }
 
     /// After a change of limits: drops from the heads what exceeds them.
     fn trim(&mut self, now: Instant, out: &mut Outlet<'_>) {
         self.over_limit = false;
-        while self.meter.backlog.packets > self.limit_packets
-            || self.meter.backlog.bytes > self.limit_bytes
+        while self.meter.counts.backlog.packets > self.limit_packets
+            || self.meter.counts.backlog.bytes > self.limit_bytes
         {
             let Some(packet) = self.classic.pop_front().or_else(|| self.low.pop_front()) else {
                 return;
@@ -217,7 +217,7 @@ impl DualPi2 {
 
     /// Linux: the decision of PI on a packet that comes or leaves.
     fn judge(&mut self, now: Instant, packet: &mut Packet, out: &mut Outlet<'_>) -> Verdict {
-        if self.meter.backlog.bytes < 2 * u64::from(self.link.frame()) {
+        if self.meter.counts.backlog.bytes < 2 * u64::from(self.link.frame()) {
             return Verdict::Pass;
         }
         let base = self.pi.probability();
@@ -393,7 +393,7 @@ impl Queue for DualPi2 {
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (self.meter.backlog.packets > 0).then_some(now)
+        (self.meter.counts.backlog.packets > 0).then_some(now)
     }
 
     fn next_tick(&self) -> Option<Instant> {
@@ -409,8 +409,8 @@ impl Queue for DualPi2 {
         };
     }
 
-    fn backlog(&self) -> Backlog {
-        self.meter.backlog
+    fn counts(&self) -> QueueCounts {
+        self.meter.counts
     }
 
     fn probability(&self) -> f64 {
@@ -419,14 +419,6 @@ impl Queue for DualPi2 {
 
     fn band_of(&self, packet: &Packet) -> u8 {
         u8::from(packet.scratch & IN_L != 0)
-    }
-
-    fn marked(&self) -> u64 {
-        self.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.meter.dropped
     }
 
     /// What waits beyond a lower limit is dropped when the queue is next

@@ -1,7 +1,7 @@
 //! The PI controllers of `dualpi2`: p′ += α·(q − target) + β·(q − q_prev), in
 //! the fixed-point arithmetic of each variant.
 
-use super::config::{Config, Variant};
+use super::config::{DualPi2Config, Variant};
 
 /// Probability 1 as Linux has it (`MAX_PROB`); 2³² − 1.
 const MAX_PROBABILITY: u32 = u32::MAX;
@@ -39,7 +39,7 @@ fn exact_gain(hz: f64) -> u64 {
 }
 
 impl Pi {
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &DualPi2Config) -> Self {
         let mut pi = Self {
             variant: config.variant,
             target: 0,
@@ -54,7 +54,7 @@ impl Pi {
     }
 
     /// Takes new parameters and keeps its state.
-    pub fn configure(&mut self, config: &Config) {
+    pub fn configure(&mut self, config: &DualPi2Config) {
         let gain = match self.variant {
             Variant::Linux | Variant::Linux2020 => linux_gain,
             Variant::Rfc9332 => exact_gain,
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn linux_adds_both_products_and_divides_once_by_64() {
-        let mut pi = Pi::new(&Config::of(Variant::Linux));
+        let mut pi = Pi::new(&DualPi2Config::of(Variant::Linux));
         pi.update(20 * MS);
         // (5 ms · 44 + 20 ms · 879) / 64.
         assert_eq!(pi.probability(), (5_000_000 * 44 + 20_000_000 * 879) / 64);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn linux_2020_divides_each_product_by_127() {
-        let mut pi = Pi::new(&Config::of(Variant::Linux2020));
+        let mut pi = Pi::new(&DualPi2Config::of(Variant::Linux2020));
         pi.update(20 * MS);
         assert_eq!(
             pi.probability(),
@@ -186,8 +186,8 @@ mod tests {
     #[test]
     fn the_gain_of_2020_is_about_half() {
         let (mut new, mut old) = (
-            Pi::new(&Config::of(Variant::Linux)),
-            Pi::new(&Config::of(Variant::Linux2020)),
+            Pi::new(&DualPi2Config::of(Variant::Linux)),
+            Pi::new(&DualPi2Config::of(Variant::Linux2020)),
         );
         new.update(40 * MS);
         old.update(40 * MS);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_rfc_law_is_exact() {
-        let mut pi = Pi::new(&Config::of(Variant::Rfc9332));
+        let mut pi = Pi::new(&DualPi2Config::of(Variant::Rfc9332));
         pi.update(25 * MS);
         // 0.15·(25 − 15) ms + 3·25 ms = 0.0765.
         let p = pi.probability() as f64 / ONE as f64;
@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn without_drops_at_overload_coupled_marking_stops_at_one() {
-        let config = Config {
+        let config = DualPi2Config {
             drop_overload: false,
-            ..Config::of(Variant::Linux)
+            ..DualPi2Config::of(Variant::Linux)
         };
         let mut pi = Pi::new(&config);
         (1..=60).for_each(|i| pi.update(i * 16 * MS));
@@ -229,7 +229,7 @@ mod tests {
             ],
             delays in proptest::collection::vec(0u64..2_000_000_000, 1..200),
         ) {
-            let mut pi = Pi::new(&Config::of(variant));
+            let mut pi = Pi::new(&DualPi2Config::of(variant));
             for delay in delays {
                 pi.update(delay);
                 prop_assert!(pi.probability() <= ONE);

@@ -17,7 +17,7 @@ struct Fixed {
 
 impl Fixed {
     fn new(words: &str, p: f64) -> Self {
-        let config = Config::read(narrows_units::Words::new(words)).unwrap();
+        let config = reading::fresh(narrows_units::Words::new(words)).unwrap();
         let mut queue = DualPi2::new(config, EntityId(1), ETHERNET, Rng::for_name(3, "q"));
         queue.pi.set_probability((p * ONE as f64) as u64);
         Self {
@@ -77,7 +77,7 @@ fn classic_ect_packets_are_marked_with_p_squared() {
         assert_eq!(q.pass(N, Ect0, SHORT), N);
         let marks = q.marked(MarkCause::Probability);
         assert!(near(marks, N, p * p), "{p}: {marks}");
-        assert_eq!(q.queue.dropped(), 0);
+        assert_eq!(q.queue.counts().dropped, 0);
     }
 }
 
@@ -141,7 +141,7 @@ fn at_overload_classic_ecn_is_ignored_and_l4s_is_dropped_with_p_squared() {
 fn with_overflow_l4s_packets_are_marked_and_never_dropped_before_the_limit() {
     let mut q = Fixed::new("overflow", 0.5);
     assert_eq!(q.pass(1000, Ect1, SHORT), 1000);
-    assert_eq!(q.queue.dropped(), 0);
+    assert_eq!(q.queue.counts().dropped, 0);
     assert!(near(q.marked(MarkCause::Coupled), 1000, 1.0 - 1e-9));
 }
 
@@ -161,7 +161,11 @@ fn pi_neither_marks_nor_drops_under_two_frames_of_backlog() {
             assert!(b.take(now).is_some());
         }
         assert!(b.queue.probability() > 0.5, "{}", b.queue.probability());
-        assert_eq!((b.queue.marked(), b.queue.dropped()), (0, 0), "{words}");
+        assert_eq!(
+            (b.queue.counts().marked, b.queue.counts().dropped),
+            (0, 0),
+            "{words}"
+        );
     }
 }
 
@@ -230,7 +234,7 @@ fn a_packet_marked_twice_is_reported_once() {
     let all = ids.len();
     ids.dedup();
     assert_eq!(ids.len(), all);
-    assert_eq!(q.queue.marked(), all as u64);
+    assert_eq!(q.queue.counts().marked, all as u64);
 }
 
 #[test]
@@ -298,7 +302,7 @@ fn pi_is_fed_the_older_head_of_both_queues() {
 fn mutant_newest_delay_feeds_pi_from_the_wrong_end() {
     let fed = |mutant| {
         let mut queue = DualPi2::new(
-            Config::default(),
+            DualPi2Config::default(),
             EntityId(7),
             ETHERNET,
             Rng::for_name(1, "queue"),
@@ -399,7 +403,7 @@ fn the_rfc_ends_classic_ecn_at_a_quarter_and_drops_l4s_when_coupling_saturates()
     assert!((q.dropped(DropCause::Overload) - 250.0).abs() <= 4.0);
     let mut q = Fixed::new("variant rfc9332", 0.49);
     q.pass(1_000, Ect0, SHORT);
-    assert_eq!(q.queue.dropped(), 0);
+    assert_eq!(q.queue.counts().dropped, 0);
     let mut q = Fixed::new("variant rfc9332", 0.6);
     q.pass(1_000, Ect1, SHORT);
     assert!(q.dropped(DropCause::Overload) > 300.0);
@@ -450,13 +454,14 @@ fn drop_enqueue_decides_when_a_packet_comes() {
 
 #[test]
 fn rtts_give_what_tc_derives_from_them() {
-    let config = Config::read(narrows_units::Words::new("max_rtt 100ms")).unwrap();
+    let config: DualPi2Config = reading::fresh(narrows_units::Words::new("max_rtt 100ms")).unwrap();
     // typical = 100/6 ms, Tupdate = that, β = 0.3/0.1 = 3 Hz.
     assert_eq!(config.target, Duration::from_micros(16_666));
     assert_eq!(config.tupdate, Duration::from_micros(16_666));
     assert_eq!(config.beta, 3.0);
     assert_eq!(config.alpha, 42.0 / 256.0);
-    let c = Config::read(narrows_units::Words::new("max_rtt 90ms typical_rtt 60ms")).unwrap();
+    let words = narrows_units::Words::new("max_rtt 90ms typical_rtt 60ms");
+    let c: DualPi2Config = reading::fresh(words).unwrap();
     assert_eq!(c.target, Duration::from_millis(60));
     assert_eq!(c.tupdate, Duration::from_millis(30));
 }

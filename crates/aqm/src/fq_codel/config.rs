@@ -21,7 +21,7 @@ const MAX_FLOWS: u32 = 65_536;
 
 /// Parameters of `fq_codel`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct FqCodelConfig {
     /// Packets that may wait in all flows together.
     pub limit: u32,
     /// Hash buckets.
@@ -44,7 +44,7 @@ pub struct Config {
     pub ecn: bool,
 }
 
-impl Default for Config {
+impl Default for FqCodelConfig {
     fn default() -> Self {
         Self {
             limit: LIMIT,
@@ -84,7 +84,7 @@ impl Value for Selector {
     }
 }
 
-impl Parameters for Config {
+impl Parameters for FqCodelConfig {
     const KEYS: &'static str = "limit PACKETS, flows NUMBER, target TIME, interval TIME, \
                                 quantum BYTES, memory_limit BYTES, drop_batch SIZE, ecn|noecn, \
                                 ce_threshold TIME, ce_threshold_selector VALUE/MASK";
@@ -122,9 +122,22 @@ impl Parameters for Config {
         }
         Ok(true)
     }
+
+    /// The number of flows is fixed when the queue is made.
+    fn check_change(&self, old: &Self, line: &str) -> Result<(), WordError> {
+        if old.flows == self.flows {
+            return Ok(());
+        }
+        let start = line.find("flows").unwrap_or(0);
+        let span = start..line.len().min(start + "flows".len());
+        Err(
+            WordError::new(span, "`flows`", format!("flows {}", old.flows))
+                .with_help("a running fq_codel keeps its number of flows"),
+        )
+    }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for FqCodelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
         stated(f, "limit", &self.limit, &usual.limit)?;
@@ -147,18 +160,4 @@ impl fmt::Display for Config {
         }
         Ok(())
     }
-}
-
-/// The number of flows is fixed when the queue is made.
-pub(crate) fn refuse_other_flows(old: &Config, new: &Config, line: &str) -> Result<(), WordError> {
-    if old.flows == new.flows {
-        return Ok(());
-    }
-    let start = line.find("flows").unwrap_or(0);
-    Err(WordError::new(
-        start..line.len().min(start + "flows".len()),
-        "`flows`",
-        format!("flows {}", old.flows),
-    )
-    .with_help("a running fq_codel keeps its number of flows"))
 }

@@ -8,11 +8,10 @@ mod config;
 
 use std::collections::VecDeque;
 
-use narrows_packet::{Backlog, DropCause, EntityId, Outlet, Packet, Queue};
+use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Instant, Rng, WordError};
 
-pub use config::Config;
-pub(crate) use config::refuse_other_flows;
+pub use config::FqCodelConfig;
 
 use crate::codel::{Codel, Params, Source};
 use crate::flows::FlowHash;
@@ -33,7 +32,7 @@ struct Flow {
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct FqCodel {
-    config: Config,
+    config: FqCodelConfig,
     frame: u32,
     quantum: i64,
     params: Params,
@@ -79,13 +78,13 @@ fn bucket(hash: FlowHash, flows: usize, packet: &Packet) -> usize {
 
 /// The bucket of `packet` in a queue of this configuration that is made with
 /// `rng`; `None` where all flows are to be one.
-pub(crate) fn bucket_of(config: &Config, mut rng: Rng, packet: &Packet) -> Option<usize> {
+pub(crate) fn bucket_of(config: &FqCodelConfig, mut rng: Rng, packet: &Packet) -> Option<usize> {
     let flows = config.flows as usize;
     (flows > 1).then(|| bucket(FlowHash::new(&mut rng), flows, packet))
 }
 
 impl FqCodel {
-    pub fn new(config: Config, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
+    pub fn new(config: FqCodelConfig, entity: EntityId, link: LinkFacts, mut rng: Rng) -> Self {
         let flows = config.flows as usize;
         Self {
             frame: link.frame(),
@@ -107,8 +106,8 @@ impl FqCodel {
     }
 
     fn is_over(&self) -> bool {
-        self.meter.backlog.packets > self.config.limit
-            || self.meter.backlog.bytes > self.config.memory_limit.get()
+        self.meter.counts.backlog.packets > self.config.limit
+            || self.meter.counts.backlog.bytes > self.config.memory_limit.get()
     }
 
     /// Drops up to half of the fattest flow from its head; returns the flow.
@@ -183,11 +182,11 @@ impl FqCodel {
     }
 }
 
-fn quantum_of(config: &Config, frame: u32) -> i64 {
+fn quantum_of(config: &FqCodelConfig, frame: u32) -> i64 {
     i64::from(config.quantum.unwrap_or(frame))
 }
 
-fn params_of(c: &Config, frame: u32) -> Params {
+fn params_of(c: &FqCodelConfig, frame: u32) -> Params {
     Params::new(
         c.target,
         c.interval,
@@ -226,27 +225,17 @@ impl Queue for FqCodel {
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (self.meter.backlog.packets > 0).then_some(now)
+        (self.meter.counts.backlog.packets > 0).then_some(now)
     }
 
-    fn backlog(&self) -> Backlog {
-        self.meter.backlog
-    }
-
-    fn marked(&self) -> u64 {
-        self.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.meter.dropped
+    fn counts(&self) -> QueueCounts {
+        self.meter.counts
     }
 
     /// What waits beyond lower limits is dropped when the queue is next called
     /// with somewhere to report it. `flows` cannot change, as in Linux.
     fn change(&mut self, _now: Instant, words: &str) -> Result<(), WordError> {
-        let config = reading::changed(&self.config, "fq_codel", words)?;
-        refuse_other_flows(&self.config, &config, words)?;
-        self.config = config;
+        self.config = reading::changed(&self.config, "fq_codel", words)?;
         self.quantum = quantum_of(&self.config, self.frame);
         self.params = params_of(&self.config, self.frame);
         self.over_limit = true;

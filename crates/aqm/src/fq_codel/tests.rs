@@ -84,9 +84,9 @@ fn overflow_drops_half_of_the_fattest_flow_at_most_64_packets() {
 fn the_memory_limit_sheds_too() {
     let mut b = Bench::new("fq_codel memory_limit 15140");
     (0..10).for_each(|_| assert!(b.offer(ms(1), 1, NotEct, FRAME).1));
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
     assert!(b.offer(ms(1), 2, NotEct, 100).1);
-    assert_eq!(b.queue.dropped(), 5);
+    assert_eq!(b.queue.counts().dropped, 5);
 }
 
 #[test]
@@ -117,5 +117,5 @@ fn a_change_keeps_the_number_of_flows_and_trims_to_the_new_limit() {
     b.queue.change(ms(1), "flows 16 limit 4").unwrap();
     assert!(b.take(ms(1)).is_some());
     assert_eq!(b.queue.backlog().packets, 3);
-    assert_eq!(b.queue.dropped(), 6);
+    assert_eq!(b.queue.counts().dropped, 6);
 }

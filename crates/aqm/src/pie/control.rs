@@ -3,7 +3,7 @@
 
 use narrows_units::{Duration, Instant, Rng};
 
-use super::Config;
+use super::PieConfig;
 
 /// Probability 1: 56 bits (`MAX_PROB`).
 pub(super) const MAX_PROBABILITY: u64 = u64::MAX >> 8;
@@ -75,7 +75,7 @@ impl Pie {
     /// bytes is to be dropped or marked, RFC 8033 §4.1, §5.4 (spacing).
     pub fn drops(
         &mut self,
-        config: &Config,
+        config: &PieConfig,
         backlog: u64,
         length: u32,
         frame: u32,
@@ -121,7 +121,7 @@ impl Pie {
     /// `backlog` bytes are left behind.
     pub fn dequeued(
         &mut self,
-        config: &Config,
+        config: &PieConfig,
         now: Instant,
         entered: Instant,
         backlog: u64,
@@ -178,7 +178,7 @@ impl Pie {
     }
 
     /// The periodic update, RFC 8033 §4.2 with §5.
-    pub fn update(&mut self, config: &Config, backlog: u64) {
+    pub fn update(&mut self, config: &PieConfig, backlog: u64) {
         let (delay, old) = if config.dq_rate_estimator {
             self.delay_old = self.delay;
             let delay = (backlog << RATE_SHIFT).checked_div(self.drain_rate);
@@ -233,7 +233,7 @@ impl Pie {
 
     /// α and β per 64 ns, scaled down while the probability is low, RFC 8033
     /// §5.3: halved below 10 %, and quartered at each further power of ten.
-    fn gains(&self, config: &Config) -> (u64, u64) {
+    fn gains(&self, config: &PieConfig) -> (u64, u64) {
         let per_tick = MAX_PROBABILITY / TICKS_PER_SECOND;
         let mut shift = 0;
         if self.probability < MAX_PROBABILITY / 10 {
@@ -271,7 +271,7 @@ mod tests {
     fn the_update_is_alpha_and_beta_of_rfc_8033_at_high_probability() {
         let mut pie = with_probability(0.2);
         (pie.delay, pie.delay_old) = (20 * MS, 19 * MS);
-        pie.update(&Config::default(), 50_000);
+        pie.update(&PieConfig::default(), 50_000);
         // 0.125·(20−15) ms + 1.25·(20−19) ms in Hz.
         let want = 0.2 + 0.125 * 0.005 + 1.25 * 0.001;
         assert!(
@@ -295,9 +295,9 @@ mod tests {
             (0.000_000_5, 2_048.0),
             (0.0, 2_048.0),
         ];
-        let full = with_probability(0.5).gains(&Config::default());
+        let full = with_probability(0.5).gains(&PieConfig::default());
         for (p, divisor) in steps {
-            let (alpha, beta) = with_probability(p).gains(&Config::default());
+            let (alpha, beta) = with_probability(p).gains(&PieConfig::default());
             assert!(
                 (full.0 as f64 / alpha as f64 / divisor - 1.0).abs() < 0.01,
                 "{p}"
@@ -313,7 +313,7 @@ mod tests {
     fn one_step_adds_at_most_2_percent_from_10_percent_on() {
         let mut pie = with_probability(0.3);
         (pie.delay, pie.delay_old) = (200 * MS, 0);
-        pie.update(&Config::default(), 50_000);
+        pie.update(&PieConfig::default(), 50_000);
         assert!((share(pie.probability) - 0.32).abs() < 1e-6);
     }
 
@@ -321,14 +321,14 @@ mod tests {
     fn delays_above_250_ms_add_another_2_percent() {
         let mut pie = with_probability(0.3);
         (pie.delay, pie.delay_old) = (260 * MS, 260 * MS);
-        pie.update(&Config::default(), 50_000);
+        pie.update(&PieConfig::default(), 50_000);
         assert!((share(pie.probability) - 0.34).abs() < 1e-6);
     }
 
     #[test]
     fn without_delay_the_probability_decays_by_a_64th() {
         let mut pie = with_probability(0.3);
-        pie.update(&Config::default(), 0);
+        pie.update(&PieConfig::default(), 0);
         let after_pi = 0.3 - 0.125 * 0.015;
         assert!((share(pie.probability) - after_pi * 63.0 / 64.0).abs() < 1e-6);
     }
@@ -337,7 +337,7 @@ mod tests {
     fn the_probability_goes_to_zero_and_not_below_and_restores_the_allowance() {
         let mut pie = with_probability(0.01);
         for _ in 0..2_000 {
-            pie.update(&Config::default(), 0);
+            pie.update(&PieConfig::default(), 0);
         }
         assert_eq!(pie.probability, 0);
         assert_eq!(pie.burst, BURST_ALLOWANCE);
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn the_burst_allowance_lasts_150_ms_of_sending() {
         let mut pie = Pie::new();
-        let config = Config::default();
+        let config = PieConfig::default();
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
         pie.dequeued(&config, at(1_000), at(900), 9_000, 1514);
         assert_eq!(pie.burst, BURST_ALLOWANCE);
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn nothing_is_dropped_in_a_burst_a_calm_or_a_short_queue() {
         let mut rng = Rng::for_name(1, "q");
-        let config = Config::default();
+        let config = PieConfig::default();
         let mut certain =
             |pie: &mut Pie, backlog| pie.drops(&config, backlog, 1514, 1514, &mut rng);
         let angry = || Pie {
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn drops_are_spaced_between_0_85_and_8_5_expected_intervals() {
         let mut rng = Rng::for_name(1, "q");
-        let config = Config::default();
+        let config = PieConfig::default();
         let mut pie = Pie {
             delay: 20 * MS,
             ..with_probability(0.02)
@@ -408,9 +408,9 @@ mod tests {
     #[test]
     fn bytemode_scales_the_probability_by_the_packet_size() {
         let mut rng = Rng::for_name(1, "q");
-        let config = Config {
+        let config = PieConfig {
             bytemode: true,
-            ..Config::default()
+            ..PieConfig::default()
         };
         let mut pie = Pie {
             delay: 20 * MS,
@@ -422,9 +422,9 @@ mod tests {
 
     #[test]
     fn the_rate_estimator_divides_the_backlog_by_the_drain_rate() {
-        let config = Config {
+        let config = PieConfig {
             dq_rate_estimator: true,
-            ..Config::default()
+            ..PieConfig::default()
         };
         let mut pie = Pie::new();
         // 1514 bytes per millisecond.

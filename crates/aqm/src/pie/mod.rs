@@ -7,18 +7,17 @@
 
 mod control;
 
-use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_packet::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue};
+use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Duration, Instant, Rng, Word, WordError, Words};
 
 use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
 use crate::jiffies;
-use crate::meter::Meter;
 use crate::reading::{self, Parameters, stated, value_where};
 use crate::spec::LinkFacts;
+use crate::waiting::Waiting;
 
 /// Greatest α and β of tc, in sixteenths of Hz (`ALPHA_MAX`).
 const MAX_GAIN: u32 = 32;
@@ -27,7 +26,7 @@ const MARK_UP_TO: u64 = MAX_PROBABILITY / 10;
 
 /// Parameters of `pie`. Defaults are those of RFC 8033 §4.2 and Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct PieConfig {
     /// Packets that may wait.
     pub limit: u32,
     /// Delay that the controller steers to.
@@ -46,7 +45,7 @@ pub struct Config {
     pub dq_rate_estimator: bool,
 }
 
-impl Default for Config {
+impl Default for PieConfig {
     fn default() -> Self {
         Self {
             limit: 1_000,
@@ -67,7 +66,7 @@ fn gain(words: &mut Words<'_>) -> Result<u32, WordError> {
     })
 }
 
-impl Parameters for Config {
+impl Parameters for PieConfig {
     const KEYS: &'static str = "limit PACKETS, target TIME, tupdate TIME, alpha ALPHA, \
                                 beta BETA, bytemode|nobytemode, ecn|noecn, \
                                 dq_rate_estimator|no_dq_rate_estimator";
@@ -92,7 +91,7 @@ impl Parameters for Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for PieConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
         stated(f, "limit", &self.limit, &usual.limit)?;
@@ -116,39 +115,32 @@ impl fmt::Display for Config {
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct PieQueue {
-    config: Config,
+    config: PieConfig,
     frame: u32,
     pie: Pie,
-    packets: VecDeque<Box<Packet>>,
+    waiting: Waiting,
     next_update: Instant,
     over_limit: bool,
     rng: Rng,
-    meter: Meter,
 }
 
 impl PieQueue {
-    pub fn new(config: Config, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
+    pub fn new(config: PieConfig, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
         Self {
             config,
             frame: link.frame(),
             pie: Pie::new(),
-            packets: VecDeque::new(),
+            waiting: Waiting::new(entity, link),
             next_update: Instant::ZERO + jiffies::HALF_SECOND,
             over_limit: false,
             rng,
-            meter: Meter::new(entity, link),
         }
     }
 
-    /// After a lower limit: drops from the head what exceeds it.
+    /// Drops what exceeds a limit that was lowered.
     fn trim(&mut self, now: Instant, out: &mut Outlet<'_>) {
-        self.over_limit = false;
-        while self.meter.backlog.packets > self.config.limit {
-            let Some(packet) = self.packets.pop_front() else {
-                return;
-            };
-            self.meter.left(self.meter.length(&packet));
-            self.meter.drop(now, packet, DropCause::Overflow, out);
+        if std::mem::take(&mut self.over_limit) {
+            self.waiting.trim(now, self.config.limit, out);
         }
     }
 
@@ -159,11 +151,11 @@ impl PieQueue {
         packet: &mut Packet,
         out: &mut Outlet<'_>,
     ) -> Option<DropCause> {
-        if self.meter.backlog.packets >= self.config.limit {
+        if self.waiting.packets() >= self.config.limit {
             return Some(DropCause::Overflow);
         }
-        let length = self.meter.length(packet);
-        let backlog = self.meter.backlog.bytes;
+        let length = self.waiting.meter.length(packet);
+        let backlog = self.waiting.bytes();
         let due = self
             .pie
             .drops(&self.config, backlog, length, self.frame, &mut self.rng);
@@ -171,7 +163,12 @@ impl PieQueue {
             return None;
         }
         let overload = self.pie.probability > MARK_UP_TO;
-        if self.config.ecn && !overload && self.meter.mark(now, packet, MarkCause::Probability, out)
+        if self.config.ecn
+            && !overload
+            && self
+                .waiting
+                .meter
+                .mark(now, packet, MarkCause::Probability, out)
         {
             return None;
         }
@@ -186,34 +183,28 @@ impl PieQueue {
 
 impl Queue for PieQueue {
     fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
-        if self.over_limit {
-            self.trim(now, out);
-        }
+        self.trim(now, out);
         if let Some(cause) = self.refuses(now, &mut packet, out) {
             self.pie.accumulated = 0;
-            self.meter.drop(now, packet, cause, out);
+            self.waiting.drop(now, packet, cause, out);
             return false;
         }
-        self.meter.entered(now, &mut packet);
-        self.packets.push_back(packet);
+        self.waiting.push(now, packet);
         true
     }
 
     fn dequeue(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
-        if self.over_limit {
-            self.trim(now, out);
-        }
-        let packet = self.packets.pop_front()?;
-        let length = self.meter.length(&packet);
-        self.meter.left(length);
-        let backlog = self.meter.backlog.bytes;
+        self.trim(now, out);
+        let packet = self.waiting.pull()?;
+        let length = self.waiting.meter.length(&packet);
+        let backlog = self.waiting.bytes();
         self.pie
             .dequeued(&self.config, now, packet.held_since, backlog, length);
         Some(packet)
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (!self.packets.is_empty()).then_some(now)
+        self.waiting.next_dequeue(now)
     }
 
     fn next_tick(&self) -> Option<Instant> {
@@ -221,25 +212,17 @@ impl Queue for PieQueue {
     }
 
     fn tick(&mut self, now: Instant) {
-        self.pie.update(&self.config, self.meter.backlog.bytes);
+        self.pie.update(&self.config, self.waiting.bytes());
         self.next_update = jiffies::expiry(now, self.config.tupdate);
     }
 
-    fn backlog(&self) -> Backlog {
-        self.meter.backlog
+    fn counts(&self) -> QueueCounts {
+        self.waiting.meter.counts
     }
 
     fn probability(&self) -> f64 {
         // The controller's own may run beyond 1, as in Linux.
         self.pie.probability.min(MAX_PROBABILITY) as f64 / MAX_PROBABILITY as f64
-    }
-
-    fn marked(&self) -> u64 {
-        self.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.meter.dropped
     }
 
     /// What waits beyond a lower limit is dropped when the queue is next

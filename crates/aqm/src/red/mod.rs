@@ -11,17 +11,16 @@
 
 mod law;
 
-use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_packet::{Backlog, DropCause, EntityId, MarkCause, Outlet, Packet, Queue};
+use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Bytes, Instant, Rate, Rng, Word, WordError, Words};
 
 use self::law::{Action, Derived, Red};
 use crate::jiffies;
-use crate::meter::Meter;
 use crate::reading::{self, Parameters, pair, value_where};
 use crate::spec::LinkFacts;
+use crate::waiting::Waiting;
 
 /// max_p unless told otherwise (tc, Floyd's recommendation).
 const PROBABILITY: f64 = 0.02;
@@ -33,7 +32,7 @@ const THRESHOLD_BITS: u32 = 32;
 
 /// Parameters of `red`. What is unset is derived as tc derives it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct RedConfig {
     /// Bytes that may wait.
     pub limit: u32,
     /// Average backlog in bytes from which packets are chosen; unset: a third
@@ -61,7 +60,7 @@ pub struct Config {
     pub nodrop: bool,
 }
 
-impl Default for Config {
+impl Default for RedConfig {
     /// The example of tc-red(8) without the derived values: `limit 400000
     /// avpkt 1000`. In words both have to be given.
     fn default() -> Self {
@@ -81,7 +80,7 @@ struct Thresholds {
     derived: Derived,
 }
 
-impl Config {
+impl RedConfig {
     const fn unset() -> Self {
         Self {
             limit: 0,
@@ -96,13 +95,6 @@ impl Config {
             harddrop: false,
             nodrop: false,
         }
-    }
-
-    /// Reads a new configuration; `limit` and `avpkt` have to be named.
-    pub(crate) fn read(words: Words<'_>) -> Result<Self, WordError> {
-        let mut config = Self::unset();
-        reading::read(&mut config, words)?;
-        Ok(config)
     }
 
     /// min, max and burst as tc derives them.
@@ -149,10 +141,15 @@ fn size(words: &mut Words<'_>) -> Result<u32, WordError> {
     Ok(bytes.get() as u32)
 }
 
-impl Parameters for Config {
+impl Parameters for RedConfig {
     const KEYS: &'static str = "limit BYTES, min BYTES, max BYTES, avpkt BYTES, burst PACKETS, \
                                 adaptive, probability PROBABILITY, bandwidth RATE, ecn, \
                                 harddrop, nodrop";
+
+    /// `limit` and `avpkt` have to be named.
+    fn usual(_: &Words<'_>) -> Self {
+        Self::unset()
+    }
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -192,7 +189,7 @@ impl Parameters for Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for RedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = f.alternate();
         pair(f, "limit", &self.limit)?;
@@ -232,23 +229,21 @@ impl fmt::Display for Config {
 /// The queue itself.
 #[derive(Debug)]
 pub(crate) struct RedQueue {
-    config: Config,
+    config: RedConfig,
     red: Option<Red>,
-    packets: VecDeque<Box<Packet>>,
+    waiting: Waiting,
     next_adaptation: Instant,
     rng: Rng,
-    meter: Meter,
 }
 
 impl RedQueue {
-    pub fn new(config: Config, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
+    pub fn new(config: RedConfig, entity: EntityId, link: LinkFacts, rng: Rng) -> Self {
         Self {
             red: red_of(&config),
             config,
-            packets: VecDeque::new(),
+            waiting: Waiting::new(entity, link),
             next_adaptation: Instant::ZERO + jiffies::HALF_SECOND,
             rng,
-            meter: Meter::new(entity, link),
         }
     }
 
@@ -259,7 +254,7 @@ impl RedQueue {
         packet: &mut Packet,
         out: &mut Outlet<'_>,
     ) -> Option<DropCause> {
-        let backlog = self.meter.backlog.bytes;
+        let backlog = self.waiting.bytes();
         let action = match &mut self.red {
             Some(red) => red.arrive(now, backlog, &mut self.rng),
             None => Action::Pass,
@@ -278,18 +273,18 @@ impl RedQueue {
                     DropCause::Probability
                 });
             }
-            if !self.meter.mark(now, packet, cause, out) && !self.config.nodrop {
+            if !self.waiting.meter.mark(now, packet, cause, out) && !self.config.nodrop {
                 return Some(DropCause::Probability);
             }
         }
-        let length = u64::from(self.meter.length(packet));
+        let length = u64::from(self.waiting.meter.length(packet));
         (backlog + length > u64::from(self.config.limit)).then_some(DropCause::Overflow)
     }
 }
 
 /// A configuration made by hand may be one that words would not pass; it is
 /// then a plain tail drop.
-fn red_of(config: &Config) -> Option<Red> {
+fn red_of(config: &RedConfig) -> Option<Red> {
     let t = config.thresholds().ok()?;
     Some(Red::new(t.derived, t.min, t.max, config.probability))
 }
@@ -297,18 +292,16 @@ fn red_of(config: &Config) -> Option<Red> {
 impl Queue for RedQueue {
     fn enqueue(&mut self, now: Instant, mut packet: Box<Packet>, out: &mut Outlet<'_>) -> bool {
         if let Some(cause) = self.refuses(now, &mut packet, out) {
-            self.meter.drop(now, packet, cause, out);
+            self.waiting.drop(now, packet, cause, out);
             return false;
         }
-        self.meter.entered(now, &mut packet);
-        self.packets.push_back(packet);
+        self.waiting.push(now, packet);
         true
     }
 
     fn dequeue(&mut self, now: Instant, _out: &mut Outlet<'_>) -> Option<Box<Packet>> {
-        let packet = self.packets.pop_front()?;
-        self.meter.left(self.meter.length(&packet));
-        if self.packets.is_empty() {
+        let packet = self.waiting.pull()?;
+        if self.waiting.packets() == 0 {
             if let Some(red) = &mut self.red {
                 red.idle(now);
             }
@@ -317,7 +310,7 @@ impl Queue for RedQueue {
     }
 
     fn next_dequeue(&self, now: Instant) -> Option<Instant> {
-        (!self.packets.is_empty()).then_some(now)
+        self.waiting.next_dequeue(now)
     }
 
     fn next_tick(&self) -> Option<Instant> {
@@ -331,20 +324,12 @@ impl Queue for RedQueue {
         self.next_adaptation = jiffies::expiry(now, jiffies::HALF_SECOND);
     }
 
-    fn backlog(&self) -> Backlog {
-        self.meter.backlog
+    fn counts(&self) -> QueueCounts {
+        self.waiting.meter.counts
     }
 
     fn probability(&self) -> f64 {
         self.red.as_ref().map_or(0.0, Red::probability)
-    }
-
-    fn marked(&self) -> u64 {
-        self.meter.marked
-    }
-
-    fn dropped(&self) -> u64 {
-        self.meter.dropped
     }
 
     /// The average starts anew, as in Linux.
@@ -352,7 +337,7 @@ impl Queue for RedQueue {
         self.config = reading::changed(&self.config, "red", words)?;
         self.red = red_of(&self.config);
         if let Some(red) = &mut self.red {
-            red.restart(now, self.packets.is_empty());
+            red.restart(now, self.waiting.packets() == 0);
         }
         self.next_adaptation = jiffies::expiry(now, jiffies::HALF_SECOND);
         Ok(())

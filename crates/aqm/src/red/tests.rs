@@ -6,7 +6,7 @@ use crate::testing::{Bench, ms, us};
 
 const FRAME: u32 = 1514;
 
-fn config(words: &str) -> Config {
+fn config(words: &str) -> RedConfig {
     match QueueSpec::parse(words).unwrap() {
         QueueSpec::Red(config) => config,
         other => panic!("{other}"),
@@ -64,16 +64,16 @@ const RED: &str = "red limit 400000 avpkt 1000 bandwidth 10Mbit";
 #[test]
 fn below_the_minimum_nothing_happens() {
     let b = held(RED, 20, NotEct, 5_000);
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
 }
 
 #[test]
 fn between_the_thresholds_packets_are_dropped_or_marked() {
     let b = held(RED, 50, NotEct, 20_000);
-    assert!(b.queue.dropped() > 100);
+    assert!(b.queue.counts().dropped > 100);
     assert!(b.log.drops.iter().all(|d| d.2 == DropCause::Probability));
     let b = held(&format!("{RED} ecn"), 50, Ect0, 20_000);
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
     assert!(b.log.marks.iter().all(|m| m.2 == MarkCause::Probability));
     assert!(b.log.marks.len() > 100);
 }
@@ -100,7 +100,7 @@ fn harddrop_drops_above_the_maximum_and_nodrop_spares_what_has_no_ecn() {
     let b = held(&format!("{RED} ecn harddrop"), 80, Ect0, 5_000);
     assert!(b.log.drops.iter().any(|d| d.2 == DropCause::Overload));
     let b = held(&format!("{RED} ecn nodrop"), 80, NotEct, 5_000);
-    assert_eq!(b.queue.dropped(), 0);
+    assert_eq!(b.queue.counts().dropped, 0);
 }
 
 #[test]

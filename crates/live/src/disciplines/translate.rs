@@ -134,7 +134,7 @@ fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
 }
 
 /// TCA_CODEL_TARGET 1, LIMIT 2, INTERVAL 3, ECN 4, CE_THRESHOLD 5; times in µs.
-fn codel(config: &codel::Config) -> Discipline {
+fn codel(config: &codel::CodelConfig) -> Discipline {
     let options = Options::default()
         .with_u32(1, us(config.target))
         .with_u32(2, config.limit)
@@ -146,7 +146,7 @@ fn codel(config: &codel::Config) -> Discipline {
 
 /// TCA_FQ_CODEL_TARGET 1, LIMIT 2, INTERVAL 3, ECN 4, FLOWS 5, QUANTUM 6,
 /// CE_THRESHOLD 7, DROP_BATCH_SIZE 8, MEMORY_LIMIT 9; times in µs.
-fn fq_codel(config: &fq_codel::Config) -> Result<Discipline, String> {
+fn fq_codel(config: &fq_codel::FqCodelConfig) -> Result<Discipline, String> {
     if config.ce_threshold_selector.is_some() {
         return Err("`ce_threshold_selector` is not handed to the kernel".to_owned());
     }
@@ -166,7 +166,7 @@ fn fq_codel(config: &fq_codel::Config) -> Result<Discipline, String> {
 
 /// TCA_PIE_TARGET 1, LIMIT 2, TUPDATE 3, ALPHA 4, BETA 5, ECN 6, BYTEMODE 7,
 /// DQ_RATE_ESTIMATOR 8; times in µs.
-fn pie(config: &pie::Config) -> Discipline {
+fn pie(config: &pie::PieConfig) -> Discipline {
     let options = Options::default()
         .with_u32(1, us(config.target))
         .with_u32(2, config.limit)
@@ -183,7 +183,7 @@ fn pie(config: &pie::Config) -> Discipline {
 /// (Hz times 256), STEP_THRESH_PKTS 7, STEP_THRESH_US 8, MIN_QLEN_STEP 9,
 /// COUPLING 10, DROP_OVERLOAD 11, DROP_EARLY 12, C_PROTECTION 13, ECN_MASK 14
 /// (1 L4S, 3 any ECT), SPLIT_GSO 15; times in µs.
-fn dualpi2(config: &dualpi2::Config) -> Result<Discipline, String> {
+fn dualpi2(config: &dualpi2::DualPi2Config) -> Result<Discipline, String> {
     if config.variant != Variant::Linux {
         return Err("the kernel's dualpi2 is `variant linux`, and no other".to_owned());
     }
