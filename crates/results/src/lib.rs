@@ -26,13 +26,13 @@
 pub mod campaign;
 mod capture;
 pub mod comparison;
+mod distribution;
 mod engine;
 mod error;
 pub mod facts;
 pub mod fairness;
 pub mod flent;
 pub mod folder;
-pub mod histogram;
 #[cfg(target_os = "linux")]
 mod live;
 mod marks;

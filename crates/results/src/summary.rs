@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::distribution::Distribution;
 use crate::marks::MarkSummary;
 
 /// The metrics of one run. `summary.json` is this.
@@ -74,28 +75,6 @@ pub struct WindowSummary {
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
-}
-
-/// A distribution; `_ms` fields that hold one are in milliseconds.
-///
-/// Percentiles come from a log-linear histogram and are exact to 0.2 %; min,
-/// mean and max are exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Distribution {
-    /// How many samples.
-    pub count: u64,
-    /// The smallest.
-    pub min: f64,
-    /// Their mean.
-    pub mean: f64,
-    /// The median.
-    pub p50: f64,
-    /// 95 of 100 are at most this.
-    pub p95: f64,
-    /// 99 of 100 are at most this.
-    pub p99: f64,
-    /// The largest.
-    pub max: f64,
 }
 
 /// One flow.

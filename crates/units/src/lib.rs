@@ -16,12 +16,14 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod histogram;
 mod rate;
 mod rng;
 mod time;
 mod words;
 
 pub use bytes::Bytes;
+pub use histogram::Histogram;
 pub use rate::Rate;
 pub use rng::{Draw, Rng, seed_of, stable_hash};
 pub use time::{Duration, Instant};

@@ -93,7 +93,7 @@ impl Datapath<'_> {
             clock,
             sink,
             buffer: Buffer::new(),
-            lates: Lates::new(),
+            lates: Lates::default(),
             now: Instant::ZERO,
             due: None,
             counted: Driven::default(),

@@ -1,39 +1,29 @@
 //! How late packets are written.
 
-use hdrhistogram::Histogram;
-use narrows_units::Duration;
+use narrows_units::{Duration, Histogram};
 
 use crate::outcome::Lateness;
 
-/// Significant figures that are kept.
-const FIGURES: u8 = 3;
-
-/// The longest lateness that is told apart, in nanoseconds: a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
-
 /// Counts lateness in nanoseconds.
-pub(super) struct Lates(Histogram<u64>);
+#[derive(Default)]
+pub(super) struct Lates(Histogram);
 
 impl Lates {
-    pub(super) fn new() -> Self {
-        let histogram = Histogram::new_with_max(LONGEST_NS, FIGURES);
-        Self(histogram.expect("the bounds are within those of a histogram"))
-    }
-
     /// Notes one packet.
     #[inline]
     pub(super) fn add(&mut self, late: Duration) {
-        self.0.saturating_record(late.as_nanos());
+        self.0.record(late);
     }
 
     /// What was noted.
     pub(super) fn summary(&self) -> Lateness {
-        let us = |ns: u64| ns as f64 / 1e3;
+        let us = |time: Duration| time.as_nanos() as f64 / 1e3;
+        let at = |permille| us(self.0.quantile(permille).unwrap_or(Duration::ZERO));
         Lateness {
-            count: self.0.len(),
-            p50_us: us(self.0.value_at_quantile(0.5)),
-            p99_us: us(self.0.value_at_quantile(0.99)),
-            p999_us: us(self.0.value_at_quantile(0.999)),
+            count: self.0.count(),
+            p50_us: at(500),
+            p99_us: at(990),
+            p999_us: at(999),
             max_us: us(self.0.max()),
         }
     }
@@ -45,7 +35,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_what_was_noted() {
-        let mut lates = Lates::new();
+        let mut lates = Lates::default();
         for us in 1..=1000 {
             lates.add(Duration::from_micros(us));
         }
@@ -59,6 +49,6 @@ mod tests {
         ] {
             assert!((found / exact - 1.0).abs() < 2e-3, "{found} {exact}");
         }
-        assert_eq!(Lates::new().summary(), Lateness::default());
+        assert_eq!(Lates::default().summary(), Lateness::default());
     }
 }

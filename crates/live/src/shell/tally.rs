@@ -4,16 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hdrhistogram::Histogram;
 use narrows_packet::{DropCause, EntityId, Event, EventSink, MarkCause};
 use narrows_scenario::{ElementSpec, NameTable, Plan};
-use narrows_units::{Duration, Instant, Rate};
-
-/// Significant figures of sojourn that are kept.
-const FIGURES: u8 = 3;
-
-/// The longest sojourn that is told apart, in nanoseconds: ten minutes.
-const LONGEST_NS: u64 = 600_000_000_000;
+use narrows_units::{Duration, Histogram, Instant, Rate};
 
 /// Running figures, for whoever looks from another thread. Only the path's
 /// thread writes them.
@@ -144,8 +137,9 @@ impl Span {
     }
 }
 
+#[derive(Default)]
 struct Queue {
-    sojourn_ns: Histogram<u64>,
+    sojourn: Histogram,
     wire_bytes: u64,
     /// Of them those of the first packet, which were sent before it was seen.
     first_wire_bytes: u64,
@@ -153,25 +147,15 @@ struct Queue {
 }
 
 impl Queue {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_max(LONGEST_NS, FIGURES);
-        Self {
-            sojourn_ns: histogram.expect("the bounds are within those of a histogram"),
-            wire_bytes: 0,
-            first_wire_bytes: 0,
-            span: Span::default(),
-        }
-    }
-
     fn tally(&self, rate: Option<Rate>) -> QueueTally {
-        let ms = |ns: u64| ns as f64 / 1e6;
+        let at = |permille| self.sojourn.quantile(permille).unwrap_or(Duration::ZERO);
         let sent = per_second(self.wire_bytes - self.first_wire_bytes, self.span.length());
         QueueTally {
-            packets: self.sojourn_ns.len(),
+            packets: self.sojourn.count(),
             utilisation: rate.zip(sent).map(|(r, sent)| sent / r.as_bits() as f64),
-            sojourn_p50_ms: ms(self.sojourn_ns.value_at_quantile(0.5)),
-            sojourn_p99_ms: ms(self.sojourn_ns.value_at_quantile(0.99)),
-            sojourn_max_ms: ms(self.sojourn_ns.max()),
+            sojourn_p50_ms: at(500).as_millis_f64(),
+            sojourn_p99_ms: at(990).as_millis_f64(),
+            sojourn_max_ms: self.sojourn.max().as_millis_f64(),
         }
     }
 }
@@ -302,8 +286,8 @@ impl EventSink for Counter {
                     &gauge.up_sojourn_ns
                 };
                 longest.fetch_max(sojourn.as_nanos(), Ordering::Relaxed);
-                let queue = place.queue.get_or_insert_with(Queue::new);
-                queue.sojourn_ns.saturating_record(sojourn.as_nanos());
+                let queue = place.queue.get_or_insert_with(Queue::default);
+                queue.sojourn.record(sojourn);
                 queue.wire_bytes += u64::from(wire_bytes);
                 if queue.span.first.is_none() {
                     queue.first_wire_bytes = u64::from(wire_bytes);

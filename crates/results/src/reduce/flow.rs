@@ -2,11 +2,11 @@
 
 use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent};
 use narrows_scenario::{FlowPlan, Plan};
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Histogram, Instant};
 use narrows_wire::{ip, udp};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
-use crate::histogram::Histogram;
+use crate::distribution::Distribution;
 use crate::summary::{CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary, millionths};
 
 const COLUMNS: [(&str, Column); 12] = [
@@ -84,7 +84,7 @@ impl FlowState {
             finished: None,
             ecn: false,
             accecn: false,
-            rtt: Histogram::new(),
+            rtt: Histogram::default(),
             bytes: 0,
             bytes_total: 0,
             retransmissions: 0,
@@ -255,7 +255,7 @@ impl FlowState {
             fct_s: finished_at
                 .filter(|_| complete)
                 .map(|at| at.since(self.start).as_secs_f64()),
-            rtt_ms: self.rtt.distribution_ms(),
+            rtt_ms: Distribution::of_ms(&self.rtt),
             bytes: self.bytes,
             bytes_total: self.bytes_total,
             retransmissions: self.retransmissions,

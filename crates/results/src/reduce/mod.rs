@@ -6,11 +6,11 @@ mod queue;
 
 use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
 use narrows_scenario::Plan;
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Histogram, Instant};
 
+use crate::distribution::{Distribution, cdf_ms};
 use crate::facts::{self, RateSteps};
 use crate::fairness::jain;
-use crate::histogram::Histogram;
 use crate::summary::{
     DirectionSummary, DropCounts, DropperSummary, FlowSummary, ProbeSummary, RunSummary,
     WindowSummary, millionths,
@@ -217,8 +217,8 @@ impl Reducer {
         for probe in std::mem::take(&mut self.probes) {
             let name = self.name(probe.entity);
             probe_summaries.push(ProbeSummary {
-                rtt_ms: probe.rtt.distribution_ms(),
-                rtt_cdf: probe.rtt.cdf_ms(),
+                rtt_ms: Distribution::of_ms(&probe.rtt),
+                rtt_cdf: cdf_ms(&probe.rtt),
                 lost: probe.lost,
                 name: name.clone(),
             });
@@ -418,7 +418,7 @@ impl ProbeState {
     fn new(entity: EntityId) -> Self {
         Self {
             entity,
-            rtt: Histogram::new(),
+            rtt: Histogram::default(),
             lost: 0,
             bin_sum: 0,
             bin_count: 0,

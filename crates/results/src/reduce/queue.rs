@@ -1,11 +1,11 @@
 //! What is kept of a queue.
 
 use narrows_packet::{DropCause, EntityId, MarkCause};
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Histogram, Instant};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
+use crate::distribution::{Distribution, cdf_ms};
 use crate::facts::RateSteps;
-use crate::histogram::Histogram;
 use crate::summary::{BandSummary, DropCounts, MarkCounts, QueueSummary, millionths};
 
 const COLUMNS: [(&str, Column); 12] = [
@@ -198,7 +198,7 @@ impl QueueState {
         from: Instant,
         until: Instant,
     ) -> (QueueSummary, Columns) {
-        let mut sojourn = Histogram::new();
+        let mut sojourn = Histogram::default();
         for band in &self.bands {
             sojourn.merge(&band.sojourn);
         }
@@ -214,8 +214,8 @@ impl QueueState {
                     name: name.to_owned(),
                     packets: band.sojourn.count(),
                     wire_bytes: band.wire_bytes,
-                    sojourn_ms: band.sojourn.distribution_ms(),
-                    sojourn_cdf: band.sojourn.cdf_ms(),
+                    sojourn_ms: Distribution::of_ms(&band.sojourn),
+                    sojourn_cdf: cdf_ms(&band.sojourn),
                 })
                 .collect()
         } else {
@@ -232,8 +232,8 @@ impl QueueState {
                 .map(|(capacity, used)| millionths(used / capacity)),
             packets: sojourn.count(),
             wire_bytes,
-            sojourn_ms: sojourn.distribution_ms(),
-            sojourn_cdf: sojourn.cdf_ms(),
+            sojourn_ms: Distribution::of_ms(&sojourn),
+            sojourn_cdf: cdf_ms(&sojourn),
             bands,
             marks: self.marks,
             drops: self.drops,

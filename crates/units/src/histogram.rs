@@ -1,20 +1,15 @@
 //! A log-linear histogram of nanoseconds: constant relative precision in a few
 //! kilobytes, whatever the range.
 
-use narrows_units::Duration;
-
-use crate::summary::{Distribution, millionths};
+use crate::Duration;
 
 /// Values that share their leading 1 and the next eight bits share a bucket:
 /// a bucket is at most 1/256 of its value wide, so its middle is at most 0.2 %
 /// off.
 const PRECISION_BITS: u32 = 8;
 
-/// Largest number of points that [`Histogram::cdf_ms`] gives.
-pub const MAX_CDF_POINTS: usize = 200;
-
 /// Counts of values by size. Count, sum, least and greatest are exact.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<u64>,
     count: u64,
@@ -36,11 +31,6 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Counts `value`.
     #[inline]
     pub fn record(&mut self, value: Duration) {
@@ -66,6 +56,29 @@ impl Histogram {
     /// How many values were counted.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// The least value; `None` if empty.
+    pub fn min(&self) -> Option<Duration> {
+        (self.count > 0).then(|| Duration::from_nanos(self.min))
+    }
+
+    /// The greatest value; zero if empty.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max)
+    }
+
+    /// The sum of all values, as far as 64 bits of nanoseconds go.
+    pub fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum)
+    }
+
+    /// Buckets with values in them, in rising order: the middle of each, and how
+    /// many it has.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let buckets = self.buckets.iter().enumerate();
+        let full = buckets.filter(|(_, n)| **n > 0);
+        full.map(|(index, n)| (Duration::from_nanos(self.clamp(middle_of(index))), *n))
     }
 
     /// Adds all of `other`'s values.
@@ -94,10 +107,10 @@ impl Histogram {
             return Some(Duration::from_nanos(self.max));
         }
         let mut seen = 0;
-        for (index, n) in self.buckets.iter().enumerate() {
+        for (middle, n) in self.buckets() {
             seen += n;
             if seen >= rank {
-                return Some(Duration::from_nanos(self.clamp(middle_of(index))));
+                return Some(middle);
             }
         }
         Some(Duration::from_nanos(self.max))
@@ -105,51 +118,6 @@ impl Histogram {
 
     fn clamp(&self, ns: u64) -> u64 {
         ns.max(self.min).min(self.max)
-    }
-
-    /// The distribution in milliseconds; `None` if empty.
-    pub fn distribution_ms(&self) -> Option<Distribution> {
-        let at = |permille| self.quantile(permille).map(Duration::as_millis_f64);
-        Some(Distribution {
-            count: self.count,
-            min: self.min as f64 / 1e6,
-            mean: millionths(self.sum as f64 / self.count as f64 / 1e6),
-            p50: at(500)?,
-            p95: at(950)?,
-            p99: at(990)?,
-            max: self.max as f64 / 1e6,
-        })
-    }
-
-    /// The distribution function as pairs (ms, share of values at most that),
-    /// both rising, the last share 1; at most [`MAX_CDF_POINTS`], finer in the
-    /// upper hundredth, where the eye looks for tails.
-    pub fn cdf_ms(&self) -> Vec<(f64, f64)> {
-        let mut points = Vec::new();
-        if self.count == 0 {
-            return points;
-        }
-        let mut seen = 0;
-        let mut next = 0.0f64;
-        for (index, &n) in self.buckets.iter().enumerate() {
-            if n == 0 {
-                continue;
-            }
-            seen += n;
-            let share = millionths(seen as f64 / self.count as f64);
-            if seen == self.count {
-                points.push((self.max as f64 / 1e6, 1.0));
-            } else if share >= next {
-                points.push((self.clamp(middle_of(index)) as f64 / 1e6, share));
-                next = share
-                    + if share < 0.99 {
-                        1.0 / 150.0
-                    } else {
-                        1.0 / 4500.0
-                    };
-            }
-        }
-        points
     }
 }
 
@@ -179,7 +147,7 @@ mod tests {
     }
 
     fn of(values: &[u64]) -> Histogram {
-        let mut h = Histogram::new();
+        let mut h = Histogram::default();
         for &v in values {
             h.record(Duration::from_nanos(v));
         }
@@ -217,32 +185,17 @@ mod tests {
             let mut merged = of(&a);
             merged.merge(&of(&b));
             let together: Vec<u64> = a.iter().chain(&b).copied().collect();
-            prop_assert_eq!(merged.distribution_ms(), of(&together).distribution_ms());
-        }
-
-        #[test]
-        fn a_distribution_function_rises_to_one_in_few_points(
-            values in proptest::collection::vec(0u64..3_000_000_000, 1..3000),
-        ) {
-            let cdf = of(&values).cdf_ms();
-            prop_assert!(cdf.len() <= MAX_CDF_POINTS);
-            prop_assert_eq!(cdf.last().unwrap().1, 1.0);
-            for pair in cdf.windows(2) {
-                prop_assert!(pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1);
-            }
+            prop_assert_eq!(merged, of(&together));
         }
     }
 
     #[test]
-    fn ends_and_mean_are_exact() {
-        let d = of(&[1_234_567, 7_654_321, 3]).distribution_ms().unwrap();
-        assert_eq!((d.count, d.min, d.max), (3, 0.000_003, 7.654_321));
-        assert!((d.mean - 2.962_963_666).abs() < 1e-6);
-    }
-
-    #[test]
-    fn an_empty_histogram_has_no_distribution() {
-        assert_eq!(Histogram::new().distribution_ms(), None);
-        assert!(Histogram::new().cdf_ms().is_empty());
+    fn ends_and_sum_are_exact() {
+        let h = of(&[1_234_567, 7_654_321, 3]);
+        assert_eq!(h.min(), Some(Duration::from_nanos(3)));
+        assert_eq!(h.max(), Duration::from_nanos(7_654_321));
+        assert_eq!(h.sum(), Duration::from_nanos(8_888_891));
+        let empty = Histogram::default();
+        assert_eq!((empty.min(), empty.quantile(500)), (None, None));
     }
 }
