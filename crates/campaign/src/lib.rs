@@ -14,6 +14,7 @@
 mod compare;
 pub mod diff;
 mod matrix;
+mod pool;
 
 pub use compare::{CompareOptions, compare};
 pub use diff::{Diff, diff};

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use narrows_results::Error;
 use narrows_results::comparison::csv;
@@ -16,6 +15,7 @@ use narrows_scenario::{Between, Campaign};
 
 use super::judge::{Sides, checks, rows};
 use super::pair;
+use crate::pool;
 
 /// How a comparison is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,43 +207,25 @@ impl Hall<'_> {
     fn simulate(&self, sim: &dyn Engine) -> Result<Vec<Vec<Made>>, Error> {
         let cells = self.campaign.cells.len();
         let items = cells * self.seeds.len();
-        let next = AtomicUsize::new(0);
         let done: Mutex<Vec<Option<Made>>> = Mutex::new((0..items).map(|_| None).collect());
-        let failure = Mutex::new(None);
         let quiet = Watch {
             cancel: self.watch.cancel,
             progress: &|_| {},
         };
-        let work = || {
-            loop {
-                let item = next.fetch_add(1, Ordering::Relaxed);
-                if item >= items || self.watch.cancelled() {
-                    return;
-                }
+        pool::each(
+            items,
+            0,
+            || self.watch.cancelled(),
+            |item| {
                 let seed = self.seeds[item % self.seeds.len()];
                 let leaf = format!("sim-{seed}");
-                match self.run(sim, item / self.seeds.len(), seed, &leaf, &quiet) {
-                    Ok(made) if made.result.record.complete => {
-                        done.lock().unwrap_or_else(|e| e.into_inner())[item] = Some(made);
-                    }
-                    Ok(_) => return,
-                    Err(error) => {
-                        let mut failure = failure.lock().unwrap_or_else(|e| e.into_inner());
-                        failure.get_or_insert(error);
-                        return;
-                    }
+                let made = self.run(sim, item / self.seeds.len(), seed, &leaf, &quiet)?;
+                if made.result.record.complete {
+                    done.lock().unwrap_or_else(|e| e.into_inner())[item] = Some(made);
                 }
-            }
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            for _ in 0..threads.min(items) {
-                scope.spawn(work);
-            }
-        });
-        if let Some(error) = failure.into_inner().unwrap_or_else(|e| e.into_inner()) {
-            return Err(error);
-        }
+                Ok::<_, Error>(())
+            },
+        )?;
         let mut done = done
             .into_inner()
             .unwrap_or_else(|e| e.into_inner())

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration as WallDuration, Instant as WallInstant};
 
 use narrows_results::Error;
@@ -22,6 +21,7 @@ use narrows_units::Duration;
 
 use super::doubts::campaign_verdict;
 use super::judge::{checks, metric_row};
+use crate::pool;
 
 /// How a campaign is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub fn run_campaign(
         folder.write_record(&record)?;
     }
     let started = WallInstant::now();
-    let hall = Hall::new(engine, campaign, options, folder.as_ref(), watch, started);
+    let hall = Batch::new(engine, campaign, options, folder.as_ref(), watch, started);
     hall.work()?;
 
     let state = hall.state.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -153,10 +153,9 @@ struct State {
     events: u64,
     packets: u64,
     written: WallInstant,
-    failure: Option<Error>,
 }
 
-struct Hall<'a> {
+struct Batch<'a> {
     engine: &'a dyn Engine,
     campaign: &'a Campaign,
     options: &'a CampaignOptions,
@@ -165,11 +164,10 @@ struct Hall<'a> {
     started: WallInstant,
     folders: Vec<String>,
     weights: Vec<f64>,
-    next: AtomicUsize,
     state: Mutex<State>,
 }
 
-impl<'a> Hall<'a> {
+impl<'a> Batch<'a> {
     fn new(
         engine: &'a dyn Engine,
         campaign: &'a Campaign,
@@ -189,7 +187,6 @@ impl<'a> Hall<'a> {
             started,
             folders: folders_of(campaign),
             weights: campaign.cells.iter().map(|c| weight(&c.plan)).collect(),
-            next: AtomicUsize::new(0),
             state: Mutex::new(State {
                 pending: (0..cells)
                     .map(|_| (0..seeds).map(|_| None).collect())
@@ -200,46 +197,29 @@ impl<'a> Hall<'a> {
                 events: 0,
                 packets: 0,
                 written: started,
-                failure: None,
             }),
         }
     }
 
     /// Runs everything; ends early when cancelled.
     fn work(&self) -> Result<(), Error> {
-        let items = self.campaign.cells.len() * self.options.seeds.len();
-        let jobs = match self.options.jobs {
-            _ if self.engine.alone() => 1,
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
+        let seeds = self.options.seeds.len();
+        let jobs = match self.engine.alone() {
+            true => 1,
+            false => self.options.jobs,
         };
-        std::thread::scope(|scope| {
-            for _ in 0..jobs.min(items) {
-                scope.spawn(|| self.worker(items));
-            }
-        });
-        let failure = self.lock().failure.take();
-        failure.map_or(Ok(()), Err)
+        pool::each(
+            self.campaign.cells.len() * seeds,
+            jobs,
+            || self.watch.cancelled(),
+            |item| self.run_item(item / seeds, item % seeds),
+        )
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // A worker that panicked in a run has been caught before; the state is
         // whole.
         self.state.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn worker(&self, items: usize) {
-        loop {
-            let item = self.next.fetch_add(1, Ordering::Relaxed);
-            if item >= items || self.watch.cancelled() || self.lock().failure.is_some() {
-                return;
-            }
-            let seeds = self.options.seeds.len();
-            if let Err(error) = self.run_item(item / seeds, item % seeds) {
-                self.lock().failure.get_or_insert(error);
-                return;
-            }
-        }
     }
 
     fn run_item(&self, cell: usize, seed: usize) -> Result<(), Error> {
