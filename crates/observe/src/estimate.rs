@@ -1,6 +1,5 @@
 //! What the samples of a flow amount to.
 
-use narrows_units::Duration;
 use narrows_wire::Ecn;
 use narrows_wire::efm::Signal;
 
@@ -101,35 +100,7 @@ pub struct Estimate {
 /// All estimates of a flow, round trips first.
 pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
     let mut all = Vec::with_capacity(16);
-    handshake(flow, &mut all);
-    if let Some(acked) = &flow.estimators.acked {
-        let rejected = u64::from(acked.seq_ack.rejected);
-        for (mean, quantity) in [
-            (&acked.left, Quantity::LeftRtt),
-            (&acked.right, Quantity::RightRtt),
-        ] {
-            let basis = (Technique::SeqAck, rejected, Basis::Measured);
-            all.extend(of_mean(mean, quantity, basis));
-        }
-    }
-    if let Some(stamped) = &flow.estimators.stamped {
-        let rejected = u64::from(stamped.timestamps.rejected);
-        if let Some(single) = &stamped.single {
-            for side in Side::BOTH {
-                let basis = (Technique::TsSingle, 0, Basis::Measured);
-                all.extend(of_mean(
-                    &single[side.index()],
-                    Quantity::FullRtt(side),
-                    basis,
-                ));
-            }
-        }
-        of_means(
-            stamped.all.as_deref(),
-            (Technique::TsAll, rejected, Basis::Measured),
-            &mut all,
-        );
-    }
+    flow.estimators.estimates(&mut all);
     if let Some(visible) = &flow.visible {
         let how = (Technique::PsnPse, 0, Basis::Measured);
         of_means(visible.serials.means.as_deref(), how, &mut all);
@@ -150,41 +121,14 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
     all
 }
 
-fn handshake(flow: &Flow, all: &mut Vec<Estimate>) {
-    let (left, right) = flow.estimators.handshake.parts();
-    let whole = left.zip(right).map(|(l, r)| l.as_nanos() + r.as_nanos());
-    let rejected = flow.estimators.handshake.rejected();
-    for (value, quantity) in [
-        (
-            whole.map(Duration::from_nanos),
-            Quantity::FullRtt(Side::Initiator),
-        ),
-        (left, Quantity::LeftRtt),
-        (right, Quantity::RightRtt),
-    ] {
-        let Some(value) = value.map(Duration::as_millis_f64) else {
-            continue;
-        };
-        all.push(Estimate {
-            technique: Technique::Handshake,
-            quantity,
-            value,
-            unit: Unit::Ms,
-            interval: None,
-            n: 1,
-            rejected,
-            sd: None,
-            min: Some(value),
-            median: Some(value),
-            p95: Some(value),
-            basis: Basis::Measured,
-        });
-    }
-}
+/// The technique, what it saw and did not take, and how its parameter is known.
+pub(crate) type How = (Technique, u64, Basis);
 
-type How = (Technique, u64, Basis);
-
-fn of_mean(mean: &Mean, quantity: Quantity, (technique, rejected, basis): How) -> Option<Estimate> {
+pub(crate) fn of_mean(
+    mean: &Mean,
+    quantity: Quantity,
+    (technique, rejected, basis): How,
+) -> Option<Estimate> {
     let facts = mean.facts()?;
     Some(Estimate {
         technique,
@@ -202,7 +146,7 @@ fn of_mean(mean: &Mean, quantity: Quantity, (technique, rejected, basis): How) -
     })
 }
 
-fn of_means(means: Option<&RttMeans>, how: How, all: &mut Vec<Estimate>) {
+pub(crate) fn of_means(means: Option<&RttMeans>, how: How, all: &mut Vec<Estimate>) {
     let Some(means) = means else { return };
     for side in Side::BOTH {
         all.extend(of_mean(

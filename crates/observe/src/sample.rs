@@ -50,75 +50,69 @@ impl Side {
     }
 }
 
-/// How a figure was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// From one line for each technique, the enum and the words.
+macro_rules! techniques {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)+) => {
+        /// How a figure was found.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Technique {
-    /// SYN, SYN-ACK and the acknowledgement of it.
-    Handshake,
-    /// Data and the acknowledgement of exactly it, not of retransmissions.
-    SeqAck,
-    /// TCP timestamps, one probe at a time.
-    TsSingle,
-    /// TCP timestamps, every value.
-    TsAll,
-    /// Packet serial numbers and their echoes (PLUS), one at a time.
-    PsnPse,
-    /// Every edge of the spin bit.
-    Spin,
-    /// Edges of the spin bit on packets that are newer than all before.
-    SpinPacketNumber,
-    /// Edges of the spin bit that are not much closer than recent ones.
-    SpinHeuristic,
-    /// Edges that the valid edge counter vouches for.
-    Vec,
-    /// Edges with a valid edge counter above zero.
-    VecNonZero,
-    /// The delay bit.
-    Delay,
-    /// The square bit (Q).
-    Square,
-    /// The loss event bit (L).
-    Loss,
-    /// The reflection square bit (R).
-    Reflection,
-    /// The round-trip loss bit (T).
-    RoundTripLoss,
-    /// The ECN-echo event bit (E).
-    EcnEcho,
-    /// Q and L together.
-    SquareLoss,
-    /// Q and R together.
-    SquareReflection,
-    /// The ECN field of IP headers.
-    Ecn,
+        pub enum Technique {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl Technique {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),+];
+
+            /// The word for it in every output.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)+
+                }
+            }
+        }
+    };
 }
 
-impl Technique {
-    /// The word for it in every output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Handshake => "handshake",
-            Self::SeqAck => "seq-ack",
-            Self::TsSingle => "ts-single",
-            Self::TsAll => "ts-all",
-            Self::PsnPse => "psn-pse",
-            Self::Spin => "spin",
-            Self::SpinPacketNumber => "spin-pn",
-            Self::SpinHeuristic => "spin-heuristic",
-            Self::Vec => "vec",
-            Self::VecNonZero => "vec-nonzero",
-            Self::Delay => "delay",
-            Self::Square => "q",
-            Self::Loss => "l",
-            Self::Reflection => "r",
-            Self::RoundTripLoss => "t",
-            Self::EcnEcho => "e",
-            Self::SquareLoss => "q+l",
-            Self::SquareReflection => "q+r",
-            Self::Ecn => "ecn",
-        }
-    }
+techniques! {
+    /// SYN, SYN-ACK and the acknowledgement of it.
+    Handshake = "handshake",
+    /// Data and the acknowledgement of exactly it, not of retransmissions.
+    SeqAck = "seq-ack",
+    /// TCP timestamps, one probe at a time.
+    TsSingle = "ts-single",
+    /// TCP timestamps, every value.
+    TsAll = "ts-all",
+    /// Packet serial numbers and their echoes (PLUS), one at a time.
+    PsnPse = "psn-pse",
+    /// Every edge of the spin bit.
+    Spin = "spin",
+    /// Edges of the spin bit on packets that are newer than all before.
+    SpinPacketNumber = "spin-pn",
+    /// Edges of the spin bit that are not much closer than recent ones.
+    SpinHeuristic = "spin-heuristic",
+    /// Edges that the valid edge counter vouches for.
+    Vec = "vec",
+    /// Edges with a valid edge counter above zero.
+    VecNonZero = "vec-nonzero",
+    /// The delay bit.
+    Delay = "delay",
+    /// The square bit (Q).
+    Square = "q",
+    /// The loss event bit (L).
+    Loss = "l",
+    /// The reflection square bit (R).
+    Reflection = "r",
+    /// The round-trip loss bit (T).
+    RoundTripLoss = "t",
+    /// The ECN-echo event bit (E).
+    EcnEcho = "e",
+    /// Q and L together.
+    SquareLoss = "q+l",
+    /// Q and R together.
+    SquareReflection = "q+r",
+    /// The ECN field of IP headers.
+    Ecn = "ecn",
 }
 
 /// What a figure is of.

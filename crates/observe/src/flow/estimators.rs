@@ -1,22 +1,27 @@
 //! The estimators of one flow. They need nothing of what else is kept of it but
 //! what each packet brings them.
 
+mod handshake;
+mod seq_ack;
+mod timestamps;
+
 use narrows_units::Duration;
 use narrows_wire::efm::Profile;
 use narrows_wire::{Ecn, TcpFlags};
 
+use self::handshake::Handshake;
+use self::seq_ack::SeqAck;
+use self::timestamps::Timestamps;
 use super::EcnCounts;
 use super::way::Order;
 use crate::classify::Segment;
 use crate::config::{Config, Mode};
-use crate::handshake::Handshake;
+use crate::estimate::{Basis, Estimate, of_mean, of_means};
 use crate::ledger::{Count, Ledger};
 use crate::marks::Marks;
 use crate::mean::{Mean, RttMeans};
 use crate::probes::Room;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
-use crate::seq_ack::SeqAck;
-use crate::timestamps::Timestamps;
 
 /// Round trips by timestamps, and their means.
 #[derive(Debug, Default)]
@@ -166,6 +171,29 @@ impl Estimators {
         let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
         let newer = passed.order.newer;
         marks.packet(passed.side, bits, newer, floor, passed.now, ledger, out);
+    }
+
+    /// Adds what handshake, acknowledgements and timestamps came to.
+    pub fn estimates(&self, all: &mut Vec<Estimate>) {
+        self.handshake.estimates(all);
+        if let Some(acked) = &self.acked {
+            let rejected = u64::from(acked.seq_ack.rejected);
+            let how = (Technique::SeqAck, rejected, Basis::Measured);
+            all.extend(of_mean(&acked.left, Quantity::LeftRtt, how));
+            all.extend(of_mean(&acked.right, Quantity::RightRtt, how));
+        }
+        if let Some(stamped) = &self.stamped {
+            if let Some(single) = &stamped.single {
+                for side in Side::BOTH {
+                    let how = (Technique::TsSingle, 0, Basis::Measured);
+                    let mean = &single[side.index()];
+                    all.extend(of_mean(mean, Quantity::FullRtt(side), how));
+                }
+            }
+            let rejected = u64::from(stamped.timestamps.rejected);
+            let how = (Technique::TsAll, rejected, Basis::Measured);
+            of_means(stamped.all.as_deref(), how, all);
+        }
     }
 
     /// Keeps counts in a ledger from now on, those so far too.

@@ -184,27 +184,7 @@ fn the_words_of_observers_are_the_observers_own() {
     use narrows_observe::{Quantity, Side, Technique};
     let choices = |word: &str| WORDS.iter().find(|w| w.word == word).expect(word).choices;
     let techniques = ["rtt_technique", "loss_technique", "ce_technique"].map(choices);
-    for technique in [
-        Technique::Handshake,
-        Technique::SeqAck,
-        Technique::TsSingle,
-        Technique::TsAll,
-        Technique::PsnPse,
-        Technique::Spin,
-        Technique::SpinPacketNumber,
-        Technique::SpinHeuristic,
-        Technique::Vec,
-        Technique::VecNonZero,
-        Technique::Delay,
-        Technique::Square,
-        Technique::Loss,
-        Technique::Reflection,
-        Technique::RoundTripLoss,
-        Technique::EcnEcho,
-        Technique::SquareLoss,
-        Technique::SquareReflection,
-        Technique::Ecn,
-    ] {
+    for technique in Technique::ALL {
         let name = technique.name();
         assert!(techniques.iter().any(|t| t.contains(&name)), "{name}");
     }

@@ -2,6 +2,7 @@
 
 use narrows_units::Duration;
 
+use crate::estimate::{Basis, Estimate, Unit};
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
 
 /// A packet of the handshake, once one has passed.
@@ -67,6 +68,36 @@ impl Handshake {
     pub fn parts(&self) -> (Option<Duration>, Option<Duration>) {
         let known = |rtt| (rtt != UNKNOWN).then_some(rtt);
         (known(self.left), known(self.right))
+    }
+
+    /// Adds the round trip and its parts.
+    pub fn estimates(&self, all: &mut Vec<Estimate>) {
+        let (left, right) = self.parts();
+        let whole = left.zip(right).map(|(l, r)| l.as_nanos() + r.as_nanos());
+        let whole = whole.map(Duration::from_nanos);
+        for (value, quantity) in [
+            (whole, Quantity::FullRtt(Side::Initiator)),
+            (left, Quantity::LeftRtt),
+            (right, Quantity::RightRtt),
+        ] {
+            let Some(value) = value.map(Duration::as_millis_f64) else {
+                continue;
+            };
+            all.push(Estimate {
+                technique: Technique::Handshake,
+                quantity,
+                value,
+                unit: Unit::Ms,
+                interval: None,
+                n: 1,
+                rejected: self.rejected(),
+                sd: None,
+                min: Some(value),
+                median: Some(value),
+                p95: Some(value),
+                basis: Basis::Measured,
+            });
+        }
     }
 
     /// Round trips that are ambiguous, as something came twice or in the wrong order.
