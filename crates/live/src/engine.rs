@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 use narrows_packet::EventSink;
+use narrows_run::{DisciplineFacts, Ended, Rig};
 use narrows_scenario::{HostIndex, LinkIndex, Plan};
 use narrows_units::Duration;
 
@@ -14,8 +15,8 @@ use crate::datapath::Datapath;
 use crate::disciplines::{Counted, Place, Watching};
 use crate::flows::{Commands, Flows};
 use crate::marks::Marks;
-use crate::outcome::DisciplineFacts;
-use crate::{Clock, Control, LiveError, Outcome, Rig, RunId, World, reports};
+use crate::stolen::Ticks;
+use crate::{Clock, Control, LiveError, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for
 /// threads and sockets of flows to be there when it begins.
@@ -38,8 +39,9 @@ pub fn run(
     seed: u64,
     sink: &mut dyn EventSink,
     control: &Control<'_>,
-) -> Result<Outcome, LiveError> {
+) -> Result<Ended, LiveError> {
     let called = Instant::now();
+    let ticks = Ticks::read();
     let plan = &plan.for_seed(seed);
     check_modelled(plan)?;
     Commands::check(plan)?;
@@ -97,7 +99,7 @@ pub fn run(
         ));
     }
     let counted = counting.stop()?;
-    let disciplines = discipline_facts(&world.disciplines(), counted);
+    let disciplines = discipline_facts(plan, &world.disciplines(), counted);
     notes.extend(full_devices(plan, &world));
     notes.extend(kernel_links(plan));
     let mark_counters = marks.counters(&mut notes);
@@ -109,24 +111,30 @@ pub fn run(
     bursts.detach();
     drop(devices);
     drop(world);
-    Ok(Outcome {
+    for facts in &mut flow_facts {
+        facts.name = format!("flow/{}", facts.name);
+    }
+    Ok(Ended {
         events: driven.events + passed_on,
         packets: driven.packets,
         virtual_time: driven.reached.since(narrows_units::Instant::ZERO),
         interrupted: driven.interrupted,
         marks: mark_counters,
-        rig: Rig {
+        rig: Some(Rig {
             kernel: kernel_release(),
             lateness: driven.lateness,
             ring_drops,
             refused: driven.refused,
+            stolen_pct: ticks
+                .zip(Ticks::read())
+                .and_then(|(before, after)| after.stolen_since(before)),
             set_up_s,
             tear_down_s: ended.elapsed().as_secs_f64(),
             notes,
             flows: flow_facts,
             disciplines,
             commands: command_facts,
-        },
+        }),
     })
 }
 
@@ -158,12 +166,13 @@ fn kernel_links(plan: &Plan) -> impl Iterator<Item = String> {
     })
 }
 
-fn discipline_facts(places: &[Place], counted: Vec<Counted>) -> Vec<DisciplineFacts> {
+fn discipline_facts(plan: &Plan, places: &[Place], counted: Vec<Counted>) -> Vec<DisciplineFacts> {
+    let window = plan.measure.length().as_secs_f64();
     let facts = |(place, counted): (&Place, Counted)| DisciplineFacts {
         element: place.element.clone(),
         disciplines: place.kinds.join(", "),
         packets: counted.packets,
-        bytes: counted.bytes,
+        rate_mbit: counted.bytes as f64 * 8.0 / window / 1e6,
         drops: counted.drops,
         marks: counted.marks,
     };

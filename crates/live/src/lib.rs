@@ -45,12 +45,13 @@ mod hearing;
 pub mod machine;
 #[cfg(target_os = "linux")]
 mod marks;
-mod outcome;
 mod report;
 #[cfg(target_os = "linux")]
 pub mod sample;
 #[cfg(target_os = "linux")]
 pub mod shell;
+#[cfg(target_os = "linux")]
+mod stolen;
 #[cfg(target_os = "linux")]
 pub mod world;
 
@@ -66,8 +67,8 @@ pub use error::LiveError;
 pub use marks::DeviceMarks;
 #[cfg(target_os = "linux")]
 pub use narrows_bpf::{MarkCounters, MarkOptions};
-pub use narrows_scenario::{Handle as Control, NameTable};
-pub use outcome::{CommandFacts, DisciplineFacts, FlowFacts, Lateness, Outcome, Rig};
+pub use narrows_run::{CommandFacts, Ended, FlowFacts, Handle as Control};
+pub use narrows_scenario::NameTable;
 pub use report::{Report, Reporter, Reports, reports};
 #[cfg(target_os = "linux")]
 pub use world::{Namespace, RunId, Tun, World, become_root_of_own_user_namespace};

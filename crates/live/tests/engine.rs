@@ -5,7 +5,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows_live::{Control, LiveError, Outcome};
+use narrows_live::{Control, Ended, LiveError};
+use narrows_run::Rig;
+
 use narrows_packet::{Event, EventSink, FlowId};
 use narrows_scenario::{Draft, Plan};
 use narrows_units::{Duration, Instant};
@@ -60,7 +62,7 @@ impl EventSink for Record {
 }
 
 /// Runs `plan`, or says why `test` cannot be run here.
-fn run(test: &str, plan: &Plan, control: &Control<'_>) -> Option<(Outcome, Record)> {
+fn run(test: &str, plan: &Plan, control: &Control<'_>) -> Option<(Ended, Rig, Record)> {
     run_unless(test, plan, control, LiveError::is_of_the_machine)
 }
 
@@ -70,10 +72,13 @@ fn run_unless(
     plan: &Plan,
     control: &Control<'_>,
     skips: impl Fn(&LiveError) -> bool,
-) -> Option<(Outcome, Record)> {
+) -> Option<(Ended, Rig, Record)> {
     let mut record = Record::default();
     match narrows_live::run(plan, 1, &mut record, control) {
-        Ok(outcome) => Some((outcome, record)),
+        Ok(mut ended) => {
+            let rig = ended.rig.take().expect("a live run has a rig");
+            Some((ended, rig, record))
+        }
         Err(error) if skips(&error) => {
             eprintln!("skipped: {test}: {error}");
             None
@@ -94,7 +99,7 @@ fn a_transfer_arrives_whole_and_is_seen_on_its_way() {
              [[probe]]\nname = \"p\"\nfrom = \"client\"\nto = \"server\"\ninterval = \"100ms\"\n"
         ));
         let name = "a_transfer_arrives_whole_and_is_seen_on_its_way";
-        let Some((outcome, record)) = run(name, &plan, &Control::default()) else {
+        let Some((outcome, rig, record)) = run(name, &plan, &Control::default()) else {
             return;
         };
         assert_eq!(record.established, 1);
@@ -105,9 +110,9 @@ fn a_transfer_arrives_whole_and_is_seen_on_its_way() {
         // The path alone takes this long.
         assert!(!record.rtts.is_empty());
         assert!(record.rtts.iter().all(|r| *r >= Duration::from_millis(10)));
-        assert_eq!(outcome.rig.flows.len(), 1);
-        assert_eq!(outcome.rig.flows[0].congestion_control, "reno");
-        assert!(outcome.rig.lateness.count > 0);
+        assert_eq!(rig.flows.len(), 1);
+        assert_eq!(rig.flows[0].congestion_control, "reno");
+        assert!(rig.lateness.count > 0);
         assert!(!outcome.interrupted);
         assert_eq!(outcome.virtual_time, plan.duration);
     }
@@ -128,7 +133,7 @@ fn a_run_that_is_cancelled_ends_and_says_so() {
         ..Control::default()
     };
     let name = "a_run_that_is_cancelled_ends_and_says_so";
-    let Some((outcome, _)) = run(name, &plan, &control) else {
+    let Some((outcome, ..)) = run(name, &plan, &control) else {
         return;
     };
     assert!(outcome.interrupted);
@@ -148,7 +153,7 @@ fn a_packet_is_the_same_one_on_both_sides_of_a_router() {
              traffic = \"cbr rate 1Mbit\"\nstop = \"500ms\"\n",
         ));
         let name = "a_packet_is_the_same_one_on_both_sides_of_a_router";
-        let Some((outcome, record)) = run(name, &plan, &Control::default()) else {
+        let Some((outcome, _, record)) = run(name, &plan, &Control::default()) else {
             return;
         };
         // A second after the flow's end nothing is on its way.
@@ -180,11 +185,11 @@ fn the_kernels_own_queue_limits_a_flow_and_its_counters_say_so() {
             "{KERNEL_LINK}[[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\nip = {ip}\n\
              cc = \"kernel:reno\"\n"
         ));
-        let Some((outcome, record)) = run_or_skip(name, &plan) else {
+        let Some((_, rig, record)) = run_or_skip(name, &plan) else {
             return;
         };
-        let [bottleneck] = outcome.rig.disciplines.as_slice() else {
-            panic!("{:?}", outcome.rig);
+        let [bottleneck] = rig.disciplines.as_slice() else {
+            panic!("{:?}", rig);
         };
         assert_eq!(bottleneck.element, "link/access/up/bottleneck");
         assert_eq!(bottleneck.disciplines, "tbf, pfifo");
@@ -196,8 +201,8 @@ fn the_kernels_own_queue_limits_a_flow_and_its_counters_say_so() {
             "{}",
             record.delivered
         );
-        assert_eq!((record.sent, outcome.rig.lateness.count), (0, 0));
-        assert!(outcome.rig.notes.iter().any(|n| n.contains("link/access")));
+        assert_eq!((record.sent, rig.lateness.count), (0, 0));
+        assert!(rig.notes.iter().any(|n| n.contains("link/access")));
     }
 }
 
@@ -236,13 +241,13 @@ fn every_discipline_that_this_kernel_has_takes_its_parameters() {
         "netem delay 5ms loss gemodel 1% 10%",
     ] {
         let link = KERNEL_LINK.replace("rate 10Mbit queue pfifo limit 20", words);
-        let Some((outcome, record)) =
+        let Some((_, rig, record)) =
             run_or_skip(&format!("{name}: {words}"), &plan(&format!("{link}{flow}")))
         else {
             continue;
         };
         assert!(record.delivered > 0, "{words}");
-        let counted = &outcome.rig.disciplines[0];
+        let counted = &rig.disciplines[0];
         assert!(counted.packets > 0, "{words}: {counted:?}");
         let marks = ["codel", "pie", "dualpi2"]
             .iter()
@@ -252,7 +257,7 @@ fn every_discipline_that_this_kernel_has_takes_its_parameters() {
 }
 
 /// As [`run`], and skips where the kernel lacks a discipline.
-fn run_or_skip(test: &str, plan: &Plan) -> Option<(Outcome, Record)> {
+fn run_or_skip(test: &str, plan: &Plan) -> Option<(Ended, Rig, Record)> {
     let skips =
         |e: &LiveError| e.is_of_the_machine() || matches!(e, LiveError::NoDiscipline { .. });
     run_unless(test, plan, &Control::default(), skips)

@@ -10,10 +10,10 @@ use narrows::report::pages;
 use narrows::report::table::comparison_table;
 use narrows::results::comparison::{Comparison, FILE};
 use narrows::results::open_run;
-use narrows::results::rig::{Lateness, Rig};
-use narrows::results::{Ended, RunControl};
+use narrows::results::{Ended, Handle};
 use narrows::{CompareOptions, Engine, Output, compare};
 use narrows_packet::EventSink;
+use narrows_run::{Lateness, Rig};
 use narrows_scenario::{Campaign, Plan, load};
 use support::{ModelEngine, by_seed, equal_shares, plan, unwatched};
 
@@ -50,7 +50,7 @@ impl Engine for Rigged {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &RunControl<'_>,
+        control: &Handle<'_>,
     ) -> Result<Ended, String> {
         let ended = self.model.run(plan, seed, sink, control)?;
         let late = (self.late)(self.runs.fetch_add(1, Ordering::Relaxed));
@@ -243,7 +243,7 @@ impl Engine for InTurns {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &RunControl<'_>,
+        control: &Handle<'_>,
     ) -> Result<Ended, String> {
         self.ran.lock().unwrap().push(plan.name.clone());
         self.rigged.run(plan, seed, sink, control)

@@ -1,14 +1,11 @@
 //! What the laboratory asks of an engine.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_packet::EventSink;
+use narrows_run::{Ended, Handle};
 use narrows_scenario::Plan;
-use narrows_units::{Duration, Instant};
-
-use crate::marks::MarkSummary;
-use crate::rig::Rig;
+use narrows_units::Duration;
 
 /// Runs plans and reports their events.
 pub trait Engine: Sync {
@@ -43,35 +40,8 @@ pub trait Engine: Sync {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &RunControl<'_>,
+        control: &Handle<'_>,
     ) -> Result<Ended, String>;
-}
-
-/// What a running engine listens to and tells.
-pub struct RunControl<'a> {
-    /// Set from outside to end the run early.
-    pub cancel: &'a AtomicBool,
-    /// Called now and then with the network time that was reached.
-    pub reached: &'a (dyn Fn(Instant) + Sync),
-    /// The results folder, if one is kept: what programs write goes there.
-    pub keep: Option<&'a Path>,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ended {
-    /// Events that the engine processed.
-    pub events: u64,
-    /// Packets made.
-    pub packets: u64,
-    /// Network time that was run.
-    pub virtual_time: Duration,
-    /// Whether it was cancelled.
-    pub interrupted: bool,
-    /// What is known of the machine, where it had a part in the run.
-    pub rig: Option<Rig>,
-    /// What the plan's marks did at each of their hosts.
-    pub marks: Vec<MarkSummary>,
 }
 
 /// How far a run or campaign is.

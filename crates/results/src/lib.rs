@@ -39,7 +39,6 @@ mod marks;
 pub mod metric;
 mod observers;
 pub mod reduce;
-pub mod rig;
 mod run;
 pub mod series;
 mod sim;
@@ -47,13 +46,13 @@ pub mod summary;
 pub mod text;
 pub mod verdict;
 
-pub use engine::{Ended, Engine, Progress, RunControl, Watch};
+pub use engine::{Engine, Progress, Watch};
 pub use error::Error;
 pub use folder::{Results, RunRecord, RunResult, open, open_run};
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
 pub use marks::{MarkSummary, Unmarked};
-pub use rig::Rig;
+pub use narrows_run::{Ended, Handle, Rig};
 pub use run::{Output, Reduction, RunOptions, reduce_run, run_scenario};
 pub use series::{Series, Track};
 pub use sim::SimEngine;

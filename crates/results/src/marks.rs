@@ -69,12 +69,12 @@ impl MarkSummary {
     }
 }
 
-impl From<HostMarks> for MarkSummary {
-    fn from(at: HostMarks) -> Self {
+impl From<&HostMarks> for MarkSummary {
+    fn from(at: &HostMarks) -> Self {
         let c = at.counters;
         Self {
             name: format!("mark/{}", at.mark),
-            host: at.host,
+            host: at.host.clone(),
             connections: c.flows,
             evicted: c.evicted,
             announced: c.announced,

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use narrows_packet::EventSink;
+use narrows_run::{Ended, Handle};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
 use crate::Error;
 use crate::capture::{Captures, Tee};
-use crate::engine::{Ended, Engine, Progress, RunControl, Watch};
+use crate::engine::{Engine, Progress, Watch};
 use crate::folder::{Folder, Origin, RunResult};
 use crate::observers::{Observed, Observers};
 use crate::reduce::{Reduced, Reducer, Setup};
@@ -94,9 +95,9 @@ pub fn reduce_run(
             });
         }
     };
-    let control = RunControl {
-        cancel: watch.cancel,
-        reached: &reached,
+    let control = Handle {
+        cancel: Some(watch.cancel),
+        progress: Some(&reached),
         keep,
     };
     let names = engine.names(plan);
@@ -138,7 +139,7 @@ pub fn reduce_run(
         let flows = &reduced.summary.flows;
         reduced.summary.observations = observers.finish(plan, flows, keep)?;
     }
-    reduced.summary.marks.clone_from(&ended.marks);
+    reduced.summary.marks = ended.marks.iter().map(Into::into).collect();
     let (summary, interrupted) = (&reduced.summary, ended.interrupted);
     let verdict = match &ended.rig {
         Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),

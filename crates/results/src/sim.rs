@@ -1,9 +1,10 @@
 //! The simulator as the laboratory's engine.
 
 use narrows_packet::EventSink;
+use narrows_run::{Ended, Handle};
 use narrows_scenario::Plan;
 
-use crate::engine::{Ended, Engine, RunControl};
+use crate::engine::Engine;
 
 /// The deterministic simulator.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,22 +28,17 @@ impl Engine for SimEngine {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &RunControl<'_>,
+        control: &Handle<'_>,
     ) -> Result<Ended, String> {
-        let control = narrows_sim::Control {
-            cancel: Some(control.cancel),
-            progress: Some(control.reached),
-            keep: control.keep,
-        };
         let outcome =
-            narrows_sim::run(plan, seed, sink, &control).map_err(|error| error.to_string())?;
+            narrows_sim::run(plan, seed, sink, control).map_err(|error| error.to_string())?;
         Ok(Ended {
             events: outcome.events,
             packets: outcome.packets,
             virtual_time: outcome.virtual_time,
             interrupted: outcome.interrupted,
             rig: None,
-            marks: outcome.marks.into_iter().map(Into::into).collect(),
+            marks: outcome.marks,
         })
     }
 }

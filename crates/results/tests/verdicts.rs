@@ -2,11 +2,11 @@
 
 mod support;
 
-use narrows_results::rig::{Lateness, Rig, RigCommand, RigFlow};
 use narrows_results::summary::{
     Distribution, DropCounts, DropperSummary, ProbeSummary, RunSummary,
 };
 use narrows_results::verdict::{Verdict, judge, judge_live};
+use narrows_run::{CommandFacts, FlowFacts, Lateness, Rig};
 use narrows_scenario::Plan;
 use support::{ModelEngine, SCENARIO, equal_shares, plan, plan_of, run};
 
@@ -388,7 +388,7 @@ fn the_simulator_says_for_which_kernels_algorithms_it_ran_its_own() {
 
 /// The rig of a live run with which nothing is wrong.
 fn sound_rig() -> Rig {
-    let flow = |name: &str, control: &str| RigFlow {
+    let flow = |name: &str, control: &str| FlowFacts {
         name: name.to_owned(),
         congestion_control: control.to_owned(),
         ecn: true,
@@ -513,7 +513,7 @@ fn a_program_that_could_not_run_is_found_and_one_that_failed_is_told() {
     let command = |status, ended: &str| {
         let ended = ended.to_owned();
         judged(|_, rig| {
-            rig.commands.push(RigCommand {
+            rig.commands.push(CommandFacts {
                 name: "command/iperf".to_owned(),
                 line: "iperf3 -c 10.0.0.2".to_owned(),
                 status,

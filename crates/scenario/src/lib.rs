@@ -28,7 +28,6 @@ mod draw;
 pub mod endpoints;
 mod fields;
 mod glob;
-mod handle;
 mod load;
 mod lone_link;
 pub mod metrics;
@@ -53,7 +52,6 @@ pub use campaign::{
 };
 pub use draft::Draft;
 pub use glob::Glob;
-pub use handle::Handle;
 pub use load::{Kind, Loaded, load};
 pub use lone_link::lone_link;
 pub use names::NameTable;

@@ -7,7 +7,8 @@ use narrows_host::{AppOn, Hosts, Net};
 use narrows_packet::{App, EventSink, HostHook, Packet, Profile};
 use narrows_path::paths::{Next, Paths, Planned};
 use narrows_path::wakes::Slot;
-use narrows_scenario::{Handle, NameTable};
+use narrows_run::Handle;
+use narrows_scenario::NameTable;
 use narrows_units::{Duration, Instant};
 
 use crate::control::{ElementReport, FlowReport, Outcome, SimError};

@@ -30,7 +30,8 @@ mod engine;
 pub use build::accepts;
 pub use control::{ElementReport, FlowReport, Outcome, SimError};
 pub use engine::Simulation;
-pub use narrows_scenario::{Handle as Control, NameTable};
+pub use narrows_run::Handle as Control;
+pub use narrows_scenario::NameTable;
 
 use narrows_packet::EventSink;
 use narrows_scenario::Plan;

@@ -3,7 +3,7 @@
 use narrows_packet::{DropCause, Event, EventSink, Packet};
 use narrows_path::paths::Next;
 use narrows_path::wakes::Slot;
-use narrows_scenario::Handle;
+use narrows_run::{Handle, Lateness};
 use narrows_units::{Duration, Instant};
 
 use super::devices::{Buffer, Written, sleep};
@@ -12,7 +12,6 @@ use super::pace::{Awake, ExactTimers, Wait, wait};
 use super::whose::is_neighbours_talk;
 use super::{Datapath, PathError};
 use crate::clock::Clock;
-use crate::outcome::Lateness;
 use crate::report::Reports;
 
 /// Packets read from one device before the others have their turn.

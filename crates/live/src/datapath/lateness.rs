@@ -2,7 +2,7 @@
 
 use narrows_units::{Duration, Histogram};
 
-use crate::outcome::Lateness;
+use narrows_run::Lateness;
 
 /// Counts lateness in nanoseconds.
 #[derive(Default)]

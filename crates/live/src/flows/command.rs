@@ -239,7 +239,7 @@ impl Running {
             End::Refused(reason) => (None, format!("could not be started: {reason}")),
         };
         CommandFacts {
-            name: self.name,
+            name: format!("command/{}", self.name),
             line: self.line,
             status,
             ended,

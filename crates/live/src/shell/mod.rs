@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use narrows_scenario::{Handle, Plan};
+use narrows_run::{Handle, Lateness};
+use narrows_scenario::Plan;
 use narrows_units::Duration;
 
 use crate::clock::Clock;
 use crate::datapath::{Datapath, PathError};
 use crate::machine::State;
 use crate::machine::processes;
-use crate::outcome::Lateness;
 use crate::report::reports;
 use crate::world::{
     Namespace, Route, RunId, Tun, gain_rights_in_own_user_namespace, has_rights, sysctl,

@@ -1,7 +1,7 @@
 //! What a page says about the machine of a live run.
 
 use maud::{Markup, html};
-use narrows_results::rig::Rig;
+use narrows_run::Rig;
 
 use super::page::{count, fact, fixed};
 

@@ -436,14 +436,14 @@ fn a_live_run_tells_of_its_rig_and_a_simulated_one_of_its_digest() {
     let simulated = run_html(&run, &shared());
     assert!(!simulated.contains("The rig") && simulated.contains("byte for byte"));
     run.summary.engine = "live".to_owned();
-    run.record.rig = Some(narrows_results::rig::Rig {
+    run.record.rig = Some(narrows_run::Rig {
         kernel: "6.18.44".to_owned(),
-        lateness: narrows_results::rig::Lateness {
+        lateness: narrows_run::Lateness {
             count: 12_345,
             p99_us: 23.4,
             ..Default::default()
         },
-        flows: vec![narrows_results::rig::RigFlow {
+        flows: vec![narrows_run::FlowFacts {
             name: "flow/prague".to_owned(),
             congestion_control: "nw_prague".to_owned(),
             accecn: true,

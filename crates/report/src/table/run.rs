@@ -5,6 +5,7 @@ use narrows_results::summary::{
     BandSummary, DirectionSummary, Distribution, FlowSummary, QueueSummary, RunSummary,
 };
 use narrows_results::text::{Align, TextTable, number, seconds};
+use narrows_run::{Lateness, Rig};
 use serde_json::{Value, json};
 
 /// The tables of a run: flows, queues, probes, and the verdict.
@@ -60,7 +61,7 @@ pub fn run_table(result: &RunResult) -> String {
     }
     text.push('\n');
     if let Some(rig) = &result.record.rig {
-        text.push_str(&rig.lines());
+        text.push_str(&rig_lines(rig));
     }
     for finding in &result.record.verdict.findings {
         if finding.weight == narrows_results::verdict::Weight::Note {
@@ -177,4 +178,53 @@ pub fn run_json(result: &RunResult) -> Value {
 /// The campaign as one JSON document: `dir`, `run`, `campaign`.
 pub fn campaign_json(folder: &CampaignFolder) -> Value {
     json!({ "dir": folder.dir, "run": folder.record, "campaign": folder.result })
+}
+
+/// The rig, a line for each thing.
+fn rig_lines(rig: &Rig) -> String {
+    let mut text = format!("rig: Linux {}, packets left the path late by ", rig.kernel);
+    match rig.lateness.count {
+        0 => text.push_str("nothing, for none was held back\n"),
+        _ => text.push_str(&format!("{}\n", late(&rig.lateness))),
+    }
+    for flow in &rig.flows {
+        let control = match flow.congestion_control.as_str() {
+            "" => String::new(),
+            control => format!("{control}, "),
+        };
+        let bursts = match flow.gso_max_segs {
+            0 => String::new(),
+            1 => ", segment by segment".to_owned(),
+            n => format!(", bursts of {n} segments at most"),
+        };
+        let negotiated = flow.negotiated();
+        text.push_str(&format!("  {}: {control}{negotiated}{bursts}\n", flow.name));
+    }
+    for d in &rig.disciplines {
+        let marks = d.marks.map_or(String::new(), |n| format!(", {n} marked"));
+        text.push_str(&format!(
+            "  {}: {} of the kernel, {} Mbit/s, {} packets dropped{marks}; how long packets \
+             waited is not known\n",
+            d.element,
+            d.disciplines,
+            number(Some(d.rate_mbit)),
+            d.drops
+        ));
+    }
+    for command in &rig.commands {
+        text.push_str(&format!("  {}: {}\n", command.name, command.ended));
+    }
+    text
+}
+
+/// In words: `p50 0.31 µs, p99 12.5 µs, p99.9 410 µs, max 3215 µs`.
+fn late(by: &Lateness) -> String {
+    let us = |value: f64| format!("{} µs", number(Some(value)));
+    format!(
+        "p50 {}, p99 {}, p99.9 {}, max {}",
+        us(by.p50_us),
+        us(by.p99_us),
+        us(by.p999_us),
+        us(by.max_us)
+    )
 }

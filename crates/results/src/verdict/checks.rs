@@ -7,8 +7,8 @@ use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
 use crate::facts::RateSteps;
-use crate::rig::Rig;
 use crate::summary::{FlowSummary, QueueSummary, RunSummary};
+use narrows_run::Rig;
 
 /// A bottleneck that is used less than this *and* never makes a packet wait
 /// for two others limits nobody.

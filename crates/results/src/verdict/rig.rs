@@ -3,8 +3,8 @@
 use narrows_scenario::{FlowPlan, Plan};
 
 use super::checks::Findings;
-use crate::rig::{Rig, RigFlow};
 use crate::summary::RunSummary;
+use narrows_run::{FlowFacts, Rig};
 
 /// Most time in microseconds by which 99 of 100 packets may leave the path too
 /// late: two fifths of what a full packet takes at 50 Mbit/s (242 µs), so that
@@ -149,7 +149,7 @@ fn is_own(got: &str, algorithm: &str) -> bool {
         && number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn control(found: &mut Findings, facts: &FlowPlan, flow: &RigFlow) {
+fn control(found: &mut Findings, facts: &FlowPlan, flow: &FlowFacts) {
     let got = flow.congestion_control.as_str();
     let asked = facts.cc.name();
     let wants_kernels = facts.cc.kernel().is_some();
@@ -176,7 +176,7 @@ fn control(found: &mut Findings, facts: &FlowPlan, flow: &RigFlow) {
     }
 }
 
-fn feedback(found: &mut Findings, flow: &RigFlow) {
+fn feedback(found: &mut Findings, flow: &FlowFacts) {
     let (Some(received), Some(delivered)) = (flow.received_ce, flow.delivered_ce) else {
         return;
     };

@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use narrows_packet::{
     EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
 };
 use narrows_results::{
-    Ended, Engine, Output, Progress, RunControl, RunOptions, RunResult, Watch, run_scenario,
+    Ended, Engine, Handle, Output, Progress, RunOptions, RunResult, Watch, run_scenario,
 };
 use narrows_scenario::{Draft, Plan};
 use narrows_units::{Duration, Instant, Rng};
@@ -70,7 +70,7 @@ impl Engine for ModelEngine {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &RunControl<'_>,
+        control: &Handle<'_>,
     ) -> Result<Ended, String> {
         if self.panics_on.is_some_and(|word| plan.name.contains(word)) {
             panic!("the model has no law for {}", plan.name);
@@ -97,7 +97,7 @@ impl Engine for ModelEngine {
         };
         let mut now = Instant::ZERO;
         while now < Instant::ZERO + plan.duration {
-            if control.cancel.load(Ordering::Relaxed) {
+            if !control.tick(now) {
                 return Ok(Ended {
                     events,
                     packets: 0,
@@ -106,7 +106,6 @@ impl Engine for ModelEngine {
                     ..Ended::default()
                 });
             }
-            (control.reached)(now);
             for (i, rate) in rates.iter().enumerate() {
                 let flow = FlowId(i as u32);
                 if now == Instant::ZERO {

@@ -1,4 +1,4 @@
-//! What the caller of a run says to it, and hears from it.
+//! How the caller of a run cancels and follows it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::number;
-
 /// The rig of a live run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rig {
@@ -26,14 +24,14 @@ pub struct Rig {
     /// What went otherwise than it should, a sentence each.
     pub notes: Vec<String>,
     /// What the kernel made of each flow, in the scenario's order.
-    pub flows: Vec<RigFlow>,
+    pub flows: Vec<FlowFacts>,
     /// What the kernel's queueing disciplines counted over the steady window,
     /// on links with `datapath = "kernel"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disciplines: Vec<RigDiscipline>,
+    pub disciplines: Vec<DisciplineFacts>,
     /// How programs ended, in the scenario's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub commands: Vec<RigCommand>,
+    pub commands: Vec<CommandFacts>,
 }
 
 /// How late packets left the path: the time at which a packet was written to
@@ -54,7 +52,7 @@ pub struct Lateness {
 
 /// What the kernel made of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RigFlow {
+pub struct FlowFacts {
     /// Full name, `flow/prague`.
     pub name: String,
     /// The congestion control that the sending socket had in the end, as the
@@ -78,7 +76,7 @@ pub struct RigFlow {
 
 /// What stood for an element in the kernel, and what it counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RigDiscipline {
+pub struct DisciplineFacts {
     /// The element's full name, `link/access/up/bottleneck`.
     pub element: String,
     /// What stood for it, as tc calls it: `tbf, pfifo`.
@@ -95,7 +93,7 @@ pub struct RigDiscipline {
 
 /// How a program that ran in a host ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RigCommand {
+pub struct CommandFacts {
     /// Full name, `command/iperf`.
     pub name: String,
     /// The command as a person would type it.
@@ -106,7 +104,7 @@ pub struct RigCommand {
     pub ended: String,
 }
 
-impl RigFlow {
+impl FlowFacts {
     /// What was negotiated, and what came of it, in words.
     pub fn negotiated(&self) -> String {
         let form = match (self.accecn, self.ecn) {
@@ -125,58 +123,7 @@ impl RigFlow {
     }
 }
 
-impl Lateness {
-    /// In words: `p50 0.31 µs, p99 12.5 µs, p99.9 410 µs, max 3215 µs`.
-    pub fn words(&self) -> String {
-        let us = |value: f64| format!("{} µs", number(Some(value)));
-        format!(
-            "p50 {}, p99 {}, p99.9 {}, max {}",
-            us(self.p50_us),
-            us(self.p99_us),
-            us(self.p999_us),
-            us(self.max_us)
-        )
-    }
-}
-
 impl Rig {
-    /// For the terminal, a line for each thing.
-    pub fn lines(&self) -> String {
-        let mut text = format!("rig: Linux {}, packets left the path late by ", self.kernel);
-        match self.lateness.count {
-            0 => text.push_str("nothing, for none was held back\n"),
-            _ => text.push_str(&format!("{}\n", self.lateness.words())),
-        }
-        for flow in &self.flows {
-            let control = match flow.congestion_control.as_str() {
-                "" => String::new(),
-                control => format!("{control}, "),
-            };
-            let bursts = match flow.gso_max_segs {
-                0 => String::new(),
-                1 => ", segment by segment".to_owned(),
-                n => format!(", bursts of {n} segments at most"),
-            };
-            let negotiated = flow.negotiated();
-            text.push_str(&format!("  {}: {control}{negotiated}{bursts}\n", flow.name));
-        }
-        for d in &self.disciplines {
-            let marks = d.marks.map_or(String::new(), |n| format!(", {n} marked"));
-            text.push_str(&format!(
-                "  {}: {} of the kernel, {} Mbit/s, {} packets dropped{marks}; how long packets \
-                 waited is not known\n",
-                d.element,
-                d.disciplines,
-                number(Some(d.rate_mbit)),
-                d.drops
-            ));
-        }
-        for command in &self.commands {
-            text.push_str(&format!("  {}: {}\n", command.name, command.ended));
-        }
-        text
-    }
-
     /// All notes, those on a flow with its name.
     pub fn all_notes(&self) -> Vec<String> {
         let of_flows = self.flows.iter().flat_map(|flow| {
