@@ -1,9 +1,6 @@
 //! The live engine, and what has to be done for it while the program still has
 //! one thread.
 
-use narrows::Engine;
-use narrows_scenario::Refusal;
-
 use crate::args::{Command, EngineName};
 use crate::output::say;
 
@@ -17,57 +14,26 @@ pub fn is_wanted(command: &Command) -> bool {
     }
 }
 
-/// Gives the process the rights that a live run takes, if its user has not got
-/// them: those of root in a user namespace of its own. To be called before any
-/// thread is started, for Linux moves no process that has several.
+/// Gives the process the rights that a live run takes, and says so where they are those
+/// of a user namespace.
 ///
 /// # Errors
 /// When the machine allows no such namespace.
-#[cfg(target_os = "linux")]
 pub fn gain_rights() -> Result<(), narrows::Error> {
-    if narrows_live::world::has_rights() {
-        return Ok(());
+    if narrows::gain_rights()? {
+        say!(
+            "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
+             cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"
+        );
     }
-    narrows_live::become_root_of_own_user_namespace()
-        .map_err(|error| narrows::Error::Refused(error.to_string()))?;
-    say!(
-        "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
-         cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"
-    );
     Ok(())
 }
 
-/// There is nothing to gain elsewhere.
-///
-/// # Errors
-/// None.
-#[cfg(not(target_os = "linux"))]
-pub fn gain_rights() -> Result<(), narrows::Error> {
-    Ok(())
-}
-
-/// The engine called `name`.
-///
-/// # Errors
-/// When this system has no such engine.
-pub fn engine(name: EngineName) -> Result<Box<dyn Engine>, Refusal> {
-    match name {
-        EngineName::Sim => Ok(Box::new(narrows::SimEngine)),
-        EngineName::Live => live(),
+impl From<EngineName> for narrows::EngineName {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Sim => Self::Sim,
+            EngineName::Live => Self::Live,
+        }
     }
-}
-
-#[cfg(target_os = "linux")]
-fn live() -> Result<Box<dyn Engine>, Refusal> {
-    Ok(Box::new(narrows::LiveEngine))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn live() -> Result<Box<dyn Engine>, Refusal> {
-    let system = std::env::consts::OS;
-    Err(
-        Refusal::new("--engine", "`live`", "`sim`").with_help(format!(
-            "the live engine measures Linux's stacks, and this is {system}"
-        )),
-    )
 }

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use narrows::Error;
-use narrows_scenario::Refusal;
+use narrows::scenario::Refusal;
 
 use crate::output::say;
 

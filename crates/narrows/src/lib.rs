@@ -20,10 +20,21 @@
 
 #![forbid(unsafe_code)]
 
+mod engines;
+pub mod load;
+pub mod marks;
+pub mod observe;
+#[cfg(target_os = "linux")]
+pub mod shell;
+
+pub use engines::{EngineName, gain_rights};
 pub use narrows_campaign as campaign;
+#[cfg(target_os = "linux")]
+pub use narrows_live::machine;
 pub use narrows_report as report;
 pub use narrows_results as results;
 pub use narrows_scenario as scenario;
+pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};
 #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{ArgMatches, Args, FromArgMatches};
-use narrows_scenario::Side;
+use narrows::scenario::Side;
 
 #[derive(Args, Debug)]
 #[command(after_help = "For instance: narrows shell --link 'netem delay 20ms' \

@@ -1,23 +1,23 @@
 //! `narrows campaign`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use narrows::load::{self, is_pattern};
 use narrows::report::table::{campaign_json, campaign_table};
+use narrows::scenario;
 use narrows::{CampaignOptions, Engine, Watch, run_campaign};
-use narrows_scenario::{Glob, Kind, Loaded, Refusal, catalog, load};
 use serde_json::Value;
 
 use crate::args::{Campaign as Args, Format};
-use crate::live;
 use crate::output::{print, print_json, width};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Failure, Outcome, Status};
 
 pub fn campaign(args: &Args) -> Outcome {
-    let engine = live::engine(args.engine)?;
+    let engine = narrows::EngineName::from(args.engine).engine()?;
     // All of them are checked before the first one runs.
     let mut campaigns = Vec::new();
-    for loaded in find(&args.name)? {
+    for loaded in load::campaigns(&args.name)? {
         let mut campaign = loaded.campaign(&args.sets)?;
         campaign.only(&args.only)?;
         campaigns.push(campaign);
@@ -49,36 +49,10 @@ pub fn campaign(args: &Args) -> Outcome {
     Ok(status)
 }
 
-/// The campaigns that `name` means: a file's, an entry's, or those whose names
-/// fit a pattern.
-fn find(name: &str) -> Result<Vec<Loaded>, Refusal> {
-    let is_pattern = name.contains(['*', '?', '{']);
-    if !is_pattern || std::path::Path::new(name).is_file() {
-        return Ok(vec![load(name)?]);
-    }
-    let glob = Glob::parse(name)?;
-    let mut found = Vec::new();
-    for entry in catalog::entries().filter(|e| glob.matches(e.name)) {
-        let loaded = Loaded::from(entry);
-        if loaded.kind()? == Kind::Campaign {
-            found.push(loaded);
-        }
-    }
-    if found.is_empty() {
-        let found = format!("`{name}`, which fits no campaign");
-        return Err(
-            Refusal::new("", found, "a pattern of names in the catalogue")
-                .with_help("`narrows list` shows the catalogue"),
-        );
-    }
-    Ok(found)
-}
-
 /// What repeats `campaign`: all that decides about its data and its verdict,
 /// as it was typed, but by its own name where a pattern meant several.
-fn command(args: &Args, campaign: &narrows_scenario::Campaign) -> Vec<String> {
-    let by_pattern = args.name.contains(['*', '?', '{']) && !Path::new(&args.name).is_file();
-    let name = match by_pattern {
+fn command(args: &Args, campaign: &scenario::Campaign) -> Vec<String> {
+    let name = match is_pattern(&args.name) {
         true => &campaign.name,
         false => &args.name,
     };
@@ -94,7 +68,7 @@ fn command(args: &Args, campaign: &narrows_scenario::Campaign) -> Vec<String> {
 fn one(
     args: &Args,
     engine: &dyn Engine,
-    campaign: &narrows_scenario::Campaign,
+    campaign: &scenario::Campaign,
     out: Option<PathBuf>,
     documents: &mut Vec<Value>,
 ) -> Result<Status, Failure> {

@@ -1,6 +1,6 @@
 //! `narrows list` and `narrows show`.
 
-use narrows_scenario::{Campaign, Kind, Loaded, Plan, Refusal, catalog, load};
+use narrows::scenario::{Campaign, Kind, Loaded, Plan, Refusal, catalog, load};
 use serde_json::json;
 
 use super::metrics;

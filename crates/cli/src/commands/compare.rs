@@ -1,20 +1,19 @@
 //! `narrows compare`.
 
+use narrows::load::cells;
 use narrows::report::{pages, table::comparison_table};
 use narrows::results::comparison::FILE;
-use narrows::{CompareOptions, Watch};
-use narrows_scenario::{Campaign, Kind, Refusal, load};
+use narrows::{CompareOptions, EngineName, Watch};
 
-use crate::args::{Compare as Args, EngineName, Format};
-use crate::live;
+use crate::args::{Compare as Args, Format};
 use crate::output::{print, print_json, say};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
 pub fn compare(args: &Args) -> Outcome {
-    let engine = live::engine(EngineName::Live)?;
-    let sim = live::engine(EngineName::Sim)?;
-    let campaign = cells(args)?;
+    let engine = EngineName::Live.engine()?;
+    let sim = EngineName::Sim.engine()?;
+    let campaign = cells(&args.name, &args.sets, &args.only)?;
     let options = CompareOptions {
         repetitions: args.seeds,
         again: args.again,
@@ -49,23 +48,6 @@ pub fn compare(args: &Args) -> Outcome {
     } else {
         Status::Done
     })
-}
-
-/// A campaign's cells, or a scenario as the only one.
-fn cells(args: &Args) -> Result<Campaign, Refusal> {
-    let loaded = load(&args.name)?;
-    let mut campaign = match loaded.kind()? {
-        Kind::Campaign => loaded.campaign(&args.sets)?,
-        Kind::Scenario => {
-            let mut draft = loaded.draft()?;
-            for set in &args.sets {
-                draft.set(set)?;
-            }
-            Campaign::of_one(draft.check()?)
-        }
-    };
-    campaign.only(&args.only)?;
-    Ok(campaign)
 }
 
 /// What repeats it, as it was typed.

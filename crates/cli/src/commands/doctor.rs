@@ -64,7 +64,7 @@ pub fn doctor(args: &Doctor) -> Outcome {
 /// add it.
 #[cfg(target_os = "linux")]
 fn live_engine() -> String {
-    let machine = narrows_live::machine::survey();
+    let machine = narrows::machine::survey();
     let able = if machine.runs_live() { "yes" } else { "no " };
     let mut text = format!(
         "{able}  live engine    --engine live, narrows compare (Linux {})\n",
@@ -91,7 +91,7 @@ fn live_engine() -> String {
 /// Removes what dead runs have left.
 #[cfg(target_os = "linux")]
 fn clean() -> Outcome {
-    let swept = narrows_live::machine::sweep();
+    let swept = narrows::machine::sweep();
     for line in &swept.removed {
         print(line);
     }

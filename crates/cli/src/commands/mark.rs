@@ -1,24 +1,16 @@
 //! `narrows mark`: measurement signals in the packets of a device.
 
-use std::net::IpAddr;
-
-use narrows_scenario::{Marking, Refusal};
-use narrows_units::{Duration, Value};
+use narrows::marks::MarkFilter;
+use narrows::scenario::{Marking, Refusal};
+use narrows::units::{Duration, Value};
 
 use crate::args::Mark;
 use crate::status::Outcome;
 
-/// Which connections, as the user says it.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Filter {
-    host: Option<IpAddr>,
-    port: Option<u16>,
-}
-
 /// What was asked for.
 struct Request {
     signals: Marking,
-    filter: Filter,
+    filter: MarkFilter,
     duration: Option<Duration>,
 }
 
@@ -34,38 +26,10 @@ pub fn mark(args: &Mark) -> Outcome {
     });
     let request = Request {
         signals,
-        filter: filter(&args.filter)?,
+        filter: args.filter.join(" ").parse()?,
         duration: duration.transpose()?,
     };
     run(args, &request)
-}
-
-/// Reads `host ADDRESS`, `port NUMBER`, or both with `and` between.
-fn filter(arguments: &[String]) -> Result<Filter, Refusal> {
-    let text = arguments.join(" ");
-    let mut words = text.split_whitespace();
-    let mut filter = Filter::default();
-    let allowed = "host ADDRESS, port NUMBER, or both with `and` between them, each once";
-    let refused = |found: &str| Refusal::new("filter", format!("`{found}`"), allowed);
-    while let Some(word) = words.next() {
-        let value = words.next().unwrap_or_default();
-        match word {
-            "host" if filter.host.is_none() => {
-                filter.host = Some(value.parse().map_err(|_| refused(value))?);
-            }
-            "port" if filter.port.is_none() => {
-                let port = value.parse().ok().filter(|port| *port > 0);
-                filter.port = Some(port.ok_or_else(|| refused(value))?);
-            }
-            _ => return Err(refused(word)),
-        }
-        match words.next() {
-            None => break,
-            Some("and") if words.clone().next().is_some() => {}
-            Some(other) => return Err(refused(other)),
-        }
-    }
-    Ok(filter)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -79,7 +43,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     use std::sync::mpsc::{RecvTimeoutError, channel};
 
     use narrows::Error;
-    use narrows_live::{DeviceMarks, MarkOptions};
+    use narrows::marks::DeviceMarks;
 
     use crate::output::say;
 
@@ -91,12 +55,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
         let _ = stop.send(());
     });
     told.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
-    let options = MarkOptions {
-        host: request.filter.host,
-        ports: request.filter.port.into_iter().collect(),
-        ..MarkOptions::default()
-    };
-    let marks = DeviceMarks::attach(&args.dev, &request.signals, &options);
+    let marks = DeviceMarks::attach(&args.dev, &request.signals, &request.filter.options());
     let marks = marks.map_err(|e| failed(&e))?;
     let by = if marks.is_tcx() { "tcx" } else { "clsact" };
     let until = request
@@ -125,7 +84,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
 }
 
 #[cfg(target_os = "linux")]
-fn print_counters(args: &Mark, request: &Request, counters: &narrows_live::MarkCounters) {
+fn print_counters(args: &Mark, request: &Request, counters: &narrows::marks::MarkCounters) {
     use crate::args::Format;
     use crate::output::{print, print_json};
 
@@ -177,36 +136,4 @@ fn print_counters(args: &Mark, request: &Request, counters: &narrows_live::MarkC
         }
     }
     print(&text);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(words: &str) -> Result<Filter, Refusal> {
-        filter(&[words.to_owned()])
-    }
-
-    #[test]
-    fn a_filter_names_a_host_a_port_or_both_once() {
-        let both = Filter {
-            host: Some([10, 0, 0, 1].into()),
-            port: Some(443),
-        };
-        assert_eq!(read("host 10.0.0.1 and port 443").unwrap(), both);
-        assert_eq!(read("port 443 and host 10.0.0.1").unwrap(), both);
-        assert_eq!(read("").unwrap(), Filter::default());
-        for bad in [
-            "host",
-            "host x",
-            "port 0",
-            "port 70000",
-            "port 1 port 2",
-            "port 1 and port 2",
-            "port 1 and",
-            "udp",
-        ] {
-            assert!(read(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! `narrows list metrics`: what campaigns can measure.
 
-use narrows_scenario::metrics::{Entry, KINDS, WORDS};
+use narrows::scenario::metrics::{Entry, KINDS, WORDS};
 use serde_json::json;
 
 use crate::args::ListFormat;

@@ -42,7 +42,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Observe(args) => observe::observe(&args),
         Command::Mark(args) => mark::mark(&args),
         Command::Schema => {
-            print_json(&narrows_scenario::schema());
+            print_json(&narrows::scenario::schema());
             Ok(Status::Done)
         }
         Command::Doctor(args) => doctor::doctor(&args),

@@ -5,17 +5,16 @@ use std::io::Write;
 use std::path::Path;
 
 use narrows::report::table::{run_json, run_table};
+use narrows::scenario::{Draft, Plan, Refusal, load};
 use narrows::{RunOptions, Watch, run_scenario};
-use narrows_scenario::{Draft, Plan, Refusal, load};
 
 use crate::args::{Format, Run};
-use crate::live;
 use crate::output::{print, print_json, say};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
 pub fn run(args: &Run) -> Outcome {
-    let engine = live::engine(args.engine)?;
+    let engine = narrows::EngineName::from(args.engine).engine()?;
     let mut draft = match &args.name {
         Some(name) => load(name)?.draft()?,
         None => Draft::from_words(&args.links, &args.flows)?,

@@ -6,9 +6,9 @@ mod gauge;
 mod summary;
 
 #[cfg(target_os = "linux")]
-use narrows_live::{LiveError, shell as live};
+use narrows::scenario::notes;
 #[cfg(target_os = "linux")]
-use narrows_scenario::{Refusal, lone_link, notes};
+use narrows::shell::{self, Hindrance, OpenError, ShellOptions};
 
 use crate::args::Shell;
 use crate::output::{notice, say};
@@ -32,29 +32,27 @@ pub fn shell(_: &Shell) -> Outcome {
 
 #[cfg(target_os = "linux")]
 pub fn shell(args: &Shell) -> Outcome {
-    let plan = lone_link("shell", ("inside", "outside"), &args.path.0)?;
     for note in args.path.0.iter().flat_map(|(_, words)| notes(words)) {
         say!("narrows: {note}");
     }
-    let subnet = args.subnet.as_deref().map(str::parse).transpose();
-    let subnet = subnet.map_err(|_: live::NoSubnet| {
-        let found = args.subnet.as_deref().unwrap_or_default();
-        let allowed = "an IPv4 network of 2 to 30 bits, such as 198.18.4.0/24";
-        Refusal::new("--subnet", format!("`{found}`"), allowed)
-    })?;
-    let request = live::Request {
-        plan: &plan,
+    let opened = shell::open(&ShellOptions {
+        elements: args.path.0.clone(),
         seed: args.seed,
-        subnet,
-        command: &args.command,
-    };
-    let closed = open(&request).and_then(|shell| {
-        for note in shell.notes() {
-            say!("narrows: {note}");
-        }
-        let mut gauge = Gauge::new(shell.interactive() || args.no_gauge);
-        shell.run(&mut |reading| gauge.show(&reading))
+        subnet: args.subnet.clone(),
+        command: args.command.clone(),
     });
+    let closed = match opened {
+        Err(OpenError::Refused(refusal)) => return Err(refusal.into()),
+        Err(error) => Err(error),
+        Ok(shell) => {
+            for note in shell.notes() {
+                say!("narrows: {note}");
+            }
+            let mut gauge = Gauge::new(shell.interactive() || args.no_gauge);
+            let closed = shell.run(&mut |reading| gauge.show(&reading));
+            closed.map_err(OpenError::from)
+        }
+    };
     Ok(Status::Command(match closed {
         Ok(closed) => {
             notice(&summary::text(&closed));
@@ -68,18 +66,13 @@ pub fn shell(args: &Shell) -> Outcome {
 }
 
 #[cfg(target_os = "linux")]
-fn open(request: &live::Request<'_>) -> Result<live::Shell, live::ShellError> {
-    live::gain_rights()?;
-    live::Shell::open(request)
-}
-
-#[cfg(target_os = "linux")]
-fn code_of(error: &live::ShellError) -> u8 {
-    use live::ShellError::{Live, NotStarted};
-    match error {
-        Live(LiveError::NoSuchCommand { .. }) => NOT_FOUND,
-        // There, but no program, or not for this user.
-        Live(LiveError::NoProgram { .. }) | NotStarted { .. } => NOT_RUN,
-        _ => NOT_MADE,
+fn code_of(error: &OpenError) -> u8 {
+    let OpenError::Failed(error) = error else {
+        return NOT_MADE;
+    };
+    match Hindrance::of(error) {
+        Hindrance::NotFound => NOT_FOUND,
+        Hindrance::NotRun => NOT_RUN,
+        Hindrance::NotMade => NOT_MADE,
     }
 }

@@ -1,34 +1,27 @@
 //! `narrows observe`: what packets of others show.
 
-mod expose;
-#[cfg(target_os = "linux")]
-mod live;
-mod read;
-mod save;
 mod top;
-mod watch;
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use narrows_observe::format::{Format, Names, PrefixLengths, Report, Rows};
-use narrows_observe::{Config, Filter, Mode, Pinned};
-use narrows_scenario::Refusal;
-use narrows_units::{Duration, Value};
-use narrows_wire::efm::Profile;
+use narrows::Error;
+use narrows::observe::format::{Format, Names, PrefixLengths, Report, Rows};
+use narrows::observe::{
+    CaptureRead, Config, Exposed, Filter, Mode, Observation, Pinned, Profile, Saved, Wanted,
+};
+use narrows::scenario::Refusal;
+use narrows::units::{Duration, Value, WordError};
+use top::Top;
 
 use crate::args::{Observe, ObserveFormat, ObserveMode, ObserveRows};
-use crate::output::Stdout;
+use crate::output::{Stdout, say};
 use crate::progress;
 use crate::status::{Outcome, Status};
-use expose::Exposed;
-use read::Wanted;
-use save::Saved;
-use top::Top;
-use watch::Watch;
 
 pub fn observe(args: &Observe) -> Outcome {
     let config = config(args)?;
@@ -47,13 +40,13 @@ pub fn observe(args: &Observe) -> Outcome {
             .into());
     }
     let saved = args.write.as_deref();
-    let saved = saved.map(|path| Saved::create(path, &files)).transpose()?;
+    let saved = saved.map(|path| save(path, &files)).transpose()?;
     let by_prefix = args.by_prefix.as_deref();
     let by_prefix = by_prefix
         .map(|w| prefix_lengths(w, args.format))
         .transpose()?;
     let exposed = args.prometheus.as_deref();
-    let exposed = exposed.map(Exposed::listen).transpose()?;
+    let exposed = exposed.map(expose).transpose()?;
     let names = names(args);
     let top = if args.top {
         let title = match args.interfaces.as_slice() {
@@ -75,18 +68,18 @@ pub fn observe(args: &Observe) -> Outcome {
     if let Some(by) = by_prefix {
         report.take_together(by);
     }
-    let mut watch = Watch::new(config, wanted, interval, report);
+    let mut watch = Observation::new(config, wanted, interval, report);
     watch.stop_after(args.count);
     watch.save(saved);
     watch.expose(exposed);
-    watch.show(top);
+    watch.show(top.map(Top::into_view));
     let stop = progress::cancel_flag();
     let mut status = Status::Done;
     for path in &files {
         if watch.is_over() || stop.load(Ordering::Relaxed) {
             break;
         }
-        status = status.and(watch.read(path, stop)?);
+        status = status.and(said(path, watch.read(path, stop)?));
     }
     if !args.interfaces.is_empty() {
         watch_devices(args, &mut watch, duration)?;
@@ -110,20 +103,70 @@ fn files_and_filter(args: &Observe) -> (Vec<PathBuf>, &[String]) {
 #[cfg(target_os = "linux")]
 fn watch_devices<W: Write>(
     args: &Observe,
-    watch: &mut Watch<W>,
+    watch: &mut Observation<W>,
     duration: Option<Duration>,
-) -> Result<(), narrows::Error> {
-    live::watch(args, watch, duration, progress::cancel_flag())
+) -> Result<(), Error> {
+    let begun = || {
+        if !args.top {
+            let until = duration.map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
+            say!("narrows: observing {}, {until}", args.interfaces.join(", "));
+        }
+    };
+    let stop = progress::cancel_flag();
+    watch.watch(&args.interfaces, args.promiscuous, duration, stop, begun)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn watch_devices<W: Write>(
     _: &Observe,
-    _: &mut Watch<W>,
+    _: &mut Observation<W>,
     _: Option<Duration>,
-) -> Result<(), narrows::Error> {
+) -> Result<(), Error> {
     let what = "devices can be watched on Linux only; capture with tcpdump and read with -r";
-    Err(narrows::Error::Refused(what.to_owned()))
+    Err(Error::Refused(what.to_owned()))
+}
+
+/// Says what of a capture was not read, and how its reading ended.
+fn said(path: &Path, read: CaptureRead) -> Status {
+    let path = path.display();
+    for unread in &read.unread {
+        say!("narrows: {path}: {unread}");
+    }
+    if let Some(error) = &read.error {
+        say!("narrows: {path}: {error}; what came before it is counted");
+    }
+    match (read.interrupted, read.failed()) {
+        (true, _) => Status::Interrupted,
+        (false, true) => Status::Failed,
+        (false, false) => Status::Done,
+    }
+}
+
+fn save(path: &Path, read: &[PathBuf]) -> Result<Saved, Error> {
+    Saved::create(path, read).map_err(|error| match error {
+        Error::Refused(why) => Error::Refused(format!("-w: {why}")),
+        error => error,
+    })
+}
+
+/// Answers with metrics at `address`, a port or an address with one; a port alone is one
+/// of loopback.
+fn expose(address: &str) -> Result<Exposed, Refusal> {
+    let refused = |found: String| {
+        let allowed = "a free port such as 9101, or an address with one such as [::]:9101";
+        Refusal::new("--prometheus", found, allowed)
+    };
+    let known = match address.parse::<u16>() {
+        Ok(port) => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        Err(_) => address
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut all| all.next()),
+    };
+    let known = known.ok_or_else(|| refused(format!("`{address}`")))?;
+    let exposed = Exposed::listen(known).map_err(|e| refused(format!("`{address}`: {e}")))?;
+    say!("narrows: metrics at http://{}/metrics", exposed.address());
+    Ok(exposed)
 }
 
 fn form(args: &Observe) -> (Format, Rows) {
@@ -211,9 +254,7 @@ fn filter(words: &[String]) -> Result<Filter, Refusal> {
     words
         .join(" ")
         .parse()
-        .map_err(|error: narrows_units::WordError| {
-            Refusal::new("filter", &error.found, &error.allowed)
-        })
+        .map_err(|error: WordError| Refusal::new("filter", &error.found, &error.allowed))
 }
 
 fn parse<T: Value>(option: &str, word: &str) -> Result<T, Refusal> {
@@ -231,4 +272,16 @@ fn time(option: &str, word: &str) -> Result<Duration, Refusal> {
 
 fn optional_time(option: &str, word: Option<&str>) -> Result<Option<Duration>, Refusal> {
     word.map(|w| time(option, w)).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for address in ["", "70000", "192.0.2.1:1"] {
+            assert!(expose(address).is_err(), "{address}");
+        }
+    }
 }

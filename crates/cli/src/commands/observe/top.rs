@@ -1,6 +1,7 @@
 //! A live table of flows in the terminal.
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crossterm::cursor::{Hide, MoveTo, Show};
@@ -11,11 +12,9 @@ use crossterm::terminal::{
     enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
-use narrows_observe::format::Names;
-use narrows_observe::{Estimate, Flow, Observer, Quantity, Side, Technique};
-use narrows_scenario::Refusal;
-
-use super::watch::Tap;
+use narrows::observe::format::Names;
+use narrows::observe::{Estimate, Flow, Observer, Quantity, Side, Tap, Technique, View};
+use narrows::scenario::Refusal;
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(500);
@@ -60,13 +59,19 @@ impl Top {
         Ok(top)
     }
 
-    /// Whether somebody has pressed q or Ctrl-C.
-    pub fn is_closed(&self) -> bool {
-        self.closed
+    /// The table as a view that ends observing when somebody presses q or Ctrl-C.
+    pub fn into_view(mut self) -> View {
+        Box::new(move |taps| {
+            self.draw(taps);
+            match self.closed {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })
     }
 
     /// Draws the flows that were seen at `taps`, if it is time to.
-    pub fn draw(&mut self, taps: &[Tap]) {
+    fn draw(&mut self, taps: &[Tap]) {
         // Asking the terminal for keys is a call to the kernel; packets come faster.
         if self.asked.elapsed() < BETWEEN_KEYS {
             return;
@@ -271,8 +276,8 @@ fn value(estimates: &[Estimate], technique: Technique, what: What) -> Option<f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows_observe::{Config, Nothing};
-    use narrows_units::Instant;
+    use narrows::observe::{Config, Nothing};
+    use narrows::units::Instant;
 
     /// A datagram between two ends that differ by their number.
     fn datagram(n: u8) -> Vec<u8> {
@@ -290,7 +295,7 @@ mod tests {
                 observer.observe(&datagram(*flow), at, id as u64, &mut Nothing);
             }
         }
-        Tap::at("eth0", observer)
+        Tap::new("eth0", observer)
     }
 
     #[test]

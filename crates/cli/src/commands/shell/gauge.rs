@@ -8,8 +8,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
-use narrows_live::shell::Reading;
-use narrows_units::Duration;
+use narrows::shell::Reading;
+use narrows::units::Duration;
 
 /// Columns of a terminal that has not told.
 const COLUMNS: usize = 80;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_live::shell::{Closed, ElementTally, Way};
+use narrows::shell::{Closed, ElementTally, Way};
 
 /// The lines printed when the command has ended.
 pub fn text(closed: &Closed) -> String {

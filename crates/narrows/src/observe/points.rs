@@ -1,21 +1,23 @@
-//! The points at which packets are observed, and what is told of them.
+//! The points at which packets are observed, and what is written of them.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 
-use narrows::Error;
 use narrows_observe::format::Report;
 use narrows_observe::{Config, Observer};
+use narrows_results::Error;
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::Record;
 
 use super::expose::Exposed;
 use super::read::Wanted;
 use super::save::Saved;
-use super::top::Top;
 
 /// An observer at one point.
 pub struct Tap {
+    /// Its name: of an interface or a device; empty for the only one of a capture.
     pub name: String,
+    /// What was observed there.
     pub observer: Observer,
     /// When the next report is due.
     due: Option<u64>,
@@ -24,7 +26,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    fn new(name: &str, observer: Observer) -> Self {
+    /// A point at which `observer` has the packets.
+    pub fn new(name: &str, observer: Observer) -> Self {
         Self {
             name: name.to_owned(),
             observer,
@@ -32,16 +35,14 @@ impl Tap {
             last: Instant::from_nanos(0),
         }
     }
-
-    /// An observer that somebody else has fed.
-    #[cfg(test)]
-    pub fn at(name: &str, observer: Observer) -> Self {
-        Self::new(name, observer)
-    }
 }
 
+/// Is shown the points while packets come, as often as there were some; breaks to end
+/// observing.
+pub type View = Box<dyn FnMut(&[Tap]) -> ControlFlow<()>>;
+
 /// All points at which packets are observed, and what is written about them.
-pub struct Watch<W: Write> {
+pub struct Observation<W: Write> {
     config: Config,
     wanted: Wanted,
     interval: Option<u64>,
@@ -50,13 +51,16 @@ pub struct Watch<W: Write> {
     report: Report<W>,
     saved: Option<Saved>,
     exposed: Option<Exposed>,
-    top: Option<Top>,
+    view: Option<View>,
+    closed: bool,
     packets: u64,
     /// How many packets more are to be observed.
     left: u64,
 }
 
-impl<W: Write> Watch<W> {
+impl<W: Write> Observation<W> {
+    /// Observes the `wanted` packets with `config`, and writes to `report`: at the end, and
+    /// after each `interval` of the time of packets.
     pub fn new(
         config: Config,
         wanted: Wanted,
@@ -72,7 +76,8 @@ impl<W: Write> Watch<W> {
             report,
             saved: None,
             exposed: None,
-            top: None,
+            view: None,
+            closed: false,
             packets: 0,
             left: u64::MAX,
         }
@@ -96,13 +101,12 @@ impl<W: Write> Watch<W> {
         self.exposed = exposed;
     }
 
-    /// Shows flows in a table while packets come.
-    pub fn show(&mut self, top: Option<Top>) {
-        self.top = top;
+    /// Shows what is observed while packets come.
+    pub fn show(&mut self, view: Option<View>) {
+        self.view = view;
     }
 
-    /// Draws the table and makes the page of metrics anew, if there are such and it is
-    /// time.
+    /// Calls the view, and makes the page of metrics anew if it is time.
     pub fn draw(&mut self) {
         if let Some(exposed) = self.exposed.as_mut().filter(|e| e.is_due()) {
             let taps = self.taps.iter().map(|tap| {
@@ -111,18 +115,18 @@ impl<W: Write> Watch<W> {
             });
             exposed.show(self.report.metrics(taps));
         }
-        if let Some(top) = &mut self.top {
-            top.draw(&self.taps);
+        if let Some(view) = &mut self.view {
+            self.closed |= view(&self.taps).is_break();
         }
     }
 
     /// Whether nobody wants more: enough was observed, whoever reads the output
-    /// has gone, or the table was closed.
+    /// has gone, or the view was closed.
     pub fn is_over(&self) -> bool {
         self.left == 0
             || self.report.has_failed()
             || self.saved.as_ref().is_some_and(Saved::has_failed)
-            || self.top.as_ref().is_some_and(Top::is_closed)
+            || self.closed
     }
 
     /// Which packets are observed.
@@ -208,7 +212,7 @@ impl<W: Write> Watch<W> {
     /// When packets could not be saved. Who writes the report knows whether that failed.
     pub fn finish(mut self) -> Result<(), Error> {
         // The screen first: what follows is written below it.
-        drop(self.top.take());
+        drop(self.view.take());
         for at in 0..self.taps.len() {
             self.turn_to(at);
             let tap = &mut self.taps[at];

@@ -1,23 +1,24 @@
 //! Captures that are read from files.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows::Error;
 use narrows_observe::{Classified, Filter, classify_into};
+use narrows_results::Error;
 use narrows_wire::capture::{CaptureError, CaptureReader, Interface, Record, decompressed};
-use narrows_wire::{link, tunnel};
+use narrows_wire::link::{self, LinkType};
+use narrows_wire::tunnel;
 
-use super::watch::Watch;
-use crate::output::say;
-use crate::status::Status;
+use super::points::Observation;
 
 /// Which packets are observed.
 #[derive(Debug, Default)]
 pub struct Wanted {
+    /// The packets that it takes.
     pub filter: Filter,
     /// Whether those inside tunnels are, in place of these.
     pub inner: bool,
@@ -25,7 +26,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// Reads a packet that starts at its IP header, of which `cut` bytes were not kept.
-    pub fn classify<'a>(&self, ip: &'a [u8], cut: u32, slot: &mut Option<Classified<'a>>) {
+    pub(super) fn classify<'a>(&self, ip: &'a [u8], cut: u32, slot: &mut Option<Classified<'a>>) {
         classify_into(self.chosen(ip), cut, slot);
     }
 
@@ -43,19 +44,66 @@ impl Wanted {
     }
 
     /// Whether a packet is taken that is none of a flow.
-    pub fn takes_other(&self, record: &Record<'_>, vlan: Option<u16>) -> bool {
+    pub(super) fn takes_other(&self, record: &Record<'_>, vlan: Option<u16>) -> bool {
         let takes = |ip| self.filter.takes_other(self.chosen(ip), vlan);
         record.ip_packet().is_some_and(takes)
     }
 }
 
-impl<W: Write> Watch<W> {
+/// How far a capture was read.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct CaptureRead {
+    /// Whether it was cancelled before its end.
+    pub interrupted: bool,
+    /// Interfaces whose frames were counted, and no more.
+    pub unread: Vec<Unread>,
+    /// What was wrong in the middle of it; what came before is observed.
+    pub error: Option<CaptureError>,
+}
+
+impl CaptureRead {
+    /// Whether a part of it could not be read. That it ends within a packet is no
+    /// failure: so do captures that are still being written.
+    pub fn failed(&self) -> bool {
+        let error = self.error.as_ref();
+        !self.unread.is_empty() || error.is_some_and(|e| !matches!(e, CaptureError::Truncated))
+    }
+}
+
+/// An interface with a link type that is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Its name; empty where the capture has none.
+    pub interface: String,
+    /// The link type.
+    pub link: LinkType,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = match &*self.interface {
+            "" => String::new(),
+            name => format!(" at {name}"),
+        };
+        let name = self.link.unread_name();
+        let called = name.map_or(String::new(), |n| format!(" ({n})"));
+        write!(
+            f,
+            "frames{at} are of link type {}{called}, which is not read: they are counted, and \
+             nothing in them is observed (link types: https://www.tcpdump.org/linktypes.html)",
+            self.link.0
+        )
+    }
+}
+
+impl<W: Write> Observation<W> {
     /// Reads a capture to its end, `-` from standard input, or until `stop`.
     ///
     /// # Errors
     /// When it cannot be opened, or is no capture. What comes before an error
     /// in the middle of it counts.
-    pub fn read(&mut self, path: &Path, stop: &AtomicBool) -> Result<Status, Error> {
+    pub fn read(&mut self, path: &Path, stop: &AtomicBool) -> Result<CaptureRead, Error> {
         let input: Box<dyn Read> = if path == Path::new("-") {
             Box::new(std::io::stdin())
         } else {
@@ -71,50 +119,40 @@ impl<W: Write> Watch<W> {
             path: path.to_path_buf(),
             what: error.to_string(),
         })?;
-        let mut unread = false;
-        let status = self.read_all(path, capture, &mut unread, stop);
-        let status = status.unwrap_or_else(|error| {
-            let path = path.display();
-            say!("narrows: {path}: {error}; what came before it is counted");
-            match error {
-                CaptureError::Truncated => Status::Done,
-                _ => Status::Failed,
-            }
-        });
-        Ok(match unread {
-            true => status.and(Status::Failed),
-            false => status,
-        })
+        let mut read = CaptureRead::default();
+        read.error = self.read_all(capture, &mut read, stop).err();
+        Ok(read)
     }
 
-    /// Reads packets until nobody wants more. `unread` becomes true at a frame of a
-    /// link type that is not read.
+    /// Reads packets until nobody wants more.
     fn read_all<R: Read>(
         &mut self,
-        path: &Path,
         mut capture: CaptureReader<R>,
-        unread: &mut bool,
+        read: &mut CaptureRead,
         stop: &AtomicBool,
-    ) -> Result<Status, CaptureError> {
+    ) -> Result<(), CaptureError> {
         // The tap of each interface.
         let mut taps = Vec::new();
         loop {
             self.draw();
             if self.is_over() {
-                return Ok(Status::Done);
+                return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
-                return Ok(Status::Interrupted);
+                read.interrupted = true;
+                return Ok(());
             }
             capture.advance()?;
             let Some(record) = capture.record() else {
-                return Ok(Status::Done);
+                return Ok(());
             };
             let known = taps.get(record.interface).copied().flatten();
             let tap = known.unwrap_or_else(|| {
                 if !record.link.is_read() {
-                    *unread = true;
-                    say_unread(path, &record);
+                    read.unread.push(Unread {
+                        interface: record.interface_name.to_owned(),
+                        link: record.link,
+                    });
                 }
                 let before = capture.interfaces().len() - capture.section().len();
                 let tap = self.tap(&point(&record, capture.section(), before));
@@ -135,21 +173,4 @@ fn point<'a>(record: &Record<'a>, section: &[Interface], before: usize) -> Cow<'
         "" if section.len() > 1 => Cow::Owned(format!("interface {}", record.interface - before)),
         name => Cow::Borrowed(name),
     }
-}
-
-/// Says that frames of an interface are counted, and no more.
-fn say_unread(path: &Path, record: &Record<'_>) {
-    let (path, link) = (path.display(), record.link);
-    let at = match record.interface_name {
-        "" => String::new(),
-        name => format!(" at {name}"),
-    };
-    let called = link
-        .unread_name()
-        .map_or(String::new(), |n| format!(" ({n})"));
-    say!(
-        "narrows: {path}: frames{at} are of link type {}{called}, which is not read: they are \
-         counted, and nothing in them is observed (link types: https://www.tcpdump.org/linktypes.html)",
-        link.0
-    );
 }

@@ -4,15 +4,13 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{self, SystemTime};
 
-use narrows::Error;
 use narrows_capture::{ANY, Block, Capture, CaptureError, Options, device_name, wait};
+use narrows_results::Error;
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::{Direction, Record};
 use narrows_wire::link::LinkType;
 
-use super::watch::Watch;
-use crate::args::Observe;
-use crate::output::say;
+use super::points::Observation;
 
 /// How long it may take to notice that somebody wants to stop.
 const PATIENCE: time::Duration = time::Duration::from_millis(100);
@@ -33,7 +31,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn of<W: Write>(capture: Capture, watch: &mut Watch<W>) -> Self {
+    fn of<W: Write>(capture: Capture, watch: &mut Observation<W>) -> Self {
         let tap = (capture.name() != ANY).then(|| watch.tap(capture.name()));
         Self {
             capture,
@@ -43,7 +41,7 @@ impl Watched {
     }
 
     /// Says how many packets found no room.
-    fn count_dropped<W: Write>(&mut self, watch: &mut Watch<W>) -> Result<(), Error> {
+    fn count_dropped<W: Write>(&mut self, watch: &mut Observation<W>) -> Result<(), Error> {
         let dropped = self.capture.statistics().map_err(refused)?.dropped;
         if dropped > 0 && self.tap.is_none() {
             self.tap = Some(watch.tap(ANY));
@@ -55,7 +53,7 @@ impl Watched {
     }
 
     /// Tells of the packets that came since the last time; whether there were any.
-    fn tell<W: Write>(&mut self, watch: &mut Watch<W>) -> bool {
+    fn tell<W: Write>(&mut self, watch: &mut Observation<W>) -> bool {
         let all = self.capture.name() == ANY;
         let Some(block) = self.capture.block() else {
             return false;
@@ -78,31 +76,39 @@ impl Watched {
     }
 }
 
-/// Observes the packets of devices until `stop`, until `duration` is over, or
-/// until enough was seen.
-///
-/// # Errors
-/// When a device cannot be watched, or goes away.
-pub fn watch<W: Write>(
-    args: &Observe,
-    watch: &mut Watch<W>,
-    duration: Option<Duration>,
+impl<W: Write> Observation<W> {
+    /// Observes the packets of `devices` until `stop`, until `duration` is over, or until
+    /// enough was seen; `promiscuous` also those that are for other machines. Calls
+    /// `begun` once all are open.
+    ///
+    /// # Errors
+    /// When a device cannot be watched, or goes away.
+    pub fn watch(
+        &mut self,
+        devices: &[String],
+        promiscuous: bool,
+        duration: Option<Duration>,
+        stop: &AtomicBool,
+        begun: impl FnOnce(),
+    ) -> Result<(), Error> {
+        let options = Options { promiscuous };
+        let opened = devices.iter().map(|n| Capture::open(n, &options));
+        let captures = opened.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        let captures = captures.into_iter().map(|c| Watched::of(c, self));
+        let captures = captures.collect();
+        let end = duration.map(|d| time::Instant::now() + time::Duration::from_nanos(d.as_nanos()));
+        begun();
+        watch(captures, self, end, stop)
+    }
+}
+
+fn watch<W: Write>(
+    mut captures: Vec<Watched>,
+    watch: &mut Observation<W>,
+    end: Option<time::Instant>,
     stop: &AtomicBool,
 ) -> Result<(), Error> {
-    let options = Options {
-        promiscuous: args.promiscuous,
-    };
-    let opened = args.interfaces.iter().map(|n| Capture::open(n, &options));
-    let captures = opened.collect::<Result<Vec<_>, _>>().map_err(refused)?;
-    let captures = captures.into_iter().map(|c| Watched::of(c, watch));
-    let mut captures: Vec<_> = captures.collect();
-    let began = time::Instant::now();
-    let end = duration.map(|d| began + time::Duration::from_nanos(d.as_nanos()));
-    if !args.top {
-        let until = duration.map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
-        say!("narrows: observing {}, {until}", args.interfaces.join(", "));
-    }
-    let over = |watch: &Watch<W>| {
+    let over = |watch: &Observation<W>| {
         watch.is_over()
             || stop.load(Ordering::Relaxed)
             || end.is_some_and(|end| time::Instant::now() >= end)
@@ -141,9 +147,9 @@ pub fn watch<W: Write>(
 
 /// Tells of every packet of a block, each at the tap of its device.
 fn tell<W: Write>(
-    watch: &mut Watch<W>,
+    watch: &mut Observation<W>,
     block: &Block<'_>,
-    mut tap_of: impl FnMut(u32, &mut Watch<W>) -> usize,
+    mut tap_of: impl FnMut(u32, &mut Observation<W>) -> usize,
 ) {
     for frame in block.frames() {
         if watch.is_over() {

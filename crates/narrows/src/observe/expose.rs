@@ -1,14 +1,10 @@
 //! Metrics for Prometheus: a page of text that is answered over HTTP while packets pass.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use narrows_scenario::Refusal;
-
-use crate::output::say;
 
 /// How old the page may be while packets come.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -19,34 +15,19 @@ const LONGEST: usize = 8 << 10;
 
 /// The page, and who answers with it until the program ends.
 pub struct Exposed {
+    address: SocketAddr,
     page: Arc<Mutex<String>>,
     made: Option<Instant>,
 }
 
 impl Exposed {
-    /// Listens at `address`, a port or an address with one; a port alone is one of
-    /// loopback.
+    /// Listens at `address`; with the port 0 at a free one.
     ///
     /// # Errors
-    /// When it is no address, or cannot be listened at.
-    pub fn listen(address: &str) -> Result<Self, Refusal> {
-        let refused = |found: String| {
-            let allowed = "a free port such as 9101, or an address with one such as [::]:9101";
-            Refusal::new("--prometheus", found, allowed)
-        };
-        let known = match address.parse::<u16>() {
-            Ok(port) => Some(SocketAddr::from(([127, 0, 0, 1], port))),
-            Err(_) => address
-                .to_socket_addrs()
-                .ok()
-                .and_then(|mut all| all.next()),
-        };
-        let known = known.ok_or_else(|| refused(format!("`{address}`")))?;
-        let listener =
-            TcpListener::bind(known).map_err(|e| refused(format!("`{address}`: {e}")))?;
-        if let Ok(at) = listener.local_addr() {
-            say!("narrows: metrics at http://{at}/metrics");
-        }
+    /// When it cannot be listened at.
+    pub fn listen(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
         let page = Arc::<Mutex<String>>::default();
         let shown = Arc::clone(&page);
         // One after the other: a page is short, and whoever is slow is left.
@@ -57,16 +38,25 @@ impl Exposed {
                 let _ = answer(stream, &page);
             }
         });
-        Ok(Self { page, made: None })
+        Ok(Self {
+            address,
+            page,
+            made: None,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Whether it is time for a new page.
-    pub fn is_due(&self) -> bool {
+    pub(super) fn is_due(&self) -> bool {
         self.made.is_none_or(|at| at.elapsed() >= PERIOD)
     }
 
     /// Answers with this from now on.
-    pub fn show(&mut self, page: String) {
+    pub(super) fn show(&mut self, page: String) {
         self.made = Some(Instant::now());
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }
@@ -131,12 +121,5 @@ mod tests {
         }
         let head = response(b"HEAD /metrics HTTP/1.1\r\n\r\n", "page");
         assert!(head.contains("Content-Length: 4\r\n"), "{head}");
-    }
-
-    #[test]
-    fn what_is_no_address_is_refused() {
-        for address in ["", "70000", "192.0.2.1:1"] {
-            assert!(Exposed::listen(address).is_err(), "{address}");
-        }
     }
 }

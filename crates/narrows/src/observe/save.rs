@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use narrows::Error;
+use narrows_results::Error;
 use narrows_units::Instant;
 use narrows_wire::capture::{Interface, PcapngWriter, Record, ToWrite};
 use narrows_wire::link::LinkType;
@@ -31,7 +31,7 @@ impl Saved {
         if whole(path).is_some_and(|file| read.iter().any(|r| whole(r).as_ref() == Some(&file))) {
             let path = path.display();
             return Err(Error::Refused(format!(
-                "-w: `{path}` is a capture that is read; write to another file"
+                "`{path}` is a capture that is read; write to another file"
             )));
         }
         let made = || -> io::Result<_> {

@@ -1,0 +1,54 @@
+//! Which engines there are, and what the live one takes.
+
+use narrows_results::{Engine, Error, SimEngine};
+use narrows_scenario::Refusal;
+
+/// An engine by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EngineName {
+    /// The deterministic simulator.
+    #[default]
+    Sim,
+    /// The machine's own stacks.
+    Live,
+}
+
+impl EngineName {
+    /// The engine.
+    ///
+    /// # Errors
+    /// When this system has no such engine.
+    pub fn engine(self) -> Result<Box<dyn Engine>, Refusal> {
+        match self {
+            Self::Sim => Ok(Box::new(SimEngine)),
+            #[cfg(target_os = "linux")]
+            Self::Live => Ok(Box::new(narrows_results::LiveEngine)),
+            #[cfg(not(target_os = "linux"))]
+            Self::Live => {
+                let help = format!(
+                    "the live engine measures Linux's stacks, and this is {}",
+                    std::env::consts::OS
+                );
+                Err(Refusal::new("--engine", "`live`", "`sim`").with_help(help))
+            }
+        }
+    }
+}
+
+/// Gives the process the rights that a live run takes, if its user has not got
+/// them: those of root in a user namespace of its own. To be called before any
+/// thread is started, for Linux moves no process that has several. Returns whether it
+/// now has such a namespace, in which there is no BPF; elsewhere there is nothing to gain.
+///
+/// # Errors
+/// When the machine allows no such namespace.
+pub fn gain_rights() -> Result<bool, Error> {
+    #[cfg(target_os = "linux")]
+    if !narrows_live::world::has_rights() {
+        narrows_live::become_root_of_own_user_namespace()
+            .map_err(|error| Error::Refused(error.to_string()))?;
+        return Ok(true);
+    }
+    Ok(false)
+}

@@ -1,0 +1,58 @@
+//! What a name means: a file, an entry of the catalogue, or several.
+
+use std::path::Path;
+
+use narrows_scenario::{Campaign, Glob, Kind, Loaded, Refusal, catalog, load};
+
+/// Whether `name` is a pattern for names of the catalogue, and no file's.
+pub fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?', '{']) && !Path::new(name).is_file()
+}
+
+/// The campaigns that `name` means: a file's, an entry's, or those whose names
+/// fit a pattern.
+///
+/// # Errors
+/// When there is none, or what there is cannot be read.
+pub fn campaigns(name: &str) -> Result<Vec<Loaded>, Refusal> {
+    if !is_pattern(name) {
+        return Ok(vec![load(name)?]);
+    }
+    let glob = Glob::parse(name)?;
+    let mut found = Vec::new();
+    for entry in catalog::entries().filter(|e| glob.matches(e.name)) {
+        let loaded = Loaded::from(entry);
+        if loaded.kind()? == Kind::Campaign {
+            found.push(loaded);
+        }
+    }
+    if found.is_empty() {
+        let found = format!("`{name}`, which fits no campaign");
+        return Err(
+            Refusal::new("", found, "a pattern of names in the catalogue")
+                .with_help("`narrows list` shows the catalogue"),
+        );
+    }
+    Ok(found)
+}
+
+/// The cells of a campaign that `only` fits, or a scenario as the only one, with the
+/// values of `sets` (`key=value`): what a comparison is made of.
+///
+/// # Errors
+/// When there is no such file or entry, or what there is cannot be run.
+pub fn cells(name: &str, sets: &[String], only: &[String]) -> Result<Campaign, Refusal> {
+    let loaded = load(name)?;
+    let mut campaign = match loaded.kind()? {
+        Kind::Campaign => loaded.campaign(sets)?,
+        Kind::Scenario => {
+            let mut draft = loaded.draft()?;
+            for set in sets {
+                draft.set(set)?;
+            }
+            Campaign::of_one(draft.check()?)
+        }
+    };
+    campaign.only(only)?;
+    Ok(campaign)
+}
