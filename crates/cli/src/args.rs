@@ -4,9 +4,11 @@ mod shell;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 pub use shell::Shell;
+
+use crate::commands::Command;
 
 /// A laboratory for what happens to transport protocols between two hosts.
 #[derive(Parser, Debug)]
@@ -24,40 +26,6 @@ pub use shell::Shell;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-}
-
-#[derive(Subcommand, Debug)]
-pub enum Command {
-    /// List the catalogue
-    List(List),
-    /// Show one entry or file: topology, source, text
-    Show(Show),
-    /// Run one scenario
-    Run(Run),
-    /// Run a campaign's cells and set published beside measured
-    Campaign(Campaign),
-    /// Run the same in the simulator and live, and say where the two differ
-    Compare(Compare),
-    /// Run a command, or a shell, behind a path of its own
-    Shell(Shell),
-    /// Compare two results
-    Diff(Diff),
-    /// Write the HTML page of results again
-    Report(Report),
-    /// Draw figures for a paper
-    Plot(Plot),
-    /// Measure round trips and loss from what packets show
-    Observe(Observe),
-    /// Mark packets at a device so that an observer can measure
-    Mark(Mark),
-    /// Print the JSON Schema of scenario and campaign files
-    Schema,
-    /// Say what this machine can run, and what is missing
-    Doctor(Doctor),
-    /// Print what completes commands in a shell
-    Completion(Completion),
-    /// Write manual pages into a folder
-    Man(Man),
 }
 
 /// How results are printed.
@@ -199,13 +167,6 @@ pub struct Man {
     /// The folder, which is made if it is not there
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-}
-
-#[derive(Args, Debug)]
-pub struct Doctor {
-    /// Remove what live runs that were killed have left behind
-    #[arg(long)]
-    pub clean: bool,
 }
 
 #[derive(Args, Debug)]

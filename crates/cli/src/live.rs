@@ -1,7 +1,8 @@
 //! The live engine, and what has to be done for it while the program still has
 //! one thread.
 
-use crate::args::{Command, EngineName};
+use crate::args::EngineName;
+use crate::commands::Command;
 use crate::output::say;
 
 /// Whether `command` runs anything live.

@@ -1,5 +1,6 @@
-//! The order of the house: floors, portability, unsafe code, licences, and the
-//! links of the documentation.
+//! The order of the house: floors, portability, unsafe code, licences.
+
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,35 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-
-/// A crate may use only crates of lower floors.
-const FLOORS: [(&str, u8); 25] = [
-    ("narrows-units", 0),
-    ("narrows-freestanding", 0),
-    ("narrows-fuzz", 0),
-    ("narrows-packet", 1),
-    ("narrows-wire", 1),
-    ("narrows-aqm", 2),
-    ("narrows-capture", 2),
-    ("narrows-cc", 2),
-    ("narrows-efm", 2),
-    ("narrows-app", 2),
-    ("narrows-observe", 3),
-    ("narrows-path", 3),
-    ("narrows-quic", 3),
-    ("narrows-tcp", 3),
-    ("narrows-bpf", 4),
-    ("narrows-host", 4),
-    ("narrows-scenario", 4),
-    ("narrows-run", 5),
-    ("narrows-live", 6),
-    ("narrows-sim", 6),
-    ("narrows-results", 7),
-    ("narrows-campaign", 8),
-    ("narrows-report", 8),
-    ("narrows", 9),
-    ("narrows-cli", 10),
-];
+use tree::{files, relative, root};
 
 /// The files that may hold unsafe code: the borders to C and to the kernel.
 const UNSAFE: &[&str] = &[
@@ -63,14 +36,6 @@ const LINUX_ONLY: [&str; 12] = [
     "rtnetlink",
     "tun",
 ];
-
-fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors()
-        .nth(2)
-        .expect("the crate stands two levels below the root")
-        .to_path_buf()
-}
 
 /// Packages for other systems are not fetched by a build, and are asked for
 /// here: without the network first, so that a machine that has them needs none.
@@ -113,43 +78,89 @@ fn ours(metadata: &Value) -> Vec<&Value> {
         .collect()
 }
 
-/// Files below `directory` whose name ends with `suffix`, in order.
-fn files(directory: &Path, suffix: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut entries: Vec<_> = fs::read_dir(directory)
-        .unwrap_or_else(|e| panic!("{}: {e}", directory.display()))
-        .map(|e| e.expect("a directory entry can be read").path())
-        .collect();
-    entries.sort();
-    for path in entries {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if path.is_dir() {
-            if !matches!(&*name, "target" | "results" | ".git") {
-                found.extend(files(&path, suffix));
-            }
-        } else if name.ends_with(suffix) {
-            found.push(path);
-        }
+/// The floors of `CONTRIBUTING.md`, by crate.
+fn floors() -> BTreeMap<String, u8> {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    let rows = page.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        Some((cells.next()?.parse::<u8>().ok()?, cells.next()?))
+    });
+    let crates = rows.flat_map(|(floor, crates)| {
+        let quoted = crates.split('`').skip(1).step_by(2);
+        let named = quoted.filter(|name| name.split('-').next() == Some("narrows"));
+        named.map(move |name| (name.to_owned(), floor))
+    });
+    let mut floors = BTreeMap::new();
+    for (name, floor) in crates {
+        // The program is called as the library is, and named beside its own crate.
+        floors.entry(name).or_insert(floor);
     }
-    found
+    floors
 }
 
-fn relative(path: &Path) -> String {
-    path.strip_prefix(root())
-        .unwrap_or(path)
-        .to_string_lossy()
-        .into_owned()
+/// The folder of a package.
+fn folder(package: &Value) -> PathBuf {
+    let manifest = Path::new(text(package, "manifest_path"));
+    manifest
+        .parent()
+        .expect("a manifest is in a folder")
+        .to_path_buf()
+}
+
+/// The root files of a package's libraries and programs.
+fn heads(package: &Value) -> Vec<PathBuf> {
+    let targets = list(package, "targets").iter();
+    let built = targets.filter(|t| {
+        let kinds = list(t, "kind").iter().filter_map(Value::as_str);
+        kinds
+            .clone()
+            .any(|kind| matches!(kind, "lib" | "bin" | "proc-macro"))
+    });
+    built.map(|t| PathBuf::from(text(t, "src_path"))).collect()
+}
+
+/// Rust without comments and without what is compiled for tests alone: items behind
+/// `#[cfg(test)]`, up to the line that ends them at the same depth.
+fn product(code: &str) -> String {
+    let mut out = String::new();
+    let mut tests: Option<usize> = None;
+    for line in code.lines() {
+        let depth = line.len() - line.trim_start().len();
+        let text = line.split("//").next().unwrap_or_default().trim_end();
+        match tests {
+            None if text.trim() == "#[cfg(test)]" => tests = Some(depth),
+            None => {
+                out.push_str(text);
+                out.push('\n');
+            }
+            Some(from) if depth == from && text.ends_with([';', '}']) => tests = None,
+            Some(_) => {}
+        }
+    }
+    out
+}
+
+/// The product's source files of a package: neither its tests nor files of tests.
+fn sources(package: &Value) -> Vec<PathBuf> {
+    let mut all = files(&folder(package).join("src"), ".rs");
+    let of_tests = ["tests", "testing", "testkit", "properties", "samples"];
+    all.retain(|path| {
+        let mut parts = path.components().filter_map(|c| c.as_os_str().to_str());
+        !parts.any(|part| of_tests.contains(&part.trim_end_matches(".rs")))
+    });
+    all
 }
 
 #[test]
 fn a_crate_uses_only_crates_of_lower_floors() {
     let metadata = metadata();
-    let floors = BTreeMap::from(FLOORS);
-    let floor = |name: &str| {
-        *floors
-            .get(name)
-            .unwrap_or_else(|| panic!("{name} has no floor"))
-    };
+    let floors = floors();
+    let present: BTreeSet<_> = ours(&metadata).iter().map(|p| text(p, "name")).collect();
+    let listed: BTreeSet<_> = floors.keys().map(String::as_str).collect();
+    assert_eq!(
+        present, listed,
+        "the crates, and those with a floor in CONTRIBUTING.md"
+    );
     let mut wrong = Vec::new();
     for package in ours(&metadata) {
         let name = text(package, "name");
@@ -158,40 +169,97 @@ fn a_crate_uses_only_crates_of_lower_floors() {
             if used["path"].is_null() {
                 continue;
             }
-            let development = text(used, "kind") == "dev";
-            let fuzzing = other == "narrows-fuzz";
-            if fuzzing != (fuzzing && development) || !fuzzing && floor(other) >= floor(name) {
+            // Any test may use the mutation fuzzer, and nothing else may.
+            let wrongly = match other {
+                "narrows-fuzz" => text(used, "kind") != "dev",
+                _ => floors[other] >= floors[name],
+            };
+            if wrongly {
                 wrong.push(format!("{name} uses {other}"));
             }
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
-    let present: BTreeSet<_> = ours(&metadata).iter().map(|p| text(p, "name")).collect();
-    let listed: BTreeSet<_> = floors.keys().copied().collect();
-    assert_eq!(present, listed, "the crates that have a floor");
 }
 
-/// Time is an argument below the engines; `narrows-bpf` talks to a kernel.
+/// Time is an argument below the engines, and nothing there is shared behind its caller's
+/// back; `narrows-bpf` and `narrows-capture` talk to a kernel, and two crates are tools.
 #[test]
-fn no_clock_is_read_below_the_engines() {
-    let mut readers = Vec::new();
-    for (name, floor) in FLOORS {
-        let folder = name.trim_start_matches("narrows-");
-        if floor >= 5 || name == "narrows-bpf" {
+fn no_clock_thread_socket_global_or_environment_is_used_below_the_engines() {
+    const TALKERS: [&str; 4] = [
+        "narrows-bpf",
+        "narrows-capture",
+        "narrows-freestanding",
+        "narrows-fuzz",
+    ];
+    const WORDS: [&str; 14] = [
+        "Instant::now",
+        "SystemTime",
+        ".elapsed()",
+        "std::thread",
+        "thread::spawn",
+        "thread_local!",
+        "static mut",
+        "OnceLock",
+        "LazyLock",
+        "std::env",
+        "env::var",
+        "TcpStream",
+        "TcpListener",
+        "UdpSocket",
+    ];
+    let (metadata, floors) = (metadata(), floors());
+    let mut found = Vec::new();
+    let mut read = 0;
+    for package in ours(&metadata) {
+        let name = text(package, "name");
+        if floors[name] >= floors["narrows-sim"] || TALKERS.contains(&name) {
             continue;
         }
-        for file in files(&root().join("crates").join(folder).join("src"), ".rs") {
-            let text = fs::read_to_string(&file).expect("a source file");
-            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
-            if ["Instant::now()", "SystemTime::now()"]
-                .iter()
-                .any(|clock| product.contains(clock))
-            {
-                readers.push(relative(&file));
+        for file in sources(package) {
+            read += 1;
+            let code = product(&fs::read_to_string(&file).expect("a source file"));
+            let words = WORDS.iter().filter(|word| code.contains(**word));
+            found.extend(words.map(|word| format!("{}: {word}", relative(&file))));
+        }
+    }
+    assert_eq!(found, Vec::<String>::new());
+    assert!(read > 100, "only {read} files were read");
+}
+
+#[test]
+fn what_is_compiled_for_tests_alone_is_no_part_of_the_product() {
+    let code = "#[cfg(test)]\nmod samples;\nfn a() {} // SystemTime\n\
+                #[cfg(test)]\nmod tests {\n    fn b() {\n    }\n}\nfn c() {}\n";
+    assert_eq!(product(code), "fn a() {}\nfn c() {}\n");
+}
+
+/// A file is one idea, and a room is named for what it holds.
+#[test]
+fn no_file_is_long_and_no_room_is_named_for_nothing() {
+    /// Lines; most files have less than half as many.
+    const LONGEST: usize = 600;
+    const NOTHING: [&str; 8] = [
+        "util", "utils", "helper", "helpers", "misc", "common", "manager", "stuff",
+    ];
+    let mut found = Vec::new();
+    for suffix in [".rs", ".c", ".h"] {
+        for file in files(&root().join("crates"), suffix) {
+            let name = relative(&file);
+            let lines = fs::read_to_string(&file)
+                .expect("a source file")
+                .lines()
+                .count();
+            if lines > LONGEST {
+                found.push(format!("{name} has {lines} lines"));
+            }
+            let mut parts = name.split(['/', '.']);
+            if parts.any(|part| NOTHING.contains(&part)) {
+                found.push(format!("{name}: say what is in it"));
             }
         }
     }
-    assert_eq!(readers, Vec::<String>::new());
+    assert_eq!(found, Vec::<String>::new());
 }
 
 #[test]
@@ -251,42 +319,65 @@ fn the_simulator_depends_on_nothing_that_only_linux_has() {
     assert!(seen.len() > 10, "the walk reached the simulator's crates");
 }
 
+/// Where the word `unsafe` is used in code, not in the name of a lint.
+fn uses_of_unsafe(code: &str) -> usize {
+    let letters = |c: char| c.is_alphanumeric() || c == '_';
+    let code = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let words = code.flat_map(|line| line.split(|c| !letters(c)));
+    words.filter(|word| *word == "unsafe").count()
+}
+
 #[test]
 fn unsafe_code_stands_in_few_files_and_each_use_is_explained() {
-    for directory in fs::read_dir(root().join("crates")).expect("crates/ is there") {
-        let source = directory.expect("an entry of crates/").path().join("src");
-        let head = ["lib.rs", "main.rs"]
-            .map(|name| source.join(name))
-            .into_iter()
-            .find(|p| p.is_file())
-            .unwrap_or_else(|| panic!("{} has a crate root", source.display()));
-        let inside = format!("{}/", relative(&source));
-        let lint = if UNSAFE.iter().any(|f| f.starts_with(&inside)) {
-            "deny"
-        } else {
-            "forbid"
+    let metadata = metadata();
+    for package in ours(&metadata) {
+        let inside = format!("{}/", relative(&folder(package)));
+        let open = UNSAFE.iter().filter(|f| f.starts_with(&inside)).count();
+        let wanted = match open {
+            0 => "#![forbid(unsafe_code)]",
+            _ => "#![deny(unsafe_code)]",
         };
-        let wanted = format!("#![{lint}(unsafe_code)]");
-        let code = fs::read_to_string(&head).expect("a crate root can be read");
-        assert!(code.contains(&wanted), "{} says {wanted}", relative(&head));
+        let heads = heads(package);
+        assert!(!heads.is_empty(), "{inside} builds something");
+        for head in heads {
+            let code = fs::read_to_string(&head).expect("a crate root can be read");
+            let said = code.lines().any(|line| line == wanted);
+            assert!(said, "{} says {wanted}", relative(&head));
+        }
+        let allow = |path: &PathBuf| {
+            let code = fs::read_to_string(path).expect("a source file can be read");
+            code.matches("allow(unsafe_code)").count()
+        };
+        let allowed: usize = files(&folder(package).join("src"), ".rs")
+            .iter()
+            .map(allow)
+            .sum();
+        assert_eq!(
+            allowed, open,
+            "{inside}: files in which unsafe code is allowed"
+        );
     }
     for file in files(&root().join("crates"), ".rs") {
         let code = fs::read_to_string(&file).expect("a source file can be read");
         let name = relative(&file);
-        let uses = ["unsafe {", "unsafe impl", "unsafe fn"]
-            .iter()
-            .map(|form| code.matches(form).count())
-            .sum::<usize>();
         if UNSAFE.contains(&name.as_str()) {
+            let forms = ["unsafe {", "unsafe impl", "unsafe fn"];
+            let uses: usize = forms.iter().map(|form| code.matches(form).count()).sum();
             let explained = code.matches("SAFETY:").count();
             assert!(
                 uses > 0 && explained >= uses,
                 "{name}: {explained} of {uses}"
             );
         } else if name.contains("/src/") {
-            assert_eq!(uses, 0, "{name} holds unsafe code");
+            assert_eq!(uses_of_unsafe(&code), 0, "{name} holds unsafe code");
         }
     }
+    assert_eq!(
+        uses_of_unsafe("#![deny(unsafe_code)]\n// unsafe\nunsafe fn f() {}"),
+        1
+    );
 }
 
 #[test]
@@ -366,88 +457,22 @@ fn licence_expressions_are_judged_as_spdx_means_them() {
     }
 }
 
-/// The anchor that a heading gets on the web: lower case, hyphens for spaces,
-/// no punctuation.
-fn anchor(heading: &str) -> String {
-    let text = heading.trim_start_matches('#').trim().to_lowercase();
-    text.chars()
-        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
-        .map(|c| if c == ' ' { '-' } else { c })
-        .collect()
-}
-
-/// The text without fenced code, in which brackets mean something else.
-fn prose(markdown: &str) -> String {
-    let mut fenced = false;
-    let mut out = String::new();
-    for line in markdown.lines() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        } else if !fenced {
-            out.push_str(line);
-            out.push('\n');
-        }
-    }
-    out
-}
-
-#[test]
-fn every_link_in_the_documentation_leads_somewhere() {
-    let mut broken = Vec::new();
-    let mut checked = 0;
-    for file in files(&root(), ".md") {
-        let page = prose(&fs::read_to_string(&file).expect("a page can be read"));
-        for link in page.split("](").skip(1) {
-            let target = link.split([')', ' ']).next().unwrap_or_default();
-            if target.starts_with("http") || target.starts_with("mailto:") {
-                continue;
-            }
-            checked += 1;
-            let (path, fragment) = target.split_once('#').unwrap_or((target, ""));
-            let path = if path.is_empty() {
-                file.clone()
-            } else {
-                file.parent().expect("a file has a directory").join(path)
-            };
-            let there = path.exists()
-                && (fragment.is_empty()
-                    || prose(&fs::read_to_string(&path).unwrap_or_default())
-                        .lines()
-                        .filter(|l| l.starts_with('#'))
-                        .any(|l| anchor(l) == fragment));
-            if !there {
-                broken.push(format!("{}: {target}", relative(&file)));
-            }
-        }
-    }
-    assert_eq!(broken, Vec::<String>::new());
-    assert!(checked > 0, "there are links");
-}
-
-#[test]
-fn the_pictures_of_the_guide_are_what_their_script_draws() {
-    let drawn = tempfile::tempdir().expect("a folder");
-    let ran = Command::new("sh")
-        .arg(root().join("scripts/pictures"))
-        .arg(drawn.path())
-        .status();
-    assert!(ran.expect("sh starts").success());
-    for name in ["layers.svg", "topology.svg"] {
-        let read = |folder: &Path| fs::read_to_string(folder.join(name)).expect(name);
-        let (kept, drawn) = (read(&root().join("docs/images")), read(drawn.path()));
-        assert!(kept == drawn, "{name}: scripts/pictures draws it anew");
-    }
-}
-
 #[test]
 fn every_library_says_what_it_is_with_an_example_that_compiles() {
-    for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "narrows-cli") {
-        let folder = name.trim_start_matches("narrows-");
-        let file = root().join("crates").join(folder).join("src/lib.rs");
-        let text = fs::read_to_string(&file).expect(name);
-        let page: Vec<&str> = text.lines().take_while(|l| l.starts_with("//!")).collect();
-        let has = |start: &str| page.iter().any(|line| line.starts_with(start));
-        assert!(has("//! ```") || has("//!     "), "{name}");
-        assert!(!has("//! ```ignore") && !has("//! ```text"), "{name}");
+    let metadata = metadata();
+    for head in ours(&metadata).iter().flat_map(|package| heads(package)) {
+        if !head.ends_with("lib.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&head).expect("a crate root can be read");
+        let page = text.lines().take_while(|l| l.starts_with("//!"));
+        let fences: Vec<&str> = page.filter_map(|l| l.strip_prefix("//! ```")).collect();
+        // What opens an example; every other fence closes one.
+        let opened: Vec<&str> = fences.iter().copied().step_by(2).collect();
+        let compiles = |tag: &&str| matches!(*tag, "" | "no_run" | "should_panic");
+        let name = relative(&head);
+        assert!(opened.iter().any(compiles), "{name} has an example");
+        let known = |tag: &str| matches!(tag, "" | "no_run" | "should_panic" | "toml" | "console");
+        assert!(opened.iter().all(|tag| known(tag)), "{name}: {opened:?}");
     }
 }

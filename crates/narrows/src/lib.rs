@@ -1,22 +1,45 @@
-//! Narrows: a laboratory for what happens to transport protocols between two
-//! hosts. This crate is what every face of it stands on: scenarios and campaigns
-//! are loaded, run, compared and drawn by functions here.
+//! Narrows: a laboratory for what happens to transport protocols between two hosts. This
+//! crate is what its command line stands on, and what any other face would: scenarios
+//! and campaigns are loaded, run, compared and drawn by the functions here.
+//!
+//! A scenario comes from a file or the catalogue ([`scenario::load`]) or from the words of
+//! its elements and flows ([`scenario::Draft::from_words`]). Checked, it is a
+//! [`Plan`](scenario::Plan), which [`run_scenario`] runs on an [`Engine`]; the result has a
+//! summary, series and a verdict, and is also written into a folder if one is named.
 //!
 //! ```
-//! use std::sync::atomic::AtomicBool;
-//!
-//! use narrows::{RunOptions, SimEngine, Watch, run_scenario};
 //! use narrows::scenario::Draft;
+//! use narrows::{EngineName, RunOptions, Watch, run_scenario};
 //!
-//! let link = ["netem delay 5ms".to_owned(), "rate 10Mbit queue fq_codel".to_owned()];
-//! let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).unwrap();
-//! draft.set("duration=3s").unwrap();
-//! let (cancel, options) = (AtomicBool::new(false), RunOptions::default());
-//! let watch = Watch { cancel: &cancel, progress: &|_| {} };
-//! let result = run_scenario(&SimEngine, &draft.check().unwrap(), &options, &watch).unwrap();
-//! let goodput = result.summary.flows[0].goodput_mbit.unwrap();
-//! assert!(goodput > 9.0 && goodput < 10.0);
+//! let link = ["netem delay 5ms", "rate 10Mbit queue fq_codel"].map(str::to_owned);
+//! let mut draft = Draft::from_words(&link, &["cubic".to_owned()])?;
+//! draft.set("duration=3s")?;
+//! let engine = EngineName::Sim.engine()?;
+//! let result = run_scenario(&*engine, &draft.check()?, &RunOptions::default(), &Watch::default())?;
+//!
+//! assert!(result.record.verdict.trusted());
+//! let goodput_mbit = result.summary.flows[0].goodput_mbit.unwrap();
+//! assert!(goodput_mbit > 9.0 && goodput_mbit < 10.0);
+//! // The series: a value for each interval of time.
+//! let rtt = result.series.track("flow/cubic", "rtt_ms").unwrap();
+//! for (t_s, rtt_ms) in rtt.t_s.iter().zip(&rtt.value).take(3) {
+//!     println!("{t_s:.2} s: {rtt_ms:.1} ms");
+//! }
+//! assert!(rtt.value.iter().all(|ms| *ms >= 10.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | To | there is |
+//! |---|---|
+//! | follow a run and cancel it | [`Watch`], [`Progress`] |
+//! | run the cells of a campaign | [`load::campaigns`], [`run_campaign`] |
+//! | hold both engines against each other | [`load::cells`], [`compare()`] |
+//! | hold two results against each other | [`results::open`], [`diff()`] |
+//! | write pages, figures and tables | [`report`] |
+//! | measure in captures and at devices | [`observe`] |
+//! | mark packets at a device | [`marks`] |
+//! | put a command behind a path | `shell`, on Linux |
+//! | ask what this machine can run | `machine`, on Linux |
 
 #![forbid(unsafe_code)]
 

@@ -105,13 +105,7 @@ fn output(capture: &str, why: String) -> Error {
     }
 }
 
-/// Hands events to captures, and then to another sink.
-pub(crate) struct Tee<'a> {
-    pub(crate) captures: &'a mut Captures,
-    pub(crate) then: &'a mut dyn EventSink,
-}
-
-impl EventSink for Tee<'_> {
+impl EventSink for Captures {
     fn record(&mut self, now: Instant, event: Event<'_>) {
         match event {
             Event::Tapped {
@@ -124,16 +118,15 @@ impl EventSink for Tee<'_> {
                 } else {
                     Direction::Inbound
                 };
-                self.captures.seen(now, tap, direction, packet);
+                self.seen(now, tap, direction, packet);
             }
             Event::Sent { host, packet } => {
-                self.captures.seen(now, host, Direction::Outbound, packet);
+                self.seen(now, host, Direction::Outbound, packet);
             }
             Event::Received { host, packet } => {
-                self.captures.seen(now, host, Direction::Inbound, packet);
+                self.seen(now, host, Direction::Inbound, packet);
             }
             _ => {}
         }
-        self.then.record(now, event);
     }
 }

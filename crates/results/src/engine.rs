@@ -86,6 +86,17 @@ pub struct Watch<'a> {
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
+/// Watched by nobody: never cancelled, and no progress is reported.
+impl Default for Watch<'_> {
+    fn default() -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self {
+            cancel: &NEVER,
+            progress: &|_| {},
+        }
+    }
+}
+
 impl Watch<'_> {
     /// Whether the caller wants to stop.
     pub fn cancelled(&self) -> bool {

@@ -21,10 +21,12 @@ impl RateSteps {
     /// The rates of the element `name`; `None` if it has none.
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
-        if let ElementSpec::Trace(spec) = &element.spec {
-            return Some(Self::Trace(Arc::clone(&spec.trace)));
-        }
-        let mut steps = vec![(Instant::ZERO, rate_in(&element.spec.to_string())?)];
+        let rate = match &element.spec {
+            ElementSpec::Trace(spec) => return Some(Self::Trace(Arc::clone(&spec.trace))),
+            ElementSpec::Rate(spec) => spec.rate,
+            _ => return None,
+        };
+        let mut steps = vec![(Instant::ZERO, rate)];
         for change in plan.changes.iter().filter(|c| c.target == name) {
             if let Some(rate) = rate_in(&change.words) {
                 steps.push((change.at, rate));
@@ -57,7 +59,7 @@ impl RateSteps {
     }
 }
 
-/// The rate in the words of an element or of its change: `rate 50Mbit …`.
+/// The rate in the words of an element's change: `rate 50Mbit …`.
 fn rate_in(words: &str) -> Option<Rate> {
     let mut words = Words::new(words);
     words.take_if("rate").then(|| words.value().ok())?

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use narrows_packet::EventSink;
+use narrows_packet::{Event, EventSink};
 use narrows_run::{Ended, Handle};
 use narrows_scenario::Plan;
-use narrows_units::Duration;
+use narrows_units::{Duration, Instant};
 
 use crate::Error;
-use crate::capture::{Captures, Tee};
+use crate::capture::Captures;
 use crate::engine::{Engine, Progress, Watch};
-use crate::folder::{Folder, Origin, RunResult};
-use crate::observers::{Observed, Observers};
+use crate::folder::{Folder, Origin, RunRecord, RunResult};
+use crate::observers::Observers;
 use crate::reduce::{Reduced, Reducer, Setup};
+use crate::series::Series;
 use crate::verdict;
 
 /// Where results go.
@@ -71,6 +72,37 @@ pub struct Reduction {
     pub verdict: verdict::Verdict,
 }
 
+/// Hands events to one sink after the other.
+struct Each<'a>(Vec<&'a mut dyn EventSink>);
+
+impl EventSink for Each<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        for sink in &mut self.0 {
+            sink.record(now, event);
+        }
+    }
+}
+
+impl Reduction {
+    /// The result, of which `record` has what was known before the run and how long it took.
+    pub fn into_result(self, record: RunRecord) -> RunResult {
+        RunResult {
+            dir: None,
+            record: RunRecord {
+                virtual_s: self.ended.virtual_time.as_secs_f64(),
+                events: self.ended.events,
+                packets: self.ended.packets,
+                verdict: self.verdict,
+                rig: self.ended.rig,
+                complete: !self.ended.interrupted,
+                ..record
+            },
+            series: Series::of(&self.reduced),
+            summary: self.reduced.summary,
+        }
+    }
+}
+
 /// Runs and reduces; writes the plan's captures and what programs wrote into
 /// the folder `keep`, and nothing else.
 pub fn reduce_run(
@@ -87,10 +119,10 @@ pub fn reduce_run(
         interval,
     };
     let mut reducer = Reducer::new(&plan.for_seed(seed), setup);
-    let reached = |at: narrows_units::Instant| {
+    let reached = |at: Instant| {
         if report_time {
             (watch.progress)(Progress::Run {
-                reached: at.since(narrows_units::Instant::ZERO),
+                reached: at.since(Instant::ZERO),
                 of: plan.duration,
             });
         }
@@ -109,31 +141,20 @@ pub fn reduce_run(
         Some(dir) => Some(Captures::create(plan, &names, dir)?),
         None => None,
     };
-    let ended = {
-        let mut sink: &mut dyn EventSink = &mut reducer;
-        let mut observed;
-        if let Some(observers) = &mut observers {
-            observed = Observed {
-                observers,
-                then: sink,
-            };
-            sink = &mut observed;
-        }
-        let mut tee;
-        if let Some(captures) = &mut captures {
-            tee = Tee {
-                captures,
-                then: sink,
-            };
-            sink = &mut tee;
-        }
-        engine.run(plan, seed, sink, &control)
+    let mut sinks: Vec<&mut dyn EventSink> = Vec::new();
+    sinks.extend(captures.as_mut().map(|c| c as &mut dyn EventSink));
+    sinks.extend(observers.as_mut().map(|o| o as &mut dyn EventSink));
+    let ended = if sinks.is_empty() {
+        engine.run(plan, seed, &mut reducer, &control)
+    } else {
+        sinks.push(&mut reducer);
+        engine.run(plan, seed, &mut Each(sinks), &control)
     };
     if let Some(captures) = captures {
         captures.finish()?;
     }
     let ended = ended.map_err(Error::Engine)?;
-    let end = narrows_units::Instant::ZERO + ended.virtual_time;
+    let end = Instant::ZERO + ended.virtual_time;
     let mut reduced = reducer.finish(plan, engine.name(), seed, end);
     if let Some(observers) = observers {
         let flows = &reduced.summary.flows;
@@ -171,18 +192,7 @@ pub fn run_into(
     let interval = plan.sample_interval;
     let outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
     record.wall_s = started.elapsed().as_secs_f64();
-    record.virtual_s = outcome.ended.virtual_time.as_secs_f64();
-    record.events = outcome.ended.events;
-    record.packets = outcome.ended.packets;
-    record.verdict = outcome.verdict;
-    record.rig = outcome.ended.rig;
-    record.complete = !outcome.ended.interrupted;
-    let mut result = RunResult {
-        dir: None,
-        record,
-        series: crate::series::Series::of(&outcome.reduced),
-        summary: outcome.reduced.summary,
-    };
+    let mut result = outcome.into_result(record);
     if let Some(folder) = folder {
         folder.write_run(&mut result, true)?;
     }

@@ -10,9 +10,8 @@ use narrows_results::campaign::{
     AxisResult, CampaignResult, CellResult, FigureResult, MetricTitle,
 };
 use narrows_results::facts::RateSteps;
-use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin, RunResult};
+use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin};
 use narrows_results::metric::Figures;
-use narrows_results::series::Series;
 use narrows_results::verdict::Verdict;
 use narrows_results::{Engine, Progress, Watch};
 use narrows_results::{Output, reduce_run};
@@ -296,24 +295,13 @@ impl<'a> Batch<'a> {
         let values = self
             .campaign
             .evaluate(&mut |entity, column| figures.figure(entity, column));
-        let mut file = None;
+        let (verdict, mut file) = (run.verdict.clone(), None);
         if let Some(parent) = self.folder {
             let name = &self.folders[cell];
             let folder = Folder::at(parent.dir().join(name))?;
             if seed == 0 {
                 record.wall_s = started.elapsed().as_secs_f64();
-                record.virtual_s = run.ended.virtual_time.as_secs_f64();
-                record.events = run.ended.events;
-                record.packets = run.ended.packets;
-                record.verdict = run.verdict.clone();
-                record.rig = run.ended.rig;
-                record.complete = true;
-                let mut result = RunResult {
-                    dir: None,
-                    record,
-                    series: Series::of(&run.reduced),
-                    summary: run.reduced.summary,
-                };
+                let mut result = run.into_result(record);
                 // Cells are many: their files for Flent come when asked for.
                 folder.write_run(&mut result, false)?;
                 file = Some(FileRecord {
@@ -328,7 +316,7 @@ impl<'a> Batch<'a> {
         }
         Ok(Some(SeedDone {
             values,
-            verdict: run.verdict,
+            verdict,
             error: None,
             file,
         }))

@@ -3,9 +3,18 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::args::Doctor;
+use clap::Args;
+
 use crate::output::{print, say};
 use crate::status::{Outcome, Status};
+
+/// The options of `narrows doctor`.
+#[derive(Args, Debug)]
+pub struct Doctor {
+    /// Remove what live runs that were killed have left behind
+    #[arg(long)]
+    pub clean: bool,
+}
 
 /// One thing that the machine has or lacks.
 struct Line {

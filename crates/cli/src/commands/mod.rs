@@ -14,14 +14,55 @@ mod shell;
 
 use std::path::{Path, PathBuf};
 
+use clap::Subcommand;
+use doctor::Doctor;
+
 use narrows::report::pages;
 use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
-use crate::args::{Command, EngineName};
+use crate::args::{
+    Campaign, Compare, Completion, Diff, EngineName, List, Man, Mark, Observe, Plot, Report, Run,
+    Shell, Show,
+};
 use crate::live;
 use crate::output::{print_json, say};
 use crate::status::{Outcome, Status};
+
+/// The commands: what `--help` says of each, and its options.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// List the catalogue
+    List(List),
+    /// Show one entry or file: topology, source, text
+    Show(Show),
+    /// Run one scenario
+    Run(Run),
+    /// Run a campaign's cells and set published beside measured
+    Campaign(Campaign),
+    /// Run the same in the simulator and live, and say where the two differ
+    Compare(Compare),
+    /// Run a command, or a shell, behind a path of its own
+    Shell(Shell),
+    /// Compare two results
+    Diff(Diff),
+    /// Write the HTML page of results again
+    Report(Report),
+    /// Draw figures for a paper
+    Plot(Plot),
+    /// Measure round trips and loss from what packets show
+    Observe(Observe),
+    /// Mark packets at a device so that an observer can measure
+    Mark(Mark),
+    /// Print the JSON Schema of scenario and campaign files
+    Schema,
+    /// Say what this machine can run, and what is missing
+    Doctor(Doctor),
+    /// Print what completes commands in a shell
+    Completion(Completion),
+    /// Write manual pages into a folder
+    Man(Man),
+}
 
 /// Does what the command says.
 pub fn run(command: Command) -> Outcome {

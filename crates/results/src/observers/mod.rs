@@ -211,25 +211,18 @@ impl Observers {
     }
 }
 
-/// Hands events to observers, and then to another sink.
-pub(crate) struct Observed<'a> {
-    pub(crate) observers: &'a mut Observers,
-    pub(crate) then: &'a mut dyn EventSink,
-}
-
-impl EventSink for Observed<'_> {
+impl EventSink for Observers {
     fn record(&mut self, now: Instant, event: Event<'_>) {
         match event {
-            Event::Tapped { tap, packet, .. } => self.observers.tapped(now, tap, packet),
-            Event::Sent { host, packet } => self.observers.ledger.sent(now, host, packet),
-            Event::Received { packet, .. } => self.observers.ledger.received(now, packet),
-            Event::Dropped { packet, .. } => self.observers.ledger.dropped(packet),
+            Event::Tapped { tap, packet, .. } => self.tapped(now, tap, packet),
+            Event::Sent { host, packet } => self.ledger.sent(now, host, packet),
+            Event::Received { packet, .. } => self.ledger.received(now, packet),
+            Event::Dropped { packet, .. } => self.ledger.dropped(packet),
             Event::Sampled {
                 flow: FlowId(flow),
                 sample,
-            } => self.observers.srtt.sampled(now, flow as usize, &sample),
+            } => self.srtt.sampled(now, flow as usize, &sample),
             _ => {}
         }
-        self.then.record(now, event);
     }
 }

@@ -2,7 +2,7 @@
 
 use narrows_path::Percent;
 use narrows_path::routes::Routes;
-use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, NamedElement, Plan};
+use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, NamedElement, Plan, Traffic};
 use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
@@ -120,7 +120,7 @@ fn stand_ins(found: &mut Findings, plan: &Plan) {
 
 /// Whether the flow sends for as long as it may.
 fn is_bulk(facts: &FlowPlan) -> bool {
-    facts.traffic.to_string().split_whitespace().next() == Some("bulk")
+    matches!(facts.traffic, Traffic::Bulk)
 }
 
 /// How much of the steady window lies between `start` and `stop`.
