@@ -87,15 +87,9 @@ fn floors() -> BTreeMap<String, u8> {
     });
     let crates = rows.flat_map(|(floor, crates)| {
         let quoted = crates.split('`').skip(1).step_by(2);
-        let named = quoted.filter(|name| name.split('-').next() == Some("narrows"));
-        named.map(move |name| (name.to_owned(), floor))
+        quoted.map(move |name| (name.to_owned(), floor))
     });
-    let mut floors = BTreeMap::new();
-    for (name, floor) in crates {
-        // The program is called as the library is, and named beside its own crate.
-        floors.entry(name).or_insert(floor);
-    }
-    floors
+    crates.collect()
 }
 
 /// The folder of a package.
