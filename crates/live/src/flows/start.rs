@@ -23,7 +23,7 @@ use super::host_model;
 use super::options::Owner;
 use super::stop::Stop;
 use super::tls;
-use crate::sample::{EcnLayout, OtherSocket, Sampler, Watch};
+use crate::sample::{EcnLayout, Sampler, Watch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
 
 /// File descriptors that a process needs for itself and what else a run
@@ -42,8 +42,7 @@ pub struct Flows {
     facts: Vec<FlowFacts>,
     ledgers: Vec<Arc<Ledger>>,
     threads: Vec<JoinHandle<Vec<EndFacts>>>,
-    samplers: Vec<JoinHandle<io::Result<Vec<OtherSocket>>>>,
-    others: Vec<OtherSocket>,
+    samplers: Vec<JoinHandle<io::Result<()>>>,
 }
 
 /// A thread's word that it has what it needs, and the word that it may begin.
@@ -91,7 +90,6 @@ impl Flows {
             ledgers: setup.ledgers,
             threads: Vec::new(),
             samplers: Vec::new(),
-            others: Vec::new(),
         };
         let watches = (0..plan.flows.len()).map(|i| Watch::new(FlowId(i as u32)));
         let watches: Vec<_> = watches.map(|w| Arc::new(Mutex::new(w))).collect();
@@ -185,23 +183,13 @@ impl Flows {
             }
         }
         for thread in self.samplers.drain(..) {
-            match thread.join() {
-                Ok(Ok(others)) => self.others.extend(others),
-                Ok(Err(e)) => {
-                    let note = format!("its socket could not be looked at while it ran: {e}");
-                    let facts = self.facts.iter_mut();
-                    facts.for_each(|f| f.notes.push(note.clone()));
-                }
-                Err(_) => {}
+            if let Ok(Err(e)) = thread.join() {
+                let note = format!("its socket could not be looked at while it ran: {e}");
+                let facts = self.facts.iter_mut();
+                facts.for_each(|f| f.notes.push(note.clone()));
             }
         }
         self.facts.clone()
-    }
-
-    /// What was seen of TCP sockets that are not the plan's but its commands',
-    /// once all is stopped.
-    pub fn other_sockets(&mut self) -> Vec<OtherSocket> {
-        std::mem::take(&mut self.others)
     }
 }
 
@@ -303,29 +291,21 @@ fn sampler(
     reporter: &Reporter,
 ) -> Option<Sampler> {
     let mut sampler = Sampler {
-        host,
         interval: plan.sample_interval,
         clock,
         reporter: reporter.clone(),
         senders: BTreeMap::new(),
-        receivers: Vec::new(),
-        programs: plan.commands.iter().any(|c| c.host == host),
     };
     for (i, flow) in plan.flows.iter().enumerate().filter(|(_, f)| f.is_tcp()) {
         let ends = plan.flow_ends(i);
         for (here, there) in [(ends.opener, ends.answerer), (ends.answerer, ends.opener)] {
-            let addresses = (here.1, there.1);
-            if here.0 != host {
-                continue;
-            }
-            if flow.from == host {
+            if here.0 == host && flow.from == host {
+                let addresses = (here.1, there.1);
                 sampler.senders.insert(addresses, Arc::clone(&watches[i]));
-            } else {
-                sampler.receivers.push(addresses);
             }
         }
     }
-    (sampler.programs || !sampler.senders.is_empty()).then_some(sampler)
+    (!sampler.senders.is_empty()).then_some(sampler)
 }
 
 /// Lets the process open `count` files, if it may; what it may not have shows

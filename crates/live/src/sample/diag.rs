@@ -1,7 +1,7 @@
-//! Sockets by netlink: `NETLINK_SOCK_DIAG` (sock_diag(7)).
+//! The state of a TCP socket by netlink: `NETLINK_SOCK_DIAG` (sock_diag(7)).
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_packet::TcpInfo;
@@ -16,12 +16,10 @@ use super::tcp_info::parse_tcp_info;
 
 /// `SOCK_DIAG_BY_FAMILY` (linux/sock_diag.h).
 const BY_FAMILY: u16 = 20;
-/// `NLM_F_REQUEST` and `NLM_F_DUMP` (linux/netlink.h).
+/// `NLM_F_REQUEST` (linux/netlink.h).
 const REQUEST_ONE: u16 = 0x001;
-const DUMP: u16 = 0x100 | 0x200;
-/// `NLMSG_ERROR` and `NLMSG_DONE`.
+/// `NLMSG_ERROR`.
 const ERROR: u16 = 2;
-const DONE: u16 = 3;
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
 /// Bytes of `struct inet_diag_req_v2` and of the `struct inet_diag_sockid` at
@@ -30,13 +28,8 @@ const REQUEST: usize = 56;
 const SOCKET_ID: usize = 48;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
-/// Extensions asked for, as bit (number − 1) of `idiag_ext`: `INET_DIAG_INFO`
-/// 2, `INET_DIAG_VEGASINFO` 3, `INET_DIAG_CONG` 4, `INET_DIAG_SKMEMINFO` 7.
-const EXTENSIONS: u8 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6;
+/// `INET_DIAG_INFO`; asked for as bit (number − 1) of `idiag_ext`.
 const ATTRIBUTE_INFO: u16 = 2;
-const ATTRIBUTE_VEGASINFO: u16 = 3;
-const ATTRIBUTE_CONG: u16 = 4;
-const ATTRIBUTE_SKMEMINFO: u16 = 7;
 /// Sockets that have data to send or to get: bit by number of the state,
 /// ESTABLISHED 1, SYN_SENT 2, FIN_WAIT1 4, CLOSE_WAIT 8, LAST_ACK 9,
 /// CLOSING 11.
@@ -47,29 +40,7 @@ const READ: usize = 64 << 10;
 /// and a sampler must not outlive its run.
 const PATIENCE_MS: i64 = 500;
 
-/// One TCP socket, as the kernel showed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DiagSocket {
-    /// Its own address.
-    pub local: SocketAddr,
-    /// Its peer's.
-    pub remote: SocketAddr,
-    /// `struct tcp_info`.
-    pub info: TcpInfo,
-    /// Its congestion control, by the kernel's name.
-    pub congestion_control: String,
-    /// The answer to `INET_DIAG_VEGASINFO` (or what the congestion control
-    /// gives in its place): the control's own figures; empty if it has none.
-    pub control_info: Vec<u8>,
-    /// Bytes of memory that the socket's unacknowledged data takes
-    /// (`SK_MEMINFO_WMEM_QUEUED`), if known.
-    pub send_memory: Option<u32>,
-    /// Bytes of memory that its received data takes (`SK_MEMINFO_RMEM_ALLOC`),
-    /// if known.
-    pub receive_memory: Option<u32>,
-}
-
-/// A netlink socket that lists the TCP sockets of the namespace that it was
+/// A netlink socket that shows the TCP sockets of the namespace that it was
 /// opened in.
 #[derive(Debug)]
 pub struct Diag {
@@ -103,54 +74,22 @@ impl Diag {
         })
     }
 
-    /// All connected TCP sockets over IPv4 and IPv6. The kernel walks through
-    /// its whole table of connections for it, which all namespaces share: half
-    /// a millisecond of one processor for each family where it has 262,144
-    /// buckets.
+    /// The state of the connected TCP socket with these addresses, if there is one: a
+    /// few microseconds.
     ///
     /// # Errors
     /// If the kernel refuses, or does not answer in time.
-    pub fn tcp_sockets(&mut self) -> io::Result<Vec<DiagSocket>> {
-        let mut found = Vec::new();
-        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            self.ask(DUMP, family as u8, &[0; SOCKET_ID], &mut found)?;
-        }
-        Ok(found)
-    }
-
-    /// The connected TCP socket with these addresses, if there is one: a few
-    /// microseconds.
-    ///
-    /// # Errors
-    /// If the kernel refuses, or does not answer in time.
-    pub fn tcp_socket(
+    pub fn tcp_info(
         &mut self,
         local: SocketAddr,
         remote: SocketAddr,
-    ) -> io::Result<Option<DiagSocket>> {
+    ) -> io::Result<Option<TcpInfo>> {
         let family = match local {
             SocketAddr::V4(_) => AddressFamily::Inet,
             SocketAddr::V6(_) => AddressFamily::Inet6,
         };
-        let mut found = Vec::new();
-        match self.ask(0, family as u8, &socket_id(local, remote), &mut found) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(e),
-            // Where there is no connection the kernel shows who listens.
-            Ok(()) => Ok(found.pop().filter(|s| STATES >> s.info.state & 1 == 1)),
-        }
-    }
-
-    /// Asks for one socket or, with [`DUMP`], for all.
-    fn ask(
-        &mut self,
-        flags: u16,
-        family: u8,
-        id: &[u8; SOCKET_ID],
-        found: &mut Vec<DiagSocket>,
-    ) -> io::Result<()> {
         self.sequence += 1;
-        let request = request(flags, family, id, self.sequence);
+        let request = request(family as u8, &socket_id(local, remote), self.sequence);
         send(self.socket.as_raw_fd(), &request, MsgFlags::empty())?;
         loop {
             let len = match recv(self.socket.as_raw_fd(), &mut self.buffer, MsgFlags::empty()) {
@@ -158,17 +97,14 @@ impl Diag {
                 other => other?,
             };
             for (kind, sequence, body) in Messages(&self.buffer[..len]) {
-                if sequence != self.sequence {
-                    continue; // Left over from a dump that was given up.
-                }
                 match kind {
-                    DONE => return Ok(()),
-                    ERROR => return Err(error(body)),
-                    BY_FAMILY => {
-                        found.extend(parse(body));
-                        if flags != DUMP {
-                            return Ok(()); // No `DONE` follows one socket.
-                        }
+                    _ if sequence != self.sequence => {} // An answer that came too late.
+                    // Where there is no connection the kernel shows who listens.
+                    BY_FAMILY => return Ok(parse(body).filter(|i| STATES >> i.state & 1 == 1)),
+                    ERROR => {
+                        let error = error(body);
+                        let none = error.kind() == io::ErrorKind::NotFound;
+                        return if none { Ok(None) } else { Err(error) };
                     }
                     _ => {}
                 }
@@ -199,15 +135,15 @@ fn socket_id(local: SocketAddr, remote: SocketAddr) -> [u8; SOCKET_ID] {
     id
 }
 
-fn request(flags: u16, family: u8, id: &[u8; SOCKET_ID], sequence: u32) -> Vec<u8> {
+fn request(family: u8, id: &[u8; SOCKET_ID], sequence: u32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + REQUEST);
     bytes.extend(((HEADER + REQUEST) as u32).to_ne_bytes());
     bytes.extend(BY_FAMILY.to_ne_bytes());
-    bytes.extend((REQUEST_ONE | flags).to_ne_bytes());
+    bytes.extend(REQUEST_ONE.to_ne_bytes());
     bytes.extend(sequence.to_ne_bytes());
     bytes.extend(0_u32.to_ne_bytes());
     // sdiag_family, sdiag_protocol (IPPROTO_TCP), idiag_ext, pad, states.
-    bytes.extend([family, 6, EXTENSIONS, 0]);
+    bytes.extend([family, 6, 1 << (ATTRIBUTE_INFO - 1), 0]);
     bytes.extend(STATES.to_ne_bytes());
     bytes.extend(id);
     bytes
@@ -247,55 +183,10 @@ impl<'a> Iterator for Attributes<'a> {
 }
 
 /// Reads one `inet_diag_msg`; `None` if it is cut short or has no `tcp_info`.
-fn parse(body: &[u8]) -> Option<DiagSocket> {
-    let message: &[u8; MESSAGE] = body.first_chunk()?;
-    let port = |at: usize| u16::from_be_bytes([message[at], message[at + 1]]);
-    let (local, remote) = (
-        SocketAddr::new(address(message[0], &message[8..24])?, port(4)),
-        SocketAddr::new(address(message[0], &message[24..40])?, port(6)),
-    );
-    let mut info = None;
-    let (mut congestion_control, mut control_info) = (String::new(), Vec::new());
-    let (mut send_memory, mut receive_memory) = (None, None);
-    for (kind, value) in Attributes(&body[MESSAGE..]) {
-        match kind {
-            ATTRIBUTE_INFO => info = parse_tcp_info(value),
-            ATTRIBUTE_CONG => {
-                let name = value.split(|b| *b == 0).next().unwrap_or_default();
-                congestion_control = String::from_utf8_lossy(name).into_owned();
-            }
-            ATTRIBUTE_SKMEMINFO => {
-                // SK_MEMINFO_RMEM_ALLOC is word 0, SK_MEMINFO_WMEM_QUEUED 5.
-                let word = |n: usize| {
-                    let bytes = value.get(4 * n..)?.first_chunk()?;
-                    Some(u32::from_ne_bytes(*bytes))
-                };
-                (receive_memory, send_memory) = (word(0), word(5));
-            }
-            // The kernel numbers what its controls give as VEGASINFO or as one
-            // of the numbers behind it (DCTCPINFO 9, BBRINFO 16).
-            ATTRIBUTE_VEGASINFO | 9 | 16 => control_info = value.to_vec(),
-            _ => {}
-        }
-    }
-    Some(DiagSocket {
-        local,
-        remote,
-        info: info?,
-        congestion_control,
-        control_info,
-        send_memory,
-        receive_memory,
-    })
-}
-
-/// An address of `struct inet_diag_sockid`. A socket of family IPv6 may speak
-/// IPv4 with a mapped address, as programs that listen on both do.
-fn address(family: u8, bytes: &[u8]) -> Option<IpAddr> {
-    if i32::from(family) == AddressFamily::Inet as i32 {
-        return Some(Ipv4Addr::from(*bytes.first_chunk::<4>()?).into());
-    }
-    Some(Ipv6Addr::from(*bytes.first_chunk::<16>()?).to_canonical())
+fn parse(body: &[u8]) -> Option<TcpInfo> {
+    let mut attributes = Attributes(body.get(MESSAGE..)?);
+    let info = attributes.find(|(kind, _)| *kind == ATTRIBUTE_INFO);
+    parse_tcp_info(info?.1)
 }
 
 #[cfg(test)]
@@ -303,43 +194,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sockets_of_a_connection_are_found_with_their_control() {
+    fn the_state_of_a_connection_is_found_by_its_addresses() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (far, _) = listener.accept().unwrap();
-        let sockets = match Diag::open().and_then(|mut d| d.tcp_sockets()) {
-            Ok(sockets) => sockets,
+        let mut diag = match Diag::open() {
+            Ok(diag) => diag,
             Err(e) => {
                 eprintln!("skipped: sample::diag: this machine has no sock_diag: {e}");
                 return;
             }
         };
         for end in [&near, &far] {
-            let local = end.local_addr().unwrap();
-            let found = sockets.iter().find(|s| s.local == local).unwrap();
-            assert_eq!(found.remote, end.peer_addr().unwrap());
-            assert_eq!(found.info.state, 1, "ESTABLISHED");
-            assert!(found.info.snd_cwnd > 0 && found.info.snd_mss > 0);
-            assert!(!found.congestion_control.is_empty());
-            assert!(found.receive_memory.is_some() && found.send_memory.is_some());
-            let mut diag = Diag::open().unwrap();
-            let alone = diag.tcp_socket(local, found.remote).unwrap().unwrap();
-            assert_eq!((alone.local, alone.remote), (local, found.remote));
-            assert_eq!(alone.congestion_control, found.congestion_control);
+            let (local, remote) = (end.local_addr().unwrap(), end.peer_addr().unwrap());
+            let info = diag.tcp_info(local, remote).unwrap().unwrap();
+            assert_eq!(info.state, 1, "ESTABLISHED");
+            assert!(info.snd_cwnd > 0 && info.snd_mss > 0);
             // Only a listener is there for it, and for the last nobody.
             let nobody = SocketAddr::new(local.ip(), 1);
             for local in [listener.local_addr().unwrap(), nobody] {
-                assert_eq!(diag.tcp_socket(local, nobody).unwrap(), None);
+                assert_eq!(diag.tcp_info(local, nobody).unwrap(), None);
             }
         }
-        assert!(sockets.iter().all(|s| s.info.state != 10), "no listeners");
     }
 
     #[test]
     fn cut_and_strange_messages_are_passed_over() {
         assert_eq!(Messages(&[0; 15]).count(), 0);
         // A length shorter than its header, or longer than what was read.
-        let mut message = request(DUMP, 2, &[0; SOCKET_ID], 7);
+        let mut message = request(2, &[0; SOCKET_ID], 7);
         assert_eq!(Messages(&message).count(), 1);
         for wrong in [0_u32, 15, 5_000] {
             message[..4].copy_from_slice(&wrong.to_ne_bytes());
@@ -350,14 +233,5 @@ mod tests {
         }
         assert_eq!(Attributes(&[3, 0, 2, 0]).count(), 0);
         assert_eq!(Attributes(&[4, 0, 2, 0, 9]).count(), 1);
-    }
-
-    #[test]
-    fn a_mapped_address_is_the_ipv4_address() {
-        let mapped = "::ffff:10.0.0.1".parse::<Ipv6Addr>().unwrap().octets();
-        assert_eq!(address(10, &mapped), Some("10.0.0.1".parse().unwrap()));
-        let six = "fd00::1".parse::<Ipv6Addr>().unwrap().octets();
-        assert_eq!(address(10, &six), Some("fd00::1".parse().unwrap()));
-        assert_eq!(address(2, &six[..4]), Some("253.0.0.0".parse().unwrap()));
     }
 }
