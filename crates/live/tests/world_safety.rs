@@ -7,7 +7,6 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use narrows_live::machine::{State, Undo, find_program, survey};
 use narrows_live::world::sysctl::{
@@ -16,22 +15,10 @@ use narrows_live::world::sysctl::{
 use narrows_live::world::{Veth, has_rights};
 use narrows_live::{LiveError, Namespace, RunId, World};
 use narrows_scenario::{HostIndex, LinkIndex};
-use world_rig::{Relay, THROUGH_A_ROUTER, plan, skipped, world};
+use world_rig::{Relay, THROUGH_A_ROUTER, plan, skipped, soon, world};
 
 fn open_files() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-/// Waits for what the kernel does a moment later.
-fn soon(mut holds: impl FnMut() -> bool) -> bool {
-    let asked = Instant::now();
-    while !holds() {
-        if asked.elapsed() > Duration::from_secs(20) {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
 }
 
 /// Whether any process of the machine is in the namespace.

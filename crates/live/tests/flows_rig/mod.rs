@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
+#[path = "../world_rig/mod.rs"]
+mod world_rig;
+
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -9,16 +12,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use narrows_live::flows::{Commands, FlowError, Flows};
-use narrows_live::{
-    Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, RunId, World, reports,
-};
+use narrows_live::{Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
 use narrows_packet::FlowId;
 use narrows_run::Setup;
-use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
+use narrows_scenario::{HostIndex, LinkIndex, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use world_rig::{PATIENCE, world};
+pub use world_rig::{plan, soon};
 
 /// What a packet on the wire was.
 #[derive(Clone, Copy, Debug)]
@@ -122,30 +125,6 @@ pub fn tcp_between(seen: &[Seen], a: u16, b: u16) -> Vec<Seen> {
     seen.iter().filter(ours).copied().collect()
 }
 
-/// The checked plan of a scenario file.
-pub fn plan(text: &str) -> Plan {
-    match Draft::read("test.toml", text.as_bytes()).and_then(|d| d.check()) {
-        Ok(plan) => plan,
-        Err(refusal) => panic!("{refusal}"),
-    }
-}
-
-/// The longest that a test waits for what must come. Much longer than it
-/// takes: a machine may be slow, and no test is about that.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until `holds`; whether it ever did.
-pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
-    let asked = Instant::now();
-    while !holds() {
-        if asked.elapsed() > PATIENCE {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    true
-}
-
 /// Flows and commands at work over a wire.
 pub struct Run {
     flows: Flows,
@@ -162,17 +141,6 @@ struct Wire {
     stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Vec<Seen>>>,
     thread: Option<JoinHandle<()>>,
-}
-
-fn world(test: &str, plan: &Plan) -> Option<World> {
-    match World::build(plan, &RunId::random()) {
-        Ok(world) => Some(world),
-        Err(e) if e.is_of_the_machine() => {
-            eprintln!("skipped: {test}: {e}");
-            None
-        }
-        Err(e) => panic!("{e}"),
-    }
 }
 
 /// From a run's start to its epoch.

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 use narrows_live::{RunId, World};
 use narrows_scenario::{Draft, Plan};
@@ -59,6 +60,22 @@ pub fn world(test: &str, plan: &Plan) -> Option<World> {
         }
         Err(e) => panic!("{e}"),
     }
+}
+
+/// The longest that a test waits for what must come. Much longer than it
+/// takes: a machine may be slow, and no test is about that.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `holds`; whether it ever did.
+pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
+    let asked = Instant::now();
+    while !holds() {
+        if asked.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 /// Says why a test did not run.
