@@ -33,18 +33,18 @@ const QUEUES: &[&str] = &[
 ];
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum Call {
     Offer { flow: u16, length: u32 },
     Take,
     Wait { us: u64 },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Call> {
     prop_oneof![
-        5 => (0u16..6, 64u32..=1514).prop_map(|(flow, length)| Step::Offer { flow, length }),
-        4 => Just(Step::Take),
-        2 => (0u64..4_000).prop_map(|us| Step::Wait { us }),
-        1 => (0u64..300_000).prop_map(|us| Step::Wait { us }),
+        5 => (0u16..6, 64u32..=1514).prop_map(|(flow, length)| Call::Offer { flow, length }),
+        4 => Just(Call::Take),
+        2 => (0u64..4_000).prop_map(|us| Call::Wait { us }),
+        1 => (0u64..300_000).prop_map(|us| Call::Wait { us }),
     ]
 }
 
@@ -54,7 +54,7 @@ fn ecn_of(flow: u16) -> Ecn {
 }
 
 /// Runs `steps` and checks the books after each; returns what left.
-fn run(words: &str, steps: &[Step]) -> Result<(Vec<Taken>, Bench), TestCaseError> {
+fn run(words: &str, steps: &[Call]) -> Result<(Vec<Taken>, Bench), TestCaseError> {
     let mut bench = Bench::new(words);
     let mut now = Instant::from_nanos(1);
     let (mut offered, mut out) = (0u64, Vec::new());
@@ -62,7 +62,7 @@ fn run(words: &str, steps: &[Step]) -> Result<(Vec<Taken>, Bench), TestCaseError
     let mut last_of_flow = BTreeMap::new();
     for step in steps {
         match *step {
-            Step::Offer { flow, length } => {
+            Call::Offer { flow, length } => {
                 let before = bench.queue.counts().dropped;
                 let (id, taken) = bench.offer(now, flow, ecn_of(flow), length);
                 offered += 1;
@@ -72,7 +72,7 @@ fn run(words: &str, steps: &[Step]) -> Result<(Vec<Taken>, Bench), TestCaseError
                 prop_assert_eq!(taken, !gone);
                 prop_assert!(taken || bench.queue.counts().dropped > before);
             }
-            Step::Take => {
+            Call::Take => {
                 let next = bench.queue.next_dequeue(now);
                 prop_assert_eq!(next.is_some(), bench.queue.backlog().packets > 0);
                 prop_assert!(next.is_none_or(|at| at <= now));
@@ -85,7 +85,7 @@ fn run(words: &str, steps: &[Step]) -> Result<(Vec<Taken>, Bench), TestCaseError
                     out.push(taken);
                 }
             }
-            Step::Wait { us } => {
+            Call::Wait { us } => {
                 now += Duration::from_micros(us);
                 bench.tick_until(now);
             }
@@ -159,7 +159,7 @@ proptest! {
             let now = Instant::from_nanos(5);
             for step in &steps {
                 match *step {
-                    Step::Offer { flow, length } => {
+                    Call::Offer { flow, length } => {
                         let length = u64::from(length);
                         let size: u64 = if bytes {
                             model.iter().map(|(_, n)| n).sum::<u64>() + length
@@ -172,11 +172,11 @@ proptest! {
                             model.push_back((id, length));
                         }
                     }
-                    Step::Take => {
+                    Call::Take => {
                         let taken = bench.take(now).map(|t| t.id);
                         prop_assert_eq!(taken, model.pop_front().map(|(id, _)| id));
                     }
-                    Step::Wait { .. } => {}
+                    Call::Wait { .. } => {}
                 }
             }
         }

@@ -5,7 +5,7 @@ use narrows_units::{Bytes, Duration, Rate, Rng};
 use proptest::prelude::*;
 
 use crate::codel::Selector;
-use crate::dualpi2::{Percent, Step, Variant};
+use crate::dualpi2::{Percent, StepThreshold, Variant};
 use crate::testing::ETHERNET;
 use crate::{QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
 
@@ -111,8 +111,8 @@ fn any_red() -> impl Strategy<Value = red::RedConfig> {
 
 fn any_dualpi2() -> impl Strategy<Value = dualpi2::DualPi2Config> {
     let step = prop_oneof![
-        time().prop_map(Step::Time),
-        (1u32..).prop_map(Step::Packets)
+        time().prop_map(StepThreshold::Time),
+        (1u32..).prop_map(StepThreshold::Packets)
     ];
     (
         (0usize..3, maybe(1u32..), maybe(1u32..), time(), time()),

@@ -96,6 +96,15 @@ const fn mixed(key: u32) -> u32 {
     h ^ h >> 16
 }
 
+/// Where a number is that its receiver echoes and whose echo is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum EchoState {
+    #[default]
+    Idle,
+    Sent,
+    Echoed,
+}
+
 /// What became of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {

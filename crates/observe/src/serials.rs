@@ -7,21 +7,13 @@
 //! of more than a hundred packets does not end the measurement for good.
 
 use crate::mean::RttMeans;
-use crate::probes::after;
+use crate::probes::{EchoState, after};
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Step {
-    #[default]
-    Idle,
-    Sent,
-    Echoed,
-}
 
 /// A number on its way, and the packet that echoed it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
-    step: Step,
+    step: EchoState,
     at: u64,
     packet: u32,
     serial: u32,
@@ -58,7 +50,7 @@ impl Serials {
         let (own, other) = (side.index(), side.other().index());
         if echo != 0 {
             let probe = &mut self.probes[own];
-            if probe.step == Step::Echoed && !after(probe.echo_serial, echo) {
+            if probe.step == EchoState::Echoed && !after(probe.echo_serial, echo) {
                 let full = Quantity::FullRtt(side);
                 out.push(now.rtt(
                     Technique::PsnPse,
@@ -67,21 +59,21 @@ impl Serials {
                     probe.echo_packet,
                 ));
                 out.push(now.rtt(Technique::PsnPse, full, probe.at, probe.packet));
-                probe.step = Step::Idle;
+                probe.step = EchoState::Idle;
             }
             let probe = &mut self.probes[other];
-            if probe.step == Step::Sent && !after(probe.serial, echo) {
+            if probe.step == EchoState::Sent && !after(probe.serial, echo) {
                 out.push(now.rtt(Technique::PsnPse, part(side), probe.at, probe.packet));
-                probe.step = Step::Echoed;
+                probe.step = EchoState::Echoed;
                 probe.echo_at = now.at;
                 probe.echo_packet = now.id as u32;
                 probe.echo_serial = serial;
             }
         }
         let probe = &mut self.probes[own];
-        if probe.step == Step::Idle {
+        if probe.step == EchoState::Idle {
             *probe = Probe {
-                step: Step::Sent,
+                step: EchoState::Sent,
                 at: now.at,
                 packet: now.id as u32,
                 serial,

@@ -11,7 +11,7 @@ const CHUNK: usize = 1 << 12;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Slot {
     hash: u32,
     flow: u32,
 }
@@ -19,7 +19,7 @@ struct Place {
 /// The neighbours of a flow in the list. They stand apart from the flows: a
 /// packet changes those of three flows, and would touch all three.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+struct Neighbours {
     newer: u32,
     older: u32,
 }
@@ -28,9 +28,9 @@ struct Link {
 #[derive(Debug)]
 pub(crate) struct Table {
     seed: u64,
-    index: Vec<Place>,
+    index: Vec<Slot>,
     chunks: Vec<Vec<Flow>>,
-    links: Vec<Link>,
+    links: Vec<Neighbours>,
     free: Vec<u32>,
     used: u32,
     newest: u32,
@@ -65,7 +65,7 @@ impl Table {
         &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
     }
 
-    fn link_mut(&mut self, at: u32) -> &mut Link {
+    fn link_mut(&mut self, at: u32) -> &mut Neighbours {
         &mut self.links[at as usize]
     }
 
@@ -90,7 +90,7 @@ impl Table {
         let mask = self.index.len() - 1;
         let mut place = hash as usize & mask;
         loop {
-            let Place { hash: h, flow } = self.index[place];
+            let Slot { hash: h, flow } = self.index[place];
             if flow == NONE {
                 return None;
             }
@@ -111,7 +111,7 @@ impl Table {
 
     fn link(&mut self, at: u32) {
         let before = std::mem::replace(&mut self.newest, at);
-        *self.link_mut(at) = Link {
+        *self.link_mut(at) = Neighbours {
             newer: NONE,
             older: before,
         };
@@ -123,7 +123,7 @@ impl Table {
     }
 
     fn unlink(&mut self, at: u32) {
-        let Link { newer, older } = self.links[at as usize];
+        let Neighbours { newer, older } = self.links[at as usize];
         match newer {
             NONE => self.newest = older,
             n => self.link_mut(n).older = older,
@@ -149,19 +149,19 @@ impl Table {
             }
             let chunk = self.chunks.len() - 1;
             self.chunks[chunk].push(flow);
-            self.links.push(Link {
+            self.links.push(Neighbours {
                 newer: NONE,
                 older: NONE,
             });
             (chunk * CHUNK + self.chunks[chunk].len() - 1) as u32
         };
         self.used += 1;
-        self.put(Place { hash, flow: at });
+        self.put(Slot { hash, flow: at });
         self.link(at);
         at
     }
 
-    fn put(&mut self, new: Place) {
+    fn put(&mut self, new: Slot) {
         let mask = self.index.len() - 1;
         let mut place = new.hash as usize & mask;
         while self.index[place].flow != NONE {
@@ -191,7 +191,7 @@ impl Table {
         let mut place = hole;
         loop {
             place = (place + 1) & mask;
-            let Place { hash, flow } = self.index[place];
+            let Slot { hash, flow } = self.index[place];
             if flow == NONE {
                 break;
             }
@@ -209,8 +209,8 @@ impl Table {
     }
 }
 
-const fn empty() -> Place {
-    Place {
+const fn empty() -> Slot {
+    Slot {
         hash: 0,
         flow: NONE,
     }

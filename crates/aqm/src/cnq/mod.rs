@@ -105,7 +105,7 @@ impl fmt::Display for CnqConfig {
 
 /// A place in the bulk queue: a packet, or the dummy of a sparse one.
 #[derive(Debug)]
-struct Place {
+struct BulkPlace {
     flow: u16,
     packet: Option<Box<Packet>>,
 }
@@ -118,7 +118,7 @@ pub(crate) struct Cnq {
     params: Params,
     hash: FlowHash,
     sparse: VecDeque<Box<Packet>>,
-    bulk: VecDeque<Place>,
+    bulk: VecDeque<BulkPlace>,
     /// Places in the bulk queue per flow.
     places: Vec<u32>,
     cobalts: Vec<Cobalt>,
@@ -165,7 +165,7 @@ impl Cnq {
         self.active += u32::from(*places == 0);
         *places += 1;
         self.dummies += u32::from(packet.is_none());
-        self.bulk.push_back(Place { flow, packet });
+        self.bulk.push_back(BulkPlace { flow, packet });
     }
 
     /// The head of the bulk queue, past the dummies before it.

@@ -43,14 +43,14 @@ impl Value for Variant {
 
 /// Threshold above which the native L4S AQM marks everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StepThreshold {
     /// On the sojourn time of the packet that leaves.
     Time(Duration),
     /// On the packets left behind in the L queue.
     Packets(u32),
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for StepThreshold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Time(t) => t.fmt(f),
@@ -59,7 +59,7 @@ impl fmt::Display for Step {
     }
 }
 
-impl Value for Step {
+impl Value for StepThreshold {
     const ALLOWED: &'static str = "a time from 1us to 4s, or packets such as 5p";
 
     fn parse(word: &str) -> Option<Self> {
@@ -117,7 +117,7 @@ pub struct DualPi2Config {
     /// Proportional gain in Hz; Linux keeps 1/256 Hz.
     pub beta: f64,
     /// The native L4S AQM (not `rfc9332`, which has a ramp).
-    pub step: Step,
+    pub step: StepThreshold,
     /// Packets that have to wait in the L queue when a packet comes for the
     /// step to apply to it.
     pub min_qlen_step: u32,
@@ -166,7 +166,7 @@ impl DualPi2Config {
             tupdate: Duration::from_millis(16),
             alpha: LINUX_ALPHA,
             beta: LINUX_BETA,
-            step: Step::Time(Duration::from_millis(1)),
+            step: StepThreshold::Time(Duration::from_millis(1)),
             min_qlen_step: 0,
             coupling_factor: 2,
             drop_overload: true,

@@ -29,7 +29,7 @@ use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, Queu
 use narrows_units::{Draw, Duration, Instant, Rng, WordError};
 use narrows_wire::{Ecn, ip};
 
-pub use config::{DualPi2Config, Percent, Step, Variant};
+pub use config::{DualPi2Config, Percent, StepThreshold, Variant};
 use pi::{ONE, Pi};
 
 use crate::jiffies;
@@ -248,8 +248,8 @@ impl DualPi2 {
     /// Linux: the step, for a packet that leaves the L queue.
     fn step(&mut self, now: Instant, packet: &mut Packet, out: &mut Outlet<'_>) {
         let above = match self.config.step {
-            Step::Time(threshold) => now.since(packet.held_since) > threshold,
-            Step::Packets(threshold) => self.low.len() as u64 > u64::from(threshold),
+            StepThreshold::Time(threshold) => now.since(packet.held_since) > threshold,
+            StepThreshold::Packets(threshold) => self.low.len() as u64 > u64::from(threshold),
         };
         if above && packet.scratch & STEP_APPLIES != 0 {
             self.meter.mark(now, packet, MarkCause::Step, out);

@@ -3,7 +3,7 @@
 //! Numbers of attributes and structures are those of linux/pkt_sched.h (Linux
 //! v6.17); they do not change once a kernel has them.
 
-use narrows_aqm::dualpi2::{Step, Variant};
+use narrows_aqm::dualpi2::{StepThreshold, Variant};
 use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, pie};
 use narrows_path::netem::{Distribution, LossSpec};
 use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
@@ -196,8 +196,8 @@ fn dualpi2(config: &dualpi2::DualPi2Config) -> Result<Discipline, String> {
         .with_u32(5, gain(config.alpha))
         .with_u32(6, gain(config.beta));
     let options = match config.step {
-        Step::Packets(packets) => options.with_u32(7, packets),
-        Step::Time(time) => options.with_u32(8, us(time)),
+        StepThreshold::Packets(packets) => options.with_u32(7, packets),
+        StepThreshold::Time(time) => options.with_u32(8, us(time)),
     };
     let options = options
         .with_u32(9, config.min_qlen_step)

@@ -1,7 +1,7 @@
 //! Round trips by TCP timestamps (RFC 7323): a value is sent, and comes back
 //! as an echo. Echoes of 0 count for nothing, of equal values the first.
 
-use crate::probes::{Probe, Probes, Pushed, Room, Thinning, after};
+use crate::probes::{EchoState, Probe, Probes, Pushed, Room, Thinning, after};
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
 
 /// One probe at a time: value, echo, and echo of the echo.
@@ -12,15 +12,7 @@ struct Single {
     value: u32,
     /// What the echoing packet carried itself.
     answer: u32,
-    state: Step,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Step {
-    #[default]
-    Idle,
-    Sent,
-    Echoed,
+    state: EchoState,
 }
 
 /// Timestamps of one flow.
@@ -107,13 +99,13 @@ impl Timestamps {
             };
             self.follow(side, probe, room);
             let single = &mut self.single[own];
-            if single.state == Step::Idle {
+            if single.state == EchoState::Idle {
                 *single = Single {
                     at: now.at,
                     packet: now.id as u32,
                     value,
                     answer: 0,
-                    state: Step::Sent,
+                    state: EchoState::Sent,
                 };
             }
         }
@@ -131,15 +123,15 @@ impl Timestamps {
         let (own, other) = (side.index(), side.other().index());
         // One at a time: the echo of the answer closes, and reopens below.
         let single = &mut self.single[own];
-        if single.state == Step::Echoed && !after(single.answer, echo) {
+        if single.state == EchoState::Echoed && !after(single.answer, echo) {
             let quantity = Quantity::FullRtt(side);
             out.push(now.rtt(Technique::TsSingle, quantity, single.at, single.packet));
-            single.state = Step::Idle;
+            single.state = EchoState::Idle;
         }
         let opposite = &mut self.single[other];
-        if opposite.state == Step::Sent && !after(opposite.value, echo) {
+        if opposite.state == EchoState::Sent && !after(opposite.value, echo) {
             opposite.answer = value;
-            opposite.state = Step::Echoed;
+            opposite.state = EchoState::Echoed;
         }
         // All: the whole way round.
         let (probe, passed) = self.answers[own].answered(echo, room);
