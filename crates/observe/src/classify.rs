@@ -139,28 +139,6 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The packet without the bytes that it was read from, if nothing more of
-    /// them is needed: a segment.
-    pub fn detached(&self) -> Option<Packet<'static>> {
-        let above = Above::Tcp(*self.segment()?);
-        let Self {
-            ends,
-            from_low,
-            ecn,
-            length,
-            options,
-            ..
-        } = *self;
-        Some(Packet {
-            ends,
-            from_low,
-            ecn,
-            length,
-            above,
-            options,
-        })
-    }
-
     /// Address and port of the sender.
     pub fn source(&self) -> (IpAddr, u16) {
         if self.from_low {

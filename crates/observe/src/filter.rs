@@ -119,11 +119,6 @@ impl Filter {
         first.is_some_and(|first| FIRST.contains(&first))
     }
 
-    /// Whether it takes every packet.
-    pub fn takes_all(&self) -> bool {
-        self.0.is_none()
-    }
-
     /// Whether it asks for VLANs, so that these must be known of a packet.
     pub fn asks_for_vlan(&self) -> bool {
         self.0.as_ref().is_some_and(Test::asks_for_vlan)

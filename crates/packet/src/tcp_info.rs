@@ -180,16 +180,6 @@ impl TcpInfo {
         self.options & TCPI_OPT_ECN != 0
     }
 
-    /// Whether a packet with an ECT or CE codepoint was received.
-    pub fn ecn_seen(&self) -> bool {
-        self.options & TCPI_OPT_ECN_SEEN != 0
-    }
-
-    /// Whether data in the SYN was acknowledged by the SYN-ACK.
-    pub fn syn_data_acknowledged(&self) -> bool {
-        self.options & TCPI_OPT_SYN_DATA != 0
-    }
-
     /// Segments in flight: `tcp_packets_in_flight`.
     pub fn in_flight(&self) -> u32 {
         (self.unacked + self.retrans).saturating_sub(self.sacked + self.lost)

@@ -414,11 +414,4 @@ impl Connection {
             connection.ping();
         }
     }
-
-    /// UDP payload bytes of the largest datagram that it sends now; 0 before
-    /// it has begun.
-    pub fn current_payload(&self) -> u16 {
-        let inner = self.inner.as_ref();
-        inner.map_or(0, |(_, c)| c.stats().path.current_mtu)
-    }
 }

@@ -47,7 +47,6 @@ pub struct Reducer {
     queue_slots: Vec<u32>,
     probes: Vec<ProbeState>,
     droppers: Vec<(EntityId, DropCounts)>,
-    last: Instant,
 }
 
 struct ProbeState {
@@ -97,7 +96,6 @@ impl Reducer {
             queues: Vec::new(),
             probes: Vec::new(),
             droppers: Vec::new(),
-            last: Instant::ZERO,
         }
     }
 
@@ -261,11 +259,6 @@ impl Reducer {
             interval: self.interval,
         }
     }
-
-    /// Time of the last event.
-    pub fn last_event(&self) -> Instant {
-        self.last
-    }
 }
 
 /// What the flows that compete with each other come to.
@@ -309,7 +302,6 @@ impl EventSink for Reducer {
         if now > self.interval_end {
             self.close_intervals(now);
         }
-        self.last = now;
         let inside = self.from <= now && now < self.to;
         match event {
             Event::Enqueued {
