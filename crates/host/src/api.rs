@@ -71,8 +71,7 @@ impl Api<'_, '_> {
             role: Role::Responder,
             dirty: false,
         };
-        let opened = self.hosts.open(self.net, socket);
-        opened.map(SocketId).ok_or(SocketError::AddressInUse(local))
+        self.hosts.open(self.net, socket).map(SocketId)
     }
 
     fn is_datagram(&mut self, profile: Profile) -> bool {
@@ -126,8 +125,7 @@ impl Sockets for Api<'_, '_> {
         let (role, index) = (Role::Initiator, profile.0 as usize);
         let s = self
             .hosts
-            .stream(self.net, node, index, role, local, remote)
-            .ok_or(SocketError::AddressInUse(local))?;
+            .stream(self.net, node, index, role, local, remote)?;
         if let Some(socket) = &mut self.hosts.sockets[s as usize] {
             socket.app = Some(self.app);
             if let Some(stream) = socket.stream() {

@@ -18,6 +18,7 @@ use crate::api::Api;
 use crate::node::Node;
 use crate::profile::{Maker, Options};
 use crate::socket::Socket;
+use crate::system::System;
 
 /// Nodes, the links between them, and the ways through these.
 pub struct Topology {
@@ -47,6 +48,8 @@ pub struct Net<'a> {
     pub paths: &'a mut Paths,
     /// Takes what happens.
     pub sink: &'a mut dyn EventSink,
+    /// The machine's own stack, where sockets are over it.
+    pub system: Option<&'a mut dyn System>,
 }
 
 /// An application in its place; `None` while it is called.
@@ -283,7 +286,8 @@ impl Hosts {
     #[inline]
     fn enter(&mut self, net: &mut Net<'_>, hop: Hop, packet: Box<Packet>) {
         let link = &self.links[hop.link];
-        if packet.len() > link.mtu {
+        // A machine's own stack knows its devices, and may fragment.
+        if packet.len() > link.mtu && net.system.is_none() {
             let entity = link.entity;
             self.drop_packet(net, entity, packet, DropCause::TooBig);
             return;

@@ -33,6 +33,7 @@
 //!     now: Instant::ZERO,
 //!     paths: &mut Paths::default(),
 //!     sink: &mut NullSink,
+//!     system: None,
 //! };
 //! let app = Box::new(Responder::new(Profile(0), address, 36));
 //! let apps = vec![AppOn { node: 0, name: "probe/ping".to_owned(), app }];
@@ -52,9 +53,10 @@ mod receive;
 mod sample;
 mod socket;
 mod stack;
+mod system;
 mod table;
 
 pub use hosts::{AppOn, Hosts, Net, Topology};
 pub use node::Node;
-pub use profile::{Ends, Maker, Options, Transport};
-pub use sample::sample;
+pub use profile::{Options, Transport};
+pub use system::System;

@@ -19,6 +19,8 @@ pub enum Transport {
     Model(narrows_quic::model::Spec),
     /// Datagrams.
     Datagrams,
+    /// The machine's own TCP ([`System`](crate::System)).
+    System,
 }
 
 /// A set of socket options.
@@ -41,12 +43,9 @@ pub struct Options {
 
 /// The two ends of a connection, and what is known of the path between them.
 #[derive(Clone, Copy, Debug)]
-pub struct Ends<'a> {
-    /// Whether it opens the connection.
+pub(crate) struct Ends<'a> {
     pub role: Role,
-    /// This end.
     pub local: SocketAddr,
-    /// The other.
     pub remote: SocketAddr,
     /// The largest IP packet that all links there and back carry, in bytes.
     pub mtu: u32,
@@ -55,15 +54,12 @@ pub struct Ends<'a> {
 }
 
 /// Makes the endpoints of sockets that have the same options.
-#[derive(Clone, Debug)]
-pub struct Maker {
-    /// The options.
+pub(crate) struct Maker {
     pub options: Options,
     connections: u64,
 }
 
 impl Maker {
-    /// One that has made none.
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -74,7 +70,7 @@ impl Maker {
     /// The protocol number of its packets.
     pub fn protocol(&self) -> u8 {
         match self.options.transport {
-            Transport::Tcp(_) => ip::TCP,
+            Transport::Tcp(_) | Transport::System => ip::TCP,
             Transport::Quic(..) | Transport::Model(_) | Transport::Datagrams => ip::UDP,
         }
     }
@@ -141,7 +137,7 @@ impl Maker {
                 narrows_quic::model::Endpoint::new(*spec, role, rng),
                 self.sealer(local, remote),
             )),
-            Transport::Datagrams => return None,
+            Transport::Datagrams | Transport::System => return None,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! How packets reach hosts: hooks, then the socket that they belong to.
 
 use narrows_packet::{DropCause, Event, Packet, Role, SocketEvent};
+use narrows_units::Instant;
 use narrows_wire::tcp::TcpFlags;
 use narrows_wire::{ip, udp};
 
@@ -13,6 +14,12 @@ impl Hosts {
     /// A packet reaches node `i`.
     #[inline]
     pub fn arrive(&mut self, net: &mut Net<'_>, i: usize, packet: Box<Packet>) {
+        self.arrive_at(net, i, packet, net.now);
+    }
+
+    /// The same, for a packet that has been there since `at`.
+    #[inline]
+    pub fn arrive_at(&mut self, net: &mut Net<'_>, i: usize, packet: Box<Packet>, at: Instant) {
         let node = &self.nodes[i];
         if !node.owns(&packet.bytes) {
             self.forward(net, i, packet);
@@ -23,12 +30,12 @@ impl Hosts {
             packet: &packet,
         };
         net.sink.record(net.now, received);
-        self.deliver(net, i, packet);
+        self.deliver(net, i, packet, at);
         self.settle(net);
     }
 
     #[inline]
-    fn deliver(&mut self, net: &mut Net<'_>, node: usize, mut packet: Box<Packet>) {
+    fn deliver(&mut self, net: &mut Net<'_>, node: usize, mut packet: Box<Packet>, at: Instant) {
         let entity = self.nodes[node].entity;
         let Some(addressing) = Addressing::of(&packet.bytes) else {
             self.drop_packet(net, entity, packet, DropCause::Malformed);
@@ -52,7 +59,7 @@ impl Hosts {
         }
         match found {
             Some(Found::Connected(s)) => self.receive(net, s, packet),
-            Some(Found::Bound(s)) => self.receive_bound(net, s, &addressing, packet),
+            Some(Found::Bound(s)) => self.receive_bound(net, s, &addressing, packet, at),
             None => self.refuse(net, node, &addressing, packet),
         }
     }
@@ -74,6 +81,7 @@ impl Hosts {
         s: u32,
         addressing: &Addressing,
         packet: Box<Packet>,
+        at: Instant,
     ) {
         let Some(socket) = &mut self.sockets[s as usize] else {
             return;
@@ -93,7 +101,7 @@ impl Hosts {
                     return;
                 }
                 *bytes += u64::from(packet.len());
-                received.push_back((net.now, packet));
+                received.push_back((at, packet));
                 if let Some(app) = socket.app {
                     let id = narrows_packet::SocketId(s);
                     self.call(net, app, |app, host| {

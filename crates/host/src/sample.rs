@@ -1,7 +1,6 @@
 //! Periodic samples of the senders of flows.
 
-use narrows_packet::{Endpoint, Event, FlowId, Limited};
-use narrows_units::Instant;
+use narrows_packet::{Endpoint, Event, FlowId};
 
 use crate::hosts::{Hosts, Net};
 
@@ -16,46 +15,23 @@ impl Hosts {
             let flow = FlowId(i as u32);
             let receiver = sockets.receiver.and_then(|s| self.endpoint(s));
             let received_ce = receiver.and_then(|e| e.received_ce());
-            let mut limited = sockets.limited;
             let Some(endpoint) = self.endpoint(sender) else {
                 continue;
             };
-            sample(
-                endpoint,
-                flow,
-                received_ce,
-                &mut limited,
-                net.now,
-                &mut |event| {
-                    net.sink.record(net.now, event);
-                },
-            );
-            self.flows[i].limited = limited;
+            let (mut sample, limited) = (endpoint.sample(net.now), Endpoint::limited(endpoint));
+            // Where a sender does not know it, its other end does.
+            sample.delivered_ce = received_ce.unwrap_or(sample.delivered_ce);
+            net.sink.record(net.now, Event::Sampled { flow, sample });
+            if let Some(limited) = limited.filter(|l| *l != sockets.limited) {
+                self.flows[i].limited = limited;
+                let event = Event::Limited {
+                    flow,
+                    receive_window: limited.receive_window,
+                    send_buffer: limited.send_buffer,
+                    application: limited.application,
+                };
+                net.sink.record(net.now, event);
+            }
         }
-    }
-}
-
-/// Reports what a sender of `flow` says at `now`, and how long it was limited if that is
-/// no more what was reported `last`. `received_ce` is what its other end counted, where
-/// a sender does not know it.
-pub fn sample(
-    sender: &dyn Endpoint,
-    flow: FlowId,
-    received_ce: Option<u64>,
-    last: &mut Limited,
-    now: Instant,
-    record: &mut dyn FnMut(Event<'static>),
-) {
-    let mut sample = sender.sample(now);
-    sample.delivered_ce = received_ce.unwrap_or(sample.delivered_ce);
-    record(Event::Sampled { flow, sample });
-    if let Some(limited) = sender.limited().filter(|l| l != last) {
-        *last = limited;
-        record(Event::Limited {
-            flow,
-            receive_window: limited.receive_window,
-            send_buffer: limited.send_buffer,
-            application: limited.application,
-        });
     }
 }

@@ -50,6 +50,19 @@ pub(crate) struct Stream {
     pub wants_room: bool,
 }
 
+impl Stream {
+    /// A connection over `endpoint` whose packets leave by `hop`.
+    pub fn new(endpoint: Box<dyn Endpoint>, hop: Hop) -> Self {
+        Self {
+            endpoint,
+            hop,
+            listener: None,
+            held: VecDeque::new(),
+            wants_room: false,
+        }
+    }
+}
+
 /// A socket.
 pub(crate) struct Socket {
     pub kind: Kind,
@@ -67,6 +80,27 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// A connection from `local` to `remote`, which is nobody's yet.
+    pub fn connected(
+        stream: Stream,
+        node: usize,
+        profile: usize,
+        role: Role,
+        local: SocketAddr,
+        remote: SocketAddr,
+    ) -> Self {
+        Self {
+            kind: Kind::Stream(stream),
+            node,
+            app: None,
+            profile,
+            local,
+            remote: Some(remote),
+            role,
+            dirty: false,
+        }
+    }
+
     pub fn stream(&mut self) -> Option<&mut Stream> {
         match &mut self.kind {
             Kind::Stream(stream) => Some(stream),

@@ -1,16 +1,16 @@
 //! Serving sockets: events to their applications, packets into the network, timers.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use narrows_packet::{
-    Endpoint, EndpointEvent, Event, FlowId, Role, SocketEvent, SocketFacts, SocketId,
+    Endpoint, EndpointEvent, Event, FlowId, Profile, Role, SocketError, SocketEvent, SocketFacts,
+    SocketId,
 };
 use narrows_path::wakes::Slot;
 use narrows_units::Instant;
 
 use crate::hosts::{Hosts, Net};
-use crate::profile::Ends;
+use crate::profile::{Ends, Transport};
 use crate::socket::{Kind, Socket, Stream};
 
 impl Hosts {
@@ -89,7 +89,7 @@ impl Hosts {
         self.current = outer;
         let next = self.endpoint(s).and_then(Endpoint::next_timeout);
         net.paths.wakes.at_latest(self.socket_slot(s), next);
-        self.bury(s);
+        self.bury(net, s);
     }
 
     /// The next event of a connection, first those that came before it was accepted.
@@ -237,15 +237,67 @@ impl Hosts {
     ) -> Option<u32> {
         let parent = self.sockets[listener as usize].as_ref()?;
         let (node, profile, local) = (parent.node, parent.profile, parent.local);
-        let child = self.stream(net, node, profile, Role::Responder, local, remote)?;
-        self.sockets[child as usize].as_mut()?.stream()?.listener = Some(listener);
+        let child = self.stream(net, node, profile, Role::Responder, local, remote);
+        let child = child.ok()?;
+        self.wait_for_accept(child, listener);
+        Some(child)
+    }
+
+    /// Whether `listener` may have one more connection that is not accepted.
+    pub fn has_room(&self, listener: u32) -> bool {
+        let listener = self.sockets.get(listener as usize).and_then(Option::as_ref);
+        listener.is_some_and(|socket| match &socket.kind {
+            Kind::Listener {
+                waiting, backlog, ..
+            } => waiting < backlog,
+            _ => false,
+        })
+    }
+
+    /// A connection from `remote` that the machine's own stack has given to `listener`:
+    /// socket [`next_socket`](Self::next_socket).
+    pub fn accepted(
+        &mut self,
+        net: &mut Net<'_>,
+        listener: u32,
+        remote: SocketAddr,
+        endpoint: Box<dyn Endpoint>,
+    ) {
+        let Some(parent) = self.sockets[listener as usize].as_ref() else {
+            return;
+        };
+        let (node, profile, local) = (parent.node, parent.profile, parent.local);
+        let Some(hop) = self.hop(node, remote.ip()) else {
+            return;
+        };
+        let stream = Stream::new(endpoint, hop);
+        let socket = Socket::connected(stream, node, profile, Role::Responder, local, remote);
+        if let Ok(child) = self.open_stream(net, socket) {
+            self.wait_for_accept(child, listener);
+            self.serve(net, child);
+        }
+    }
+
+    /// Socket `s` may have something to report, or room.
+    pub fn serve(&mut self, net: &mut Net<'_>, s: u32) {
+        if self.sockets.get(s as usize).is_some_and(Option::is_some) {
+            self.touch(net, s);
+            self.settle(net);
+        }
+    }
+
+    /// `child` waits until the application of `listener` accepts it.
+    fn wait_for_accept(&mut self, child: u32, listener: u32) {
+        let socket = self.sockets[child as usize].as_mut();
+        if let Some(stream) = socket.and_then(Socket::stream) {
+            stream.listener = Some(listener);
+        }
         if let Some(Kind::Listener { waiting, .. }) = self.sockets[listener as usize]
             .as_mut()
             .map(|s| &mut s.kind)
         {
             *waiting += 1;
         }
-        Some(child)
     }
 
     /// Resets the connections of a listener that nobody will accept any more, as Linux
@@ -262,8 +314,7 @@ impl Hosts {
         }
     }
 
-    /// A new connection, not open yet; `None` where no way leads to `remote`, or where
-    /// its five-tuple is taken.
+    /// A new connection, not open yet.
     pub(crate) fn stream(
         &mut self,
         net: &mut Net<'_>,
@@ -272,34 +323,35 @@ impl Hosts {
         role: Role,
         local: SocketAddr,
         remote: SocketAddr,
-    ) -> Option<u32> {
-        let (hop, mtu) = self.path(node, remote.ip())?;
+    ) -> Result<u32, SocketError> {
+        let path = self.path(node, remote.ip());
+        let (hop, mtu) = path.ok_or(SocketError::Unreachable(remote))?;
+        let s = self.next_socket();
         let cookie = self.nodes[node].cookies.get(&remote.ip());
-        let ends = Ends {
-            role,
-            local,
-            remote,
-            mtu,
-            cookie: cookie.map(Vec::as_slice),
+        let made = &mut self.profiles[profile];
+        let endpoint = match (&made.options.transport, &mut net.system) {
+            (Transport::System, Some(system)) => {
+                system.tcp(s, Profile(profile as u32), local, remote)?
+            }
+            _ => {
+                let ends = Ends {
+                    role,
+                    local,
+                    remote,
+                    mtu,
+                    cookie: cookie.map(Vec::as_slice),
+                };
+                let endpoint = made.endpoint(self.seed, &ends);
+                endpoint.ok_or(SocketError::Unsupported)?
+            }
         };
-        let endpoint = self.profiles[profile].endpoint(self.seed, &ends)?;
-        let stream = Stream {
-            endpoint,
-            hop,
-            listener: None,
-            held: VecDeque::new(),
-            wants_room: false,
-        };
-        let socket = Socket {
-            kind: Kind::Stream(stream),
-            node,
-            app: None,
-            profile,
-            local,
-            remote: Some(remote),
-            role,
-            dirty: false,
-        };
+        let stream = Stream::new(endpoint, hop);
+        let socket = Socket::connected(stream, node, profile, role, local, remote);
+        self.open_stream(net, socket)
+    }
+
+    fn open_stream(&mut self, net: &mut Net<'_>, socket: Socket) -> Result<u32, SocketError> {
+        let profile = socket.profile;
         let s = self.open(net, socket)?;
         let options = &self.profiles[profile].options;
         if let Some(FlowId(flow)) = options.flow {
@@ -310,21 +362,38 @@ impl Hosts {
                 sockets.receiver = Some(s);
             }
         }
-        Some(s)
+        Ok(s)
     }
 
-    /// Gives a socket a number and its address; `None` if that is taken.
-    pub(crate) fn open(&mut self, net: &mut Net<'_>, socket: Socket) -> Option<u32> {
-        let s = self.free.last().copied();
-        let s = s.unwrap_or(self.sockets.len() as u32);
+    /// The number of the socket that is opened next.
+    pub fn next_socket(&self) -> u32 {
+        let free = self.free.last().copied();
+        free.unwrap_or(self.sockets.len() as u32)
+    }
+
+    /// Gives a socket a number and its address.
+    pub(crate) fn open(&mut self, net: &mut Net<'_>, socket: Socket) -> Result<u32, SocketError> {
+        let s = self.next_socket();
         let protocol = self.profiles[socket.profile].protocol();
         let table = &mut self.nodes[socket.node].table;
         let free = match socket.remote {
             Some(remote) => table.connect(protocol, socket.local, remote, s),
             None => table.bind(protocol, socket.local, s),
         };
-        if !free {
-            return None;
+        let bound = if free {
+            self.bind(net, s, &socket)
+        } else {
+            Err(SocketError::AddressInUse(socket.local))
+        };
+        if let Err(error) = bound {
+            if let Some(system) = &mut net.system {
+                system.release(s);
+            }
+            if free {
+                let table = &mut self.nodes[socket.node].table;
+                table.remove(protocol, socket.local, s);
+            }
+            return Err(error);
         }
         if s as usize == self.sockets.len() {
             self.sockets.push(Some(socket));
@@ -333,12 +402,27 @@ impl Hosts {
             self.sockets[s as usize] = Some(socket);
         }
         net.paths.wakes.reserve(self.socket_slot(s) + 1);
-        Some(s)
+        Ok(s)
+    }
+
+    /// Has the machine's own stack, where there is one, take what comes for a socket.
+    fn bind(&self, net: &mut Net<'_>, s: u32, socket: &Socket) -> Result<(), SocketError> {
+        let transport = &self.profiles[socket.profile].options.transport;
+        let Some(system) = &mut net.system else {
+            return Ok(());
+        };
+        let backlog = match &socket.kind {
+            // Its connections have ports by themselves.
+            Kind::Stream(_) if matches!(transport, Transport::System) => return Ok(()),
+            Kind::Stream(_) | Kind::Datagrams { .. } => None,
+            Kind::Listener { backlog, .. } => Some(*backlog),
+        };
+        system.bind(s, Profile(socket.profile as u32), socket.local, backlog)
     }
 
     /// Forgets socket `s` if its application is done with it and its connection is over.
     #[inline]
-    fn bury(&mut self, s: u32) {
+    fn bury(&mut self, net: &mut Net<'_>, s: u32) {
         let Some(socket) = &self.sockets[s as usize] else {
             return;
         };
@@ -349,12 +433,12 @@ impl Hosts {
             Kind::Listener { .. } | Kind::Datagrams { .. } => socket.app.is_none(),
         };
         if over {
-            self.forget(s);
+            self.forget(net, s);
         }
     }
 
     /// Takes socket `s` out of its host.
-    pub(crate) fn forget(&mut self, s: u32) {
+    pub(crate) fn forget(&mut self, net: &mut Net<'_>, s: u32) {
         let Some(socket) = self.sockets[s as usize].take() else {
             return;
         };
@@ -363,6 +447,9 @@ impl Hosts {
             .table
             .remove(protocol, socket.local, s);
         self.free.push(s);
+        if let Some(system) = &mut net.system {
+            system.release(s);
+        }
         for flow in &mut self.flows {
             flow.sender = flow.sender.filter(|x| *x != s);
             flow.receiver = flow.receiver.filter(|x| *x != s);

@@ -3,7 +3,7 @@
 
 mod flows_rig;
 
-use flows_rig::{Run, delivered, established, finished, with};
+use flows_rig::{Run, Seen, delivered, established, finished, with};
 use narrows_live::Report;
 use narrows_packet::FlowId;
 
@@ -48,16 +48,26 @@ fn quic_carries_exact_bytes_whoever_opens_and_ends_a_flow_at_its_stop() {
 }
 
 #[test]
-fn a_dscp_that_quinn_would_overwrite_is_refused() {
+fn all_packets_of_a_quic_flow_have_its_dscp() {
     let text = with(
         "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
-         cc = \"quic:cubic\"\ndscp = 8\n",
+         cc = \"quic:cubic\"\ndscp = 8\ntraffic = \"bytes 10000b\"\n\
+         [[flow]]\nname = \"six\"\nfrom = \"client\"\nto = \"server\"\nip = 6\n\
+         cc = \"quic:cubic\"\ndscp = 8\necn = false\ntraffic = \"bytes 10000b\"\n",
     );
-    let Some((refused, left)) = Run::refused("a_dscp_that_quinn", &text) else {
+    let Some(mut run) = Run::start("all_packets_of_a_quic_flow", &text) else {
         return;
     };
-    let line = refused.to_string();
-    assert!(line.contains("flow/one") && line.contains("DSCP"), "{line}");
-    assert_eq!(line.lines().count(), 1);
-    assert_eq!(left, Vec::<String>::new());
+    run.until(|seen| [0, 1].iter().all(|f| finished(seen, FlowId(*f)).is_some()));
+    let packets = run.seen();
+    run.stop();
+    for (i, ect) in [(0, 0b10), (1, 0)] {
+        let (near, far) = (32_768 + i, 5_001 + i);
+        let ours = |p: &&Seen| p.ports == (near, far) || p.ports == (far, near);
+        let classes: Vec<u8> = packets.iter().filter(ours).map(|p| p.class).collect();
+        assert!(classes.len() > 4, "{i}");
+        assert!(classes.iter().all(|c| c >> 2 == 8), "{i}: {classes:?}");
+        // Packets without ECN are sent by an endpoint that has no connection.
+        assert!(classes.contains(&(8 << 2 | ect)), "{i}: {classes:?}");
+    }
 }

@@ -1,9 +1,8 @@
 //! Applications on hosts, and the socket interface by which they use the network.
 //!
 //! An [`App`] is a state machine without I/O: it is started, receives events of its
-//! sockets and the expiry of its timer, and acts through [`Sockets`]. The interface has
-//! two implementations, one over simulated hosts and one over a machine's own sockets,
-//! so an application is written once.
+//! sockets and the expiry of its timer, and acts through [`Sockets`]: over simulated hosts,
+//! or over a machine's own sockets. So an application is written once.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -275,6 +275,52 @@ pub enum Event<'a> {
     },
 }
 
+impl Event<'_> {
+    /// What flows and probes report of themselves, for whoever keeps it; `None` of an event
+    /// that is about a packet or a queue.
+    pub fn of_itself(self) -> Option<Event<'static>> {
+        Some(match self {
+            Self::Established { flow, ecn, accecn } => Event::Established { flow, ecn, accecn },
+            Self::Delivered { flow, bytes } => Event::Delivered { flow, bytes },
+            Self::RttSample { flow, rtt } => Event::RttSample { flow, rtt },
+            Self::Recovery { flow, event } => Event::Recovery { flow, event },
+            Self::Retransmitted { flow, bytes } => Event::Retransmitted { flow, bytes },
+            Self::Sampled { flow, sample } => Event::Sampled { flow, sample },
+            Self::Finished {
+                flow,
+                bytes,
+                complete,
+            } => Event::Finished {
+                flow,
+                bytes,
+                complete,
+            },
+            Self::ProbeRtt { probe, rtt } => Event::ProbeRtt { probe, rtt },
+            Self::ProbeLost { probe } => Event::ProbeLost { probe },
+            Self::Limited {
+                flow,
+                receive_window,
+                send_buffer,
+                application,
+            } => Event::Limited {
+                flow,
+                receive_window,
+                send_buffer,
+                application,
+            },
+            Self::Enqueued { .. }
+            | Self::Dequeued { .. }
+            | Self::Marked { .. }
+            | Self::Dropped { .. }
+            | Self::Translated { .. }
+            | Self::Tapped { .. }
+            | Self::Sent { .. }
+            | Self::Received { .. }
+            | Self::QueueSampled { .. } => return None,
+        })
+    }
+}
+
 /// Takes the events of a run in order of time.
 pub trait EventSink {
     /// Takes one event.

@@ -29,7 +29,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Bytes that an application may have written that are not acknowledged:
 /// enough that the connection never waits for the application, and little
 /// enough that a flow that is stopped ends soon.
-pub fn send_window(watch: &Watch) -> u64 {
+fn send_window(watch: &Watch) -> u64 {
     2 * watch.window() + WRITE_AHEAD
 }
 

@@ -29,9 +29,8 @@ mod socket;
 pub mod spin;
 mod watch;
 
-pub use connection::{Connection, QuicEvent, send_window};
+pub use connection::{Connection, QuicEvent};
 pub use control::{Control, PREFIX};
 pub use epoch::Epoch;
 pub use settings::{Config, LEAST_PAYLOAD, SERVER_NAME, Tls};
 pub use socket::Socket;
-pub use watch::{Noted, Watch, lost_sizes};

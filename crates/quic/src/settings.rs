@@ -85,7 +85,7 @@ impl Config {
     /// How quinn is set up for it, in both engines: quinn's defaults but for
     /// the windows, the limit of MTU discovery, and segmentation offload,
     /// which is off. `watch` sees what its congestion control sees.
-    pub fn transport(&self, watch: &Watch) -> Arc<TransportConfig> {
+    pub(crate) fn transport(&self, watch: &Watch) -> Arc<TransportConfig> {
         let mut discovery = MtuDiscoveryConfig::default();
         discovery.upper_bound(self.payload());
         let mut transport = TransportConfig::default();

@@ -194,6 +194,7 @@ impl Engine<'_> {
             now: self.sim.now,
             paths: &mut self.sim.paths,
             sink: self.sink,
+            system: None,
         };
         act(&mut self.sim.hosts, &mut net)
     }

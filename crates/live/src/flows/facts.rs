@@ -1,6 +1,6 @@
 //! What one end of a flow can say about it.
 
-use narrows_packet::TcpInfo;
+use narrows_packet::{FlowId, TcpInfo};
 
 use crate::FlowFacts;
 use crate::sample::EcnLayout;
@@ -25,9 +25,17 @@ pub struct EndFacts {
 }
 
 impl EndFacts {
-    /// Adds what this end says to what is known of the flow, all of which has arrived if
-    /// it is `complete`.
-    pub fn add_to(self, facts: &mut FlowFacts, layout: EcnLayout, complete: bool) {
+    /// Of an end of `flow` of which nothing is known yet.
+    pub fn of(FlowId(flow): FlowId, sends: bool) -> Self {
+        Self {
+            flow: flow as usize,
+            sends,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what this end says to what is known of the flow.
+    pub fn add_to(self, facts: &mut FlowFacts, layout: EcnLayout) {
         if let Some(info) = &self.info {
             if self.sends {
                 facts.delivered_ce = info.delivered_ce.map(u64::from);
@@ -43,7 +51,6 @@ impl EndFacts {
         if self.sends && !self.congestion_control.is_empty() {
             facts.congestion_control = self.congestion_control;
         }
-        facts.notes.extend(self.broken.filter(|_| !complete));
         facts.notes.extend(self.notes);
     }
 }

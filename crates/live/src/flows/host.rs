@@ -2,29 +2,29 @@
 //! its namespace. A thread for each flow would cost more wake-ups than the sockets need,
 //! and take them from the path.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
-use narrows_host::{AppOn, Maker, Options, Transport};
-use narrows_packet::{App, FlowId, PacketPool, SocketError, SocketEvent, SocketId};
-use narrows_path::wakes::{Slot, Wakes};
-use narrows_run::{Carrier as Planned, SocketPlan};
+use narrows_host::{AppOn, Hosts, Net, Options, Topology, Transport};
+use narrows_packet::{Event, EventSink, SocketError};
+use narrows_path::paths::Paths;
+use narrows_path::wakes::Slot;
+use narrows_run::{Carrier, SocketPlan};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use super::api::Api;
 use super::ecn_switch::EcnSwitch;
 use super::error::FlowError;
 use super::facts::EndFacts;
-use super::options::{Owner, StreamOptions};
-use super::socket::{Kind, Socket};
+use super::kernel::{self, Kernel, PORTS};
+use super::options::Owner;
 use super::stop::{Stop, wake_sharply};
-use super::tcp::Stack;
-use super::udp::{LARGEST, Port};
+use super::tcp::{Ends, Stack};
 use crate::sample::Watch;
 use crate::{Clock, Reporter};
 
@@ -35,26 +35,27 @@ const TICK: Duration = Duration::from_millis(5);
 /// Timers served in a row, before sockets have their turn.
 const TIMERS: usize = 64;
 
-/// Slots of wakes: the tick, the sampler, then applications, then sockets.
+/// Slots of wakes: the tick, the sampler, then those of the host.
 const TICK_SLOT: Slot = 0;
 const SAMPLE_SLOT: Slot = 1;
-const FIRST_APP: Slot = 2;
+const FIRST_SLOT: Slot = 2;
 
-/// Tokens of what is no socket; UDP ports have theirs from [`PORTS`] on.
+/// Tokens of what is no socket.
 const STOP: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
-pub(super) const PORTS: u64 = 1 << 32;
 
 /// What is to be done in one host.
 pub struct Work {
+    /// The host among those of the topology.
+    pub node: usize,
+    /// Hosts and links, as the plan has them.
+    pub topology: Topology,
     /// Its applications.
     pub apps: Vec<AppOn>,
     /// The run's sets of socket options.
     pub sockets: Vec<SocketPlan>,
     /// What the kernel calls the congestion control of each of these, if it has one.
     pub controls: Vec<String>,
-    /// Its addresses.
-    pub addresses: [IpAddr; 2],
     /// What was seen of each flow's sender.
     pub watches: Vec<Arc<Mutex<Watch>>>,
     /// Seeds what connections draw.
@@ -69,89 +70,30 @@ pub struct Work {
     pub stop: Stop,
 }
 
-/// What sockets with the same options are made with.
-pub(super) struct Profile {
-    pub owner: String,
-    pub flow: Option<FlowId>,
-    pub sends: bool,
-    pub class: u8,
-    pub mtu: u32,
-    pub made_by: MadeBy,
-}
-
-/// Who makes what carries a socket's data.
-pub(super) enum MadeBy {
-    /// The kernel's TCP.
-    Kernel(StreamOptions),
-    /// The kernel's UDP.
-    Datagrams,
-    /// Ours, over UDP.
-    Us(Box<Maker>),
-}
-
-impl Profile {
-    fn new(plan: SocketPlan, control: String) -> Self {
-        let name = plan.name();
-        let made_by = match &plan.carrier {
-            Planned::Tcp(tcp) => MadeBy::Kernel(StreamOptions::new(&plan, tcp, control)),
-            Planned::Shared(Transport::Datagrams) => MadeBy::Datagrams,
-            Planned::Shared(transport) => MadeBy::Us(Box::new(Maker::new(Options {
-                transport: transport.clone(),
-                traffic_class: plan.traffic_class,
-                flow: plan.flow,
-                sends: plan.sends,
-                name,
-                rng: plan.rng,
-            }))),
-        };
-        Self {
-            owner: plan.owner,
-            flow: plan.flow,
-            sends: plan.sends,
-            class: plan.traffic_class,
-            mtu: plan.mtu,
-            made_by,
-        }
-    }
-}
-
-/// An application in its place; `None` while it is called.
-struct AppSlot {
-    name: String,
-    app: Option<Box<dyn App>>,
-}
-
 /// A host at work.
 pub struct Host {
-    pub(super) clock: Clock,
-    pub(super) reporter: Reporter,
-    pub(super) seed: u64,
-    pub(super) addresses: [IpAddr; 2],
-    pub(super) profiles: Vec<Profile>,
-    pub(super) stack: Option<Stack>,
-    apps: Vec<AppSlot>,
-    pub(super) sockets: Vec<Option<Socket>>,
-    pub(super) free: Vec<u32>,
-    pub(super) ports: Vec<Option<Port>>,
-    pub(super) pool: PacketPool,
-    pub(super) buffer: Vec<u8>,
-    pub(super) wakes: Wakes,
-    /// Sockets that are to be served before anything is waited for.
-    pub(super) dirty: VecDeque<u32>,
-    /// The socket that is being served, and whether its application changed it.
-    pub(super) current: Option<u32>,
-    pub(super) changed: bool,
-    /// Sockets whose readers are in no hurry.
-    pub(super) lazy: BTreeSet<u32>,
-    /// What is known of flows' ends, by profile.
-    pub(super) ends: BTreeMap<usize, EndFacts>,
-    pub(super) watches: Vec<Arc<Mutex<Watch>>>,
-    /// Why a socket was refused last.
-    pub(super) refusal: Option<FlowError>,
-    pub(super) epoll: Epoll,
+    hosts: Hosts,
+    node: usize,
+    paths: Paths,
+    kernel: Kernel,
+    ends: Ends,
+    clock: Clock,
+    reporter: Reporter,
     timer: TimerFd,
     sample_interval: Duration,
+    sockets: Vec<SocketPlan>,
     stop: Stop,
+}
+
+/// Hands on what needs no packet: of packets, the path knows.
+struct Sink<'r>(&'r Reporter);
+
+impl EventSink for Sink<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        if let Some(event) = event.of_itself() {
+            self.0.report(now, event);
+        }
+    }
 }
 
 impl Host {
@@ -160,23 +102,26 @@ impl Host {
     /// # Errors
     /// If a socket cannot be had as planned.
     pub fn new(work: Work) -> Result<Self, FlowError> {
-        let plans = work.sockets.into_iter().zip(work.controls);
-        let profiles: Vec<_> = plans.map(|(plan, c)| Profile::new(plan, c)).collect();
-        let mut checked = BTreeSet::new();
-        for profile in &profiles {
-            if let MadeBy::Kernel(options) = &profile.made_by {
-                if checked.insert(&options.control) {
-                    options.check()?;
-                }
-            }
-        }
         let owner = Owner("*");
-        let stack = if checked.is_empty() {
+        let plans = work.sockets.iter().zip(work.controls);
+        let options: Vec<_> = plans.map(|(s, c)| kernel::Options::new(s, c)).collect();
+        let mut tcp: Vec<_> = options.iter().filter_map(|o| o.tcp.as_ref()).collect();
+        tcp.sort_by(|a, b| a.control.cmp(&b.control));
+        tcp.dedup_by(|a, b| a.control == b.control);
+        tcp.iter().try_for_each(|options| options.check())?;
+        let ends = Rc::new(RefCell::new(BTreeMap::new()));
+        let stack = if tcp.is_empty() {
             None
         } else {
             let ecn = EcnSwitch::grant_when_asked();
+            let ecn = ecn.map_err(owner.cannot("choose who is granted ECN"))?;
+            let ends = Rc::clone(&ends);
             Some(Stack::new(
-                ecn.map_err(owner.cannot("choose who is granted ECN"))?,
+                ecn,
+                work.clock,
+                &work.reporter,
+                work.watches,
+                ends,
             ))
         };
         let wait = |e: Errno| owner.cannot("wait for sockets")(e.into());
@@ -187,77 +132,59 @@ impl Host {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
             epoll.add(fd, event).map_err(wait)?;
         }
-        let of_ours = |p: &Profile| p.sends && matches!(p.made_by, MadeBy::Us(_));
-        let samples = profiles.iter().any(of_ours);
+        let profiles = work.sockets.iter().map(options_of).collect();
         let mut host = Self {
+            hosts: Hosts::new(work.topology, profiles, work.seed, FIRST_SLOT),
+            node: work.node,
+            paths: Paths::new(Vec::new(), FIRST_SLOT as usize),
+            kernel: Kernel::new(epoll, options, stack),
+            ends,
             clock: work.clock,
             reporter: work.reporter,
-            seed: work.seed,
-            addresses: work.addresses,
-            profiles,
-            stack,
-            apps: Vec::new(),
-            sockets: Vec::new(),
-            free: Vec::new(),
-            ports: Vec::new(),
-            pool: PacketPool::new(),
-            buffer: vec![0; LARGEST],
-            wakes: Wakes::new(FIRST_APP as usize + work.apps.len()),
-            dirty: VecDeque::new(),
-            current: None,
-            changed: false,
-            lazy: BTreeSet::new(),
-            ends: BTreeMap::new(),
-            watches: work.watches,
-            refusal: None,
-            epoll,
             timer,
             sample_interval: work.sample_interval,
+            sockets: work.sockets,
             stop: work.stop,
         };
-        if samples {
-            let first = Instant::ZERO + host.sample_interval;
-            host.wakes.set(SAMPLE_SLOT, Some(first));
-        }
-        host.start(work.apps)?;
-        Ok(host)
-    }
-
-    fn start(&mut self, apps: Vec<AppOn>) -> Result<(), FlowError> {
-        self.apps.extend(apps.into_iter().map(|a| AppSlot {
-            name: a.name,
-            app: Some(a.app),
-        }));
-        for i in 0..self.apps.len() {
-            let mut started = Ok(());
-            self.call(i, |app, host| started = app.start(host));
-            if let Err(error) = started {
-                let name = &self.apps[i].name;
-                return Err(self.refusal.take().unwrap_or_else(|| refused(name, &error)));
+        let first = Instant::ZERO + host.sample_interval;
+        host.paths.wakes.set(SAMPLE_SLOT, Some(first));
+        let mut started = Ok(());
+        host.with_hosts(|hosts, net| started = hosts.start(net, work.apps));
+        match started {
+            Ok(()) => Ok(host),
+            Err((name, error)) => {
+                let refusal = host.kernel.refusal.take();
+                Err(refusal.unwrap_or_else(|| refused(&name, &error)))
             }
         }
-        Ok(())
     }
 
-    /// Serves all until it is stopped.
+    /// Serves all until it is stopped; what is known of flows' ends.
     pub fn run(mut self) -> Vec<EndFacts> {
         wake_sharply();
         let mut ready = vec![EpollEvent::empty(); 256];
         let mut set = None;
-        self.settle();
         while !self.stop.told() {
             self.serve_timers();
-            let next = self.wakes.peek().map(|(at, _)| at);
+            for s in self.kernel.take_waiting() {
+                self.with_hosts(|hosts, net| hosts.serve(net, s));
+            }
+            self.accept();
+            if self.kernel.has_lazy() {
+                let tick = self.clock.now() + TICK;
+                self.paths.wakes.at_latest(TICK_SLOT, Some(tick));
+            }
+            let next = self.paths.wakes.peek().map(|(at, _)| at);
             if next != set {
                 self.set_timer(next);
                 set = next;
             }
-            let patience = if self.dirty.is_empty() {
-                EpollTimeout::NONE
-            } else {
+            let patience = if self.kernel.has_waiting() {
                 EpollTimeout::ZERO
+            } else {
+                EpollTimeout::NONE
             };
-            let count = match self.epoll.wait(&mut ready, patience) {
+            let count = match self.kernel.epoll.wait(&mut ready, patience) {
                 Ok(count) => count,
                 Err(Errno::EINTR) => continue,
                 // Nothing that was opened here can fail to be waited for.
@@ -272,51 +199,104 @@ impl Host {
                         let _ = self.timer.wait();
                         set = None;
                     }
-                    token if token >= PORTS => {
-                        self.port_ready((token - PORTS) as usize, event.events());
-                    }
-                    token => self.ready(token as u32, event.events()),
+                    token => self.ready(token, event.events()),
                 }
                 // No timer waits for more than one socket.
                 self.serve_timers();
             }
-            self.settle();
         }
         self.end()
     }
 
-    fn serve_timers(&mut self) {
-        for _ in 0..TIMERS {
-            let Some((_, slot)) = self.wakes.peek().filter(|(at, _)| *at <= self.clock.now())
-            else {
-                return;
-            };
-            self.wake(slot);
-            self.settle();
+    /// What has `token` is ready for `flags`.
+    fn ready(&mut self, token: u64, flags: EpollFlags) {
+        if let Some(port) = token.checked_sub(PORTS) {
+            self.serve_port(port, flags);
+            return;
+        }
+        let s = token as u32;
+        if let Some(listener) = self.kernel.listeners.get_mut(&s) {
+            listener.ready = true;
+            return;
+        }
+        self.kernel.ready(s, flags);
+        self.with_hosts(|hosts, net| hosts.serve(net, s));
+    }
+
+    /// Accepts connections of the kernel's, as many as listeners have room for.
+    fn accept(&mut self) {
+        let ready = self.kernel.listeners.iter().filter(|(_, l)| l.ready);
+        let ready: Vec<u32> = ready.map(|(s, _)| *s).collect();
+        for s in ready {
+            while self.hosts.has_room(s) {
+                let Some((remote, endpoint)) = self.kernel.accept(s, self.hosts.next_socket())
+                else {
+                    break;
+                };
+                self.with_hosts(|hosts, net| hosts.accepted(net, s, remote, endpoint));
+            }
         }
     }
 
-    fn wake(&mut self, slot: Slot) {
-        let now = self.clock.now();
-        match slot {
-            TICK_SLOT => {
-                self.read_lazily();
-                let next = (!self.lazy.is_empty()).then(|| self.clock.now() + TICK);
-                self.wakes.serve(slot, next);
+    fn serve_port(&mut self, port: u64, mut flags: EpollFlags) {
+        loop {
+            let pool = &mut self.paths.pool;
+            let received = self.kernel.serve_port(port, flags, &self.clock, pool);
+            if received.is_empty() {
+                return;
             }
-            SAMPLE_SLOT => {
-                self.sample(now);
-                self.wakes.serve(slot, Some(now + self.sample_interval));
+            let node = self.node;
+            for (at, packet) in received {
+                self.with_hosts(|hosts, net| hosts.arrive_at(net, node, packet, at));
             }
-            _ => match (slot - FIRST_APP).checked_sub(self.apps.len() as Slot) {
-                None => {
-                    self.wakes.serve(slot, None);
-                    let app = (slot - FIRST_APP) as usize;
-                    self.call(app, |app, host| app.on_timer(host));
-                }
-                Some(socket) => self.socket_timeout(now, socket, slot),
-            },
+            flags = EpollFlags::EPOLLIN;
         }
+    }
+
+    fn serve_timers(&mut self) {
+        for _ in 0..TIMERS {
+            let now = self.clock.now();
+            let Some((_, slot)) = self.paths.wakes.peek().filter(|(at, _)| *at <= now) else {
+                return;
+            };
+            match slot {
+                TICK_SLOT => {
+                    self.paths.wakes.serve(slot, None);
+                    self.read_lazily();
+                }
+                SAMPLE_SLOT => {
+                    self.with_hosts(Hosts::sample);
+                    let next = now + self.sample_interval;
+                    self.paths.wakes.serve(slot, Some(next));
+                }
+                slot => self.with_hosts(|hosts, net| hosts.wake(net, slot)),
+            }
+        }
+    }
+
+    /// Lets those read who are in no hurry.
+    fn read_lazily(&mut self) {
+        for s in self.kernel.lazy.clone() {
+            self.ready(u64::from(s), EpollFlags::EPOLLIN);
+        }
+        for port in self.kernel.lazy_ports() {
+            self.serve_port(port, EpollFlags::EPOLLIN);
+        }
+    }
+
+    /// Calls the host, and sends the packets that it sends.
+    fn with_hosts<T>(&mut self, act: impl FnOnce(&mut Hosts, &mut Net<'_>) -> T) -> T {
+        let mut net = Net {
+            now: self.clock.now(),
+            paths: &mut self.paths,
+            sink: &mut Sink(&self.reporter),
+            system: Some(&mut self.kernel),
+        };
+        let done = act(&mut self.hosts, &mut net);
+        while let Some((_, packet)) = self.paths.take() {
+            self.kernel.send(packet, &mut self.paths.pool);
+        }
+        done
     }
 
     /// Sets the timer to an absolute time; no wait adds to the next.
@@ -335,120 +315,40 @@ impl Host {
         debug_assert!(set.is_ok(), "{set:?}");
     }
 
-    /// Lets those read who are in no hurry.
-    fn read_lazily(&mut self) {
-        for s in self.lazy.clone() {
-            self.offer_data(s);
-        }
-    }
-
-    /// Lets the application of socket `s` read what may have arrived.
-    pub(super) fn offer_data(&mut self, s: u32) {
-        let Some(socket) = &mut self.sockets[s as usize] else {
-            return;
-        };
-        match (&mut socket.kind, socket.app) {
-            (Kind::Datagrams(_), Some(app)) => self.call(app, |app, host| {
-                app.on_event(SocketId(s), SocketEvent::Readable, host);
-            }),
-            (Kind::Stream(stream), Some(_)) => {
-                if let Some(tcp) = stream.kernel() {
-                    tcp.poll_readable();
-                    self.touch(s);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    pub(super) fn app_slot(app: usize) -> Slot {
-        FIRST_APP + app as Slot
-    }
-
-    pub(super) fn socket_slot(&self, socket: u32) -> Slot {
-        FIRST_APP + self.apps.len() as Slot + socket
-    }
-
-    /// Has socket `s` read now and then from now on.
-    pub(super) fn read_now_and_then(&mut self, s: u32) {
-        self.lazy.insert(s);
-        self.wakes
-            .at_latest(TICK_SLOT, Some(self.clock.now() + TICK));
-    }
-
-    /// Calls application `app`. What it does to sockets is served later.
-    pub(super) fn call(&mut self, app: usize, what: impl FnOnce(&mut dyn App, &mut Api<'_>)) {
-        let Some(mut taken) = self.apps[app].app.take() else {
-            return;
-        };
-        what(&mut *taken, &mut Api { host: self, app });
-        self.apps[app].app = Some(taken);
-    }
-
     /// The end of the run: takes what is there, and gives connections up at once, as
     /// sockets that are closed now are reset. What is known of flows' ends.
     fn end(mut self) -> Vec<EndFacts> {
-        for s in 0..self.sockets.len() as u32 {
-            self.offer_data(s);
-        }
-        for app in 0..self.apps.len() {
-            self.call(app, |app, host| app.end(host));
-        }
-        for s in 0..self.sockets.len() as u32 {
-            self.look(s, true);
-            let Some(socket) = &self.sockets[s as usize] else {
-                continue;
-            };
-            if let Kind::Datagrams(datagrams) = &socket.kind {
-                let note = datagrams.note();
-                if let Some(end) = self.end_of(socket.profile) {
-                    end.notes.extend(note);
-                }
+        self.read_lazily();
+        self.with_hosts(Hosts::end);
+        // Connections take their last look as they go.
+        drop(self.hosts);
+        let mut ends = self.ends.take();
+        for port in self.kernel.ports.values() {
+            let socket = &self.sockets[port.profile];
+            if let Some((flow, note)) = socket.flow.zip(port.note()) {
+                let new = || EndFacts::of(flow, socket.sends);
+                let end = ends.entry(port.profile).or_insert_with(new);
+                end.notes.push(note);
             }
         }
-        self.ends.into_values().collect()
+        ends.into_values().collect()
     }
+}
 
-    /// What is known of the end of a flow that has the options `profile`.
-    pub(super) fn end_of(&mut self, profile: usize) -> Option<&mut EndFacts> {
-        let options = &self.profiles[profile];
-        let (FlowId(flow), sends) = (options.flow?, options.sends);
-        let new = || EndFacts {
-            flow: flow as usize,
-            sends,
-            ..EndFacts::default()
-        };
-        Some(self.ends.entry(profile).or_insert_with(new))
-    }
-
-    /// Looks at the socket of a flow over TCP, for the `last` time or not.
-    pub(super) fn look(&mut self, s: u32, last: bool) {
-        let now = self.clock.now();
-        let Some(socket) = &mut self.sockets[s as usize] else {
-            return;
-        };
-        let profile = socket.profile;
-        let tcp = socket.stream().and_then(|stream| stream.kernel());
-        let Some((info, control)) = tcp.and_then(|tcp| tcp.look()) else {
-            return;
-        };
-        let Some(end) = self.end_of(profile) else {
-            return;
-        };
-        // Nothing is known of a connection that never was.
-        if last && (end.looked || end.congestion_control.is_empty()) {
-            return;
-        }
-        end.looked = last;
-        end.info = info.or(end.info);
-        end.congestion_control = control;
-        let (flow, sends, info) = (end.flow, end.sends, end.info);
-        if let (true, true, Some(info)) = (last, sends, info) {
-            let mut watch = self.watches[flow]
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            watch.look(now, &info, &mut |r| self.reporter.report(now, r));
-        }
+/// The options of `socket` for the host: the kernel knows its TCP, and what of it is
+/// measured is seen from outside.
+fn options_of(socket: &SocketPlan) -> Options {
+    let (transport, flow) = match &socket.carrier {
+        Carrier::Tcp(_) => (Transport::System, None),
+        Carrier::Shared(transport) => (transport.clone(), socket.flow),
+    };
+    Options {
+        transport,
+        traffic_class: socket.traffic_class,
+        flow,
+        sends: socket.sends,
+        name: socket.name(),
+        rng: socket.rng.clone(),
     }
 }
 

@@ -9,7 +9,6 @@
 //! Buffers are the kernel's to size: nobody sets `SO_SNDBUF` or `SO_RCVBUF`
 //! of a stream.
 
-mod api;
 mod arrival;
 mod command;
 mod ecn_switch;
@@ -17,9 +16,8 @@ mod error;
 mod facts;
 mod host;
 mod host_model;
+mod kernel;
 mod options;
-mod serve;
-mod socket;
 #[allow(unsafe_code)]
 pub(crate) mod socket_option;
 mod start;

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use narrows_cc::Needs;
+use narrows_packet::FlowId;
 use narrows_run::{SocketPlan, TcpPlan};
 use narrows_scenario::EcnMode;
 use nix::sys::socket::{
@@ -45,8 +46,10 @@ pub struct StreamOptions {
     /// Whether data goes with the SYN where a cookie is known, if this end has some to
     /// send then.
     fast_open: bool,
+    /// The flow of the plan that it belongs to.
+    pub flow: Option<FlowId>,
     /// Whether this end sends the flow's data.
-    sends: bool,
+    pub sends: bool,
     /// Whether its reader is in no hurry.
     pub lazy: bool,
 }
@@ -62,6 +65,7 @@ impl StreamOptions {
             ecn: tcp.ecn,
             needs: tcp.control.needs(),
             fast_open: tcp.fast_open,
+            flow: socket.flow,
             sends: socket.sends,
             lazy: socket.flow.is_some() && !socket.sends,
         }
@@ -121,7 +125,13 @@ impl StreamOptions {
 
     fn unbound(&self, local: SocketAddr) -> Result<OwnedFd, FlowError> {
         let owner = Owner(&self.owner);
-        let socket = owner.open(local, SockType::Stream, self.class)?;
+        let socket = owner.open(local, SockType::Stream)?;
+        let class = i32::from(self.class);
+        if local.is_ipv4() {
+            owner.set(&socket, "set its DSCP", sockopt::Ipv4Tos, &class)?;
+        } else {
+            owner.set(&socket, "set its DSCP", sockopt::Ipv6TClass, &class)?;
+        }
         let name = OsString::from(&self.control);
         setsockopt(&socket, sockopt::TcpCongestion, &name).map_err(|e| FlowError::Control {
             flow: self.owner.trim_start_matches("flow/").to_owned(),
@@ -173,7 +183,7 @@ impl Owner<'_> {
         setsockopt(socket, option, value).map_err(|e| self.cannot(action)(e.into()))
     }
 
-    fn open(self, local: SocketAddr, kind: SockType, class: u8) -> Result<OwnedFd, FlowError> {
+    fn open(self, local: SocketAddr, kind: SockType) -> Result<OwnedFd, FlowError> {
         let family = match local {
             SocketAddr::V4(_) => AddressFamily::Inet,
             SocketAddr::V6(_) => AddressFamily::Inet6,
@@ -182,13 +192,8 @@ impl Owner<'_> {
         let socket = socket(family, kind, flags, None)
             .map_err(|e| self.cannot("open a socket")(e.into()))?;
         self.set(&socket, "share its port", sockopt::ReuseAddr, &true)?;
-        let class = i32::from(class);
-        match local {
-            SocketAddr::V4(_) => self.set(&socket, "set its DSCP", sockopt::Ipv4Tos, &class)?,
-            SocketAddr::V6(_) => {
-                self.set(&socket, "speak IPv6 alone", sockopt::Ipv6V6Only, &true)?;
-                self.set(&socket, "set its DSCP", sockopt::Ipv6TClass, &class)?;
-            }
+        if local.is_ipv6() {
+            self.set(&socket, "speak IPv6 alone", sockopt::Ipv6V6Only, &true)?;
         }
         Ok(socket)
     }
@@ -198,14 +203,28 @@ impl Owner<'_> {
             .map_err(|e| self.cannot(format!("have {local}"))(e.into()))
     }
 
-    /// A UDP socket at `local` whose packets have the traffic class `class`
-    /// (DSCP and ECN field), and whether it has memory enough to be read now
-    /// and then only. Datagrams bear the time of their arrival.
+    /// A UDP socket at `local`, and whether it has memory enough to be read now and
+    /// then only. Datagrams bear the time of their arrival and their traffic class; they are
+    /// not fragmented unless it `fragments`.
     ///
     /// # Errors
     /// If the address cannot be had.
-    pub fn datagrams(self, local: SocketAddr, class: u8) -> Result<(OwnedFd, bool), FlowError> {
-        let socket = self.open(local, SockType::Datagram, class)?;
+    pub fn datagrams(
+        self,
+        local: SocketAddr,
+        fragments: bool,
+    ) -> Result<(OwnedFd, bool), FlowError> {
+        let socket = self.open(local, SockType::Datagram)?;
+        let read = "read the traffic class";
+        if local.is_ipv4() {
+            self.set(&socket, read, sockopt::IpRecvTos, &true)?;
+        } else {
+            self.set(&socket, read, sockopt::Ipv6RecvTClass, &true)?;
+        }
+        if !fragments {
+            socket_option::never_fragment(&socket, local.is_ipv4())
+                .map_err(self.cannot("have datagrams whole"))?;
+        }
         // For root of the namespace's owner; others get what the machine's
         // net.core.rmem_max allows, and are read at every datagram.
         let enough = setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAM_MEMORY).is_ok();

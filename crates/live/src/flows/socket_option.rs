@@ -54,6 +54,21 @@ pub fn wake_at_bytes(socket: &impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
+/// `IP_MTU_DISCOVER` and `IPV6_MTU_DISCOVER` with `IP_PMTUDISC_PROBE`: datagrams go out as
+/// they are, whatever is known of the path, and are not fragmented.
+///
+/// # Errors
+/// What the kernel says.
+pub fn never_fragment(socket: &impl AsFd, ipv4: bool) -> io::Result<()> {
+    if ipv4 {
+        let (level, probe) = (libc::IPPROTO_IP, libc::IP_PMTUDISC_PROBE);
+        return set(socket, level, libc::IP_MTU_DISCOVER, probe);
+    }
+    let (level, probe) = (libc::IPPROTO_IPV6, libc::IPV6_PMTUDISC_PROBE);
+    set(socket, level, libc::IPV6_MTU_DISCOVER, probe)?;
+    set(socket, level, libc::IPV6_DONTFRAG, 1)
+}
+
 /// `TCP_FASTOPEN`: a listener takes data with the SYN (RFC 7413), from at
 /// most `waiting` connections that are not yet confirmed.
 ///

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use narrows_app::Ledger;
-use narrows_packet::FlowId;
+use narrows_host::{Node, Topology};
+use narrows_packet::{EntityId, FlowId};
+use narrows_path::paths::{Link, Next};
 use narrows_quic::Tls;
 use narrows_run::{Carrier, Setup, SocketPlan};
-use narrows_scenario::{HostIndex, Plan, Transport};
+use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan, Transport};
 use narrows_units::Instant;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -115,10 +116,11 @@ impl Flows {
                 })?;
             let sampler = sampler(plan, index, &watches, clock, reporter);
             let work = Work {
+                node: index.0,
+                topology: topology(plan),
                 apps,
                 sockets: setup.sockets.clone(),
                 controls: controls.clone(),
-                addresses: [IpAddr::from(host.ipv4), IpAddr::from(host.ipv6)],
                 watches: watches.clone(),
                 seed,
                 sample_interval: plan.sample_interval,
@@ -174,13 +176,28 @@ impl Flows {
     pub fn stop(&mut self) -> Vec<FlowFacts> {
         self.stop.tell();
         let layout = EcnLayout::of_this_kernel();
+        let mut broken = BTreeMap::new();
         for thread in self.threads.drain(..) {
             // A panic there was printed there; the flows' facts stay empty.
-            for end in thread.join().unwrap_or_default() {
-                let complete = self.ledgers[end.flow].complete();
+            for mut end in thread.join().unwrap_or_default() {
+                if let Some(why) = end.broken.take() {
+                    broken.entry(end.flow).or_insert(why);
+                }
                 let facts = &mut self.facts[end.flow];
-                end.add_to(facts, layout, complete);
+                end.add_to(facts, layout);
             }
+        }
+        for (i, ledger) in self.ledgers.drain(..).enumerate() {
+            // Of transports of ours the kernel knows nothing.
+            let plain = || {
+                ledger
+                    .broken()
+                    .then(|| "its connection was broken off".to_owned())
+            };
+            let why = broken.remove(&i).or_else(plain);
+            self.facts[i]
+                .notes
+                .extend(why.filter(|_| !ledger.complete()));
         }
         for thread in self.samplers.drain(..) {
             if let Ok(Err(e)) = thread.join() {
@@ -251,22 +268,29 @@ fn facts(plan: &Plan) -> Vec<FlowFacts> {
     plan.flows.iter().map(of).collect()
 }
 
+/// The plan's hosts and links. What a packet meets on its way is none of a host's
+/// business: it leaves by a socket.
+fn topology(plan: &Plan) -> Topology {
+    let node = |(i, h): (usize, &HostPlan)| Node::new(EntityId(i as u32), h.router, h.ipv4, h.ipv6);
+    let link = |(i, l): (usize, &LinkPlan)| Link {
+        entity: EntityId(i as u32),
+        mtu: l.mtu,
+        up: Next::Node(l.ends.1.0 as u32),
+        down: Next::Node(l.ends.0.0 as u32),
+    };
+    Topology {
+        nodes: plan.hosts.iter().enumerate().map(node).collect(),
+        links: plan.links.iter().enumerate().map(link).collect(),
+        routes: plan.routes(),
+    }
+}
+
 /// TLS for the flows of `plan` that run over QUIC, if there are such.
 fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
     let quic = |f: &&narrows_scenario::FlowPlan| f.transport == Transport::Quic;
     let Some(first) = plan.flows.iter().find(quic) else {
         return Ok(None);
     };
-    if let Some(flow) = plan.flows.iter().filter(quic).find(|f| f.dscp != 0) {
-        let owner = format!("flow/{}", flow.name);
-        return Err(Owner(&owner).cannot("send QUIC with a DSCP")(
-            io::Error::new(
-                io::ErrorKind::Unsupported,
-                "quinn sets the whole traffic class of its packets; leave `dscp` out, or run it \
-                 in the simulator",
-            ),
-        ));
-    }
     let owner = format!("flow/{}", first.name);
     let made = tls::make().map_err(Owner(&owner).cannot("prepare TLS"))?;
     Ok(Some(Arc::new(made)))

@@ -1,13 +1,14 @@
 //! The kernel's TCP as a transport behind a socket.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_packet::{
-    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketEvent, TcpInfo,
+    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketEvent,
 };
 use narrows_units::Instant;
 use nix::errno::Errno;
@@ -17,9 +18,11 @@ use nix::sys::socket::{
 };
 
 use super::ecn_switch::{Ask, EcnSwitch};
-use super::options::control_of;
+use super::facts::EndFacts;
+use super::options::{StreamOptions, control_of};
 use super::socket_option::tcp_info;
-use crate::sample::EcnLayout;
+use crate::sample::{EcnLayout, Watch};
+use crate::{Clock, Reporter};
 
 /// What an application writes or reads at once, in bytes: few calls, and no
 /// connection keeps the others of its host waiting for long.
@@ -35,24 +38,45 @@ static ZEROS: [u8; AT_ONCE] = [0; AT_ONCE];
 const SYN_SENT: u8 = 2;
 const CLOSE: u8 = 7;
 
+/// What is known of flows' ends, by profile.
+pub type Ends = Rc<RefCell<BTreeMap<usize, EndFacts>>>;
+
 /// What the connections of a host have in common.
 #[derive(Clone)]
 pub struct Stack {
-    /// The host's ECN switch.
-    pub ecn: Rc<EcnSwitch>,
+    ecn: Rc<EcnSwitch>,
     /// How the kernel says what was negotiated.
-    pub layout: EcnLayout,
+    layout: EcnLayout,
     /// Takes bytes that nobody wants.
     waste: Rc<RefCell<Vec<u8>>>,
+    /// Connections that have more to do when others have had their turn.
+    pub again: Rc<RefCell<Vec<u32>>>,
+    clock: Clock,
+    reporter: Reporter,
+    /// What was seen of each flow's sender.
+    watches: Rc<[Arc<Mutex<Watch>>]>,
+    ends: Ends,
 }
 
 impl Stack {
-    /// Of the calling thread's namespace.
-    pub fn new(ecn: EcnSwitch) -> Self {
+    /// Of the calling thread's namespace. What its connections know of flows' ends goes
+    /// to `ends`, what was seen of their senders to `watches`, too.
+    pub fn new(
+        ecn: EcnSwitch,
+        clock: Clock,
+        reporter: &Reporter,
+        watches: Vec<Arc<Mutex<Watch>>>,
+        ends: Ends,
+    ) -> Self {
         Self {
             ecn: Rc::new(ecn),
             layout: EcnLayout::of_this_kernel(),
             waste: Rc::new(RefCell::new(vec![0; AT_ONCE])),
+            again: Rc::default(),
+            clock,
+            reporter: reporter.clone(),
+            watches: watches.into(),
+            ends,
         }
     }
 }
@@ -75,10 +99,15 @@ pub struct KernelTcp {
     /// `None` once it was reset.
     socket: Option<OwnedFd>,
     stack: Stack,
+    /// Its number among the host's sockets.
+    number: u32,
+    /// Which options it has.
+    options: StreamOptions,
+    profile: usize,
+    /// What its socket became ready for.
+    ready: Rc<Cell<EpollFlags>>,
     remote: SocketAddr,
     ask: Ask,
-    /// Whether the first data goes with the SYN, if a cookie is known.
-    with_syn: bool,
     phase: Phase,
     readable: bool,
     writable: bool,
@@ -88,25 +117,26 @@ pub struct KernelTcp {
     /// The application is done with it.
     closing: bool,
     events: VecDeque<SocketEvent>,
-    /// What has failed, and why.
-    failure: Option<(&'static str, Errno)>,
 }
 
 impl KernelTcp {
-    /// One that will connect `socket` to `remote`, with a SYN that asks for `ask`.
+    /// Socket `number`, which will connect `socket` to `remote`.
     pub fn client(
         socket: OwnedFd,
         stack: &Stack,
+        number: u32,
+        (profile, options): (usize, &StreamOptions),
         remote: SocketAddr,
-        ask: Ask,
-        with_syn: bool,
     ) -> Self {
         Self {
             socket: Some(socket),
             stack: stack.clone(),
+            number,
+            options: options.clone(),
+            profile,
+            ready: Rc::new(Cell::new(EpollFlags::empty())),
             remote,
-            ask,
-            with_syn,
+            ask: Ask::default(),
             phase: Phase::Opening,
             readable: false,
             writable: false,
@@ -114,13 +144,18 @@ impl KernelTcp {
             peer_closed: false,
             closing: false,
             events: VecDeque::new(),
-            failure: None,
         }
     }
 
-    /// One that was accepted.
-    pub fn accepted(socket: OwnedFd, stack: &Stack, remote: SocketAddr) -> Self {
-        let mut new = Self::client(socket, stack, remote, Ask::default(), false);
+    /// Socket `number`, which was accepted.
+    pub fn accepted(
+        socket: OwnedFd,
+        stack: &Stack,
+        number: u32,
+        options: (usize, &StreamOptions),
+        remote: SocketAddr,
+    ) -> Self {
+        let mut new = Self::client(socket, stack, number, options, remote);
         new.establish();
         new
     }
@@ -130,20 +165,42 @@ impl KernelTcp {
         self.socket.as_ref()
     }
 
-    /// What the kernel says of it, and its congestion control.
-    pub fn look(&self) -> Option<(Option<TcpInfo>, String)> {
-        let socket = self.socket.as_ref()?;
-        Some((tcp_info(socket), control_of(socket)))
+    /// What its socket becomes ready for is to be put here.
+    pub fn readiness(&self) -> Rc<Cell<EpollFlags>> {
+        Rc::clone(&self.ready)
     }
 
-    /// Why it is gone, in a sentence.
-    pub fn failure(&self) -> Option<String> {
-        let (action, why) = self.failure?;
-        Some(format!("{action}: {}", why.desc()))
+    /// Adds to what is known of its flow's end, if it belongs to one.
+    fn note(&self, what: impl FnOnce(&mut EndFacts)) {
+        let mut ends = self.stack.ends.borrow_mut();
+        if let Some(flow) = self.options.flow {
+            let new = || EndFacts::of(flow, self.options.sends);
+            what(ends.entry(self.profile).or_insert_with(new));
+        }
     }
 
-    /// Its socket is ready for what `flags` say.
-    pub fn ready(&mut self, flags: EpollFlags) {
+    /// Looks at the socket of a flow, for the `last` time or not.
+    fn look(&self, last: bool) {
+        let Some(socket) = &self.socket else { return };
+        let (now, stack) = (self.stack.clock.now(), &self.stack);
+        self.note(|end| {
+            // Nothing is known of a connection that never was.
+            if last && (end.looked || end.congestion_control.is_empty()) {
+                return;
+            }
+            end.looked = last;
+            end.info = tcp_info(socket).or(end.info);
+            end.congestion_control = control_of(socket);
+            if let (true, true, Some(info)) = (last, end.sends, &end.info) {
+                let watch = stack.watches[end.flow].lock();
+                let mut watch = watch.unwrap_or_else(PoisonError::into_inner);
+                watch.look(now, info, &mut |report| stack.reporter.report(now, report));
+            }
+        });
+    }
+
+    /// Its socket has become ready for what `flags` say.
+    fn become_ready(&mut self, flags: EpollFlags) {
         let Some(socket) = &self.socket else { return };
         if self.closing {
             self.linger();
@@ -164,18 +221,21 @@ impl KernelTcp {
             self.poll_readable();
         }
         if flags.contains(EpollFlags::EPOLLERR) && self.phase != Phase::Deferred {
-            let code = self
-                .socket
-                .as_ref()
-                .map(|s| getsockopt(s, sockopt::SocketError));
-            if let Some(Ok(code @ 1..)) = code {
+            let socket = self.socket.as_ref();
+            if let Some(Ok(code @ 1..)) = socket.map(|s| getsockopt(s, sockopt::SocketError)) {
                 self.fail(Errno::from_raw(code));
             }
         }
     }
 
+    /// Has it served again for `flags` when others have had their turn.
+    fn wait_turn(&self, flags: EpollFlags) {
+        self.ready.set(self.ready.get() | flags);
+        self.stack.again.borrow_mut().push(self.number);
+    }
+
     /// There may be something to read.
-    pub fn poll_readable(&mut self) {
+    fn poll_readable(&mut self) {
         let open = self.phase == Phase::Open && !self.peer_closed;
         if open && !self.events.contains(&SocketEvent::Readable) {
             self.readable = true;
@@ -191,6 +251,7 @@ impl KernelTcp {
         let ecn = info.is_some_and(|i| i.ecn()) && !accecn;
         self.events
             .push_back(SocketEvent::Established { ecn, accecn });
+        self.look(false);
         if std::mem::take(&mut self.ending) {
             self.end_stream();
         }
@@ -214,8 +275,12 @@ impl KernelTcp {
             Phase::Deferred | Phase::Opening => "cannot connect",
             Phase::Open | Phase::Over => "was broken off",
         };
+        self.look(true);
+        self.note(|end| {
+            let sentence = format!("{action}: {}", why.desc());
+            end.broken.get_or_insert(sentence);
+        });
         self.phase = Phase::Over;
-        self.failure = Some((action, why));
         (self.readable, self.writable) = (false, false);
         let timed_out = matches!(why, Errno::ETIMEDOUT | Errno::EHOSTUNREACH);
         self.events.push_back(SocketEvent::Broken(if timed_out {
@@ -262,6 +327,9 @@ fn errno(error: &std::io::Error) -> Errno {
 
 impl Endpoint for KernelTcp {
     fn open(&mut self, _: Instant) {
+        let (ask, note) = self.stack.ecn.ask(self.options.ecn, self.options.needs);
+        self.ask = ask;
+        self.note(|end| end.notes.extend(note.map(str::to_owned)));
         let Some(socket) = &self.socket else { return };
         let remote = SockaddrStorage::from(self.remote);
         let opened = self
@@ -270,7 +338,7 @@ impl Endpoint for KernelTcp {
             .asking(self.ask, || connect(socket.as_raw_fd(), &remote));
         match opened {
             // With a cookie, the SYN goes out with the first data.
-            Ok(Ok(())) if self.with_syn => {
+            Ok(Ok(())) if self.options.with_syn() => {
                 (self.phase, self.writable) = (Phase::Deferred, true);
             }
             Ok(Ok(()) | Err(Errno::EINPROGRESS)) => {}
@@ -292,6 +360,10 @@ impl Endpoint for KernelTcp {
     fn on_timeout(&mut self, _: Instant) {}
 
     fn poll_event(&mut self) -> Option<EndpointEvent> {
+        let ready = self.ready.replace(EpollFlags::empty());
+        if !ready.is_empty() {
+            self.become_ready(ready);
+        }
         self.events.pop_front().map(EndpointEvent::Socket)
     }
 
@@ -318,7 +390,12 @@ impl Endpoint for KernelTcp {
         };
         match sent {
             Ok(taken) => {
-                self.writable &= taken == bytes.len();
+                if taken < bytes.len() {
+                    self.writable = false;
+                } else if taken == AT_ONCE && self.writable {
+                    self.writable = false;
+                    self.wait_turn(EpollFlags::EPOLLOUT);
+                }
                 taken as u64
             }
             Err(Errno::EAGAIN | Errno::EINPROGRESS) => {
@@ -343,6 +420,7 @@ impl Endpoint for KernelTcp {
             match self.receive_some(part, into.as_deref_mut()) {
                 Ok(0) => {
                     (self.readable, self.peer_closed) = (false, true);
+                    self.look(true);
                     self.events.push_back(SocketEvent::PeerClosed);
                 }
                 Ok(bytes) => total += bytes as u64,
@@ -352,8 +430,7 @@ impl Endpoint for KernelTcp {
             }
         }
         if self.readable && total > 0 {
-            // There may be more, when others have had their turn.
-            self.poll_readable();
+            self.wait_turn(EpollFlags::EPOLLIN);
         }
         total
     }
@@ -368,6 +445,7 @@ impl Endpoint for KernelTcp {
 
     fn close(&mut self, now: Instant) {
         self.events.clear();
+        self.look(true);
         if self.phase != Phase::Open {
             self.socket = None;
             return;
@@ -378,6 +456,7 @@ impl Endpoint for KernelTcp {
     }
 
     fn abort(&mut self, _: Instant) {
+        self.look(true);
         // Its `SO_LINGER` makes that a reset.
         (self.socket, self.phase) = (None, Phase::Over);
     }
@@ -389,5 +468,11 @@ impl Endpoint for KernelTcp {
     fn sample(&self, _: Instant) -> FlowSample {
         let info = self.socket.as_ref().and_then(tcp_info);
         info.map(|info| info.sample()).unwrap_or_default()
+    }
+}
+
+impl Drop for KernelTcp {
+    fn drop(&mut self) {
+        self.look(true);
     }
 }

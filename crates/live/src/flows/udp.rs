@@ -1,110 +1,123 @@
-//! The kernel's UDP: sockets for datagrams, and what transports without a kernel of
-//! their own (QUIC) run over.
+//! The kernel's UDP: what carries datagrams, and transports of ours (QUIC).
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::collections::{BTreeSet, VecDeque};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use narrows_packet::{Datagram, Packet, PacketPool};
-use narrows_quic::datagram::{Sealer, open};
-use narrows_wire::Ecn;
+use narrows_packet::{Packet, PacketPool};
+use narrows_quic::datagram::{Sealer, stored};
+use narrows_units::Instant;
+use narrows_wire::{Ecn, FlowKey};
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendto};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg,
+};
 use nix::sys::time::TimeSpec;
-use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
 use super::arrival::arrival;
 use crate::Clock;
 
-/// Bytes of the largest datagram, and of those that the kernel hands over as one.
+/// Bytes of the largest datagram.
 pub const LARGEST: usize = 1 << 16;
 
 /// Reads in a row, so that no socket keeps the others of its host waiting.
 const READS: usize = 64;
 
-/// A socket for datagrams.
-pub struct Datagrams {
-    /// The socket.
-    pub socket: OwnedFd,
+/// A UDP socket of the kernel's, and which sockets of its host use it.
+pub struct Port {
+    /// The kernel's.
+    pub fd: OwnedFd,
+    /// Its address.
+    pub local: SocketAddr,
+    /// The options of the socket that opened it.
+    pub profile: usize,
+    /// Sockets that use it.
+    pub users: BTreeSet<u32>,
+    /// Whether it is read now and then only.
+    pub lazy: bool,
+    /// Whether packets for which there is no room wait for some; else they are lost.
+    pub waits: bool,
+    /// Packets for which there was no room.
+    pub unsent: VecDeque<Box<Packet>>,
     /// Datagrams that the host did not take, and why.
     refused: u64,
     reason: Option<Errno>,
 }
 
-impl Datagrams {
-    /// Over `socket`, which is bound.
-    pub fn new(socket: OwnedFd) -> Self {
+impl Port {
+    /// Over `fd`, which is bound to `local`.
+    pub fn new(fd: OwnedFd, local: SocketAddr, profile: usize) -> Self {
         Self {
-            socket,
+            fd,
+            local,
+            profile,
+            users: BTreeSet::new(),
+            lazy: false,
+            waits: false,
+            unsent: VecDeque::new(),
             refused: 0,
             reason: None,
         }
     }
 
-    /// Sends `payload`, then zeros up to `len` bytes; `buffer` has room for [`LARGEST`].
-    ///
-    /// # Errors
-    /// What the kernel says: it is lost then, as it is for any program.
-    pub fn send(
-        &mut self,
-        to: SocketAddr,
-        payload: &[u8],
-        len: u32,
-        buffer: &mut [u8],
-    ) -> nix::Result<()> {
-        let len = (len as usize).max(payload.len()).min(LARGEST);
-        let head = payload.len().min(len);
-        buffer[..head].copy_from_slice(&payload[..head]);
-        buffer[head..len].fill(0);
-        let (socket, to) = (self.socket.as_raw_fd(), SockaddrStorage::from(to));
-        let sent = sendto(socket, &buffer[..len], &to, MsgFlags::MSG_NOSIGNAL);
-        if let Err(e) = sent {
-            self.refused += 1;
-            self.reason = Some(e);
-        }
-        sent.map(|_| ())
+    /// Sends the datagram in `packet`, now or when there is room.
+    pub fn send(&mut self, packet: Box<Packet>, pool: &mut PacketPool, buffer: &mut [u8]) {
+        self.unsent.push_back(packet);
+        self.flush(pool, buffer);
     }
 
-    /// The next datagram; its payload replaces what is in `into`.
-    ///
-    /// The kernel stamps datagrams with the time of day (`SO_TIMESTAMPNS`), when
-    /// they arrive: a thread that is woken late does not lengthen a round trip.
-    /// The run's clock does not jump as the time of day may, so the stamp is
-    /// turned into an age, and the age is taken from the run's clock. If the time
-    /// of day was set in between, the age is not plausible, and the time of the
-    /// reading stands for it.
+    /// Sends what waits, as far as there is room. `buffer` has room for [`LARGEST`] bytes.
+    pub fn flush(&mut self, pool: &mut PacketPool, buffer: &mut [u8]) {
+        while let Some(packet) = self.unsent.pop_front() {
+            match send(&self.fd, &packet, buffer) {
+                Ok(()) => {}
+                Err(Errno::EAGAIN) if self.waits => {
+                    self.unsent.push_front(packet);
+                    return;
+                }
+                // A datagram that the host does not take is lost, as it is for any
+                // program; one that probes for the path's MTU may be too long.
+                Err(e) => {
+                    self.refused += 1;
+                    self.reason = Some(e);
+                }
+            }
+            pool.give(packet);
+        }
+    }
+
+    /// Takes some of what has arrived, as packets, and when each did. `buffer` has room
+    /// for [`LARGEST`] bytes.
     pub fn receive(
         &mut self,
         clock: &Clock,
-        into: &mut Vec<u8>,
+        pool: &mut PacketPool,
         buffer: &mut [u8],
-    ) -> Option<Datagram> {
-        let mut control = cmsg_space!(TimeSpec);
-        let mut slices = [IoSliceMut::new(buffer)];
-        let message = recvmsg::<SockaddrStorage>(
-            self.socket.as_raw_fd(),
-            &mut slices,
-            Some(&mut control),
-            MsgFlags::MSG_DONTWAIT,
-        )
-        .ok()?;
-        let stamp = message.cmsgs().ok().and_then(|mut all| {
-            all.find_map(|c| match c {
-                ControlMessageOwned::ScmTimestampns(at) => Some(at),
-                _ => None,
-            })
-        });
-        let (len, from) = (message.bytes, message.address.and_then(socket_addr)?);
-        let at = stamp.and_then(|stamp| arrival(clock, stamp));
-        into.clear();
-        into.extend_from_slice(&buffer[..len]);
-        Some(Datagram {
-            from,
-            len: len as u32,
-            at: at.unwrap_or_else(|| clock.now()),
-        })
+    ) -> Vec<(Instant, Box<Packet>)> {
+        let mut received = Vec::new();
+        for _ in 0..READS {
+            match receive(&self.fd, buffer) {
+                Ok(Some((from, class, stamp, len))) => {
+                    let at = stamp.and_then(|stamp| arrival(clock, stamp));
+                    let at = at.unwrap_or_else(|| clock.now());
+                    let mut sealer = Sealer {
+                        source: from,
+                        destination: self.local,
+                        dscp: class >> 2,
+                        flow: None,
+                        ident: 0,
+                    };
+                    let ecn = Ecn::from_bits(class & 3);
+                    received.push((at, sealer.seal(at, pool, ecn, &buffer[..len], 0)));
+                }
+                Err(Errno::EAGAIN) => break,
+                // Interrupted, or what an ICMP message said of an earlier packet.
+                Ok(None) | Err(_) => {}
+            }
+        }
+        received
     }
 
     /// What the host did not take, in a sentence.
@@ -115,8 +128,74 @@ impl Datagrams {
     }
 }
 
+/// Sends the datagram in `packet` to where its header says, with its traffic class.
+fn send(fd: &OwnedFd, packet: &Packet, buffer: &mut [u8]) -> nix::Result<()> {
+    let (key, payload) = FlowKey::of(&packet.bytes)
+        .zip(stored(packet))
+        .ok_or(Errno::EINVAL)?;
+    let len = payload.len() + packet.zero_tail as usize;
+    let whole = buffer.get_mut(..len).ok_or(Errno::EMSGSIZE)?;
+    whole[..payload.len()].copy_from_slice(payload);
+    whole[payload.len()..].fill(0);
+    let to = SocketAddr::new(key.destination, key.destination_port);
+    let (to, iov) = (SockaddrStorage::from(to), [IoSlice::new(whole)]);
+    let class = class_of(&packet.bytes);
+    let wide = i32::from(class);
+    let control = if key.destination.is_ipv4() {
+        [ControlMessage::Ipv4Tos(&class)]
+    } else {
+        [ControlMessage::Ipv6TClass(&wide)]
+    };
+    sendmsg(
+        fd.as_raw_fd(),
+        &iov,
+        &control,
+        MsgFlags::MSG_NOSIGNAL,
+        Some(&to),
+    )
+    .map(|_| ())
+}
+
+/// The traffic class in an IP header.
+fn class_of(bytes: &[u8]) -> u8 {
+    match bytes {
+        [first, second, ..] if first >> 4 == 6 => first << 4 | second >> 4,
+        [_, second, ..] => *second,
+        _ => 0,
+    }
+}
+
+type Received = (SocketAddr, u8, Option<TimeSpec>, usize);
+
+/// The next datagram: from whom, its traffic class, when it arrived, and its length.
+///
+/// The kernel stamps datagrams with the time of day (`SO_TIMESTAMPNS`), when
+/// they arrive: a thread that is woken late does not lengthen a round trip.
+/// The run's clock does not jump as the time of day may, so the stamp is
+/// turned into an age, and the age is taken from the run's clock. If the time
+/// of day was set in between, the age is not plausible, and the time of the
+/// reading stands for it.
+fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> nix::Result<Option<Received>> {
+    let mut control = cmsg_space!(TimeSpec, i32);
+    let mut slices = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message =
+        recvmsg::<SockaddrStorage>(fd.as_raw_fd(), &mut slices, Some(&mut control), flags)?;
+    let (mut class, mut stamp) = (0, None);
+    for part in message.cmsgs().into_iter().flatten() {
+        match part {
+            ControlMessageOwned::ScmTimestampns(at) => stamp = Some(at),
+            ControlMessageOwned::Ipv4Tos(tos) => class = tos,
+            ControlMessageOwned::Ipv6TClass(wide) => class = wide as u8,
+            _ => {}
+        }
+    }
+    let from = message.address.and_then(socket_addr);
+    Ok(from.map(|from| (from, class, stamp, message.bytes)))
+}
+
 /// An address as the kernel gives it.
-pub fn socket_addr(address: SockaddrStorage) -> Option<SocketAddr> {
+fn socket_addr(address: SockaddrStorage) -> Option<SocketAddr> {
     let four = address
         .as_sockaddr_in()
         .map(|a| SocketAddr::V4((*a).into()));
@@ -125,115 +204,4 @@ pub fn socket_addr(address: SockaddrStorage) -> Option<SocketAddr> {
             .as_sockaddr_in6()
             .map(|a| SocketAddr::V6((*a).into()))
     })
-}
-
-/// A UDP socket that connections share which have one local address.
-pub struct Port {
-    /// The socket.
-    pub io: UdpSocket,
-    state: UdpSocketState,
-    local: SocketAddr,
-    /// The socket that takes connections from whom none is known.
-    pub listener: Option<u32>,
-    /// The sockets of connections, by the other end's address.
-    pub connections: BTreeMap<SocketAddr, u32>,
-    /// Packets for which the kernel had no room.
-    unsent: VecDeque<(SocketAddr, Box<Packet>)>,
-}
-
-impl Port {
-    /// At `local`.
-    ///
-    /// # Errors
-    /// If the address cannot be had.
-    pub fn bind(local: SocketAddr) -> io::Result<Self> {
-        let io = UdpSocket::bind(local)?;
-        Ok(Self {
-            state: UdpSocketState::new((&io).into())?,
-            local: io.local_addr()?,
-            io,
-            listener: None,
-            connections: BTreeMap::new(),
-            unsent: VecDeque::new(),
-        })
-    }
-
-    /// Its address.
-    pub fn local(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// Whether nobody has any use for it.
-    pub fn is_idle(&self) -> bool {
-        self.listener.is_none() && self.connections.is_empty()
-    }
-
-    /// Whether it takes packets.
-    pub fn has_room(&self) -> bool {
-        self.unsent.is_empty()
-    }
-
-    /// Sends the datagram in `packet` to `to`, now or when there is room.
-    pub fn send(&mut self, to: SocketAddr, packet: Box<Packet>, pool: &mut PacketPool) {
-        self.unsent.push_back((to, packet));
-        self.flush(pool);
-    }
-
-    /// Sends what waits, as far as there is room.
-    pub fn flush(&mut self, pool: &mut PacketPool) {
-        while let Some((to, packet)) = self.unsent.pop_front() {
-            if let Some((ecn, contents)) = open(&packet) {
-                let sent = self.state.send(
-                    (&self.io).into(),
-                    &Transmit {
-                        destination: to,
-                        ecn: EcnCodepoint::from_bits(ecn as u8),
-                        contents,
-                        segment_size: None,
-                        src_ip: None,
-                    },
-                );
-                if sent.is_err() {
-                    self.unsent.push_front((to, packet));
-                    return;
-                }
-            }
-            pool.give(packet);
-        }
-    }
-
-    /// Takes some of what has arrived, as packets with their senders. `buffer` has room
-    /// for [`LARGEST`] bytes.
-    pub fn receive(
-        &mut self,
-        clock: &Clock,
-        pool: &mut PacketPool,
-        buffer: &mut [u8],
-    ) -> Vec<(SocketAddr, Box<Packet>)> {
-        let mut received = Vec::new();
-        for _ in 0..READS {
-            let mut meta = [RecvMeta::default()];
-            let mut slices = [IoSliceMut::new(buffer)];
-            match self.state.recv((&self.io).into(), &mut slices, &mut meta) {
-                Ok(_) => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // What an ICMP message said of an earlier packet.
-                Err(_) => continue,
-            }
-            let meta = meta[0];
-            let mut sealer = Sealer {
-                source: meta.addr,
-                destination: self.local,
-                dscp: 0,
-                flow: None,
-                ident: 0,
-            };
-            let ecn = Ecn::from_bits(meta.ecn.map_or(0, |ecn| ecn as u8));
-            for payload in buffer[..meta.len].chunks(meta.stride.max(1)) {
-                let packet = sealer.seal(clock.now(), pool, ecn, payload, 0);
-                received.push((meta.addr, packet));
-            }
-        }
-        received
-    }
 }

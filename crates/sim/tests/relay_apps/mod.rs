@@ -1,5 +1,7 @@
 //! A client and a server that a relay stands between, in either engine.
 
+#![allow(dead_code)] // Each test binary uses its own part.
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
