@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::source::Spot;
 use crate::tree::{self, Node};
-use crate::{check, notes, set};
+use crate::{check, set};
 
 /// A scenario as it was written: values may still be set, then it is checked.
 #[derive(Clone, Debug)]
@@ -15,9 +15,6 @@ pub struct Draft {
     pub(crate) root: Node,
     /// Where the files lie that it names; the current one if empty.
     pub(crate) folder: PathBuf,
-    /// Notes on words that were set, as what they are laid over may hide how they
-    /// were written.
-    pub(crate) set_notes: Vec<String>,
 }
 
 impl Draft {
@@ -26,11 +23,14 @@ impl Draft {
     /// # Errors
     /// If they are no TOML.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Refusal> {
-        Ok(Self {
-            root: tree::read(name, bytes)?,
+        tree::read(name, bytes).map(Self::of)
+    }
+
+    pub(crate) fn of(root: Node) -> Self {
+        Self {
+            root,
             folder: PathBuf::new(),
-            set_notes: Vec::new(),
-        })
+        }
     }
 
     /// A scenario without a file: one link, `access`, between `client` and
@@ -63,10 +63,7 @@ impl Draft {
         };
         let value_at = spot.at(key.len() + 1..assignment.len());
         let value = Node::raw(value, value_at);
-        let notes = notes::notes_on(key.trim(), &value);
-        set::set(&mut self.root, key.trim(), &spot, value)?;
-        self.set_notes.extend(notes);
-        Ok(())
+        set::set(&mut self.root, key.trim(), &spot, value)
     }
 
     /// Checks all of it, and reads the recordings that it names: beside its

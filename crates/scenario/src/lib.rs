@@ -23,10 +23,10 @@ pub mod catalog;
 mod check;
 mod command;
 mod control;
+mod document;
 mod draft;
 mod draw;
 pub mod endpoints;
-mod fields;
 mod glob;
 mod load;
 mod lone_link;
@@ -37,19 +37,18 @@ mod oneline;
 mod parts;
 mod plan;
 mod refusal;
-mod schema;
 mod set;
 mod source;
 mod start;
 mod transport;
 mod tree;
-mod write;
 
 pub use assemble::{Assembled, BadChange, assemble};
 pub use campaign::{
     Axis, Band, Between, Campaign, Cell, Condition, Expression, Figure, Formula, Held, Judgement,
     Measured, Metric, Pair, PairedCells, Seen, Shape, Shelf, Tolerance,
 };
+pub use document::schema;
 pub use draft::Draft;
 pub use glob::Glob;
 pub use load::{Kind, Loaded, load};
@@ -64,5 +63,4 @@ pub use plan::{
     TimedChange, Window, codepoint_word, ecn_mode_word,
 };
 pub use refusal::Refusal;
-pub use schema::schema;
 pub use transport::{SpinUse, Transport};

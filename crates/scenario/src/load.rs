@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use crate::campaign::{Campaign, Shelf};
 use crate::catalog::{self, Entry};
 use crate::draft::Draft;
-use crate::fields::Fields;
 use crate::refusal::{Refusal, nearest};
 use crate::source::Spot;
-use crate::tree::{self, LONGEST_FILE};
+use crate::tree::{self, LONGEST_FILE, Node};
 
 /// A file that was found, not yet checked.
 #[derive(Clone, Debug)]
@@ -103,12 +102,14 @@ impl Loaded {
     /// # Errors
     /// If it is no TOML, or says that it is something else.
     pub fn kind(&self) -> Result<Kind, Refusal> {
-        let root = tree::read(&self.name, &self.bytes)?;
-        let top = Fields::any(&root, "")?;
-        match top.text("kind")? {
-            None | Some("scenario") => Ok(Kind::Scenario),
-            Some("campaign") => Ok(Kind::Campaign),
-            Some(_) => Err(top.refuse("kind", "`scenario` or `campaign`")),
+        self.kind_of(&tree::read(&self.name, &self.bytes)?)
+    }
+
+    fn kind_of(&self, root: &Node) -> Result<Kind, Refusal> {
+        match root.at("kind").map(Node::as_text) {
+            None | Some(Some("scenario")) => Ok(Kind::Scenario),
+            Some(Some("campaign")) => Ok(Kind::Campaign),
+            Some(_) => Err(root.refuse("kind", "`scenario` or `campaign`")),
         }
     }
 
@@ -117,14 +118,12 @@ impl Loaded {
     /// # Errors
     /// If it is no TOML, or a campaign.
     pub fn draft(&self) -> Result<Draft, Refusal> {
-        if self.kind()? == Kind::Campaign {
-            let root = tree::read(&self.name, &self.bytes)?;
+        let root = tree::read(&self.name, &self.bytes)?;
+        if self.kind_of(&root)? == Kind::Campaign {
             let help = format!("run it with `narrows campaign {}`", self.short_name());
-            return Err(Fields::any(&root, "")?
-                .refuse("kind", "a scenario")
-                .with_help(help));
+            return Err(root.refuse("kind", "a scenario").with_help(help));
         }
-        let mut draft = Draft::read(&self.name, &self.bytes)?;
+        let mut draft = Draft::of(root);
         if let Place::Folder(folder) = &self.place {
             draft.folder.clone_from(folder);
         }
@@ -136,13 +135,11 @@ impl Loaded {
     /// # Errors
     /// What [`Campaign::read`] refuses, and a scenario.
     pub fn campaign(&self, sets: &[String]) -> Result<Campaign, Refusal> {
-        if self.kind()? == Kind::Scenario {
-            let root = tree::read(&self.name, &self.bytes)?;
+        let root = tree::read(&self.name, &self.bytes)?;
+        if self.kind_of(&root)? == Kind::Scenario {
             let help = format!("run it with `narrows run {}`", self.short_name());
-            let fields = Fields::any(&root, "")?;
-            return Err(fields
-                .refuse("kind", "`kind = \"campaign\"`")
-                .with_help(help));
+            let refusal = root.refuse("kind", "`kind = \"campaign\"`");
+            return Err(refusal.with_help(help));
         }
         Campaign::read(&self.name, &self.bytes, self, sets)
     }

@@ -7,6 +7,7 @@ use crate::load::Beside;
 use crate::oneline::{self, Side};
 use crate::plan::Plan;
 use crate::refusal::Refusal;
+use crate::source::Spot;
 
 /// One link, `access`, between two hosts, over which nothing goes that the
 /// plan knows of: a program's own traffic will.
@@ -22,11 +23,9 @@ pub fn lone_link(
     ends: (&str, &str),
     elements: &[(Side, String)],
 ) -> Result<Plan, Refusal> {
-    if elements.is_empty() {
-        let help = "for instance --link 'rate 50Mbit queue dualpi2'";
-        return Err(Refusal::new("--link", "nothing", "at least one element").with_help(help));
-    }
-    let root = oneline::lone_link(name, ends, elements);
+    let place = |(side, words): &(Side, String)| (*side, Spot::whole(side.option(), words));
+    let elements = elements.iter().map(place).collect();
+    let root = oneline::scenario(name, ends, elements, Vec::new())?;
     let mut plan = check::plan_without_traffic(&root, &Beside(Path::new("")))?;
     // Nobody's flows end there, but somebody's do.
     for host in &mut plan.hosts {

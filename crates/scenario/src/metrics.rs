@@ -8,6 +8,7 @@ mod list;
 
 use crate::parts::ElementSpec;
 use crate::plan::Plan;
+pub(crate) use list::TECHNIQUES;
 use list::{ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN};
 
 /// Metrics of one kind of entity.

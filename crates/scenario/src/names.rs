@@ -62,3 +62,13 @@ impl NameTable {
         &self.names
     }
 }
+
+/// Whether `name` can be a part of `kind/name/part`, a file's name and a key.
+pub(crate) fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && !name.starts_with(['.', '-'])
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}

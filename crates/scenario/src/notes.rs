@@ -49,11 +49,6 @@ impl Draft {
     pub fn notes(&self) -> Vec<String> {
         let mut all = Vec::new();
         collect(&self.root, &mut all);
-        for note in &self.set_notes {
-            if !all.contains(note) {
-                all.push(note.clone());
-            }
-        }
         all
     }
 }
@@ -61,24 +56,10 @@ impl Draft {
 /// Keys whose values are prose.
 const PROSE: [&str; 4] = ["name", "title", "about", "source"];
 
-/// [`notes`] on the value of the key `name`, whose parts slashes part.
-pub(crate) fn notes_on(name: &str, value: &Node) -> Vec<String> {
-    let mut all = Vec::new();
-    if !PROSE.contains(&name.rsplit('/').next().unwrap_or(name)) {
-        collect(value, &mut all);
-    }
-    all
-}
-
 fn collect(node: &Node, all: &mut Vec<String>) {
     match &node.value {
-        Value::Text(words) | Value::Raw(words) | Value::Element { words, .. } => {
-            for note in notes(words) {
-                if !all.contains(&note) {
-                    all.push(note);
-                }
-            }
-        }
+        Value::Text(words) | Value::Raw(words) => add(words, all),
+        Value::Element { layers, .. } => layers.iter().for_each(|words| add(words, all)),
         Value::List(list) => list.iter().for_each(|node| collect(node, all)),
         Value::Table(table) => table
             .0
@@ -86,6 +67,14 @@ fn collect(node: &Node, all: &mut Vec<String>) {
             .filter(|(key, _)| !PROSE.contains(&key.name.as_str()))
             .for_each(|(_, node)| collect(node, all)),
         _ => {}
+    }
+}
+
+fn add(words: &str, all: &mut Vec<String>) {
+    for note in notes(words) {
+        if !all.contains(&note) {
+            all.push(note);
+        }
     }
 }
 

@@ -1,130 +1,17 @@
 //! A scenario in a line: `--link` and `--flow` without a file.
 
 use crate::check::Labels;
+use crate::document::{Flow, keys};
 use crate::draft::Draft;
 use crate::refusal::Refusal;
 use crate::source::Spot;
-use crate::tree::{Node, Table, Value, split_label};
+use crate::tree::{Node, Value, split_label};
 
 /// How long a run without a file lasts unless `--set duration=` says otherwise.
 const DURATION: &str = "60s";
 
-/// Words that end a congestion control's own in `--flow`, each a key of
-/// `[[flow]]`.
-const FLOW_KEYS: &[&str] = &[
-    "ecn",
-    "start",
-    "stop",
-    "bytes",
-    "traffic",
-    "dscp",
-    "from",
-    "to",
-    "opens",
-    "ip",
-    "fast_open",
-    "mark",
-    "transport",
-    "spin",
-];
-
-/// One link, `access`, between `client` and `server`, and flows over it.
-///
-/// Each of `links` is an element in words, in both directions unless `up` or
-/// `down` stands before it. Each of `flows` is a congestion control in words,
-/// a name with a colon before it if wanted, and keys of a flow after it:
-/// `second: cubic ecn on start 1s`.
-pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal> {
-    if links.is_empty() {
-        let help = "for instance --link 'rate 50Mbit queue dualpi2'";
-        return Err(Refusal::new("--link", "nothing", "at least one element").with_help(help));
-    }
-    if flows.is_empty() {
-        let help = "for instance --flow prague --flow cubic";
-        return Err(Refusal::new("--flow", "nothing", "at least one flow").with_help(help));
-    }
-    let here = Spot::whole("--link", "");
-    let text = |text: &str| Node::text(text, &here);
-    let link = access(("client", "server"), directions(links));
-
-    let mut names = Labels::default();
-    let mut tables = Vec::new();
-    let mut called = Vec::new();
-    for words in flows {
-        let (name, table) = flow(words, &mut names)?;
-        called.push(name);
-        tables.push(table);
-    }
-    let mut top = Table::default();
-    let version = Value::Whole(1);
-    top.put(
-        "version",
-        Node {
-            value: version,
-            spot: here.clone(),
-        },
-    );
-    top.put("name", text(&called.join("-")));
-    top.put("duration", text(DURATION));
-    top.put("link", list(vec![link], &here));
-    top.put("flow", list(tables, &here));
-    Ok(Draft {
-        root: table(top, &here),
-        folder: std::path::PathBuf::new(),
-        set_notes: Vec::new(),
-    })
-}
-
-/// One link, `access`, between the hosts of these names, and nothing over it.
-/// Each element comes in words with the option that it was given by, in order
-/// of travel; see [`Side`].
-pub(crate) fn lone_link(name: &str, ends: (&str, &str), elements: &[(Side, String)]) -> Node {
-    let here = Spot::whole("--link", "");
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    for (side, words) in elements {
-        let node = || {
-            let spot = Spot::whole(side.option(), words);
-            Node {
-                value: Value::Raw(words.clone()),
-                spot: spot.at(0..words.len()),
-            }
-        };
-        match side {
-            Side::Both => {
-                up.push(node());
-                down.push(node());
-            }
-            Side::Up => up.push(node()),
-            Side::Down => down.push(node()),
-        }
-    }
-    let directions = (with_bottleneck(up), with_bottleneck(down));
-    let mut top = Table::default();
-    let version = Value::Whole(1);
-    top.put(
-        "version",
-        Node {
-            value: version,
-            spot: here.clone(),
-        },
-    );
-    top.put("name", Node::text(name, &here));
-    top.put("duration", Node::text(DURATION, &here));
-    top.put("link", list(vec![access(ends, directions)], &here));
-    table(top, &here)
-}
-
-/// The link `access` with elements in both directions.
-fn access(ends: (&str, &str), (up, down): (Vec<Node>, Vec<Node>)) -> Node {
-    let here = Spot::whole("--link", "");
-    let text = |text: &str| Node::text(text, &here);
-    let mut link = Table::default();
-    link.put("name", text("access"));
-    link.put("ends", list(vec![text(ends.0), text(ends.1)], &here));
-    link.put("up", list(up, &here));
-    link.put("down", list(down, &here));
-    table(link, &here)
-}
+/// Keys of `[[flow]]` that no word of `--flow` begins.
+const NO_WORDS: [&str; 3] = ["name", "cc", "host_model"];
 
 /// Which way an element of a lone link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,49 +35,90 @@ impl Side {
     }
 }
 
-fn list(nodes: Vec<Node>, spot: &Spot) -> Node {
-    Node {
-        value: Value::List(nodes),
-        spot: spot.clone(),
+/// One link, `access`, between `client` and `server`, and flows over it.
+///
+/// Each of `links` is an element in words, in both directions unless `up` or
+/// `down` stands before it. Each of `flows` is a congestion control in words,
+/// a name with a colon before it if wanted, and keys of a flow after it:
+/// `second: cubic ecn on start 1s`.
+pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal> {
+    if flows.is_empty() && !links.is_empty() {
+        let help = "for instance --flow prague --flow cubic";
+        return Err(Refusal::new("--flow", "nothing", "at least one flow").with_help(help));
     }
-}
-
-fn table(table: Table, spot: &Spot) -> Node {
-    Node {
-        value: Value::Table(table),
-        spot: spot.clone(),
-    }
-}
-
-/// The elements of both directions. The only `rate` of a direction is its
-/// bottleneck and called so, unless it has a name.
-fn directions(links: &[String]) -> (Vec<Node>, Vec<Node>) {
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    for text in links {
+    let elements = links.iter().map(|text| {
         let spot = Spot::whole("--link", text);
-        let part = |prefix: &str| {
-            let words = text.trim_start().strip_prefix(prefix)?;
-            words
-                .starts_with(char::is_whitespace)
-                .then(|| words.trim_start())
+        let of_side = |side: &str| {
+            let words = text.trim_start().strip_prefix(side)?;
+            let parted = words.starts_with(char::is_whitespace);
+            parted.then(|| text.len() - words.trim_start().len())
         };
-        let node = |words: &str| {
-            let start = text.len() - words.len();
-            Node {
-                value: Value::Raw(words.to_owned()),
-                spot: spot.at(start..text.len()),
-            }
-        };
-        match (part("up"), part("down")) {
-            (Some(words), _) => up.push(node(words)),
-            (_, Some(words)) => down.push(node(words)),
-            _ => {
-                up.push(node(text));
-                down.push(node(text));
-            }
+        match (of_side("up"), of_side("down")) {
+            (Some(start), _) => (Side::Up, spot.at(start..text.len())),
+            (_, Some(start)) => (Side::Down, spot.at(start..text.len())),
+            _ => (Side::Both, spot),
         }
+    });
+    let mut names = Labels::default();
+    let flows: Vec<(String, Node)> = flows
+        .iter()
+        .map(|words| flow(words, &mut names))
+        .collect::<Result<_, _>>()?;
+    let called: Vec<&str> = flows.iter().map(|(name, _)| name.as_str()).collect();
+    let called = called.join("-");
+    let flows = flows.into_iter().map(|(_, table)| table).collect();
+    Ok(Draft::of(scenario(
+        &called,
+        ("client", "server"),
+        elements.collect(),
+        flows,
+    )?))
+}
+
+/// One link, `access`, between the hosts of these names, and `flows` over it.
+/// Each element comes with the side that it is for and the place of its words, in
+/// order of travel. The only `rate` of a direction is its bottleneck and called so,
+/// unless it has a name.
+///
+/// # Errors
+/// If there is no element.
+pub(crate) fn scenario(
+    name: &str,
+    ends: (&str, &str),
+    elements: Vec<(Side, Spot)>,
+    flows: Vec<Node>,
+) -> Result<Node, Refusal> {
+    if elements.is_empty() {
+        let help = "for instance --link 'rate 50Mbit queue dualpi2'";
+        return Err(Refusal::new("--link", "nothing", "at least one element").with_help(help));
     }
-    (with_bottleneck(up), with_bottleneck(down))
+    let here = &Spot::whole("--link", "");
+    let text = |text: &str| Node::text(text, here);
+    let along = |side: Side| {
+        let of_side = elements
+            .iter()
+            .filter(|(s, _)| *s == Side::Both || *s == side);
+        let nodes = of_side.map(|(_, spot)| Node::raw(spot.text(), spot.clone()));
+        Node::list(with_bottleneck(nodes.collect()), here)
+    };
+    let link = [
+        ("name", text("access")),
+        ("ends", Node::list(vec![text(ends.0), text(ends.1)], here)),
+        ("up", along(Side::Up)),
+        ("down", along(Side::Down)),
+    ];
+    let version = Node {
+        value: Value::Whole(1),
+        spot: here.clone(),
+    };
+    let top = [
+        ("version", version),
+        ("name", text(name)),
+        ("duration", text(DURATION)),
+        ("link", Node::list(vec![Node::table(link, here)], here)),
+        ("flow", Node::list(flows, here)),
+    ];
+    Ok(Node::table(top, here))
 }
 
 fn with_bottleneck(mut nodes: Vec<Node>) -> Vec<Node> {
@@ -201,10 +129,9 @@ fn with_bottleneck(mut nodes: Vec<Node>) -> Vec<Node> {
     };
     let mut rates = nodes.iter_mut().filter(|n| is_rate(n));
     if let (Some(node), None) = (rates.next(), rates.next()) {
-        if let Some(words) = node.as_text().map(str::to_owned) {
-            let label = "bottleneck".to_owned();
-            node.value = Value::Element { label, words };
-        }
+        let layers = node.as_text().map(str::to_owned).into_iter().collect();
+        let label = "bottleneck".to_owned();
+        node.value = Value::Element { label, layers };
     }
     nodes
 }
@@ -214,47 +141,54 @@ fn flow(text: &str, names: &mut Labels) -> Result<(String, Node), Refusal> {
     let spot = Spot::whole("--flow", text);
     let (label, words_at) = split_label(text);
     let keys = keys_of(text, words_at);
-    let cc_end = keys.first().map_or(text.len(), |(start, _)| *start);
-    let cc = text[words_at..cc_end].trim();
-    if cc.is_empty() {
+    let part = |from: usize, to: usize| {
+        let part = &text[from..to];
+        let start = from + (part.len() - part.trim_start().len());
+        let part = part.trim();
+        (part, spot.at(start..start + part.len()))
+    };
+    let (cc, cc_at) = part(
+        words_at,
+        keys.first().map_or(text.len(), |(start, _)| *start),
+    );
+    let Some(kind) = cc.split_whitespace().next() else {
         let allowed = "a congestion control, such as `cubic`";
         return Err(Refusal::at(&spot, "--flow", format!("`{text}`"), allowed));
-    }
-    let cc_at =
-        words_at + (text[words_at..cc_end].len() - text[words_at..cc_end].trim_start().len());
-    let mut table = Table::default();
-    let name = names.next(label, cc).map_err(|name| {
+    };
+    let name = names.next(label, kind).map_err(|name| {
         let found = format!("the flow `{name}` for the second time");
         Refusal::at(&spot, "--flow", found, "a name of its own")
     })?;
-    table.put("name", Node::text(name.as_str(), &spot));
-    table.put("from", Node::text("client", &spot));
-    table.put("to", Node::text("server", &spot));
-    table.put("cc", Node::raw(cc, spot.at(cc_at..cc_at + cc.len())));
+    let mut table = Node::table(
+        [
+            ("name", Node::text(name.as_str(), &spot)),
+            ("from", Node::text("client", &spot)),
+            ("to", Node::text("server", &spot)),
+            ("cc", Node::raw(cc, cc_at)),
+        ],
+        &spot,
+    );
     for (index, (start, key)) in keys.iter().enumerate() {
         let end = keys.get(index + 1).map_or(text.len(), |(next, _)| *next);
-        let from = start + key.len();
-        let value = text[from..end].trim();
-        let at = from + (text[from..end].len() - text[from..end].trim_start().len());
-        // `ecn` and `fast_open` alone switch it on.
-        let value = match (*key, value) {
-            ("ecn" | "fast_open", "") => "true",
-            (_, value) => value,
+        let value = match (*key, part(start + key.len(), end)) {
+            // `ecn` and `fast_open` alone switch it on.
+            ("ecn" | "fast_open", ("", at)) => Node::raw("true", at),
+            (_, (value, at)) => Node::raw(value, at),
         };
-        table.put(key, Node::raw(value, spot.at(at..at + value.len())));
+        table.put(key, value);
     }
-    let value = Value::Table(table);
-    Ok((name, Node { value, spot }))
+    Ok((name, table))
 }
 
-/// Where the keys of a flow stand in its words.
+/// Where the keys of a flow stand in its words: they end the congestion control's.
 fn keys_of(text: &str, from: usize) -> Vec<(usize, &str)> {
+    let known = keys::<Flow>();
     let mut words = narrows_units::Words::new(&text[from..]);
     let mut keys = Vec::new();
     while let Some(word) = words.take() {
         // `traffic bytes N` is one value.
         let of_traffic = word.text == "bytes" && keys.last().is_some_and(|(_, k)| *k == "traffic");
-        if FLOW_KEYS.contains(&word.text) && !of_traffic {
+        if known.contains(&word.text) && !NO_WORDS.contains(&word.text) && !of_traffic {
             keys.push((from + word.start, word.text));
         }
     }

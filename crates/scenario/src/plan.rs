@@ -1,13 +1,15 @@
 //! The checked plan: everything that an engine needs to know, and nothing
 //! that it would have to check again.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use narrows_packet::FlowId;
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Instant, Value};
 use narrows_wire::Ecn;
 use narrows_wire::efm::Profile;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
 use crate::transport::{SpinUse, Transport};
@@ -62,6 +64,9 @@ pub struct Plan {
     pub changes: Vec<TimedChange>,
 }
 
+/// The largest seed: what a TOML integer holds.
+pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
+
 /// Index of a host in [`Plan::hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct HostIndex(pub usize);
@@ -99,6 +104,18 @@ impl std::fmt::Display for Window {
     }
 }
 
+impl Value for Window {
+    const ALLOWED: &'static str = "two times within the run, such as \"10s..58s\"";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (from, to) = text.split_once("..")?;
+        Some(Self {
+            from: Instant::ZERO + Duration::parse(from.trim())?,
+            to: Instant::ZERO + Duration::parse(to.trim())?,
+        })
+    }
+}
+
 /// A host, or a router between links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostPlan {
@@ -132,7 +149,7 @@ pub struct LinkPlan {
 
 /// Who carries packets along the elements of a link in a live run. The
 /// simulator has one way only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Datapath {
     /// Narrows' own elements.
@@ -394,6 +411,17 @@ impl Plan {
             .iter()
             .position(|h| h.name == name)
             .map(HostIndex)
+    }
+
+    /// The full name of an element: `name`, or `link/access/up/bottleneck` for
+    /// `link/up/bottleneck` where `access` is the only link.
+    pub(crate) fn full_name<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        match (&self.links[..], &name.split('/').collect::<Vec<_>>()[..]) {
+            ([link], ["link", direction @ ("up" | "down"), element]) => {
+                Cow::Owned(format!("link/{}/{direction}/{element}", link.name))
+            }
+            _ => Cow::Borrowed(name),
+        }
     }
 
     /// All elements of all links, each direction in order of travel. A tap

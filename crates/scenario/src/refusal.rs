@@ -88,19 +88,34 @@ impl Refusal {
 
     /// What `error` says about the string at `spot`.
     pub(crate) fn words(spot: &Spot, key: impl Into<String>, error: WordError) -> Self {
-        let near = near_word(&error.found, &error.allowed);
-        let near = near.map(|near| format!("did you mean `{near}`?"));
-        let help = error.help.or(near);
         let spot = spot.inside_string(error.span);
         let mut refusal = Self::at(&spot, key, error.found, error.allowed);
-        refusal.0.help = help;
-        refusal
+        refusal.0.help = error.help;
+        refusal.or_did_you_mean()
+    }
+
+    /// The same; where there is no advice yet, the word of what is allowed that what
+    /// was found is probably a slip for.
+    #[must_use]
+    pub(crate) fn or_did_you_mean(mut self) -> Self {
+        if self.0.help.is_none() {
+            let near = near_word(&self.0.found, &self.0.allowed);
+            self.0.help = near.map(|near| format!("did you mean `{near}`?"));
+        }
+        self
     }
 
     /// The same with advice.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.0.help = Some(help.into());
+        self
+    }
+
+    /// The same, of something else that was found.
+    #[must_use]
+    pub(crate) fn with_found(mut self, found: impl Into<String>) -> Self {
+        self.0.found = found.into();
         self
     }
 

@@ -1,138 +1,137 @@
 //! Setting a value of a scenario by its name.
 
-use crate::check::{Labels, TABLES, TOP};
-use crate::parts::ElementSpec;
+use crate::check::{Labels, ONLY_LINK};
+use crate::document::{Link, Scenario, keys};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
-use crate::tree::{Node, Table, Value, read_value};
+use crate::tree::{Node, Value, read_value};
+
+/// The table in a flow, and at the top, whose keys are set one by one.
+const NESTED: &str = "host_model";
 
 /// Puts `value` where `name` says; `at` is where the name was written.
 pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result<(), Refusal> {
-    const NESTED: &str = "host_model";
-    let value = as_list(name, value);
-    let parts: Vec<&str> = name.split('/').collect();
-    let Value::Table(top) = &mut root.value else {
-        return Ok(());
-    };
+    let value = as_list(value);
+    let links = names(root, "link");
+    let mut parts: Vec<&str> = name.split('/').collect();
+    // The name of the only link may be left out.
+    if let ([only], ["link", key, ..]) = (&links[..], &parts[..]) {
+        if *only != *key && keys::<Link>().contains(key) {
+            parts.insert(1, only);
+        }
+    }
     let one_more = || {
-        let allowed = format!("{name}/KEY, as in flow/prague/cc");
-        Err(unknown(at, name, allowed))
+        Err(unknown(
+            at,
+            name,
+            format!("{name}/KEY, as in flow/prague/cc"),
+        ))
     };
-    match parts.as_slice() {
+    let known = keys::<Scenario>();
+    match parts[..] {
         [NESTED] => one_more(),
         [NESTED, key] => {
-            put_nested(top, NESTED, key, value);
+            root.put_in(NESTED, key, value);
             Ok(())
         }
-        [key] if TOP.contains(key) && !TABLES.contains(key) => {
-            top.put(key, value);
+        [key] if known.contains(&key) && names(root, key).is_empty() => {
+            root.put(key, value);
             Ok(())
         }
-        [kind, thing, rest @ ..] if TABLES.contains(kind) => {
-            let table = find(top, kind, thing, at)?;
-            match (*kind, rest) {
+        [kind, thing, ref rest @ ..] if known.contains(&kind) => {
+            let table = find(root, kind, thing, at)?;
+            match (kind, rest) {
                 (_, []) | ("flow", [NESTED]) => return one_more(),
                 ("link", [direction @ ("up" | "down"), element]) => {
                     let path = format!("link/{thing}/{direction}");
                     return set_element(table, direction, element, &path, at, value);
                 }
-                ("flow", [NESTED, key]) => put_nested(table, NESTED, key, value),
+                ("flow", [NESTED, key]) => table.put_in(NESTED, key, value),
                 (_, [key]) => table.put(key, value),
                 _ => return Err(unknown(at, name, "a name such as flow/prague/cc")),
             }
             Ok(())
         }
         [kind, ..] => {
-            let known = || TOP.iter().copied();
-            let allowed = format!("a name that starts with {}", one_of(known()));
+            let allowed = format!("a name that starts with {}", one_of(known.iter().copied()));
             let refusal = unknown(at, name, allowed);
             let first = kind.split('.').next().unwrap_or_default();
-            Err(match kind.contains('.') && TABLES.contains(&first) {
+            Err(match kind.contains('.') && known.contains(&first) {
                 true => refusal.with_help(format!(
                     "did you mean `{}`? Names have slashes",
                     name.replace('.', "/")
                 )),
-                false => refusal.did_you_mean(kind, known()),
+                false => refusal.did_you_mean(kind, known.iter().copied()),
             })
         }
         [] => one_more(),
     }
 }
 
-/// Keys whose values are lists, which a line of text gives in TOML's manner.
-const LISTS: &[&str] = &["expected", "ends", "up", "down", "flows", "hosts", "run"];
-
-fn as_list(name: &str, value: Node) -> Node {
-    let last = name.rsplit('/').next().unwrap_or(name);
+/// A line of text may give a list in TOML's manner.
+fn as_list(value: Node) -> Node {
     match &value.value {
-        Value::Raw(text) if LISTS.contains(&last) && text.trim_start().starts_with('[') => {
+        Value::Raw(text) if text.trim_start().starts_with('[') => {
             read_value(&value.spot).unwrap_or(value)
         }
         _ => value,
     }
 }
 
-fn put_nested(table: &mut Table, nested: &str, key: &str, value: Node) {
-    if !matches!(table.get(nested).map(|n| &n.value), Some(Value::Table(_))) {
-        let empty = Node {
-            value: Value::Table(Table::default()),
-            spot: value.spot.clone(),
-        };
-        table.put(nested, empty);
-    }
-    if let Some(Value::Table(inner)) = table.get_mut(nested).map(|n| &mut n.value) {
-        inner.put(key, value);
-    }
-}
-
 /// Lays words over the element `name` of a direction; it keeps its name.
 fn set_element(
-    link: &mut Table,
+    link: &mut Node,
     direction: &str,
     name: &str,
     path: &str,
     at: &Spot,
     value: Node,
 ) -> Result<(), Refusal> {
-    let mut labels = Labels::default();
-    let mut names = Vec::new();
-    let mut nodes: Vec<&mut Node> = match link.get_mut(direction) {
-        None => Vec::new(),
-        Some(node) if matches!(node.value, Value::List(_)) => match &mut node.value {
-            Value::List(list) => list.iter_mut().collect(),
-            _ => Vec::new(),
-        },
-        Some(node) => vec![node],
+    let elements = match link.at_mut(direction) {
+        None => &mut [][..],
+        Some(Node {
+            value: Value::List(list),
+            ..
+        }) => list,
+        Some(one) => std::slice::from_mut(one),
     };
-    for node in &nodes {
-        // What is no element is refused later, where it stands.
-        let (label, words) = node.as_element().unwrap_or((None, ""));
-        names.push(labels.next(label, words).unwrap_or_default());
-    }
+    let mut labels = Labels::default();
+    let names: Vec<String> = elements
+        .iter()
+        .map(|node| {
+            // What is no element is refused later, where it stands.
+            let (label, words) = node.as_element().unwrap_or((None, ""));
+            let kind = words.split_whitespace().next().unwrap_or("element");
+            labels.next(label, kind).unwrap_or_default()
+        })
+        .collect();
     let Some(index) = names.iter().position(|n| n == name) else {
         let known = || names.iter().map(String::as_str).filter(|n| *n != "tap");
         let found = format!("the unknown element `{path}/{name}`");
         return Err(Refusal::at(at, "", found, one_of(known())).did_you_mean(name, known()));
     };
-    let (label, words) = match value.as_element() {
-        Some((None, words)) => (name.to_owned(), words.to_owned()),
+    let Some((None, words)) = value.as_element() else {
+        return Err(
+            Refusal::at(at, path, value.describe(), "an element in words")
+                .with_help("the element keeps its name; give its words alone"),
+        );
+    };
+    let mut layers = match &elements[index].value {
+        Value::Element { layers, .. } => layers.clone(),
         _ => {
-            return Err(
-                Refusal::at(at, path, value.describe(), "an element in words")
-                    .with_help("the element keeps its name; give its words alone"),
-            );
+            let before = elements[index].as_element();
+            before
+                .map(|(_, words)| words.to_owned())
+                .into_iter()
+                .collect()
         }
     };
-    // As with a change in mid-run, what the words do not name stays. Words that are wrong
-    // are refused later, where they stand.
-    let before = nodes[index].as_element();
-    let before = before.and_then(|(_, words)| ElementSpec::parse(words).ok());
-    let words = match before.map(|before| before.overlaid(&words)) {
-        Some(Ok(laid)) => laid.to_string(),
-        _ => words,
-    };
-    *nodes[index] = Node {
-        value: Value::Element { label, words },
+    layers.push(words.to_owned());
+    elements[index] = Node {
+        value: Value::Element {
+            label: name.to_owned(),
+            layers,
+        },
         spot: value.spot,
     };
     Ok(())
@@ -145,92 +144,68 @@ fn unknown(at: &Spot, name: &str, allowed: impl Into<String>) -> Refusal {
 /// The table `[[kind]]` called `name`; a host that so far is only an end of a
 /// link gets one.
 fn find<'t>(
-    top: &'t mut Table,
+    root: &'t mut Node,
     kind: &str,
     name: &str,
     at: &Spot,
-) -> Result<&'t mut Table, Refusal> {
-    if HOST_KINDS.contains(&kind) && !names(top, kind).iter().any(|n| n == name) {
-        let ends = link_ends(top);
-        if !ends.iter().any(|end| end == name) {
-            return Err(Refusal::at(
-                at,
-                "",
-                format!("the unknown {kind} `{name}`"),
-                one_of(ends.iter().map(String::as_str)),
-            )
-            .did_you_mean(name, ends.iter().map(String::as_str)));
+) -> Result<&'t mut Node, Refusal> {
+    let mut known = names(root, kind);
+    if ["host", "router"].contains(&kind) && !known.iter().any(|n| n == name) {
+        known = link_ends(root);
+        if known.iter().any(|end| end == name) {
+            let host = Node::table([("name", Node::text(name, at))], at);
+            match root.at_mut(kind).map(|n| &mut n.value) {
+                Some(Value::List(list)) => list.push(host),
+                _ => root.put(kind, Node::list(vec![host], at)),
+            }
+            known = names(root, kind);
         }
-        add_host(top, kind, name, at);
     }
-    let names = names(top, kind);
-    let Some(index) = names.iter().position(|n| n == name) else {
-        return Err(Refusal::at(
-            at,
-            "",
-            format!("the unknown {kind} `{name}`"),
-            one_of(names.iter().map(String::as_str)),
-        )
-        .did_you_mean(name, names.iter().map(String::as_str)));
-    };
-    match top.get_mut(kind).map(|n| &mut n.value) {
-        Some(Value::List(list)) => match list.get_mut(index).map(|n| &mut n.value) {
-            Some(Value::Table(table)) => Ok(table),
-            _ => Err(unknown(at, name, "a table")),
-        },
-        _ => Err(unknown(at, name, "a list of tables")),
+    let index = known.iter().position(|n| n == name);
+    let list = root.at_mut(kind).map(|n| &mut n.value);
+    if let (Some(index), Some(Value::List(list))) = (index, list) {
+        return Ok(&mut list[index]);
     }
+    let known = || known.iter().map(String::as_str);
+    let found = format!("the unknown {kind} `{name}`");
+    Err(Refusal::at(at, "", found, one_of(known())).did_you_mean(name, known()))
 }
 
-const HOST_KINDS: &[&str] = &["host", "router"];
-
 /// The names of all `[[kind]]`, in order; empty for one without.
-fn names(top: &Table, kind: &str) -> Vec<String> {
-    let Some(Value::List(list)) = top.get(kind).map(|n| &n.value) else {
+fn names(root: &Node, kind: &str) -> Vec<String> {
+    let Some(Value::List(list)) = root.at(kind).map(|n| &n.value) else {
         return Vec::new();
     };
+    let named = |node: &Node| {
+        let name = node.at("name").and_then(Node::as_text);
+        let usual = if kind == "link" && list.len() == 1 {
+            ONLY_LINK
+        } else {
+            ""
+        };
+        name.unwrap_or(usual).to_owned()
+    };
     list.iter()
-        .map(|node| match &node.value {
-            Value::Table(table) => table.get("name").and_then(Node::as_text).unwrap_or(""),
-            _ => "",
-        })
-        .map(str::to_owned)
+        .filter(|n| matches!(n.value, Value::Table(_)))
+        .map(named)
         .collect()
 }
 
-fn link_ends(top: &Table) -> Vec<String> {
-    let Some(Value::List(links)) = top.get("link").map(|n| &n.value) else {
+fn link_ends(root: &Node) -> Vec<String> {
+    let Some(Value::List(links)) = root.at("link").map(|n| &n.value) else {
         return Vec::new();
     };
-    let mut ends = Vec::new();
-    for link in links {
-        let Value::Table(link) = &link.value else {
-            continue;
-        };
-        if let Some(Value::List(list)) = link.get("ends").map(|n| &n.value) {
-            ends.extend(list.iter().filter_map(Node::as_text).map(str::to_owned));
-        }
-    }
+    let mut ends: Vec<String> = links
+        .iter()
+        .filter_map(|link| match &link.at("ends")?.value {
+            Value::List(ends) => Some(ends),
+            _ => None,
+        })
+        .flatten()
+        .filter_map(Node::as_text)
+        .map(str::to_owned)
+        .collect();
     ends.sort();
     ends.dedup();
     ends
-}
-
-fn add_host(top: &mut Table, kind: &str, name: &str, at: &Spot) {
-    let mut host = Table::default();
-    host.put("name", Node::text(name, at));
-    let host = Node {
-        value: Value::Table(host),
-        spot: at.clone(),
-    };
-    match top.get_mut(kind).map(|n| &mut n.value) {
-        Some(Value::List(list)) => list.push(host),
-        _ => top.put(
-            kind,
-            Node {
-                value: Value::List(vec![host]),
-                spot: at.clone(),
-            },
-        ),
-    }
 }

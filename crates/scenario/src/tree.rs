@@ -1,5 +1,7 @@
 //! TOML as a tree of values that know where they were written.
 
+use std::ops::Range;
+
 use narrows_units::Value as _;
 
 use crate::refusal::Refusal;
@@ -28,10 +30,11 @@ pub(crate) enum Value {
     Date,
     /// What `--set` or a campaign gave: it becomes whatever its key wants.
     Raw(String),
-    /// An element of a link, by its name; only `--set` makes these.
+    /// An element of a link, by its name: its words, and those that were set,
+    /// which lie over them.
     Element {
         label: String,
-        words: String,
+        layers: Vec<String>,
     },
     List(Vec<Node>),
     Table(Table),
@@ -51,13 +54,6 @@ pub(crate) struct Key {
 impl Table {
     pub(crate) fn get(&self, name: &str) -> Option<&Node> {
         self.0.iter().find(|(k, _)| k.name == name).map(|(_, n)| n)
-    }
-
-    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Node> {
-        self.0
-            .iter_mut()
-            .find(|(k, _)| k.name == name)
-            .map(|(_, n)| n)
     }
 
     /// Gives `name` a value, in place of any that it had. The key, too, is
@@ -82,6 +78,24 @@ impl Node {
         }
     }
 
+    pub(crate) fn list(items: Vec<Self>, spot: &Spot) -> Self {
+        Self {
+            value: Value::List(items),
+            spot: spot.clone(),
+        }
+    }
+
+    pub(crate) fn table<const N: usize>(entries: [(&str, Self); N], spot: &Spot) -> Self {
+        let mut table = Table::default();
+        for (key, node) in entries {
+            table.put(key, node);
+        }
+        Self {
+            value: Value::Table(table),
+            spot: spot.clone(),
+        }
+    }
+
     pub(crate) fn text(text: impl Into<String>, spot: &Spot) -> Self {
         Self {
             value: Value::Text(text.into()),
@@ -94,7 +108,9 @@ impl Node {
         match &self.value {
             Value::Text(t) | Value::Raw(t) if t.is_empty() => "an empty string".to_owned(),
             Value::Text(t) | Value::Raw(t) => format!("`{}`", clipped(t)),
-            Value::Element { words, .. } => format!("`{}`", clipped(words)),
+            Value::Element { layers, .. } => {
+                format!("`{}`", clipped(layers.last().map_or("", String::as_str)))
+            }
             Value::Whole(n) => format!("the number {n}"),
             Value::Float(n) => format!("the number {n}"),
             Value::Flag(f) => format!("`{f}`"),
@@ -115,12 +131,75 @@ impl Node {
     /// The name, if it has one, and the words of an element.
     pub(crate) fn as_element(&self) -> Option<(Option<&str>, &str)> {
         match &self.value {
-            Value::Element { label, words } => Some((Some(label), words)),
+            Value::Element { label, layers } => Some((Some(label), layers.last()?)),
             Value::Text(text) | Value::Raw(text) => {
                 let (label, words_at) = split_label(text);
                 Some((label, &text[words_at..]))
             }
             _ => None,
+        }
+    }
+
+    /// Whether it says that it is a file of this kind and of the version that
+    /// is known; what says no kind is a scenario.
+    ///
+    /// # Errors
+    /// If it is another one, where `allowed` is wanted.
+    pub(crate) fn is_kind(&self, kind: &str, allowed: &str) -> Result<(), Refusal> {
+        let says = match self.at("kind") {
+            None => "scenario",
+            Some(node) => node.as_text().unwrap_or_default(),
+        };
+        if says != kind {
+            return Err(self.refuse("kind", allowed));
+        }
+        match self.at("version").map(Self::as_whole) {
+            Some(Some(1)) => Ok(()),
+            _ => Err(self.refuse("version", "`version = 1`")),
+        }
+    }
+
+    /// The value of a key, if it is a table and has it.
+    pub(crate) fn at(&self, key: &str) -> Option<&Self> {
+        match &self.value {
+            Value::Table(table) => table.get(key),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn at_mut(&mut self, key: &str) -> Option<&mut Self> {
+        match &mut self.value {
+            Value::Table(Table(entries)) => {
+                let found = entries.iter_mut().find(|(k, _)| k.name == key);
+                found.map(|(_, node)| node)
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives a key of a table a value; what is no table is left as it is.
+    pub(crate) fn put(&mut self, key: &str, node: Self) {
+        if let Value::Table(table) = &mut self.value {
+            table.put(key, node);
+        }
+    }
+
+    /// Gives a key of the table at `nested` a value; the table is made if there is
+    /// none.
+    pub(crate) fn put_in(&mut self, nested: &str, key: &str, node: Self) {
+        if !matches!(self.at(nested).map(|n| &n.value), Some(Value::Table(_))) {
+            self.put(nested, Self::table([], &node.spot));
+        }
+        if let Some(table) = self.at_mut(nested) {
+            table.put(key, node);
+        }
+    }
+
+    /// The refusal of a key of the file, or of its lack.
+    pub(crate) fn refuse(&self, key: &str, allowed: &str) -> Refusal {
+        match self.at(key) {
+            Some(node) => Refusal::at(&node.spot, key, node.describe(), allowed),
+            None => Refusal::at(&self.spot, key, "nothing", allowed),
         }
     }
 
@@ -201,50 +280,36 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Node, Refusal> {
         Refusal::at(&spot, "TOML", found, "valid TOML").with_help(e.message().to_owned())
     })?;
     Ok(Node {
-        value: Value::Table(table(tree.into_inner(), &spot)),
+        value: Value::Table(table(tree.into_inner(), &|span| spot.at(span))),
         spot,
     })
 }
 
-/// Reads one TOML value, such as a list.
+/// Reads one TOML value, such as a list, from what stands at `spot`.
 pub(crate) fn read_value(spot: &Spot) -> Option<Node> {
-    let base = spot.span().start;
     let value = toml::de::DeValue::parse(spot.text()).ok()?;
-    let mut node = node(value, &Spot::whole("", spot.text()));
-    rebase(&mut node, spot, base);
-    Some(node)
+    Some(node(value, &|span: Range<usize>| {
+        let start = spot.span().start;
+        spot.at(span.start + start..span.end + start)
+    }))
 }
 
-fn rebase(node: &mut Node, spot: &Spot, base: usize) {
-    let span = node.spot.span();
-    node.spot = spot.at(span.start + base..span.end + base);
-    match &mut node.value {
-        Value::List(list) => list.iter_mut().for_each(|n| rebase(n, spot, base)),
-        Value::Table(table) => table.0.iter_mut().for_each(|(k, n)| {
-            let span = k.spot.span();
-            k.spot = spot.at(span.start + base..span.end + base);
-            rebase(n, spot, base);
-        }),
-        _ => {}
-    }
-}
-
-fn table(entries: toml::de::DeTable<'_>, file: &Spot) -> Table {
+fn table(entries: toml::de::DeTable<'_>, at: &dyn Fn(Range<usize>) -> Spot) -> Table {
     let mut table: Vec<_> = entries
         .into_iter()
         .map(|(key, value)| {
-            let spot = file.at(key.span());
+            let spot = at(key.span());
             let name = key.into_inner().into_owned();
-            (Key { name, spot }, node(value, file))
+            (Key { name, spot }, node(value, at))
         })
         .collect();
     table.sort_by_key(|(key, _)| key.spot.span().start);
     Table(table)
 }
 
-fn node(value: toml::Spanned<toml::de::DeValue<'_>>, file: &Spot) -> Node {
+fn node(value: toml::Spanned<toml::de::DeValue<'_>>, at: &dyn Fn(Range<usize>) -> Spot) -> Node {
     use toml::de::DeValue;
-    let spot = file.at(value.span());
+    let spot = at(value.span());
     let value = match value.into_inner() {
         DeValue::String(text) => Value::Text(text.into_owned()),
         DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix())
@@ -252,8 +317,8 @@ fn node(value: toml::Spanned<toml::de::DeValue<'_>>, file: &Spot) -> Node {
         DeValue::Float(n) => Value::Float(n.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(flag) => Value::Flag(flag),
         DeValue::Datetime(_) => Value::Date,
-        DeValue::Array(list) => Value::List(list.into_iter().map(|v| node(v, file)).collect()),
-        DeValue::Table(entries) => Value::Table(table(entries, file)),
+        DeValue::Array(list) => Value::List(list.into_iter().map(|v| node(v, at)).collect()),
+        DeValue::Table(entries) => Value::Table(table(entries, at)),
     };
     Node { value, spot }
 }

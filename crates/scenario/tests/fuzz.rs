@@ -1,6 +1,8 @@
 //! Whatever stands in a file, in `--set`, `--link` or `--flow`: it is read or
 //! refused, and what is read can be written and read again.
 
+mod json_schema;
+
 use std::path::PathBuf;
 
 use narrows_fuzz::Corpus;
@@ -86,10 +88,14 @@ impl Shelf for Beside {
 #[test]
 fn fuzz_scenarios_are_refused_or_survive_being_written() {
     let mut read = 0;
+    let schema = json_schema::Validator::of_files();
     corpus("scenario").run(3_000, |input| {
         match Draft::read("fuzz.toml", input).and_then(|d| d.check()) {
             Ok(plan) => {
                 read += 1;
+                // The schema takes what the reader takes.
+                let input = String::from_utf8_lossy(input);
+                assert!(schema.takes(&input), "{input}");
                 let text = plan.to_toml();
                 let again = Draft::read("again.toml", text.as_bytes()).and_then(|d| d.check());
                 match again {
@@ -108,10 +114,13 @@ fn fuzz_scenarios_are_refused_or_survive_being_written() {
 #[test]
 fn fuzz_campaigns_are_read_or_refused() {
     let mut read = 0;
+    let schema = json_schema::Validator::of_files();
     corpus("campaign").run(1_500, |input| {
         match Campaign::read("fuzz.toml", input, &Beside, &[]) {
             Ok(mut campaign) => {
                 read += 1;
+                let input = String::from_utf8_lossy(input);
+                assert!(schema.takes(&input), "{input}");
                 let names: Vec<String> = campaign.cells.iter().map(|c| c.name.clone()).collect();
                 assert!(!names.is_empty());
                 let values = campaign.evaluate(&mut |_, _| Some(0.0));

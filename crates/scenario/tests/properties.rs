@@ -1,7 +1,10 @@
 //! What holds for every plan and every input.
 
+mod json_schema;
+
 use narrows_scenario::{Draft, Plan};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 fn element() -> impl Strategy<Value = String> {
     let fixed = prop::sample::select(vec![
@@ -223,6 +226,69 @@ fn the_datapath_of_a_link_and_what_is_expected_are_saved() {
     let plan = read(&text).expect("a plan");
     assert_eq!(plan.expected, ["unanswered"]);
     assert_eq!(read(&plan.to_toml()).expect("a plan"), plan);
+}
+
+/// The scenario [`SET`] whose link has no name.
+fn without_a_name() -> Draft {
+    let text = SET.replace("name = \"l\"\n", "");
+    Draft::read("p.toml", text.as_bytes()).expect("TOML")
+}
+
+#[test]
+fn the_only_link_may_do_without_its_name() {
+    let mut draft = without_a_name();
+    assert_eq!(draft.check().expect("a plan").links[0].name, "access");
+    draft.set("link/mtu=1400").expect("a key of the link");
+    draft
+        .set("link/up/bottleneck=rate 20Mbit")
+        .expect("an element");
+    draft
+        .set("link/access/up/netem=netem delay 3ms")
+        .expect("an element");
+    let plan = draft.check().expect("a plan");
+    assert_eq!(plan.links[0].mtu, 1400);
+    let words: Vec<String> = plan.elements().map(|e| e.spec.to_string()).collect();
+    assert!(words[0].starts_with("netem delay 3ms"), "{words:?}");
+    assert!(words[1].starts_with("rate 20Mbit overhead 38"), "{words:?}");
+    assert_eq!(
+        plan,
+        Draft::read("q.toml", plan.to_toml().as_bytes())
+            .expect("TOML")
+            .check()
+            .expect("a plan")
+    );
+
+    // So it is for a link that has one, and for changes in mid-run.
+    let change = "[[change]]\nat = \"1s\"\ntarget = \"link/up/bottleneck\"\nto = \"rate 9Mbit\"\n";
+    let mut draft = Draft::read("p.toml", format!("{SET}{change}").as_bytes()).expect("TOML");
+    draft
+        .set("link/datapath=kernel")
+        .expect("a key of the link");
+    let plan = draft.check().expect("a plan");
+    assert_eq!(plan.changes[0].target, "link/l/up/bottleneck");
+    assert!(!plan.links[0].datapath.is_own());
+
+    // Of two links each is called by its name.
+    let two = "[[link]]\nname = \"m\"\nends = [\"b\", \"c\"]\n";
+    let mut draft = Draft::read("p.toml", format!("{SET}{two}").as_bytes()).expect("TOML");
+    assert!(draft.set("link/mtu=1400").is_err());
+    let text = format!("{SET}{two}").replace("name = \"m\"\n", "");
+    let draft = Draft::read("p.toml", text.as_bytes()).expect("TOML");
+    let refusal = draft.check().expect_err("no name");
+    assert_eq!((refusal.key(), refusal.found()), ("link 2/name", "nothing"));
+}
+
+#[test]
+fn the_schema_takes_what_is_read_and_what_is_written() {
+    let schema = json_schema::Validator::of_files();
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(128));
+    let taken = runner.run(&scenario(), |text| {
+        prop_assert!(schema.takes(&text), "{}", text);
+        let written = plan(&text).to_toml();
+        prop_assert!(schema.takes(&written), "{}", written);
+        Ok(())
+    });
+    taken.expect("every scenario fits");
 }
 
 proptest! {

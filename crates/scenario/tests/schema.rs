@@ -1,78 +1,79 @@
-//! The patterns of the schema: what the reader takes, they take.
+//! The schema takes what the reader takes, and refuses what a schema can.
 
-use regex::Regex;
+mod json_schema;
 
-/// The patterns that `schema()` gives to elements and to `cc`.
-fn patterns() -> (Regex, Regex) {
+use json_schema::Validator;
+use narrows_scenario::{Draft, catalog};
+
+const GOOD: &str = include_str!("corpus/scenario/prague-beside-cubic.toml");
+const CAMPAIGN: &str = include_str!("corpus/campaign/small.toml");
+
+#[test]
+fn the_schema_has_an_address_and_takes_the_whole_catalogue() {
+    let id = narrows_scenario::schema()["$id"].clone();
+    assert!(id.as_str().is_some_and(|id| id.starts_with("https://")));
+    let schema = Validator::of_files();
+    for entry in catalog::entries() {
+        assert!(schema.takes(entry.text), "{}", entry.name);
+    }
+}
+
+#[test]
+fn every_key_of_the_schema_is_described() {
     let schema = narrows_scenario::schema();
-    let of = |pointer: &str| {
-        let pattern = schema.pointer(pointer).and_then(|p| p.as_str());
-        let pattern = pattern.unwrap_or_else(|| panic!("{pointer}: {schema:#}"));
-        Regex::new(pattern).expect("a pattern")
+    for (kind, table) in schema["$defs"].as_object().expect("definitions") {
+        let keys = table.get("properties").and_then(|p| p.as_object());
+        for (key, of) in keys.into_iter().flatten() {
+            assert!(of.get("description").is_some(), "{kind}: {key}");
+        }
+    }
+}
+
+/// `good` with one part replaced.
+fn broken(good: &str, part: &str, by: &str) -> String {
+    assert!(good.contains(part), "{part}");
+    good.replacen(part, by, 1)
+}
+
+#[test]
+fn the_schema_refuses_what_the_reader_refuses_as_far_as_a_schema_can() {
+    let schema = Validator::of_files();
+    assert!(schema.takes(GOOD) && schema.takes(CAMPAIGN));
+    let all = |key: &str, values: &[&str]| -> Vec<String> {
+        let part = "start = \"1s\"";
+        let with = |value: &&str| broken(GOOD, part, &format!("{part}\n{key} = {value}"));
+        values.iter().map(with).collect()
     };
-    (
-        of("/$defs/Element/pattern"),
-        of("/$defs/Flow/properties/cc/pattern"),
-    )
-}
-
-#[test]
-fn the_schema_has_an_address_and_takes_what_the_catalogue_has() {
-    assert!(
-        narrows_scenario::schema()["$id"]
-            .as_str()
-            .is_some_and(|id| id.starts_with("https://"))
-    );
-    let (element, control) = patterns();
-    let (mut elements, mut controls) = (0, 0);
-    for entry in narrows_scenario::catalog::entries() {
-        let file: toml::Table = entry.text.parse().expect("TOML");
-        if file.get("kind").and_then(|k| k.as_str()) == Some("campaign") {
-            continue;
-        }
-        let tables = |key: &str| {
-            file.get(key)
-                .and_then(|t| t.as_array())
-                .cloned()
-                .unwrap_or_default()
-        };
-        for link in tables("link") {
-            for side in ["up", "down"] {
-                for words in link
-                    .get(side)
-                    .and_then(|w| w.as_array())
-                    .into_iter()
-                    .flatten()
-                {
-                    let words = words.as_str().expect("words");
-                    assert!(element.is_match(words), "{}: {words}", entry.name);
-                    elements += 1;
-                }
-            }
-        }
-        for flow in tables("flow") {
-            if let Some(words) = flow.get("cc").and_then(|w| w.as_str()) {
-                assert!(control.is_match(words), "{}: {words}", entry.name);
-                controls += 1;
-            }
-        }
-    }
-    assert!(elements > 10 && controls > 5, "{elements} {controls}");
-}
-
-#[test]
-fn the_schema_refuses_what_the_reader_refuses_for_its_first_word() {
-    let (element, control) = patterns();
-    for words in [
-        "reno",
-        " cubic hystart off",
-        "prague variant 2020",
-        "kernel:bbr",
-        "quic:bbr",
-    ] {
-        assert!(control.is_match(words), "{words}");
-    }
-    for words in [
+    let mut files = vec![
+        broken(GOOD, "version  = 1", "version = 2"),
+        broken(GOOD, "name     =", "nam ="),
+        broken(GOOD, "duration = \"60s\"", "duration = 60"),
+        broken(GOOD, "[[flow]]", "[[flows]]"),
+        broken(GOOD, "from = \"client\"\n", ""),
+        broken(GOOD, "[\"client\", \"server\"]", "[\"client\"]"),
+        broken(GOOD, "name = \"access\"", "name = \"access/a\""),
+        broken(GOOD, "name = \"access\"", "name = \"access\"\nmtu = 127"),
+        broken(
+            GOOD,
+            "name = \"access\"",
+            "name = \"access\"\ndatapath = \"xdp\"",
+        ),
+        broken(GOOD, "duration", "kind = \"campaigns\"\nduration"),
+        broken(
+            GOOD,
+            "duration",
+            "expected = [\"idle-botleneck\"]\nduration",
+        ),
+        broken(GOOD, "duration", "seed = -1\nduration"),
+        broken(GOOD, "duration", "start_offset = \"no\"\nduration"),
+        broken(GOOD, "duration", "host_model = { gso = true }\nduration"),
+    ];
+    files.extend(all("ip", &["5", "\"4\""]));
+    files.extend(all("fast_open", &["1", "\"true\""]));
+    files.extend(all("dscp", &["true", "[1]", "-1"]));
+    files.extend(all("mark", &["1"]));
+    files.extend(all("spin", &["\"of\"", "3"]));
+    for cc in [
         "",
         "cubik",
         "bbr",
@@ -81,18 +82,7 @@ fn the_schema_refuses_what_the_reader_refuses_for_its_first_word() {
         "cubics",
         "kernel:bbr x",
     ] {
-        assert!(!control.is_match(words), "{words}");
-        let flow = [words.to_owned()];
-        let draft = narrows_scenario::Draft::from_words(&["rate 1Mbit".to_owned()], &flow);
-        assert!(draft.and_then(|d| d.check()).is_err(), "{words}");
-    }
-    for words in [
-        "rate 1Mbit",
-        "slow: rate 1Mbit",
-        "tap mid",
-        "netem delay 10ms",
-    ] {
-        assert!(element.is_match(words), "{words}");
+        files.push(broken(GOOD, "\"cubic\"\necn", &format!("\"{cc}\"\necn")));
     }
     for words in [
         "",
@@ -101,6 +91,49 @@ fn the_schema_refuses_what_the_reader_refuses_for_its_first_word() {
         "tc qdisc add",
         "ratee 1Mbit",
     ] {
-        assert!(!element.is_match(words), "{words}");
+        files.push(broken(GOOD, "netem delay 10ms", words));
+    }
+    for text in &files {
+        let read = Draft::read("mine.toml", text.as_bytes()).and_then(|draft| draft.check());
+        assert!(read.is_err(), "{text}");
+        assert!(!schema.takes(text), "{text}");
+    }
+    for (part, by) in [
+        ("cell = \"{rate}/{cc}\"\n", ""),
+        ("seeds = [1, 2, 3]", "seeds = \"1-200\""),
+        ("within =", "between = \"kernels\"\nwithin ="),
+        ("a = \"goodput_mbit of flow/f\"", "a = 1"),
+        ("[published]", "[publish]"),
+        ("cc = [\"cubic\", \"reno\"]", "cc = \"cubic\""),
+    ] {
+        assert!(!schema.takes(&broken(CAMPAIGN, part, by)), "{part}");
+    }
+}
+
+#[test]
+fn words_and_patterns_take_what_the_reader_takes() {
+    let schema = Validator::of_files();
+    for cc in [
+        "reno",
+        " cubic hystart off",
+        "prague variant 2020",
+        "kernel:bbr",
+        "quic:bbr",
+    ] {
+        assert!(
+            schema.takes(&broken(GOOD, "\"cubic\"\necn", &format!("\"{cc}\"\necn"))),
+            "{cc}"
+        );
+    }
+    for words in [
+        "rate 1Mbit",
+        "slow: rate 1Mbit",
+        "ä.1: rate 1Mbit",
+        "tap mid",
+    ] {
+        assert!(
+            schema.takes(&broken(GOOD, "netem delay 10ms", words)),
+            "{words}"
+        );
     }
 }

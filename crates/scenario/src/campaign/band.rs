@@ -3,7 +3,10 @@
 use std::fmt;
 
 use narrows_units::{Value as _, WordError, Words};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use crate::document::{Grammar, grammar};
 use crate::glob::Glob;
 
 /// How far apart two figures may be.
@@ -154,7 +157,8 @@ impl fmt::Display for Band {
 }
 
 /// Which two figures a tolerance holds together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Between {
     /// The published one and the measured one.
     #[default]
@@ -277,19 +281,24 @@ impl Tolerance {
     }
 }
 
-/// Reads `21 of 24`.
-///
-/// # Errors
-/// If it is something else.
-pub(crate) fn at_least(line: &str) -> Result<(usize, usize), WordError> {
-    const ALLOWED: &str = "`N of M`, such as `21 of 24`";
-    let read = || {
-        let (least, of) = line.split_once(" of ")?;
-        let least = u32::parse(least.trim())?;
-        let of = u32::parse(of.trim())?;
-        (least <= of && of > 0).then_some((least as usize, of as usize))
-    };
-    read().ok_or_else(|| WordError::new(0..line.len(), format!("`{line}`"), ALLOWED))
+grammar!(Band, "a band in words");
+
+/// `21 of 24`: how many of how many cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AtLeast(pub(crate) usize, pub(crate) usize);
+
+impl Grammar for AtLeast {
+    const ALLOWED: &'static str = "`N of M`, such as `21 of 24`";
+
+    fn read(line: &str) -> Result<Self, WordError> {
+        let read = || {
+            let (least, of) = line.split_once(" of ")?;
+            let least = u32::parse(least.trim())?;
+            let of = u32::parse(of.trim())?;
+            (least <= of && of > 0).then_some(Self(least as usize, of as usize))
+        };
+        read().ok_or_else(|| crate::document::no_such(line, Self::ALLOWED))
+    }
 }
 
 #[cfg(test)]
@@ -306,7 +315,7 @@ mod tests {
                 .iter()
                 .map(|b| Band::parse(b).expect("a band"))
                 .collect(),
-            at_least: at_least(least).expect("N of M"),
+            at_least: AtLeast::read(least).map(|l| (l.0, l.1)).expect("N of M"),
             source: None,
         }
     }
@@ -422,7 +431,7 @@ mod tests {
             assert!(Band::parse(line).is_err(), "{line}");
         }
         for line in ["", "3", "25 of 24", "0 of 0", "a of b"] {
-            assert!(at_least(line).is_err(), "{line}");
+            assert!(AtLeast::read(line).is_err(), "{line}");
         }
     }
 }

@@ -1,14 +1,11 @@
 //! The figures that a campaign is about: metrics drawn against its axes.
 
-use crate::fields::Fields;
+use crate::document::{At, More, Places};
 use crate::glob::Glob;
 use crate::refusal::{Refusal, one_of};
 
 use super::formula::Metric;
-use super::{Axis, Cell};
-
-/// What a `[[figure]]` may have.
-pub(crate) const FIGURE: &[&str] = &["title", "metrics", "x", "by", "panels", "cells"];
+use super::{Axis, Cell, document};
 
 /// One of them. Metrics and axes are by their index in the campaign.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,54 +25,57 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Reads all `[[figure]]`.
+    /// Reads a `[[figure]]`.
     ///
     /// # Errors
-    /// If one names what the campaign does not have, or leaves an axis out whose
+    /// If it names what the campaign does not have, or leaves an axis out whose
     /// values would fall on each other.
-    pub(super) fn read_all(
-        top: &Fields<'_>,
-        axes: &[Axis],
-        metrics: &[Metric],
-        cells: &[Cell],
-    ) -> Result<Vec<Self>, Refusal> {
-        let tables = top.tables("figure")?.iter().enumerate();
-        tables
-            .map(|(number, node)| {
-                let fields = Fields::of(node, &format!("figure {}", number + 1), FIGURE)?;
-                Self::read(&fields, axes, metrics, cells)
-            })
-            .collect()
-    }
-
-    fn read(
-        fields: &Fields<'_>,
+    pub(super) fn read(
+        table: &At<document::Figure>,
+        places: &Places,
         axes: &[Axis],
         metrics: &[Metric],
         cells: &[Cell],
     ) -> Result<Self, Refusal> {
         let of_axes: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
         let of_metrics: Vec<&str> = metrics.iter().map(|m| m.name.as_str()).collect();
-        let drawn = places(fields, "metrics", &of_metrics)?;
+        let among = |names: &More<String>, known: &[&str]| {
+            let place = |name: &At<String>| {
+                let known = || known.iter().copied();
+                let refusal = || {
+                    places
+                        .refuse(name, one_of(known()))
+                        .did_you_mean(name, known())
+                };
+                known().position(|k| k == **name).ok_or_else(refusal)
+            };
+            names.iter().map(place).collect::<Result<Vec<_>, Refusal>>()
+        };
+        let drawn = among(&table.metrics, &of_metrics)?;
         if drawn.is_empty() {
-            return Err(fields.missing("metrics", "at least one metric, such as [\"share1_pct\"]"));
+            let allowed = "at least one metric, such as [\"share1_pct\"]";
+            return Err(places.missing(table, "metrics", allowed));
         }
-        let across = places(fields, "x", &of_axes)?;
-        let [x] = across[..] else {
-            return Err(fields.refuse("x", one_of(of_axes.iter().copied())));
+        let allowed = one_of(of_axes.iter().copied());
+        let across = places.needed(table, "x", &table.x, &allowed)?;
+        let [x] = among(across, &of_axes)?[..] else {
+            return Err(places.refuse(across, allowed));
         };
         let figure = Self {
-            title: fields.text("title")?.map(str::to_owned),
+            title: table.title.as_deref().cloned(),
             metrics: drawn,
             x,
-            by: places(fields, "by", &of_axes)?,
-            panels: places(fields, "panels", &of_axes)?,
-            cells: fields.text("cells")?.map(str::to_owned),
+            by: match &table.by {
+                Some(by) => among(by, &of_axes)?,
+                None => Vec::new(),
+            },
+            panels: among(&table.panels, &of_axes)?,
+            cells: table.cells.as_deref().cloned(),
         };
-        let glob = match &figure.cells {
-            Some(pattern) => Some(
-                Glob::parse(pattern).map_err(|e| fields.refuse("cells", e.allowed().to_owned()))?,
-            ),
+        let glob = match &table.cells {
+            Some(at) => {
+                Some(Glob::parse(at).map_err(|e| places.refuse(at, e.allowed().to_owned()))?)
+            }
             None => None,
         };
         let shown = || {
@@ -84,7 +84,11 @@ impl Figure {
                 .filter(|c| glob.as_ref().is_none_or(|g| g.matches(&c.name)))
         };
         let Some(first) = shown().next() else {
-            return Err(fields.refuse("cells", "a pattern that fits a cell"));
+            let allowed = "a pattern that fits a cell";
+            return Err(match &table.cells {
+                Some(at) => places.refuse(at, allowed),
+                None => places.missing(table, "cells", allowed),
+            });
         };
         for (axis, Axis { name, .. }) in axes.iter().enumerate() {
             let named = [&[x], &figure.by[..], &figure.panels[..]];
@@ -98,26 +102,20 @@ impl Figure {
                         "`{name}` in `by` or in `panels`, or `cells` with one value of it: \
                          it has several in these cells"
                     );
-                    return Err(fields.missing("by", allowed));
+                    return Err(places.missing(table, "by", allowed));
                 }
                 0 | 1 => {}
-                _ => return Err(fields.refuse("by", format!("`{name}` only once"))),
+                _ => {
+                    let allowed = format!("`{name}` only once");
+                    return Err(match &table.by {
+                        Some(by) => places.refuse(by, allowed),
+                        None => places.missing(table, "by", allowed),
+                    });
+                }
             }
         }
         Ok(figure)
     }
-}
-
-/// The places in `known` of the names at `key`, one or a list.
-fn places(fields: &Fields<'_>, key: &str, known: &[&str]) -> Result<Vec<usize>, Refusal> {
-    let place = |node: &crate::tree::Node| {
-        let allowed = || one_of(known.iter().copied());
-        let refuse = || Refusal::at(&node.spot, fields.name_of(key), node.describe(), allowed());
-        let name = node.as_text().ok_or_else(refuse)?;
-        let place = known.iter().position(|k| *k == name);
-        place.ok_or_else(|| refuse().did_you_mean(name, known.iter().copied()))
-    };
-    fields.list(key).iter().map(place).collect()
 }
 
 #[cfg(test)]

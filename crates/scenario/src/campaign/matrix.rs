@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::document::Campaign;
 use crate::campaign::Axis;
-use crate::fields::Fields;
+use crate::document::{At, Filling, Places};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
-use crate::tree::{Node, Value, clipped};
+use crate::tree::clipped;
 
 /// More cells than anyone has the time for.
 const MOST_CELLS: usize = 10_000;
@@ -25,143 +26,77 @@ pub(super) struct AxisValues {
 pub(super) type Words = BTreeMap<String, String>;
 
 /// Reads `[axis]`.
-pub(super) fn axes(top: &Fields<'_>) -> Result<Vec<AxisValues>, Refusal> {
+pub(super) fn axes(campaign: &At<Campaign>, places: &Places) -> Result<Vec<AxisValues>, Refusal> {
     const ALLOWED: &str = "at least one axis, such as `cc = [\"cubic\", \"prague\"]`";
-    let Some(node) = top.get("axis") else {
-        return Err(top.missing("axis", ALLOWED));
-    };
-    let fields = Fields::any(node, "axis")?;
+    let said = places.needed(campaign, "axis", &campaign.axis, ALLOWED)?;
     let mut axes: Vec<AxisValues> = Vec::new();
-    for (key, node) in fields.entries() {
-        let axis = axis(&key.name, node)?;
-        if axis.words.is_empty() {
-            let found = "no value, so that the matrix has no cell";
-            return Err(Refusal::at(
-                &key.spot,
-                format!("axis/{}", key.name),
-                found,
-                "at least one value",
-            ));
-        }
-        for words in &axis.words {
+    for (name, at) in said.iter() {
+        let mut axis = Axis {
+            name: name.clone(),
+            values: Vec::new(),
+        };
+        let mut all = Vec::new();
+        for (value, fills) in &at.0 {
+            if axis.values.contains(value) {
+                let found = format!("`{value}` for the second time");
+                return Err(places.found(at, found, "each value once"));
+            }
+            let mut words: Words = fills.iter().map(filled_in).collect();
+            words.entry(name.clone()).or_insert_with(|| value.clone());
             for other in &axes {
-                let twice = words
-                    .keys()
-                    .find(|k| other.words.iter().any(|w| w.contains_key(*k)));
-                if let Some(word) = twice {
-                    return Err(Refusal::at(
-                        &key.spot,
-                        format!("axis/{}", key.name),
-                        format!("`{{{word}}}`, which `axis/{}` gives too", other.axis.name),
-                        "a name of its own",
-                    ));
+                if let Some(word) = words.keys().find(|word| other.gives(word)) {
+                    let found = format!("`{{{word}}}`, which `axis/{}` gives too", other.axis.name);
+                    return Err(places.found(at, found, "a name of its own"));
                 }
             }
+            axis.values.push(value.clone());
+            all.push(words);
         }
-        axes.push(axis);
+        if all.is_empty() {
+            let found = "no value, so that the matrix has no cell";
+            return Err(places.found(at, found, "at least one value"));
+        }
+        axes.push(AxisValues { axis, words: all });
     }
     let cells = axes
         .iter()
         .try_fold(1usize, |n, axis| n.checked_mul(axis.words.len()))
         .filter(|n| *n <= MOST_CELLS);
-    match (axes.is_empty(), cells) {
-        (true, _) => Err(fields.missing("axis", ALLOWED)),
-        (_, None) => {
+    if axes.is_empty() {
+        return Err(places.missing(campaign, "axis", ALLOWED));
+    }
+    match cells {
+        Some(_) => Ok(axes),
+        None => {
             let found = "a matrix of too many cells";
-            Err(Refusal::at(
-                &node.spot,
-                "axis",
-                found,
-                format!("at most {MOST_CELLS}"),
-            ))
+            Err(places.found(said, found, format!("at most {MOST_CELLS}")))
         }
-        _ => Ok(axes),
     }
 }
 
 /// Reads `[words]`: what stands for the same in every cell.
-pub(super) fn common(top: &Fields<'_>, axes: &[AxisValues]) -> Result<Words, Refusal> {
-    let mut words = Words::new();
-    let Some(node) = top.get("words") else {
-        return Ok(words);
-    };
-    let fields = Fields::any(node, "words")?;
-    for (key, node) in fields.entries() {
-        let taken = |axis: &&AxisValues| axis.words.iter().any(|w| w.contains_key(&key.name));
-        if let Some(axis) = axes.iter().find(taken) {
-            let found = format!("`{}`, which `axis/{}` gives too", key.name, axis.axis.name);
-            return Err(Refusal::at(&key.spot, "words", found, "a name of its own"));
-        }
-        let text = as_word(node).ok_or_else(|| {
-            Refusal::at(&node.spot, "words", node.describe(), "a string or a number")
-        })?;
-        words.insert(key.name.clone(), text);
-    }
-    Ok(words)
-}
-
-fn axis(name: &str, node: &Node) -> Result<AxisValues, Refusal> {
-    let path = format!("axis/{name}");
-    let mut values = Vec::new();
-    let mut all_words = Vec::new();
-    let mut push = |value: &str, mut words: Words, spot: &Spot| {
-        if values.iter().any(|v| v == value) {
-            let found = format!("`{value}` for the second time");
-            return Err(Refusal::at(spot, path.as_str(), found, "each value once"));
-        }
-        words
-            .entry(name.to_owned())
-            .or_insert_with(|| value.to_owned());
-        values.push(value.to_owned());
-        all_words.push(words);
-        Ok(())
-    };
-    match &node.value {
-        Value::List(list) => {
-            for node in list {
-                let value = as_word(node).ok_or_else(|| {
-                    Refusal::at(
-                        &node.spot,
-                        path.as_str(),
-                        node.describe(),
-                        "the name of a value",
-                    )
-                })?;
-                push(&value, Words::new(), &node.spot)?;
-            }
-        }
-        Value::Table(table) => {
-            for (key, node) in &table.0 {
-                let fields = Fields::any(node, &format!("{path}/{}", key.name))?;
-                let mut words = Words::new();
-                for (word, node) in fields.entries() {
-                    let text = as_word(node)
-                        .ok_or_else(|| fields.refuse(&word.name, "a string or a number"))?;
-                    words.insert(word.name.clone(), text);
-                }
-                push(&key.name, words, &key.spot)?;
-            }
-        }
-        _ => {
-            let allowed = "a list of values, or a table of values and the words that they fill in";
-            return Err(Refusal::at(&node.spot, path, node.describe(), allowed));
+pub(super) fn common(
+    campaign: &Campaign,
+    places: &Places,
+    axes: &[AxisValues],
+) -> Result<Words, Refusal> {
+    for (word, at) in &campaign.words {
+        if let Some(AxisValues { axis, .. }) = axes.iter().find(|axis| axis.gives(word)) {
+            let found = format!("`{word}`, which `axis/{}` gives too", axis.name);
+            return Err(places.found(at, found, "a name of its own"));
         }
     }
-    Ok(AxisValues {
-        axis: Axis {
-            name: name.to_owned(),
-            values,
-        },
-        words: all_words,
-    })
+    Ok(campaign.words.iter().map(filled_in).collect())
 }
 
-/// A string or a number as a word to fill in.
-fn as_word(node: &Node) -> Option<String> {
-    match &node.value {
-        Value::Whole(n) => Some(n.to_string()),
-        Value::Float(n) => Some(n.to_string()),
-        _ => node.as_text().map(str::to_owned),
+fn filled_in((word, filling): (&String, &At<Filling>)) -> (String, String) {
+    (word.clone(), filling.0.clone())
+}
+
+impl AxisValues {
+    /// Whether one of its values gives a meaning to `word`.
+    fn gives(&self, word: &str) -> bool {
+        self.words.iter().any(|words| words.contains_key(word))
     }
 }
 
@@ -197,7 +132,16 @@ pub(super) struct Template<'a> {
     pub(super) key: String,
 }
 
-impl Template<'_> {
+impl<'a> Template<'a> {
+    /// The string at `at`.
+    pub(super) fn of(at: &'a At<String>, places: &'a Places) -> Self {
+        Self {
+            text: at,
+            spot: places.spot(at),
+            key: places.key(at).to_owned(),
+        }
+    }
+
     /// The text with all words filled in.
     ///
     /// # Errors
@@ -212,14 +156,12 @@ impl Template<'_> {
     }
 
     fn filled(&self, text: &str, words: &Words, depth: usize) -> Result<String, Refusal> {
+        let refuse = |found: String, allowed: String| {
+            Refusal::at(self.spot, self.key.as_str(), found, allowed)
+        };
         if depth > DEEPEST {
             let found = format!("`{}`, which names itself", clipped(text));
-            return Err(Refusal::at(
-                self.spot,
-                self.key.as_str(),
-                found,
-                "words that end somewhere",
-            ));
+            return Err(refuse(found, "words that end somewhere".to_owned()));
         }
         let mut filled = String::new();
         let mut rest = text;
@@ -227,27 +169,18 @@ impl Template<'_> {
             filled.push_str(&rest[..open]);
             let Some(close) = rest[open..].find('}') else {
                 let found = format!("`{}`", clipped(&rest[open..]));
-                return Err(Refusal::at(
-                    self.spot,
-                    self.key.as_str(),
-                    found,
-                    "a `}` for each `{`",
-                ));
+                return Err(refuse(found, "a `}` for each `{`".to_owned()));
             };
             let name = &rest[open + 1..open + close];
+            let known = || words.keys().map(String::as_str);
             let word = words.get(name).ok_or_else(|| {
-                Refusal::at(
-                    self.spot,
-                    self.key.as_str(),
-                    format!("the unknown word `{{{}}}`", clipped(name)),
-                    one_of(words.keys().map(String::as_str)),
-                )
-                .did_you_mean(name, words.keys().map(String::as_str))
+                let found = format!("the unknown word `{{{}}}`", clipped(name));
+                refuse(found, one_of(known())).did_you_mean(name, known())
             })?;
             filled.push_str(&self.filled(word, words, depth + 1)?);
             if filled.len() > crate::tree::LONGEST_FILE {
-                let found = "words that fill in too much";
-                return Err(Refusal::at(self.spot, self.key.as_str(), found, "a line"));
+                let found = "words that fill in too much".to_owned();
+                return Err(refuse(found, "a line".to_owned()));
             }
             rest = &rest[open + close + 1..];
         }

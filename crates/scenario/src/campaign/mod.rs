@@ -2,6 +2,7 @@
 //! the tolerance of each comparison.
 
 mod band;
+pub(crate) mod document;
 mod expression;
 mod figure;
 mod formula;
@@ -18,15 +19,9 @@ use crate::refusal::{Refusal, nearest};
 
 pub use band::{Band, Between, Judgement, Tolerance};
 pub use expression::Expression;
-#[cfg(test)]
-pub(crate) use figure::FIGURE;
 pub use figure::Figure;
 pub use formula::{Formula, Metric};
-#[cfg(test)]
-pub(crate) use pair::PAIR;
 pub use pair::{Pair, PairedCells};
-#[cfg(test)]
-pub(crate) use read::{AT_TOP, CHECK, METRIC, PUBLISHED, TOLERANCE};
 pub use shape::{Condition, Held, Measured, Seen, Shape};
 
 /// A campaign, checked: every cell is a plan that can run.

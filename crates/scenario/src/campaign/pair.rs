@@ -1,12 +1,9 @@
 //! Which cells of a campaign are held against each other on one engine.
 
-use crate::fields::Fields;
+use crate::document::{At, Places, Said};
 use crate::refusal::Refusal;
 
-use super::{Axis, Cell};
-
-/// What `[pair]` may have.
-pub(crate) const PAIR: &[&str] = &["axis", "judge", "against"];
+use super::{Axis, Cell, document};
 
 /// One axis of the matrix tells two sides apart: cells that are alike but for
 /// it are pairs.
@@ -32,42 +29,39 @@ pub struct PairedCells {
 }
 
 impl Pair {
-    /// Reads `[pair]`, if there is one.
-    pub(super) fn read(top: &Fields<'_>, axes: &[Axis]) -> Result<Option<Self>, Refusal> {
-        let Some(node) = top.get("pair") else {
-            return Ok(None);
-        };
-        let fields = Fields::of(node, "pair", PAIR)?;
+    /// Reads `[pair]`.
+    pub(super) fn read(
+        table: &At<document::Pair>,
+        places: &Places,
+        axes: &[Axis],
+    ) -> Result<Self, Refusal> {
         let known = || axes.iter().map(|a| a.name.as_str());
-        let name = fields
-            .text("axis")?
-            .ok_or_else(|| fields.missing("axis", "the axis that tells the two sides apart"))?;
-        let axis = known().position(|a| a == name).ok_or_else(|| {
-            fields
-                .refuse("axis", "the name of an axis of the matrix")
+        let allowed = "the axis that tells the two sides apart";
+        let name = places.needed(table, "axis", &table.axis, allowed)?;
+        let axis = known().position(|a| a == **name).ok_or_else(|| {
+            places
+                .refuse(name, "the name of an axis of the matrix")
                 .did_you_mean(name, known())
         })?;
-        let value = |key: &str| {
+        let value = |key: &str, said: &Said<String>| {
             let values = || axes[axis].values.iter().map(String::as_str);
-            let text = fields
-                .text(key)?
-                .ok_or_else(|| fields.missing(key, "a value of that axis"))?;
-            match values().any(|v| v == text) {
-                true => Ok(text.to_owned()),
-                false => Err(fields
-                    .refuse(key, "a value of that axis")
-                    .did_you_mean(text, values())),
+            let allowed = "a value of that axis";
+            let text = places.needed(table, key, said, allowed)?;
+            match values().any(|v| v == **text) {
+                true => Ok(text.to_string()),
+                false => Err(places.refuse(text, allowed).did_you_mean(text, values())),
             }
         };
-        let (against, judge) = (value("against")?, value("judge")?);
-        if against == judge {
-            return Err(fields.refuse("judge", "another value than `against`"));
+        let against = value("against", &table.against)?;
+        let judge = value("judge", &table.judge)?;
+        match &*table.judge {
+            Some(at) if against == judge => Err(places.refuse(at, "another value than `against`")),
+            _ => Ok(Self {
+                axis,
+                against,
+                judge,
+            }),
         }
-        Ok(Some(Self {
-            axis,
-            against,
-            judge,
-        }))
     }
 
     /// The pairs among `cells`, in their order; a cell without its

@@ -1,11 +1,11 @@
 //! The table of published figures, and which of its rows is a cell's.
 
 use super::matrix::{Template, Words};
-use super::{Formula, Metric};
-use crate::fields::Fields;
+use super::{Formula, Metric, document};
+use crate::document::{At, Places};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
-use crate::tree::{LONGEST_FILE, Node};
+use crate::tree::LONGEST_FILE;
 
 /// A table with the words that find a row and the columns that hold metrics.
 pub(super) struct Published<'a> {
@@ -27,66 +27,53 @@ struct Row {
 impl<'a> Published<'a> {
     /// Reads `[published]` and the table that it names.
     pub(super) fn read(
-        fields: &Fields<'a>,
+        table: &'a At<document::Published>,
+        places: &'a Places,
         shelf: &dyn super::Shelf,
         metrics: &[Metric],
     ) -> Result<Self, Refusal> {
-        let path = fields
-            .text("file")?
-            .ok_or_else(|| fields.missing("file", "the name of a CSV file"))?;
+        let path = places.needed(table, "file", &table.file, "the name of a CSV file")?;
         let bytes = shelf.open(path).ok_or_else(|| {
-            fields
-                .refuse("file", "a CSV file beside this one")
+            places
+                .refuse(path, "a CSV file beside this one")
                 .with_help("there is no such file, or it cannot be read")
         })?;
-        let (columns, rows, file) = table(path, &bytes)?;
-        let mut published = Self {
+        let (columns, rows, file) = read(path, &bytes)?;
+        let column = |name: &str, at: &At<String>, key: &str| {
+            let known = || columns.iter().map(String::as_str);
+            known().position(|c| c == name).ok_or_else(|| {
+                let found = format!("the unknown column `{name}`");
+                Refusal::at(places.spot(at), key, found, one_of(known()))
+                    .did_you_mean(name, known())
+            })
+        };
+        let mut keys = Vec::new();
+        let row = places.needed(table, "row", &table.row, "a table [published.row]")?;
+        for (name, words) in row.iter() {
+            let index = column(name, words, "published/row")?;
+            keys.push((index, Template::of(words, places)));
+        }
+        let mut of_metrics = vec![None; metrics.len()];
+        let allowed = "a table [published.metric]";
+        let named = places.needed(table, "metric", &table.metric, allowed)?;
+        for (metric, name) in named.iter() {
+            let known = || metrics.iter().map(|m| m.name.as_str());
+            let Some(index) = known().position(|m| m == metric) else {
+                let found = format!("the unknown metric `{metric}`");
+                let spot = places.spot(name);
+                return Err(
+                    Refusal::at(spot, "published/metric", found, one_of(known()))
+                        .did_you_mean(metric, known()),
+                );
+            };
+            of_metrics[index] = Some(column(name, name, "published/metric")?);
+        }
+        Ok(Self {
             columns,
             rows,
-            keys: Vec::new(),
-            metrics: vec![None; metrics.len()],
+            keys,
+            metrics: of_metrics,
             file,
-        };
-        for (column, node, key) in named(fields, "row")? {
-            let index = published.column(column, &key.spot, "published/row")?;
-            let text = node.as_text().ok_or_else(|| {
-                let allowed = "the words that stand in the column";
-                Refusal::at(
-                    &node.spot,
-                    format!("published/row/{column}"),
-                    node.describe(),
-                    allowed,
-                )
-            })?;
-            let template = Template {
-                text,
-                spot: &node.spot,
-                key: format!("published/row/{column}"),
-            };
-            published.keys.push((index, template));
-        }
-        for (metric, node, key) in named(fields, "metric")? {
-            let known = || metrics.iter().map(|m| m.name.as_str());
-            let index = metrics
-                .iter()
-                .position(|m| m.name == metric)
-                .ok_or_else(|| {
-                    let found = format!("the unknown metric `{metric}`");
-                    Refusal::at(&key.spot, "published/metric", found, one_of(known()))
-                        .did_you_mean(metric, known())
-                })?;
-            let column = node.as_text().unwrap_or("");
-            let column = published.column(column, &node.spot, "published/metric")?;
-            published.metrics[index] = Some(column);
-        }
-        Ok(published)
-    }
-
-    fn column(&self, name: &str, spot: &Spot, key: &str) -> Result<usize, Refusal> {
-        let known = || self.columns.iter().map(String::as_str);
-        known().position(|c| c == name).ok_or_else(|| {
-            let found = format!("the unknown column `{name}`");
-            Refusal::at(spot, key, found, one_of(known())).did_you_mean(name, known())
         })
     }
 
@@ -172,24 +159,8 @@ impl<'a> Published<'a> {
     }
 }
 
-/// The entries of a table within `[published]`.
-fn named<'a>(
-    fields: &Fields<'a>,
-    key: &str,
-) -> Result<Vec<(&'a str, &'a Node, &'a crate::tree::Key)>, Refusal> {
-    let node = fields
-        .get(key)
-        .ok_or_else(|| fields.missing(key, format!("a table [published.{key}]")))?;
-    let inner = Fields::any(node, &fields.name_of(key))?;
-    Ok(inner
-        .entries()
-        .iter()
-        .map(|(key, node)| (key.name.as_str(), node, key))
-        .collect())
-}
-
 /// Columns, rows and the text of a CSV file.
-fn table(path: &str, bytes: &[u8]) -> Result<(Vec<String>, Vec<Row>, Spot), Refusal> {
+fn read(path: &str, bytes: &[u8]) -> Result<(Vec<String>, Vec<Row>, Spot), Refusal> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if text.len() <= LONGEST_FILE => text,
         _ => {

@@ -1,75 +1,59 @@
 //! Programs that run in hosts.
 
-use std::collections::BTreeMap;
-
-use super::flows;
+use super::{Check, Names};
 use crate::command::{Fault, parts};
-use crate::fields::Fields;
-use crate::plan::{CommandPlan, Plan};
+use crate::document::{At, Scalar};
+use crate::plan::CommandPlan;
 use crate::refusal::Refusal;
-use crate::tree::{Node, clipped};
-
-/// What a `[[command]]` may have.
-pub(crate) const COMMAND: &[&str] = &["name", "host", "run", "start", "stop"];
+use crate::tree::clipped;
 
 const RUN: &str = "a program and its arguments, such as [\"iperf3\", \"-c\", \"{server}\"]";
 
-/// Reads the commands.
-pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
-    let mut names = BTreeMap::new();
-    for node in top.tables("command")? {
-        let fields = Fields::of(node, "command", COMMAND)?;
-        let name = fields.needed_name("name")?;
-        let fields = fields.called(format!("command/{name}"));
-        super::unique(&mut names, name, &fields)?;
-        let host = flows::host(&fields, "host", plan)?.ok_or_else(|| {
-            let hosts = flows::hosts(plan);
-            fields.missing("host", format!("the name of a host: {hosts}"))
-        })?;
-        let (start, stop) = flows::times(&fields, plan)?;
-        plan.commands.push(CommandPlan {
-            name: name.to_owned(),
-            host,
-            run: run(&fields, plan)?,
-            start,
-            stop,
-        });
+impl Check<'_> {
+    /// Reads the commands.
+    pub(super) fn commands(&mut self) -> Result<(), Refusal> {
+        let mut names = Names::default();
+        for command in &self.scenario.command {
+            let name = names.needed(self.places, command, &command.name)?;
+            let host = self.needed_host(command, "host", &command.host)?;
+            let (start, stop) = self.times(&command.start, &command.stop)?;
+            let run = self.places.needed(command, "run", &command.run, RUN)?;
+            let words = run.iter().enumerate();
+            let words = words.map(|(number, word)| self.word(number == 0, word));
+            let words: Vec<String> = words.collect::<Result<_, _>>()?;
+            if words.is_empty() {
+                return Err(self.places.refuse(run, RUN));
+            }
+            self.plan.commands.push(CommandPlan {
+                name,
+                host,
+                run: words,
+                start,
+                stop,
+            });
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn run(fields: &Fields<'_>, plan: &Plan) -> Result<Vec<String>, Refusal> {
-    let key = fields.name_of("run");
-    let mut words = Vec::new();
-    for node in fields.list("run") {
-        let wrong = || Refusal::at(&node.spot, key.as_str(), node.describe(), RUN);
-        let word = node.as_text().ok_or_else(wrong)?;
-        if word.contains('\0') || words.is_empty() && word.is_empty() {
-            return Err(wrong());
-        }
-        if let Err(fault) = parts(word, plan) {
-            return Err(refused(&key, node, &fault, plan));
-        }
-        words.push(word.to_owned());
-    }
-    if words.is_empty() {
-        return Err(fields.refuse("run", RUN));
-    }
-    Ok(words)
-}
-
-fn refused(key: &str, node: &Node, fault: &Fault<'_>, plan: &Plan) -> Refusal {
-    const BRACE: &str = "write `{{` and `}}` for braces that the program shall see";
-    match fault {
-        Fault::Lone => {
-            Refusal::at(&node.spot, key, node.describe(), "a `}` for each `{`").with_help(BRACE)
-        }
-        Fault::Unknown(name) => {
-            let hosts = plan.hosts.iter().map(|h| h.name.as_str());
-            let found = format!("the unknown address `{{{}}}`", clipped(name));
-            let allowed = "`{HOST}`, `{HOST/ipv4}` or `{HOST/ipv6}` with the name of a host";
-            let refusal = Refusal::at(&node.spot, key, found, allowed).with_help(BRACE);
-            refusal.did_you_mean(name.split('/').next().unwrap_or(name), hosts)
+    fn word(&self, first: bool, at: &At<Scalar>) -> Result<String, Refusal> {
+        const BRACE: &str = "write `{{` and `}}` for braces that the program shall see";
+        let word = at
+            .text()
+            .filter(|word| !(word.contains('\0') || first && word.is_empty()));
+        let word = word.ok_or_else(|| self.places.refuse(at, RUN))?;
+        match parts(word, &self.plan) {
+            Ok(_) => Ok(word.to_owned()),
+            Err(Fault::Lone) => Err(self
+                .places
+                .refuse(at, "a `}` for each `{`")
+                .with_help(BRACE)),
+            Err(Fault::Unknown(name)) => {
+                let hosts = self.plan.hosts.iter().map(|h| h.name.as_str());
+                let found = format!("the unknown address `{{{}}}`", clipped(name));
+                let allowed = "`{HOST}`, `{HOST/ipv4}` or `{HOST/ipv6}` with the name of a host";
+                let refusal = self.places.found(at, found, allowed).with_help(BRACE);
+                Err(refusal.did_you_mean(name.split('/').next().unwrap_or(name), hosts))
+            }
         }
     }
 }

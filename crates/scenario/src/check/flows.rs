@@ -1,187 +1,181 @@
 //! Flows: who sends what to whom, under which control.
 
-use std::collections::BTreeMap;
-
-use narrows_units::{Bytes, Instant, Value as _};
-
-use super::graph::Reach;
-use super::transport;
-use crate::fields::Fields;
-use crate::parts::{Control, Dscp, EcnMode, HostModel, Traffic};
-use crate::plan::{FlowPlan, HostIndex, IpVersion, Plan};
-use crate::refusal::{Refusal, one_of};
-use crate::source::Spot;
+use super::{Check, Names};
+use crate::document::{AskedEcn, At, Flow, Said};
+use crate::parts::{Control, EcnMode, HostModel, Traffic};
+use crate::plan::{FlowPlan, HostIndex, IpVersion};
+use crate::refusal::Refusal;
 use crate::transport::Transport;
-use crate::tree::{Node, Value};
 
-/// What a `[[flow]]` may have.
-pub(crate) const FLOW: &[&str] = &[
-    "name",
-    "from",
-    "to",
-    "opens",
-    "cc",
-    "transport",
-    "spin",
-    "ecn",
-    "dscp",
-    "start",
-    "stop",
-    "bytes",
-    "traffic",
-    "ip",
-    "fast_open",
-    "mark",
-    "host_model",
-];
-
-/// Reads the flows.
-pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
-    let reach = Reach::of(plan);
-    let model = super::model::read(top, HostModel::default())?;
-    let offsets = top.flag("start_offset")?.unwrap_or(true);
-    let mut names = BTreeMap::new();
-    for node in top.tables("flow")? {
-        let mut flow = flow(node, plan, &reach, model, &mut names)?;
-        flow.start_offset &= offsets;
-        plan.flows.push(flow);
-    }
-    Ok(())
-}
-
-fn flow(
-    node: &Node,
-    plan: &Plan,
-    reach: &Reach,
-    model: HostModel,
-    names: &mut BTreeMap<String, Spot>,
-) -> Result<FlowPlan, Refusal> {
-    let fields = Fields::of(node, "flow", FLOW)?;
-    let name = fields.needed_name("name")?;
-    let fields = fields.called(format!("flow/{name}"));
-    super::unique(names, name, &fields)?;
-    let (from, to) = ends(&fields, plan, reach)?;
-    let opens = match host(&fields, "opens", plan)? {
-        None => from,
-        Some(opens) if opens == from || opens == to => opens,
-        Some(_) => {
-            let (from, to) = (&plan.host(from).name, &plan.host(to).name);
-            return Err(fields.refuse("opens", format!("`{from}` or `{to}`")));
+impl Check<'_> {
+    /// Reads the flows.
+    pub(super) fn flows(&mut self) -> Result<(), Refusal> {
+        let reach = self.reach();
+        let model = match &self.scenario.host_model {
+            Some(said) => super::model::read(self.places, said, HostModel::default())?,
+            None => HostModel::default(),
+        };
+        let offsets = self.scenario.start_offset.as_ref().is_none_or(|at| **at);
+        let mut names = Names::default();
+        for flow in &self.scenario.flow {
+            let name = names.needed(self.places, flow, &flow.name)?;
+            let mut flow = self.flow(flow, name, &reach, model)?;
+            flow.start_offset &= offsets;
+            self.plan.flows.push(flow);
         }
-    };
-    let traffic = traffic(&fields)?;
-    let cc = fields.words("cc", "a congestion control in words", Control::parse)?;
-    let transport = transport::read(&fields, cc.as_ref())?;
-    let ip = ip(&fields)?;
-    if transport == Transport::Quic {
-        transport::fits_quic(&fields, plan, (from, to), &traffic, ip)?;
+        Ok(())
     }
-    if let Some(spec) = transport.modelled() {
-        transport::fits_modelled(&fields, plan, (from, to), spec, (&traffic, ip))?;
+
+    fn flow(
+        &self,
+        flow: &At<Flow>,
+        name: String,
+        reach: &[usize],
+        model: HostModel,
+    ) -> Result<FlowPlan, Refusal> {
+        let (plan, places) = (&self.plan, self.places);
+        let (from, to) = self.ends(flow, &flow.from, &flow.to, reach)?;
+        let opens = match &flow.opens {
+            None => from,
+            Some(at) => {
+                let opens = self.host(at)?;
+                if opens != from && opens != to {
+                    let (from, to) = (&plan.host(from).name, &plan.host(to).name);
+                    return Err(places.refuse(at, format!("`{from}` or `{to}`")));
+                }
+                opens
+            }
+        };
+        let traffic = self.traffic(flow)?;
+        let cc = places.said(&flow.cc)?;
+        let transport = self.transport(flow, cc)?;
+        let ip = match &flow.ip {
+            None => IpVersion::V4,
+            Some(at) => match at.0 {
+                4 => IpVersion::V4,
+                6 => IpVersion::V6,
+                _ => return Err(places.refuse(at, "4 or 6")),
+            },
+        };
+        self.fits(flow, (from, to), transport, &traffic, ip)?;
+        let cc = match cc {
+            Some(cc) => cc.clone(),
+            None if transport == Transport::Quic => Control::Quic(Default::default()),
+            // What stands in the plan for the control of a flow that has none.
+            None if transport.modelled().is_some() || traffic.is_datagram() => {
+                Control::parse("reno").map_err(|e| places.refused_words(flow, e))?
+            }
+            None => {
+                let allowed = "a congestion control, such as \"cubic\"";
+                return Err(places.missing(flow, "cc", allowed));
+            }
+        };
+        let (start, stop) = self.times(&flow.start, &flow.stop)?;
+        Ok(FlowPlan {
+            name,
+            from,
+            to,
+            opens,
+            ecn: self.ecn(flow, transport, &cc)?,
+            dscp: places.said(&flow.dscp)?.map_or(0, |dscp| dscp.0),
+            start,
+            start_offset: flow.start.is_none(),
+            stop,
+            traffic,
+            ip,
+            fast_open: flow.fast_open.as_ref().is_some_and(|at| **at),
+            host: match (transport, &flow.host_model) {
+                (Transport::Tcp, Some(said)) => super::model::read(places, said, model)?,
+                (Transport::Tcp, None) => model,
+                // It is about TCP's segments.
+                (Transport::Quic | Transport::Modelled(_), _) => HostModel::default(),
+            },
+            transport,
+            spin: self.spin(flow, transport)?,
+            cc,
+        })
     }
-    let cc = match cc {
-        Some(cc) => cc,
-        None if transport.modelled().is_some() => no_control(&fields)?,
-        None if transport == Transport::Quic => Control::Quic(Default::default()),
-        None if traffic.is_datagram() => no_control(&fields)?,
-        None => return Err(fields.missing("cc", "a congestion control, such as \"cubic\"")),
-    };
-    let (start, stop) = times(&fields, plan)?;
-    Ok(FlowPlan {
-        name: name.to_owned(),
-        from,
-        to,
-        opens,
-        ecn: match transport {
-            Transport::Tcp => ecn(&fields, &cc)?,
-            Transport::Quic => transport::quic_ecn(&fields)?,
-            Transport::Modelled(_) => EcnMode::Off,
-        },
-        dscp: dscp(&fields)?,
-        start,
-        start_offset: fields.get("start").is_none(),
-        stop,
-        traffic,
-        ip,
-        fast_open: fields.flag("fast_open")?.unwrap_or(false),
-        host: match transport {
-            Transport::Tcp => super::model::read(&fields, model)?,
-            // It is about TCP's segments.
-            Transport::Quic | Transport::Modelled(_) => HostModel::default(),
-        },
-        transport,
-        spin: transport::spin(&fields, transport)?,
-        cc,
-    })
-}
 
-/// What stands in the plan for the control of a flow that has none.
-fn no_control(fields: &Fields<'_>) -> Result<Control, Refusal> {
-    Control::parse("reno").map_err(|e| Refusal::words(fields.spot(), fields.name_of("cc"), e))
-}
-
-/// The two ends of a flow or a probe, between which there is a path.
-pub(super) fn ends(
-    fields: &Fields<'_>,
-    plan: &Plan,
-    reach: &Reach,
-) -> Result<(HostIndex, HostIndex), Refusal> {
-    let end = |key: &str| {
-        host(fields, key, plan)?
-            .ok_or_else(|| fields.missing(key, format!("the name of a host: {}", hosts(plan))))
-    };
-    let (from, to) = (end("from")?, end("to")?);
-    if from == to {
-        return Err(fields.refuse("to", "another host than `from`"));
-    }
-    if !reach.joins(from, to) {
-        let (a, b) = (&plan.host(from).name, &plan.host(to).name);
-        return Err(fields
-            .refuse("to", "a host to which there is a path")
-            .with_help(format!("no links lead from `{a}` to `{b}`")));
-    }
-    Ok((from, to))
-}
-
-pub(super) fn hosts(plan: &Plan) -> String {
-    let hosts = plan.hosts.iter().filter(|h| !h.router);
-    one_of(hosts.map(|h| h.name.as_str()))
-}
-
-pub(super) fn host(
-    fields: &Fields<'_>,
-    key: &str,
-    plan: &Plan,
-) -> Result<Option<HostIndex>, Refusal> {
-    let Some(name) = fields.text(key)? else {
-        return Ok(None);
-    };
-    let refusal = || fields.refuse(key, format!("the name of a host: {}", hosts(plan)));
-    match plan.host_named(name) {
-        Some(index) if plan.host(index).router => {
-            Err(refusal().with_help(format!("`{name}` is a router")))
+    /// The two ends of a flow or a probe, between which there is a path.
+    pub(super) fn ends<T>(
+        &self,
+        table: &At<T>,
+        from: &Said<String>,
+        to: &Said<String>,
+        reach: &[usize],
+    ) -> Result<(HostIndex, HostIndex), Refusal> {
+        let a = self.needed_host(table, "from", from)?;
+        let b = self.needed_host(table, "to", to)?;
+        let refuse = |allowed: &str| match to {
+            Some(to) => self.places.refuse(to, allowed),
+            None => self.places.missing(table, "to", allowed),
+        };
+        if a == b {
+            return Err(refuse("another host than `from`"));
         }
-        Some(index) => Ok(Some(index)),
-        None => Err(refusal().did_you_mean(name, plan.hosts.iter().map(|h| h.name.as_str()))),
+        if reach[a.0] != reach[b.0] {
+            let (a, b) = (&self.plan.host(a).name, &self.plan.host(b).name);
+            return Err(refuse("a host to which there is a path")
+                .with_help(format!("no links lead from `{a}` to `{b}`")));
+        }
+        Ok((a, b))
     }
-}
 
-/// When a flow or a probe starts and stops.
-pub(super) fn times(
-    fields: &Fields<'_>,
-    plan: &Plan,
-) -> Result<(Instant, Option<Instant>), Refusal> {
-    let end = Instant::ZERO + plan.duration;
-    let start = fields.instant("start")?.unwrap_or(Instant::ZERO);
-    if start >= end {
-        return Err(fields.refuse("start", format!("a time before the run's end at {end}")));
+    /// For each host the group of those that links join it with, through
+    /// whatever stands between.
+    pub(super) fn reach(&self) -> Vec<usize> {
+        let mut neighbours = vec![Vec::new(); self.plan.hosts.len()];
+        for link in &self.plan.links {
+            neighbours[link.ends.0.0].push(link.ends.1.0);
+            neighbours[link.ends.1.0].push(link.ends.0.0);
+        }
+        let mut group = vec![usize::MAX; neighbours.len()];
+        for start in 0..group.len() {
+            let mut next = vec![start];
+            while let Some(host) = next.pop() {
+                if group[host] == usize::MAX {
+                    group[host] = start;
+                    next.extend(&neighbours[host]);
+                }
+            }
+        }
+        group
     }
-    let stop = fields.instant("stop")?;
-    if stop.is_some_and(|stop| stop <= start || stop > end) {
-        let allowed = format!("a time after the start at {start} and up to the run's end at {end}");
-        return Err(fields.refuse("stop", allowed));
+
+    /// What the handshake asks for: what the file says, or else what the control
+    /// needs. `true` is the plainest form that serves the control.
+    fn ecn(&self, flow: &Flow, transport: Transport, cc: &Control) -> Result<EcnMode, Refusal> {
+        let needed = match transport {
+            // There is one way of feedback and nothing to negotiate; quinn has it on.
+            Transport::Quic => EcnMode::Classic,
+            Transport::Tcp => needed_ecn(cc),
+            Transport::Modelled(_) => return Ok(EcnMode::Off),
+        };
+        let Some(said) = &flow.ecn else {
+            return Ok(needed);
+        };
+        match (*self.places.words(said)?, needed) {
+            (AskedEcn::On, EcnMode::Off) => Ok(EcnMode::Classic),
+            (AskedEcn::On, needed) => Ok(needed),
+            (AskedEcn::Mode(EcnMode::AccEcn), _) if transport == Transport::Quic => Err(self
+                .places
+                .refuse(said, "`true` or `false`")
+                .with_help("QUIC counts every mark in its acknowledgements; packets carry ECT(0)")),
+            (AskedEcn::Mode(mode), _) => Ok(mode),
+        }
     }
-    Ok((start, stop))
+
+    /// `bytes = 1000000`, `bytes = "10Mb"` or `traffic = "words"`; bulk if neither.
+    fn traffic(&self, flow: &Flow) -> Result<Traffic, Refusal> {
+        match (&flow.bytes, &flow.traffic) {
+            (Some(_), Some(traffic)) => {
+                let allowed = "either `bytes` or `traffic`, not both";
+                Err(self.places.refuse(traffic, allowed))
+            }
+            (Some(bytes), None) => Ok(Traffic::Bytes(self.places.words(bytes)?.0)),
+            (None, traffic) => Ok(self.places.said(traffic)?.copied().unwrap_or_default()),
+        }
+    }
 }
 
 /// What the handshake asks for where a file says nothing: what the control needs.
@@ -193,74 +187,5 @@ pub(crate) fn needed_ecn(cc: &Control) -> EcnMode {
         EcnMode::Classic
     } else {
         EcnMode::Off
-    }
-}
-
-/// What the handshake asks for: what the file says, or else what the control
-/// needs. `true` is the plainest form that serves the control.
-fn ecn(fields: &Fields<'_>, cc: &Control) -> Result<EcnMode, Refusal> {
-    let needed = needed_ecn(cc);
-    let on = match needed {
-        EcnMode::Off => EcnMode::Classic,
-        needed => needed,
-    };
-    let Some(node) = fields.get("ecn") else {
-        return Ok(needed);
-    };
-    match (&node.value, node.as_text()) {
-        (Value::Flag(true), _) | (_, Some("true" | "on")) => Ok(on),
-        (Value::Flag(false), _) | (_, Some("false" | "off")) => Ok(EcnMode::Off),
-        (_, Some("classic")) => Ok(EcnMode::Classic),
-        (_, Some("accecn")) => Ok(EcnMode::AccEcn),
-        _ => Err(fields.refuse("ecn", "`true`, `false`, \"classic\", \"accecn\" or \"off\"")),
-    }
-}
-
-/// A code point as a number or by name.
-pub(super) fn dscp(fields: &Fields<'_>) -> Result<u8, Refusal> {
-    let Some(node) = fields.get("dscp") else {
-        return Ok(0);
-    };
-    let number = node.as_whole().map(|n| n.to_string());
-    number
-        .as_deref()
-        .or(node.as_text())
-        .and_then(Dscp::parse)
-        .map(|d| d.0)
-        .ok_or_else(|| fields.refuse("dscp", Dscp::ALLOWED))
-}
-
-/// `bytes = 1000000`, `bytes = "10Mb"` or `traffic = "words"`; bulk if neither.
-fn traffic(fields: &Fields<'_>) -> Result<Traffic, Refusal> {
-    let Some(node) = fields.get("bytes") else {
-        let words = fields.words("traffic", "traffic in words", Traffic::parse)?;
-        return Ok(words.unwrap_or_default());
-    };
-    if let Some(traffic) = fields.get("traffic") {
-        let allowed = "either `bytes` or `traffic`, not both";
-        return Err(Refusal::at(
-            &traffic.spot,
-            fields.name_of("traffic"),
-            traffic.describe(),
-            allowed,
-        ));
-    }
-    node.as_whole()
-        .or_else(|| node.as_text().and_then(Bytes::parse).map(Bytes::get))
-        .filter(|bytes| *bytes > 0)
-        .and_then(|bytes| Traffic::parse(&format!("bytes {bytes}")).ok())
-        .ok_or_else(|| {
-            fields.refuse(
-                "bytes",
-                "a size above zero, such as 1000000, \"64kb\", \"32Mb\"",
-            )
-        })
-}
-
-fn ip(fields: &Fields<'_>) -> Result<IpVersion, Refusal> {
-    match fields.whole("ip", 4, 6)? {
-        None | Some(4) => Ok(IpVersion::V4),
-        Some(6) => Ok(IpVersion::V6),
-        Some(_) => Err(fields.refuse("ip", "4 or 6")),
     }
 }

@@ -1,178 +1,144 @@
 //! Flows whose packets carry measurement signals.
 
-use std::collections::BTreeMap;
-
 use narrows_packet::FlowId;
 
-use crate::fields::Fields;
-use crate::parts::Marking;
-use crate::plan::{FlowPlan, HostIndex, MarkPlan, Plan};
+use super::{Check, Names};
+use crate::document::{At, Mark};
+use crate::plan::{FlowPlan, HostIndex, MarkPlan};
 use crate::refusal::{Refusal, one_of};
-use crate::tree::Node;
 
-/// What a `[[mark]]` may have.
-pub(crate) const MARK: &[&str] = &["name", "signals", "flows", "hosts"];
-
-const SIGNALS: &str = "signals in words, such as \"d+q\" or \"s spin naive\"";
-
-/// Reads what flows say of their own packets, and the marks.
-pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
-    let mut names = BTreeMap::new();
-    for (number, node) in top.tables("flow")?.iter().enumerate() {
-        let fields = Fields::any(node, "flow")?;
-        let name = plan.flows[number].name.clone();
-        let fields = fields.called(format!("flow/{name}"));
-        let Some(signals) = fields.words("mark", SIGNALS, Marking::parse)? else {
-            continue;
-        };
-        super::unique(&mut names, &name, &fields)?;
-        let flow = &plan.flows[number];
-        if !flow.is_tcp() {
-            return Err(over_tcp(&fields, "mark"));
+impl Check<'_> {
+    /// Reads what flows say of their own packets, and the marks.
+    pub(super) fn marks(&mut self) -> Result<(), Refusal> {
+        let (scenario, places) = (self.scenario, self.places);
+        let mut names = Names::default();
+        for (number, table) in scenario.flow.iter().enumerate() {
+            let Some(said) = &table.mark else {
+                continue;
+            };
+            let signals = *places.words(said)?;
+            let flow = &self.plan.flows[number];
+            names.add(places, table, &flow.name, places.spot(table))?;
+            if !flow.is_tcp() {
+                let help =
+                    "the signals stand in the TCP header; QUIC and plain datagrams have none";
+                return Err(places.refuse(said, "a flow over TCP").with_help(help));
+            }
+            self.plan.marks.push(MarkPlan {
+                name: flow.name.clone(),
+                signals,
+                hosts: ends(flow),
+                flows: vec![FlowId(number as u32)],
+            });
         }
-        plan.marks.push(MarkPlan {
+        for table in &scenario.mark {
+            let name = names.needed(places, table, &table.name)?;
+            let mark = self.mark(table, name)?;
+            self.once(table, &mark)?;
+            self.plan.marks.push(mark);
+        }
+        Ok(())
+    }
+
+    fn mark(&self, table: &At<Mark>, name: String) -> Result<MarkPlan, Refusal> {
+        let (places, plan) = (self.places, &self.plan);
+        let allowed = "signals in words, such as \"d+q\" or \"s spin naive\"";
+        let signals = places.needed(table, "signals", &table.signals, allowed)?;
+        let signals = *places.words(signals)?;
+
+        let streams: Vec<usize> = (0..plan.flows.len())
+            .filter(|i| plan.flows[*i].is_tcp())
+            .collect();
+        let known: Vec<&str> = streams
+            .iter()
+            .map(|i| plan.flows[*i].name.as_str())
+            .collect();
+        let flows = match &table.flows {
+            None if streams.is_empty() => {
+                return Err(places.missing(table, "flows", "a [[flow]] over TCP"));
+            }
+            None => streams,
+            Some(said) => self.named(said, &known, |name| {
+                let found = plan.flows.iter().position(|f| f.name == name)?;
+                match plan.flows[found].is_tcp() {
+                    true => Some(Ok(found)),
+                    false => Some(Err(format!("`{name}` does not run over TCP"))),
+                }
+            })?,
+        };
+        let mut possible: Vec<HostIndex> =
+            flows.iter().flat_map(|i| ends(&plan.flows[*i])).collect();
+        possible.sort_unstable();
+        possible.dedup();
+        let known: Vec<&str> = possible
+            .iter()
+            .map(|h| plan.host(*h).name.as_str())
+            .collect();
+        let hosts = match &table.hosts {
+            None => possible,
+            Some(said) => self.named(said, &known, |name| {
+                let host = plan.host_named(name).filter(|h| possible.contains(h));
+                host.map(Ok)
+            })?,
+        };
+        Ok(MarkPlan {
             name,
             signals,
-            hosts: ends(flow),
-            flows: vec![FlowId(number as u32)],
-        });
+            flows: flows.into_iter().map(|i| FlowId(i as u32)).collect(),
+            hosts,
+        })
     }
-    for node in top.tables("mark")? {
-        let fields = Fields::of(node, "mark", MARK)?;
-        let name = fields.needed_name("name")?;
-        let fields = fields.called(format!("mark/{name}"));
-        super::unique(&mut names, name, &fields)?;
-        let mark = mark(&fields, name, plan)?;
-        once(&fields, &mark, plan)?;
-        plan.marks.push(mark);
-    }
-    Ok(())
-}
 
-fn mark(fields: &Fields<'_>, name: &str, plan: &Plan) -> Result<MarkPlan, Refusal> {
-    let signals = fields
-        .words("signals", SIGNALS, Marking::parse)?
-        .ok_or_else(|| fields.missing("signals", SIGNALS))?;
-    let flows = marked_flows(fields, plan)?;
-    let mut possible: Vec<HostIndex> = flows
-        .iter()
-        .flat_map(|id| ends(&plan.flows[id.0 as usize]))
-        .collect();
-    possible.sort_unstable();
-    possible.dedup();
-    let hosts = hosts(fields, possible, plan)?;
-    Ok(MarkPlan {
-        name: name.to_owned(),
-        signals,
-        flows,
-        hosts,
-    })
+    /// What `find` finds for each name of a list, in order; it may say why one is
+    /// not wanted.
+    fn named<T: Ord>(
+        &self,
+        list: &At<crate::document::More<String>>,
+        known: &[&str],
+        find: impl Fn(&str) -> Option<Result<T, String>>,
+    ) -> Result<Vec<T>, Refusal> {
+        let allowed = || one_of(known.iter().copied());
+        let mut all = Vec::new();
+        for name in list.iter() {
+            let refuse = || self.places.refuse(name, allowed());
+            let found =
+                find(name).ok_or_else(|| refuse().did_you_mean(name, known.iter().copied()))?;
+            let found = found.map_err(|why| refuse().with_help(why))?;
+            if all.contains(&found) {
+                return Err(refuse().with_help("it stands there twice"));
+            }
+            all.push(found);
+        }
+        if all.is_empty() {
+            return Err(self.places.refuse(list, allowed()));
+        }
+        all.sort_unstable();
+        Ok(all)
+    }
+
+    /// Refuses a mark for packets that another one marks.
+    fn once(&self, table: &At<Mark>, mark: &MarkPlan) -> Result<(), Refusal> {
+        let plan = &self.plan;
+        for other in &plan.marks {
+            let flows = mark.flows.iter().filter(|f| other.flows.contains(f));
+            let both = |host: &HostIndex| mark.hosts.contains(host) && other.hosts.contains(host);
+            let twice = flows
+                .map(|f| &plan.flows[f.0 as usize])
+                .find_map(|flow| Some((flow, ends(flow).into_iter().find(both)?)));
+            if let Some((flow, host)) = twice {
+                let host = &plan.host(host).name;
+                let found = format!("a second mark for flow/{} at host/{host}", flow.name);
+                let refusal = self.places.found(table, found, "one mark at most");
+                return Err(refusal.with_help(format!("`{}` marks it already", other.name)));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Both ends of a flow, in the plan's order of hosts.
 fn ends(flow: &FlowPlan) -> Vec<HostIndex> {
     vec![flow.from.min(flow.to), flow.from.max(flow.to)]
-}
-
-fn over_tcp(fields: &Fields<'_>, key: &str) -> Refusal {
-    fields
-        .refuse(key, "a flow over TCP")
-        .with_help("the signals stand in the TCP header; QUIC and plain datagrams have none")
-}
-
-/// The flows of `flows`; without it, all that have a TCP header.
-fn marked_flows(fields: &Fields<'_>, plan: &Plan) -> Result<Vec<FlowId>, Refusal> {
-    let streams = || {
-        let flows = plan.flows.iter().enumerate();
-        flows.filter(|(_, f)| f.is_tcp())
-    };
-    let known = || streams().map(|(_, f)| f.name.as_str());
-    if fields.get("flows").is_none() {
-        let all: Vec<_> = streams().map(|(i, _)| FlowId(i as u32)).collect();
-        if all.is_empty() {
-            return Err(fields.missing("flows", "a [[flow]] over TCP"));
-        }
-        return Ok(all);
-    }
-    let mut flows = Vec::new();
-    for node in fields.list("flows") {
-        let (name, refuse) = named(fields, "flows", node, one_of(known()));
-        let found = plan.flows.iter().position(|f| f.name == name);
-        let Some(at) = found else {
-            return Err(refuse.did_you_mean(name, known()));
-        };
-        if !plan.flows[at].is_tcp() {
-            return Err(refuse.with_help(format!("`{name}` does not run over TCP")));
-        }
-        let id = FlowId(at as u32);
-        if flows.contains(&id) {
-            return Err(refuse.with_help("it stands there twice"));
-        }
-        flows.push(id);
-    }
-    if flows.is_empty() {
-        return Err(fields.refuse("flows", one_of(known())));
-    }
-    flows.sort_unstable();
-    Ok(flows)
-}
-
-/// The hosts of `hosts`; without it, all `possible` ones.
-fn hosts(
-    fields: &Fields<'_>,
-    possible: Vec<HostIndex>,
-    plan: &Plan,
-) -> Result<Vec<HostIndex>, Refusal> {
-    if fields.get("hosts").is_none() {
-        return Ok(possible);
-    }
-    let known = || possible.iter().map(|h| plan.host(*h).name.as_str());
-    let mut hosts = Vec::new();
-    for node in fields.list("hosts") {
-        let (name, refuse) = named(fields, "hosts", node, one_of(known()));
-        let host = plan.host_named(name).filter(|h| possible.contains(h));
-        let Some(host) = host else {
-            return Err(refuse.did_you_mean(name, known()));
-        };
-        if hosts.contains(&host) {
-            return Err(refuse.with_help("it stands there twice"));
-        }
-        hosts.push(host);
-    }
-    if hosts.is_empty() {
-        return Err(fields.refuse("hosts", one_of(known())));
-    }
-    hosts.sort_unstable();
-    Ok(hosts)
-}
-
-/// A name in a list, and the refusal for it.
-fn named<'n>(
-    fields: &Fields<'_>,
-    key: &str,
-    node: &'n Node,
-    allowed: String,
-) -> (&'n str, Refusal) {
-    let refusal = Refusal::at(&node.spot, fields.name_of(key), node.describe(), allowed);
-    (node.as_text().unwrap_or_default(), refusal)
-}
-
-/// Refuses a mark for packets that another one marks.
-fn once(fields: &Fields<'_>, mark: &MarkPlan, plan: &Plan) -> Result<(), Refusal> {
-    for other in &plan.marks {
-        let flows = mark.flows.iter().filter(|f| other.flows.contains(f));
-        let both = |host: &HostIndex| mark.hosts.contains(host) && other.hosts.contains(host);
-        let twice = flows
-            .map(|f| &plan.flows[f.0 as usize])
-            .find_map(|flow| Some((flow, ends(flow).into_iter().find(both)?)));
-        if let Some((flow, host)) = twice {
-            let host = &plan.host(host).name;
-            let found = format!("a second mark for flow/{} at host/{host}", flow.name);
-            let refusal = Refusal::at(fields.spot(), fields.path(), found, "one mark at most");
-            return Err(refusal.with_help(format!("`{}` marks it already", other.name)));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! From a tree of values to a checked [`Plan`].
+//! From a scenario's document to a checked [`Plan`].
 
 mod commands;
-mod expected;
-pub(crate) mod flows;
-mod graph;
+mod flows;
 mod links;
 mod marks;
 pub(crate) mod model;
@@ -13,55 +11,16 @@ pub(crate) mod watch;
 
 use std::collections::BTreeMap;
 
-use narrows_units::{Duration, Instant, Value};
+use narrows_units::{Duration, Instant};
 
 use crate::campaign::Shelf;
-use crate::fields::Fields;
-use crate::plan::{Plan, Window};
-use crate::refusal::Refusal;
+use crate::document::{self, At, NAME, Name, Places, Said, Scenario, Spelled};
+use crate::plan::{HostIndex, Plan, Window};
+use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
 use crate::tree::Node;
-pub(crate) use links::{DEFAULT_MTU, Labels, implied_host};
-#[cfg(test)]
-pub(crate) use {
-    commands::COMMAND,
-    flows::FLOW,
-    links::{HOST, LINK},
-    marks::MARK,
-    observers::OBSERVE,
-};
-
-/// What a scenario file may have at the top.
-pub(crate) const TOP: &[&str] = &[
-    "version",
-    "kind",
-    "name",
-    "title",
-    "about",
-    "source",
-    "duration",
-    "measure",
-    "seed",
-    "sample_interval",
-    "start_offset",
-    "expected",
-    "host_model",
-    "host",
-    "router",
-    "link",
-    "flow",
-    "mark",
-    "probe",
-    "command",
-    "observe",
-    "capture",
-    "change",
-];
-
-/// Those of them that are lists of tables with names.
-pub(crate) const TABLES: &[&str] = &[
-    "host", "router", "link", "flow", "mark", "probe", "command", "observe", "capture", "change",
-];
+pub(crate) use flows::needed_ecn;
+pub(crate) use links::{DEFAULT_MTU, Labels, ONLY_LINK, implied_host};
 
 /// The longest run: 30 days. Everything in a run is counted in nanoseconds of
 /// 64 bits, which hold 584 years; the bound only catches slips.
@@ -73,9 +32,6 @@ const SHORTEST_SAMPLE: Duration = Duration::from_micros(100);
 /// 50 ms, as Flent samples socket statistics.
 pub(crate) const DEFAULT_SAMPLE: Duration = Duration::from_millis(50);
 
-/// The largest seed: what a TOML integer holds.
-pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
-
 /// Checks a whole scenario, whose recordings `shelf` has.
 ///
 /// # Errors
@@ -83,10 +39,18 @@ pub(crate) const LARGEST_SEED: u64 = i64::MAX as u64;
 pub(crate) fn plan(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
     let plan = plan_without_traffic(root, shelf)?;
     if plan.flows.is_empty() && plan.probes.is_empty() && plan.commands.is_empty() {
-        let top = Fields::of(root, "", TOP)?;
-        return Err(top.missing("flow", "at least one [[flow]], [[probe]] or [[command]]"));
+        let allowed = "at least one [[flow]], [[probe]] or [[command]]";
+        return Err(Refusal::at(&root.spot, "flow", "nothing", allowed));
     }
     Ok(plan)
+}
+
+/// What a check has before it: the document, where its values stand, and the plan as
+/// far as it is made.
+struct Check<'a> {
+    scenario: &'a At<Scenario>,
+    places: &'a Places,
+    plan: Plan,
 }
 
 /// Checks a scenario in which nothing need happen: somebody else brings the
@@ -95,41 +59,45 @@ pub(crate) fn plan(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
 /// # Errors
 /// The first thing that is wrong with it.
 pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Plan, Refusal> {
-    let top = Fields::any(root, "")?;
-    if !matches!(top.text("kind")?, None | Some("scenario")) {
-        return Err(top.refuse("kind", "`scenario`"));
+    root.is_kind("scenario", "`scenario`")?;
+    let (scenario, places) = document::read::<Scenario>(root)?;
+    let scenario = &scenario;
+    let allowed = "a name for the scenario, on one line";
+    let name = places.needed(scenario, "name", &scenario.name, allowed)?;
+    if name.trim().is_empty() || name.len() > 200 || name.contains(char::is_control) {
+        return Err(places.refuse(name, allowed));
     }
-    version(&top)?;
-    let top = Fields::of(root, "", TOP)?;
-    let name = top
-        .text("name")?
-        .filter(|n| !n.trim().is_empty() && n.len() <= 200 && !n.contains(char::is_control))
-        .ok_or_else(|| top.refuse("name", "a name for the scenario, on one line"))?;
-    let duration = top
-        .spelled::<Duration>("duration")?
-        .filter(|d| !d.is_zero() && *d <= LONGEST_RUN)
-        .ok_or_else(|| {
-            top.refuse(
-                "duration",
-                "a time above zero and up to 720h, such as \"60s\"",
-            )
-        })?;
-    let sample_interval = top
-        .spelled::<Duration>("sample_interval")?
-        .unwrap_or(DEFAULT_SAMPLE);
-    if sample_interval < SHORTEST_SAMPLE {
-        return Err(top.refuse("sample_interval", "100us or more"));
+    let allowed = "a time above zero and up to 720h, such as \"60s\"";
+    let length = places.needed(scenario, "duration", &scenario.duration, allowed)?;
+    let duration = length.0;
+    if duration.is_zero() || duration > LONGEST_RUN {
+        return Err(places.refuse(length, allowed));
     }
-    let mut plan = Plan {
-        name: name.to_owned(),
-        title: top.text("title")?.map(str::to_owned),
-        about: top.text("about")?.map(str::to_owned),
-        source: top.text("source")?.map(str::to_owned),
-        seed: top.whole("seed", 0, LARGEST_SEED)?.unwrap_or(1),
+    let sample_interval = or(&scenario.sample_interval, DEFAULT_SAMPLE);
+    if let Some(at) = scenario
+        .sample_interval
+        .as_ref()
+        .filter(|at| at.0 < SHORTEST_SAMPLE)
+    {
+        return Err(places.refuse(at, "100us or more"));
+    }
+    let mut expected: Vec<String> = Vec::new();
+    for finding in scenario.expected.iter() {
+        if !expected.contains(&finding.0) {
+            expected.push(finding.0.clone());
+        }
+    }
+    let text = |said: &Said<String>| said.as_deref().cloned();
+    let plan = Plan {
+        name: name.to_string(),
+        title: text(&scenario.title),
+        about: text(&scenario.about),
+        source: text(&scenario.source),
+        seed: scenario.seed.as_ref().map_or(1, |seed| seed.0),
         duration,
-        measure: measure(&top, duration)?,
+        measure: measure(scenario, &places, duration)?,
         sample_interval,
-        expected: expected::read(&top)?,
+        expected,
         hosts: Vec::new(),
         links: Vec::new(),
         flows: Vec::new(),
@@ -141,24 +109,27 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         captures: Vec::new(),
         changes: Vec::new(),
     };
-    links::read(&top, &mut plan, shelf)?;
-    flows::read(&top, &mut plan)?;
-    marks::read(&top, &mut plan)?;
-    watch::probes(&top, &mut plan)?;
-    commands::read(&top, &mut plan)?;
-    links::settle_routers(&top, &mut plan)?;
-    observers::read(&top, &mut plan)?;
-    watch::captures(&top, &mut plan)?;
-    watch::changes(&top, &mut plan)?;
-    Ok(plan)
+    let places = &places;
+    let mut check = Check {
+        scenario,
+        places,
+        plan,
+    };
+    check.links(shelf)?;
+    check.flows()?;
+    check.marks()?;
+    check.probes()?;
+    check.commands()?;
+    check.settle_routers();
+    check.observers()?;
+    check.captures()?;
+    check.changes()?;
+    Ok(check.plan)
 }
 
-/// The only version so far.
-pub(crate) fn version(top: &Fields<'_>) -> Result<(), Refusal> {
-    match top.get("version").map(crate::tree::Node::as_whole) {
-        Some(Some(1)) => Ok(()),
-        _ => Err(top.refuse("version", "`version = 1`")),
-    }
+/// The value that is said, or else `usual`.
+fn or<T: Copy>(said: &Said<Spelled<T>>, usual: T) -> T {
+    said.as_ref().map_or(usual, |at| at.0)
 }
 
 /// The last two thirds of a run.
@@ -170,45 +141,131 @@ pub(crate) fn default_window(duration: Duration) -> Window {
 }
 
 /// `"10s..58s"`; by default the last two thirds of the run.
-fn measure(top: &Fields<'_>, duration: Duration) -> Result<Window, Refusal> {
-    const ALLOWED: &str = "two times within the run, such as \"10s..58s\"";
+fn measure(
+    scenario: &At<Scenario>,
+    places: &Places,
+    duration: Duration,
+) -> Result<Window, Refusal> {
     let end = Instant::ZERO + duration;
-    if top.get("measure").is_none() {
+    let Some(measure) = &scenario.measure else {
         return Ok(default_window(duration));
+    };
+    let refuse = |help: String| {
+        let allowed = <Window as narrows_units::Value>::ALLOWED;
+        Err(places.refuse(measure, allowed).with_help(help))
+    };
+    match measure.0 {
+        window if window.from >= window.to => {
+            refuse("the window's end must come after its start".to_owned())
+        }
+        window if window.to > end => refuse(format!("the run ends at {end}")),
+        window => Ok(window),
     }
-    let window = top.text("measure")?.and_then(|text| {
-        let (from, to) = text.split_once("..")?;
-        Some(Window {
-            from: Instant::ZERO + Duration::parse(from.trim())?,
-            to: Instant::ZERO + Duration::parse(to.trim())?,
-        })
-    });
-    let window = window.ok_or_else(|| top.refuse("measure", ALLOWED))?;
-    if window.from >= window.to {
-        let help = "the window's end must come after its start";
-        return Err(top.refuse("measure", ALLOWED).with_help(help));
-    }
-    if window.to > end {
-        let help = format!("the run ends at {end}");
-        return Err(top.refuse("measure", ALLOWED).with_help(help));
-    }
-    Ok(window)
 }
 
-/// Refuses a name that was given before.
-fn unique(
-    taken: &mut BTreeMap<String, Spot>,
-    name: &str,
-    fields: &Fields<'_>,
-) -> Result<(), Refusal> {
-    let spot = fields.get("name").map_or(fields.spot(), |n| &n.spot);
-    match taken.insert(name.to_owned(), spot.clone()) {
-        None => Ok(()),
-        Some(before) => {
-            let found = format!("`{name}` for the second time");
-            let (line, _) = before.line_and_column();
-            Err(Refusal::at(spot, fields.path(), found, "a name of its own")
-                .with_help(format!("line {line} has the same name")))
+/// Names that were given.
+#[derive(Default)]
+struct Names(BTreeMap<String, Spot>);
+
+impl Names {
+    /// The name of `table`, which is said in it; nothing before has it.
+    ///
+    /// # Errors
+    /// If it has none, or one that was given before.
+    fn needed<T>(
+        &mut self,
+        places: &Places,
+        table: &At<T>,
+        name: &Said<Name>,
+    ) -> Result<String, Refusal> {
+        let name = places.needed(table, "name", name, NAME)?;
+        self.add(places, table, &name.0, places.spot(name))?;
+        Ok(name.0.clone())
+    }
+
+    /// Adds a name that stands at `spot`.
+    fn add<T>(
+        &mut self,
+        places: &Places,
+        table: &At<T>,
+        name: &str,
+        spot: &Spot,
+    ) -> Result<(), Refusal> {
+        match self.0.insert(name.to_owned(), spot.clone()) {
+            None => Ok(()),
+            Some(before) => {
+                let found = format!("`{name}` for the second time");
+                let (line, _) = before.line_and_column();
+                Err(
+                    Refusal::at(spot, places.key(table), found, "a name of its own")
+                        .with_help(format!("line {line} has the same name")),
+                )
+            }
         }
+    }
+}
+
+impl Check<'_> {
+    /// The names of the hosts where flows can end.
+    fn host_names(&self) -> String {
+        let hosts = self.plan.hosts.iter().filter(|h| !h.router);
+        one_of(hosts.map(|h| h.name.as_str()))
+    }
+
+    /// The host of this name, where flows can end.
+    fn host(&self, name: &At<String>) -> Result<HostIndex, Refusal> {
+        let plan = &self.plan;
+        let allowed = || format!("the name of a host: {}", self.host_names());
+        match plan.host_named(name) {
+            Some(index) if plan.host(index).router => Err(self
+                .places
+                .refuse(name, allowed())
+                .with_help(format!("`{}` is a router", **name))),
+            Some(index) => Ok(index),
+            None => Err(self
+                .places
+                .refuse(name, allowed())
+                .did_you_mean(name, plan.hosts.iter().map(|h| h.name.as_str()))),
+        }
+    }
+
+    /// The host at `key` of `table`, which has to be given.
+    fn needed_host<T>(
+        &self,
+        table: &At<T>,
+        key: &str,
+        name: &Said<String>,
+    ) -> Result<HostIndex, Refusal> {
+        match name {
+            Some(name) => self.host(name),
+            None => {
+                let allowed = format!("the name of a host: {}", self.host_names());
+                Err(self.places.missing(table, key, allowed))
+            }
+        }
+    }
+
+    /// When something starts and stops.
+    fn times(
+        &self,
+        start: &Said<Spelled<Duration>>,
+        stop: &Said<Spelled<Duration>>,
+    ) -> Result<(Instant, Option<Instant>), Refusal> {
+        let end = Instant::ZERO + self.plan.duration;
+        let from = Instant::ZERO + or(start, Duration::ZERO);
+        if let Some(at) = start.as_ref().filter(|_| from >= end) {
+            let allowed = format!("a time before the run's end at {end}");
+            return Err(self.places.refuse(at, allowed));
+        }
+        let Some(at) = stop else {
+            return Ok((from, None));
+        };
+        let to = Instant::ZERO + at.0;
+        if to <= from || to > end {
+            let allowed =
+                format!("a time after the start at {from} and up to the run's end at {end}");
+            return Err(self.places.refuse(at, allowed));
+        }
+        Ok((from, Some(to)))
     }
 }

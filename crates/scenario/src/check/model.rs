@@ -3,21 +3,9 @@
 
 use narrows_units::{Duration, WordError, Words};
 
-use crate::fields::Fields;
+use crate::document::{self, At, Besides, Grammar, Gros, Places, Scalar, Spelled, unless};
 use crate::parts::{Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
 use crate::refusal::Refusal;
-use crate::tree::Node;
-
-/// What a `host_model` may have.
-pub(crate) const MODEL: &[&str] = &[
-    "segmentation",
-    "gro",
-    "tick",
-    "pacing",
-    "compress_sacks",
-    "small_queues",
-    "send_buffer",
-];
 
 const SEGMENTATION: &str = "`one` or `tso [min_segments N] [gso_max_bytes N]`";
 const GRO: &str = "`false`, `true` or `[hold TIME] [max_segments N]`";
@@ -32,45 +20,135 @@ const DEFAULT_GRO: Gro = Gro {
     max_segments: 17,
 };
 
-/// Reads `host_model` of `fields`, if there is one, over `base`.
-pub(super) fn read(fields: &Fields<'_>, base: HostModel) -> Result<HostModel, Refusal> {
-    let Some(node) = fields.get("host_model") else {
-        return Ok(base);
-    };
-    let fields = Fields::of(node, &fields.name_of("host_model"), MODEL)?;
-    let pacing = fields.words("pacing", PACING, |line| {
-        let mut words = Words::new(line);
-        let word = words.take().ok_or_else(|| words.ended(PACING))?;
-        Ok(match word.text {
-            "as-algorithm" => PacingUse::AsAlgorithm,
-            "internal" => PacingUse::Internal,
-            "fq" => PacingUse::Fq,
-            "always" => PacingUse::Always,
-            "never" => PacingUse::Never,
-            other => return Err(WordError::new(word.span(), format!("`{other}`"), PACING)),
-        })
-    })?;
+/// What `said` says, over `base`.
+pub(super) fn read(
+    places: &Places,
+    said: &At<document::HostModel>,
+    base: HostModel,
+) -> Result<HostModel, Refusal> {
     Ok(HostModel {
-        segmentation: fields
-            .words("segmentation", SEGMENTATION, segmentation)?
-            .unwrap_or(base.segmentation),
-        gro: match fields.get("gro").and_then(Node::as_flag) {
-            Some(false) => None,
-            Some(true) => Some(DEFAULT_GRO),
-            None => fields.words("gro", GRO, gro)?.or(base.gro),
-        },
-        tick: fields.spelled("tick")?.unwrap_or(base.tick),
-        pacing: pacing.unwrap_or(base.pacing),
-        compress_sacks: fields
-            .flag("compress_sacks")?
-            .unwrap_or(base.compress_sacks),
-        small_queues: fields
-            .words("small_queues", SMALL_QUEUES, small_queues)?
-            .unwrap_or(base.small_queues),
-        send_buffer: fields
-            .words("send_buffer", SEND_BUFFER, send_buffer)?
-            .unwrap_or(base.send_buffer),
+        segmentation: *places
+            .said(&said.segmentation)?
+            .unwrap_or(&base.segmentation),
+        gro: places.said(&said.gro)?.map_or(base.gro, |gro| gro.0),
+        tick: said.tick.as_ref().map_or(base.tick, |at| at.0),
+        pacing: *places.said(&said.pacing)?.unwrap_or(&base.pacing),
+        compress_sacks: *said
+            .compress_sacks
+            .as_deref()
+            .unwrap_or(&base.compress_sacks),
+        small_queues: *places
+            .said(&said.small_queues)?
+            .unwrap_or(&base.small_queues),
+        send_buffer: *places.said(&said.send_buffer)?.unwrap_or(&base.send_buffer),
     })
+}
+
+/// The switches of `model` that are not as they are when nothing is said.
+pub(crate) fn document(model: &HostModel) -> Option<document::HostModel> {
+    let usual = HostModel::default();
+    (*model != usual).then(|| document::HostModel {
+        segmentation: switch(
+            model.segmentation,
+            usual.segmentation,
+            |value| match value {
+                Segmentation::OneSegment => "one".to_owned(),
+                Segmentation::Tso {
+                    min_segments,
+                    gso_max_bytes,
+                } => format!("tso min_segments {min_segments} gso_max_bytes {gso_max_bytes}"),
+            },
+        ),
+        gro: match model.gro {
+            None => unless(
+                usual.gro.is_none(),
+                document::Words::plain(Gros(None), Scalar::Flag(false)),
+            ),
+            gro => switch(Gros(gro), Gros(usual.gro), |value| match value.0 {
+                None => String::new(),
+                Some(gro) => format!("hold {} max_segments {}", gro.hold, gro.max_segments),
+            }),
+        },
+        tick: unless(model.tick == usual.tick, Spelled(model.tick)),
+        pacing: switch(model.pacing, usual.pacing, |value| {
+            let (word, _) = PACINGS
+                .iter()
+                .find(|(_, pacing)| *pacing == value)
+                .unwrap_or(&PACINGS[0]);
+            (*word).to_owned()
+        }),
+        compress_sacks: unless(
+            model.compress_sacks == usual.compress_sacks,
+            model.compress_sacks,
+        ),
+        small_queues: switch(
+            model.small_queues,
+            usual.small_queues,
+            |value| match value {
+                SmallQueues::Off => "off".to_owned(),
+                SmallQueues::Unreported { segment_bytes } => {
+                    format!("unreported segment_bytes {segment_bytes}")
+                }
+            },
+        ),
+        send_buffer: switch(model.send_buffer, usual.send_buffer, |value| match value {
+            SendBuffer::Unlimited => "unlimited".to_owned(),
+            SendBuffer::Auto { max } => format!("auto max {max}"),
+        }),
+    })
+}
+
+fn switch<T: Copy + PartialEq>(
+    value: T,
+    usual: T,
+    words: impl Fn(T) -> String,
+) -> document::Said<document::Words<T>> {
+    (value != usual).then(|| document::Words::of(value, words(value)).into())
+}
+
+const PACINGS: [(&str, PacingUse); 5] = [
+    ("as-algorithm", PacingUse::AsAlgorithm),
+    ("internal", PacingUse::Internal),
+    ("fq", PacingUse::Fq),
+    ("always", PacingUse::Always),
+    ("never", PacingUse::Never),
+];
+
+fn pacing(line: &str) -> Result<PacingUse, WordError> {
+    let word = line.trim();
+    let found = PACINGS.iter().find(|(name, _)| *name == word);
+    found
+        .map(|(_, pacing)| *pacing)
+        .ok_or_else(|| document::no_such(line, PACING))
+}
+
+fn gros(line: &str) -> Result<Gros, WordError> {
+    Ok(Gros(match line {
+        "false" | "off" => None,
+        "true" | "on" => Some(DEFAULT_GRO),
+        _ => Some(gro(line)?),
+    }))
+}
+
+macro_rules! grammars {
+    ($($type:ty, $read:ident, $allowed:ident, $besides:ident;)*) => {$(
+        impl Grammar for $type {
+            const ALLOWED: &'static str = $allowed;
+            const BESIDES: Besides = Besides::$besides;
+
+            fn read(line: &str) -> Result<Self, WordError> {
+                $read(line)
+            }
+        }
+    )*};
+}
+
+grammars! {
+    Segmentation, segmentation, SEGMENTATION, Nothing;
+    Gros, gros, GRO, Flag;
+    PacingUse, pacing, PACING, Nothing;
+    SmallQueues, small_queues, SMALL_QUEUES, Nothing;
+    SendBuffer, send_buffer, SEND_BUFFER, Nothing;
 }
 
 fn segmentation(line: &str) -> Result<Segmentation, WordError> {
@@ -181,60 +259,4 @@ fn above_zero(words: &mut Words<'_>) -> Result<u32, WordError> {
         }
         _ => Ok(number),
     }
-}
-
-/// `model` in the words of a file: the switches that are not the default's.
-pub(crate) fn write(model: &HostModel) -> Vec<(&'static str, String)> {
-    let default = HostModel::default();
-    let mut lines = Vec::new();
-    if model.segmentation != default.segmentation {
-        let words = match model.segmentation {
-            Segmentation::OneSegment => "one".to_owned(),
-            Segmentation::Tso {
-                min_segments,
-                gso_max_bytes,
-            } => format!("tso min_segments {min_segments} gso_max_bytes {gso_max_bytes}"),
-        };
-        lines.push(("segmentation", format!("\"{words}\"")));
-    }
-    if model.gro != default.gro {
-        let words = match model.gro {
-            None => "false".to_owned(),
-            Some(gro) => format!("\"hold {} max_segments {}\"", gro.hold, gro.max_segments),
-        };
-        lines.push(("gro", words));
-    }
-    if model.tick != default.tick {
-        lines.push(("tick", format!("\"{}\"", model.tick)));
-    }
-    if model.pacing != default.pacing {
-        let word = match model.pacing {
-            PacingUse::AsAlgorithm => "as-algorithm",
-            PacingUse::Internal => "internal",
-            PacingUse::Fq => "fq",
-            PacingUse::Always => "always",
-            PacingUse::Never => "never",
-        };
-        lines.push(("pacing", format!("\"{word}\"")));
-    }
-    if model.compress_sacks != default.compress_sacks {
-        lines.push(("compress_sacks", model.compress_sacks.to_string()));
-    }
-    if model.small_queues != default.small_queues {
-        let words = match model.small_queues {
-            SmallQueues::Off => "off".to_owned(),
-            SmallQueues::Unreported { segment_bytes } => {
-                format!("unreported segment_bytes {segment_bytes}")
-            }
-        };
-        lines.push(("small_queues", format!("\"{words}\"")));
-    }
-    if model.send_buffer != default.send_buffer {
-        let words = match model.send_buffer {
-            SendBuffer::Unlimited => "unlimited".to_owned(),
-            SendBuffer::Auto { max } => format!("auto max {max}"),
-        };
-        lines.push(("send_buffer", format!("\"{words}\"")));
-    }
-    lines
 }

@@ -1,86 +1,40 @@
 //! Observers of measurement signals.
 
-use std::collections::BTreeMap;
-
-use narrows_units::Duration;
-use narrows_wire::efm::Profile;
-
-use crate::fields::Fields;
-use crate::metrics::WORDS;
-use crate::plan::{ObserverPlan, Plan};
+use super::{Check, Names};
+use crate::document::Mode;
+use crate::plan::ObserverPlan;
 use crate::refusal::{Refusal, one_of};
 
-/// What an `[[observe]]` may have.
-pub(crate) const OBSERVE: &[&str] = &[
-    "name",
-    "tap",
-    "mode",
-    "profile",
-    "negotiated",
-    "t_max",
-    "block",
-    "reordering",
-    "techniques",
-];
-
-/// Reads the observers.
-pub(super) fn read(top: &Fields<'_>, plan: &mut Plan) -> Result<(), Refusal> {
-    let mut names = BTreeMap::new();
-    for node in top.tables("observe")? {
-        let fields = Fields::of(node, "observe", OBSERVE)?;
-        let name = fields.needed_name("name")?;
-        let fields = fields.called(format!("observe/{name}"));
-        super::unique(&mut names, name, &fields)?;
-        let thesis = match fields.text("mode")? {
-            None | Some("rfc") => false,
-            Some("thesis") => true,
-            Some(_) => return Err(fields.refuse("mode", "`rfc` or `thesis`")),
-        };
-        let t_max = fields.spelled::<Duration>("t_max")?;
-        if t_max.is_some_and(|t| t.is_zero()) {
-            return Err(fields.refuse("t_max", "a time above zero"));
+impl Check<'_> {
+    /// Reads the observers.
+    pub(super) fn observers(&mut self) -> Result<(), Refusal> {
+        let places = self.places;
+        let mut names = Names::default();
+        for table in &self.scenario.observe {
+            let name = names.needed(places, table, &table.name)?;
+            if let Some(at) = table.t_max.as_ref().filter(|at| at.0.is_zero()) {
+                return Err(places.refuse(at, "a time above zero"));
+            }
+            let known = || self.plan.taps.iter().map(|t| t.name.as_str());
+            let tap = places.needed(table, "tap", &table.tap, &one_of(known()))?;
+            if !known().any(|t| t == tap.as_str()) {
+                let refusal = places.refuse(tap, one_of(known()));
+                return Err(refusal.did_you_mean(tap, known()));
+            }
+            self.plan.observers.push(ObserverPlan {
+                name,
+                tap: tap.to_string(),
+                thesis: table.mode.as_deref() == Some(&Mode::Thesis),
+                profile: table.profile.as_ref().map(|at| at.0),
+                negotiated: table.negotiated.as_ref().is_some_and(|at| **at),
+                t_max: table.t_max.as_ref().map(|at| at.0),
+                block: table.block.as_ref().map(|at| at.0 as u32),
+                reordering: table.reordering.as_ref().map(|at| at.0 as u32),
+                techniques: table.techniques.iter().map(|t| t.0.clone()).collect(),
+            });
         }
-        plan.observers.push(ObserverPlan {
-            name: name.to_owned(),
-            tap: tap(&fields, plan)?,
-            thesis,
-            profile: fields.spelled::<Profile>("profile")?,
-            negotiated: fields.flag("negotiated")?.unwrap_or(false),
-            t_max,
-            block: fields.whole("block", 4, 1 << 20)?.map(|n| n as u32),
-            reordering: fields.whole("reordering", 1, 1 << 19)?.map(|n| n as u32),
-            techniques: techniques(&fields)?,
-        });
+        Ok(())
     }
-    Ok(())
-}
-
-fn tap(fields: &Fields<'_>, plan: &Plan) -> Result<String, Refusal> {
-    let known = || plan.taps.iter().map(|t| t.name.as_str());
-    let tap = fields.text("tap")?;
-    let tap = tap.ok_or_else(|| fields.missing("tap", one_of(known())))?;
-    if known().any(|t| t == tap) {
-        return Ok(tap.to_owned());
-    }
-    let refusal = fields.refuse("tap", one_of(known()));
-    Err(refusal.did_you_mean(tap, known()))
-}
-
-fn techniques(fields: &Fields<'_>) -> Result<Vec<String>, Refusal> {
-    let lists = ["rtt_technique", "loss_technique", "ce_technique"];
-    let words = || WORDS.iter().filter(|w| lists.contains(&w.word));
-    let known = || words().flat_map(|w| w.choices).copied();
-    let mut wanted = Vec::new();
-    for node in fields.list("techniques") {
-        let word = node.as_text().unwrap_or_default();
-        if !known().any(|t| t == word) {
-            let name = fields.name_of("techniques");
-            let refusal = Refusal::at(&node.spot, name, node.describe(), one_of(known()));
-            return Err(refusal.did_you_mean(word, known()));
-        }
-        wanted.push(word.to_owned());
-    }
-    Ok(wanted)
 }
 
 #[cfg(test)]

@@ -2,194 +2,183 @@
 
 use narrows_quic::{LEAST_PAYLOAD, model};
 
-use crate::fields::Fields;
-use crate::parts::{Control, EcnMode, Traffic};
-use crate::plan::{HostIndex, IpVersion, Plan};
+use super::Check;
+use crate::document::{At, Flow};
+use crate::parts::{Control, Traffic};
+use crate::plan::{HostIndex, IpVersion};
 use crate::refusal::{Refusal, one_of};
 use crate::transport::{SpinUse, Transport};
 
-/// The transport of a flow: what the file says, or else what `cc` is made for.
-pub(super) fn read(fields: &Fields<'_>, cc: Option<&Control>) -> Result<Transport, Refusal> {
-    let quinns = cc.is_some_and(|cc| cc.quic().is_some());
-    let Some(word) = fields.text("transport")? else {
-        return Ok(if quinns {
-            Transport::Quic
-        } else {
-            Transport::Tcp
-        });
-    };
-    if model::Spec::begins(word) {
-        let spec = fields.words("transport", "a modelled flow in words", model::Spec::parse)?;
-        return Ok(spec.map_or(Transport::Tcp, Transport::Modelled));
+impl Check<'_> {
+    /// The transport of a flow: what the file says, or else what `cc` is made for.
+    pub(super) fn transport(
+        &self,
+        flow: &Flow,
+        cc: Option<&Control>,
+    ) -> Result<Transport, Refusal> {
+        let quinns = cc.is_some_and(|cc| cc.quic().is_some());
+        let Some(said) = &flow.transport else {
+            return Ok(if quinns {
+                Transport::Quic
+            } else {
+                Transport::Tcp
+            });
+        };
+        let transport = *self.places.words(said)?;
+        match (transport, &flow.cc) {
+            (Transport::Quic, Some(cc)) if !quinns => Err(self
+                .places
+                .refuse(cc, "quic:cubic, quic:newreno or quic:bbr")
+                .with_help("a flow over QUIC runs one of quinn's own controls")),
+            (Transport::Tcp, Some(_)) if quinns => Err(self
+                .places
+                .refuse(said, "\"quic\", for its control is quinn's")
+                .with_help("without `transport` the control decides")),
+            _ => Ok(transport),
+        }
     }
-    let known = || {
-        let modelled = [model::Shape::Quic, model::Shape::Plus].map(model::Shape::name);
+
+    /// What a file says of the spin bit.
+    pub(super) fn spin(&self, flow: &Flow, transport: Transport) -> Result<SpinUse, Refusal> {
+        match &flow.spin {
+            Some(said) if transport != Transport::Quic => Err(self
+                .places
+                .refuse(said, "a flow over QUIC")
+                .with_help("TCP has a spin bit only where `mark` puts one")),
+            said => Ok(self.places.said(said)?.copied().unwrap_or_default()),
+        }
+    }
+
+    /// Refuses what the transport of `flow` has no place for.
+    pub(super) fn fits(
+        &self,
+        flow: &At<Flow>,
+        ends: (HostIndex, HostIndex),
+        transport: Transport,
+        traffic: &Traffic,
+        version: IpVersion,
+    ) -> Result<(), Refusal> {
+        let places = self.places;
+        let (payload, allowed, constant, path) = match transport {
+            Transport::Tcp => return Ok(()),
+            Transport::Quic => (
+                LEAST_PAYLOAD,
+                "a flow over TCP",
+                "a constant bit rate goes as plain datagrams: leave `transport` out",
+                "every path of QUIC must carry datagrams of 1200 bytes",
+            ),
+            Transport::Modelled(spec) => (
+                spec.size(),
+                "nothing beside a modelled transport",
+                "a constant rate is a word of `transport`: `rate 20Mbit`",
+                "give the flow a smaller `size`, a word of `transport`",
+            ),
+        };
+        if let Some(said) = flow.traffic.as_ref().filter(|_| traffic.is_datagram()) {
+            return Err(places
+                .refuse(said, "`bulk` or `bytes N`")
+                .with_help(constant));
+        }
+        let refused = |refusal: Refusal, why: &str| Err(refusal.with_help(why));
+        if transport.modelled().is_some() {
+            if let Some(said) = &flow.cc {
+                let why = "a modelled flow has a `window` or a `rate`, words of `transport`";
+                return refused(places.refuse(said, allowed), why);
+            }
+            if let Some(said) = &flow.spin {
+                let why = "a modelled flow says it in `transport`: `spin greased`";
+                return refused(places.refuse(said, allowed), why);
+            }
+            if let Some(said) = &flow.ecn {
+                let why = "the packets of a modelled flow are not ECN-capable";
+                return refused(places.refuse(said, allowed), why);
+            }
+        }
+        if let Some(said) = &flow.fast_open {
+            let why = "such a flow sends nothing before its handshake";
+            return refused(places.refuse(said, allowed), why);
+        }
+        if let Some(said) = &flow.host_model {
+            let why = "it says how a host treats the segments of TCP";
+            return refused(places.refuse(said, allowed), why);
+        }
+        self.carries(flow, ends, version, payload, path)
+    }
+
+    /// Refuses links between two hosts, there and back, that do not carry datagrams
+    /// with so many bytes of payload.
+    fn carries(
+        &self,
+        flow: &At<Flow>,
+        (from, to): (HostIndex, HostIndex),
+        version: IpVersion,
+        payload: u32,
+        help: &str,
+    ) -> Result<(), Refusal> {
+        let needed = payload
+            + match version {
+                IpVersion::V4 => 28,
+                IpVersion::V6 => 48,
+            };
+        let routes = self.plan.routes();
+        let hops = [routes.path(from.0, to.0), routes.path(to.0, from.0)];
+        let small = hops
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|hop| &self.plan.links[hop.link])
+            .find(|link| link.mtu < needed);
+        match small {
+            None => Ok(()),
+            Some(link) => {
+                let found = format!(
+                    "QUIC over the link `{}` with an MTU of {}",
+                    link.name, link.mtu
+                );
+                let allowed = format!("an MTU of at least {needed}");
+                let missing = self.places.missing(flow, "transport", allowed);
+                Err(missing.with_found(found).with_help(help))
+            }
+        }
+    }
+}
+
+/// The words of `transport`: those of a modelled flow, or one of these.
+fn names() -> String {
+    let modelled = [model::Shape::Quic, model::Shape::Plus].map(model::Shape::name);
+    one_of(
         Transport::ALL
             .map(Transport::name)
             .into_iter()
-            .chain(modelled)
-    };
-    let found = Transport::ALL.into_iter().find(|t| t.name() == word);
-    let Some(transport) = found else {
-        return Err(fields
-            .refuse("transport", one_of(known()))
-            .did_you_mean(word, known()));
-    };
-    match (transport, cc) {
-        (Transport::Quic, Some(_)) if !quinns => Err(fields
-            .refuse("cc", "quic:cubic, quic:newreno or quic:bbr")
-            .with_help("a flow over QUIC runs one of quinn's own controls")),
-        (Transport::Tcp, Some(_)) if quinns => Err(fields
-            .refuse("transport", "\"quic\", for its control is quinn's")
-            .with_help("without `transport` the control decides")),
-        _ => Ok(transport),
-    }
+            .chain(modelled),
+    )
 }
 
-/// What a file says of the spin bit.
-pub(super) fn spin(fields: &Fields<'_>, transport: Transport) -> Result<SpinUse, Refusal> {
-    let Some(node) = fields.get("spin") else {
-        return Ok(SpinUse::default());
-    };
-    if transport != Transport::Quic {
-        return Err(fields
-            .refuse("spin", "a flow over QUIC")
-            .with_help("TCP has a spin bit only where `mark` puts one"));
-    }
-    match (node.as_flag(), node.as_text()) {
-        (Some(true), _) => Ok(SpinUse::On),
-        (Some(false), _) => Ok(SpinUse::Greased),
-        (None, Some(word)) => SpinUse::ALL
-            .into_iter()
-            .find(|s| s.name() == word)
-            .ok_or_else(|| refused_spin(fields)),
-        (None, None) => Err(refused_spin(fields)),
-    }
-}
+impl crate::document::Grammar for Transport {
+    const ALLOWED: &'static str = "a transport, such as \"quic\"";
 
-fn refused_spin(fields: &Fields<'_>) -> Refusal {
-    fields.refuse("spin", one_of(SpinUse::ALL.map(SpinUse::name)))
-}
-
-/// ECN of a flow over QUIC: there is one way of feedback and nothing to
-/// negotiate, so it is on or off; quinn has it on.
-pub(super) fn quic_ecn(fields: &Fields<'_>) -> Result<EcnMode, Refusal> {
-    let Some(node) = fields.get("ecn") else {
-        return Ok(EcnMode::Classic);
-    };
-    match (node.as_flag(), node.as_text()) {
-        (Some(true), _) | (_, Some("classic" | "true" | "on")) => Ok(EcnMode::Classic),
-        (Some(false), _) | (_, Some("false" | "off")) => Ok(EcnMode::Off),
-        _ => Err(fields
-            .refuse("ecn", "`true` or `false`")
-            .with_help("QUIC counts every mark in its acknowledgements; packets carry ECT(0)")),
-    }
-}
-
-/// Refuses what a modelled flow has no place for.
-pub(super) fn fits_modelled(
-    fields: &Fields<'_>,
-    plan: &Plan,
-    ends: (HostIndex, HostIndex),
-    spec: &model::Spec,
-    (traffic, version): (&Traffic, IpVersion),
-) -> Result<(), Refusal> {
-    if traffic.is_datagram() {
-        return Err(fields
-            .refuse("traffic", "`bulk` or `bytes N`")
-            .with_help("a constant rate is a word of `transport`: `rate 20Mbit`"));
-    }
-    for (key, why) in [
-        (
-            "cc",
-            "a modelled flow has a `window` or a `rate`, words of `transport`",
-        ),
-        (
-            "spin",
-            "a modelled flow says it in `transport`: `spin greased`",
-        ),
-        ("ecn", "the packets of a modelled flow are not ECN-capable"),
-        (
-            "fast_open",
-            "a modelled flow sends nothing before its handshake",
-        ),
-        (
-            "host_model",
-            "it says how a host treats the segments of TCP",
-        ),
-    ] {
-        if fields.get(key).is_some() {
-            let allowed = "nothing beside a modelled transport";
-            return Err(fields.refuse(key, allowed).with_help(why));
+    fn read(line: &str) -> Result<Self, narrows_units::WordError> {
+        if model::Spec::begins(line) {
+            return model::Spec::parse(line).map(Self::Modelled);
         }
+        let found = Self::ALL.into_iter().find(|t| t.name() == line);
+        found.ok_or_else(|| crate::document::no_such(line, &names()))
     }
-    let help = "give the flow a smaller `size`, a word of `transport`";
-    carries(fields, plan, ends, version, spec.size(), help)
 }
 
-/// Refuses what QUIC has no place for.
-pub(super) fn fits_quic(
-    fields: &Fields<'_>,
-    plan: &Plan,
-    (from, to): (HostIndex, HostIndex),
-    traffic: &Traffic,
-    version: IpVersion,
-) -> Result<(), Refusal> {
-    if traffic.is_datagram() {
-        return Err(fields
-            .refuse("traffic", "`bulk` or `bytes N`")
-            .with_help("a constant bit rate goes as plain datagrams: leave `transport` out"));
-    }
-    for (key, why) in [
-        ("fast_open", "QUIC sends nothing before its handshake here"),
-        (
-            "host_model",
-            "it says how a host treats the segments of TCP",
-        ),
-    ] {
-        if fields.get(key).is_some() {
-            return Err(fields.refuse(key, "a flow over TCP").with_help(why));
-        }
-    }
-    let help = "every path of QUIC must carry datagrams of 1200 bytes";
-    carries(fields, plan, (from, to), version, LEAST_PAYLOAD, help)
-}
+impl crate::document::Grammar for SpinUse {
+    const ALLOWED: &'static str = "`seed`, `on` or `greased`";
+    const BESIDES: crate::document::Besides = crate::document::Besides::Flag;
+    const PATTERN: Option<&'static str> = Some("^(seed|on|true|false|greased)$");
 
-/// Refuses links between two hosts, there and back, that do not carry datagrams
-/// with so many bytes of payload.
-fn carries(
-    fields: &Fields<'_>,
-    plan: &Plan,
-    (from, to): (HostIndex, HostIndex),
-    version: IpVersion,
-    payload: u32,
-    help: &str,
-) -> Result<(), Refusal> {
-    let needed = payload
-        + match version {
-            IpVersion::V4 => 28,
-            IpVersion::V6 => 48,
-        };
-    let routes = plan.routes();
-    let hops = [routes.path(from.0, to.0), routes.path(to.0, from.0)];
-    let small = hops
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|hop| &plan.links[hop.link])
-        .find(|link| link.mtu < needed);
-    match small {
-        None => Ok(()),
-        Some(link) => {
-            let found = format!(
-                "QUIC over the link `{}` with an MTU of {}",
-                link.name, link.mtu
-            );
-            let allowed = format!("an MTU of at least {needed}");
-            Err(
-                Refusal::at(fields.spot(), fields.name_of("transport"), found, allowed)
-                    .with_help(help),
-            )
+    fn read(line: &str) -> Result<Self, narrows_units::WordError> {
+        match line {
+            "true" => Ok(Self::On),
+            "false" => Ok(Self::Greased),
+            _ => Self::ALL
+                .into_iter()
+                .find(|s| s.name() == line)
+                .ok_or_else(|| crate::document::no_such(line, Self::ALLOWED)),
         }
     }
 }

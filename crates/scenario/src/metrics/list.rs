@@ -2,24 +2,35 @@
 
 use super::{Entry, Kind, Word};
 
+/// What observers measure by: round trips, loss, congestion marks.
+pub(crate) const TECHNIQUES: [&str; 19] = [
+    "handshake",
+    "seq-ack",
+    "ts-single",
+    "ts-all",
+    "psn-pse",
+    "spin",
+    "spin-pn",
+    "spin-heuristic",
+    "vec",
+    "vec-nonzero",
+    "delay",
+    "q",
+    "l",
+    "r",
+    "t",
+    "q+l",
+    "q+r",
+    "e",
+    "ecn",
+];
+
 /// What the words in braces stand for that metrics of observers share; see
 /// [`Entry::name`](super::Entry).
 pub(super) const WORDS: [Word; 7] = [
     Word {
         word: "rtt_technique",
-        choices: &[
-            "handshake",
-            "seq-ack",
-            "ts-single",
-            "ts-all",
-            "psn-pse",
-            "spin",
-            "spin-pn",
-            "spin-heuristic",
-            "vec",
-            "vec-nonzero",
-            "delay",
-        ],
+        choices: TECHNIQUES.split_at(11).0,
     },
     Word {
         word: "rtt",
@@ -32,7 +43,7 @@ pub(super) const WORDS: [Word; 7] = [
     },
     Word {
         word: "loss_technique",
-        choices: &["q", "l", "r", "t", "q+l", "q+r"],
+        choices: TECHNIQUES.split_at(11).1.split_at(6).0,
     },
     Word {
         word: "loss",
@@ -47,7 +58,7 @@ pub(super) const WORDS: [Word; 7] = [
     },
     Word {
         word: "ce_technique",
-        choices: &["e", "ecn"],
+        choices: TECHNIQUES.split_at(17).1,
     },
     Word {
         word: "ce",
@@ -59,294 +70,151 @@ pub(super) const WORDS: [Word; 7] = [
     },
 ];
 
-const fn entry(name: &'static str, unit: &'static str, about: &'static str) -> Entry {
-    Entry { name, unit, about }
+/// A line for each metric: its name, its unit, what it says.
+macro_rules! metrics {
+    ($($name:literal, $unit:literal, $about:literal;)*) => {
+        &[$(Entry { name: $name, unit: $unit, about: $about }),*]
+    };
 }
 
 /// The whole run.
 pub(super) const RUN: Kind = Kind {
     entity: "run",
     about: "the run as a whole; flows are counted in the scenario's order",
-    metrics: &[
-        entry(
-            "jain",
-            "",
-            "Jain's index of fairness of all flows' goodputs: 1 for equal shares",
-        ),
-        entry("rate{n}_mbit", "Mbit/s", "goodput of the n-th flow"),
-        entry(
-            "share{n}_pct",
-            "%",
-            "the n-th flow's part of the goodput of all",
-        ),
-        entry("ratio", "", "goodput of the first flow over the second's"),
-    ],
+    metrics: metrics! {
+        "jain", "", "Jain's index of fairness of all flows' goodputs: 1 for equal shares";
+        "rate{n}_mbit", "Mbit/s", "goodput of the n-th flow";
+        "share{n}_pct", "%", "the n-th flow's part of the goodput of all";
+        "ratio", "", "goodput of the first flow over the second's";
+    },
 };
 
 /// A flow.
 pub(super) const FLOW: Kind = Kind {
     entity: "flow/NAME",
     about: "a flow, in the steady window unless it says otherwise",
-    metrics: &[
-        entry(
-            "goodput_mbit",
-            "Mbit/s",
-            "payload that the receiving application got",
-        ),
-        entry(
-            "fct_s",
-            "s",
-            "from the flow's start to the delivery of its last byte",
-        ),
-        entry(
-            "rtt_ms.{min,mean,p50,p95,p99,max}",
-            "ms",
-            "round trips as the sender measures them",
-        ),
-        entry("bytes", "bytes", "payload delivered"),
-        entry("bytes_total", "bytes", "payload delivered in the whole run"),
-        entry("retransmissions", "segments", "sent again"),
-        entry("mean_window_packets", "packets", "mean congestion window"),
-        entry("packets", "packets", "put on the path by the sender"),
-        entry("ce_marks", "packets", "of the flow, marked CE by a queue"),
-        entry("drops", "packets", "of the flow, dropped by any element"),
-        entry("mark_pct", "%", "`ce_marks` of `packets`"),
-        entry("loss_pct", "%", "`drops` of `packets`"),
-        entry("fast_retransmits", "", "fast retransmits in the whole run"),
-        entry("timeouts", "", "retransmission time-outs in the whole run"),
-        entry("tail_loss_probes", "", "tail loss probes in the whole run"),
-        entry(
-            "ecn_reductions",
-            "",
-            "entries to CWR on ECN feedback in the whole run",
-        ),
-        entry(
-            "spurious_undos",
-            "",
-            "reductions taken back as spurious in the whole run",
-        ),
-        entry(
-            "slow_start_exits",
-            "",
-            "exits from slow start by the algorithm's own choice in the whole run",
-        ),
-    ],
+    metrics: metrics! {
+        "goodput_mbit", "Mbit/s", "payload that the receiving application got";
+        "fct_s", "s", "from the flow's start to the delivery of its last byte";
+        "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips as the sender measures them";
+        "bytes", "bytes", "payload delivered";
+        "bytes_total", "bytes", "payload delivered in the whole run";
+        "retransmissions", "segments", "sent again";
+        "mean_window_packets", "packets", "mean congestion window";
+        "packets", "packets", "put on the path by the sender";
+        "ce_marks", "packets", "of the flow, marked CE by a queue";
+        "drops", "packets", "of the flow, dropped by any element";
+        "mark_pct", "%", "`ce_marks` of `packets`";
+        "loss_pct", "%", "`drops` of `packets`";
+        "fast_retransmits", "", "fast retransmits in the whole run";
+        "timeouts", "", "retransmission time-outs in the whole run";
+        "tail_loss_probes", "", "tail loss probes in the whole run";
+        "ecn_reductions", "", "entries to CWR on ECN feedback in the whole run";
+        "spurious_undos", "", "reductions taken back as spurious in the whole run";
+        "slow_start_exits", "",
+            "exits from slow start by the algorithm's own choice in the whole run";
+    },
 };
-
-/// An element that drops.
-const DROPS: [Entry; 2] = [
-    entry("drops", "packets", "dropped, by whatever cause"),
-    entry(
-        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big}",
-        "packets",
-        "dropped by this cause",
-    ),
-];
 
 /// An element with a rate, and so with a queue.
 pub(super) const QUEUE: Kind = Kind {
     entity: "link/LINK/up/ELEMENT, link/LINK/down/ELEMENT",
     about: "an element with a rate, and so with a queue, in the steady window",
-    metrics: &[
-        entry(
-            "sojourn_ms.{min,mean,p50,p95,p99,max}",
-            "ms",
-            "time in the queue, of every packet",
-        ),
-        entry(
-            "{classic,low_latency}.sojourn_ms.{min,mean,p50,p95,p99,max}",
-            "ms",
-            "the same by band, where both bands carried packets (DualPI2)",
-        ),
-        entry(
-            "{classic,low_latency}.packets",
-            "packets",
-            "let go by this band",
-        ),
-        entry("rate_mbit", "Mbit/s", "mean rate of the link"),
-        entry(
-            "utilisation",
-            "",
-            "share of the link's rate that was used, 0 to 1",
-        ),
-        entry("packets", "packets", "let go"),
-        entry("wire_bytes", "bytes", "let go, as the link counts them"),
-        entry("marks", "packets", "marked CE, by whatever cause"),
-        entry(
-            "marks.{step,coupled,probability,overflow}",
-            "packets",
-            "marked CE by this cause",
-        ),
-        DROPS[0],
-        DROPS[1],
-        entry(
-            "peak_backlog_packets",
-            "packets",
-            "largest backlog of the whole run",
-        ),
-        entry(
-            "peak_backlog_bytes",
-            "bytes",
-            "largest backlog of the whole run",
-        ),
-        entry(
-            "probability",
-            "",
-            "mean of the AQM's probability, 0 to 1 (DualPI2, PIE, RED)",
-        ),
-    ],
+    metrics: metrics! {
+        "sojourn_ms.{min,mean,p50,p95,p99,max}", "ms", "time in the queue, of every packet";
+        "{classic,low_latency}.sojourn_ms.{min,mean,p50,p95,p99,max}", "ms",
+            "the same by band, where both bands carried packets (DualPI2)";
+        "{classic,low_latency}.packets", "packets", "let go by this band";
+        "rate_mbit", "Mbit/s", "mean rate of the link";
+        "utilisation", "", "share of the link's rate that was used, 0 to 1";
+        "packets", "packets", "let go";
+        "wire_bytes", "bytes", "let go, as the link counts them";
+        "marks", "packets", "marked CE, by whatever cause";
+        "marks.{step,coupled,probability,overflow}", "packets", "marked CE by this cause";
+        "drops", "packets", "dropped, by whatever cause";
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big}", "packets",
+            "dropped by this cause";
+        "peak_backlog_packets", "packets", "largest backlog of the whole run";
+        "peak_backlog_bytes", "bytes", "largest backlog of the whole run";
+        "probability", "", "mean of the AQM's probability, 0 to 1 (DualPI2, PIE, RED)";
+    },
 };
 
 /// An element without a rate.
 pub(super) const ELEMENT: Kind = Kind {
     entity: "link/LINK/up/ELEMENT, link/LINK/down/ELEMENT",
     about: "an element without a rate (netem, police, …), in the steady window",
-    metrics: &DROPS,
+    metrics: metrics! {
+        "drops", "packets", "dropped, by whatever cause";
+        "drops.{overflow,probability,overload,loss,unreachable,policy,malformed,too_big}", "packets",
+            "dropped by this cause";
+    },
 };
 
 /// A latency probe.
 pub(super) const PROBE: Kind = Kind {
     entity: "probe/NAME",
     about: "a latency probe, in the steady window",
-    metrics: &[
-        entry(
-            "rtt_ms.{min,mean,p50,p95,p99,max}",
-            "ms",
-            "round trips of its packets",
-        ),
-        entry("lost", "packets", "without an answer"),
-    ],
+    metrics: metrics! {
+        "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips of its packets";
+        "lost", "packets", "without an answer";
+    },
 };
 
 /// A host's marks.
 pub(super) const MARK: Kind = Kind {
     entity: "mark/NAME/HOST",
     about: "measurement signals at one of their hosts, in the whole run",
-    metrics: &[
-        entry("connections", "", "connections that began"),
-        entry("evicted", "", "connections forgotten for want of room"),
-        entry(
-            "announced",
-            "packets",
-            "SYNs and SYN-ACKs with a code in them",
-        ),
-        entry("marked", "packets", "that signals were written into"),
-        entry(
-            "set.{d,s,q,l,r,t,e,vec}",
-            "packets",
-            "with the bit of this signal set",
-        ),
-        entry(
-            "unmarked.{segments,segmented,without_socket,refused,passed_over,other}",
-            "packets",
-            "left without marks, for this reason",
-        ),
-    ],
+    metrics: metrics! {
+        "connections", "", "connections that began";
+        "evicted", "", "connections forgotten for want of room";
+        "announced", "packets", "SYNs and SYN-ACKs with a code in them";
+        "marked", "packets", "that signals were written into";
+        "set.{d,s,q,l,r,t,e,vec}", "packets", "with the bit of this signal set";
+        "unmarked.{segments,segmented,without_socket,refused,passed_over,other}", "packets",
+            "left without marks, for this reason";
+    },
 };
 
 /// What an observer says of a flow.
 pub(super) const OBSERVER: Kind = Kind {
     entity: "observe/OBSERVER/FLOW",
     about: "what an observer finds of a flow, in the whole run: TECHNIQUE.QUANTITY.PART",
-    metrics: &[
-        entry(
-            "{rtt_technique}.{rtt}.{mean,low,high,sd,min,p50,p95}",
-            "ms",
+    metrics: metrics! {
+        "{rtt_technique}.{rtt}.{mean,low,high,sd,min,p50,p95}", "ms",
             "round trips: their mean with the ends of its 95 % interval, standard deviation, \
-             least, median, 95th percentile",
-        ),
-        entry(
-            "{rtt_technique}.{rtt}.{truth,truth_sd,error,error_p025,error_p50,error_p975,error_max,dwell_ms}",
-            "ms",
+             least, median, 95th percentile";
+        "{rtt_technique}.{rtt}.{truth,truth_sd,error,error_p025,error_p50,error_p975,error_max,dwell_ms}", "ms",
             "what the network really took for the packets of the samples, mean and standard \
-             deviation; errors, mean and percentiles; how long the ends held the answers",
-        ),
-        entry(
-            "{rtt_technique}.{rtt}.{truth_all,error_all}",
-            "ms",
-            "what the network took for all packets, those too of which no sample was taken; \
-             the mean less that",
-        ),
-        entry(
-            "{rtt_technique}.{rtt}.short",
-            "",
-            "share of samples shorter than a tenth of the truth, 0 to 1",
-        ),
-        entry(
-            "{rtt_technique}.{rtt}.{n,rejected}",
-            "samples",
-            "taken and rejected",
-        ),
-        entry(
-            "{loss_technique}.{loss}_{side}.{rate,low,high,truth,error}",
-            "",
-            "a rate of loss, 0 to 1: the estimate with the ends of its 95 % interval, what \
-             was really lost, the difference",
-        ),
-        entry(
-            "{loss_technique}.{loss}_{side}.{n,rejected}",
-            "packets",
-            "that the estimate rests on, and that were rejected",
-        ),
-        entry(
-            "{ce_technique}.{ce}_{side}.{rate,low,high,truth,error}",
-            "",
-            "a rate of CE marks, 0 to 1, as for loss",
-        ),
-        entry(
-            "{ce_technique}.{ce}_{side}.{n,rejected}",
-            "packets",
-            "that the estimate rests on, and that were rejected",
-        ),
-        entry(
-            "{spin,vec}-to-{ts-single,ts-all,psn-pse}.full_rtt_{side}.{mean,error_p025,error_p50,error_p975,error_max}",
-            "%",
-            "by how much the second technique's round trips are longer than the first one's",
-        ),
-        entry(
-            "{spin,vec}-to-{ts-single,ts-all,psn-pse}.full_rtt_{side}.{n,rejected}",
-            "samples",
-            "compared and rejected",
-        ),
-        entry(
-            "{delay,vec}.inflated.total",
-            "samples",
-            "more than 2 ms longer than what the network took",
-        ),
-        entry(
-            "{delay,vec}.inflated.{n,rejected}",
-            "samples",
-            "held against the truth, and rejected",
-        ),
-        entry(
-            "ss.smoothed_rtt.{mean,sd}",
-            "ms",
-            "the sender's smoothed round trip",
-        ),
-        entry(
-            "ss.smoothed_rtt.{n,rejected}",
-            "samples",
-            "of it, taken once a second, and rejected",
-        ),
-        entry(
-            "seen.ip.total",
-            "MiB",
-            "IP bytes of both directions that passed",
-        ),
-        entry(
-            "seen.again_or_late.total",
-            "packets",
-            "of both directions that were sent again or came late",
-        ),
-        entry(
-            "seen.growth.slope",
-            "Mbit/s per s",
-            "growth of the flow's rate after slow start",
-        ),
-        entry(
-            "seen.{ip,again_or_late,growth}.{n,rejected}",
-            "packets",
-            "of both directions that passed, and rejected",
-        ),
-    ],
+             deviation; errors, mean and percentiles; how long the ends held the answers";
+        "{rtt_technique}.{rtt}.{truth_all,error_all}", "ms",
+            "what the network took for all packets, those too of which no sample was taken; the \
+             mean less that";
+        "{rtt_technique}.{rtt}.short", "",
+            "share of samples shorter than a tenth of the truth, 0 to 1";
+        "{rtt_technique}.{rtt}.{n,rejected}", "samples", "taken and rejected";
+        "{loss_technique}.{loss}_{side}.{rate,low,high,truth,error}", "",
+            "a rate of loss, 0 to 1: the estimate with the ends of its 95 % interval, what was \
+             really lost, the difference";
+        "{loss_technique}.{loss}_{side}.{n,rejected}", "packets",
+            "that the estimate rests on, and that were rejected";
+        "{ce_technique}.{ce}_{side}.{rate,low,high,truth,error}", "",
+            "a rate of CE marks, 0 to 1, as for loss";
+        "{ce_technique}.{ce}_{side}.{n,rejected}", "packets",
+            "that the estimate rests on, and that were rejected";
+        "{spin,vec}-to-{ts-single,ts-all,psn-pse}.full_rtt_{side}.{mean,error_p025,error_p50,error_p975,error_max}", "%",
+            "by how much the second technique's round trips are longer than the first one's";
+        "{spin,vec}-to-{ts-single,ts-all,psn-pse}.full_rtt_{side}.{n,rejected}", "samples",
+            "compared and rejected";
+        "{delay,vec}.inflated.total", "samples", "more than 2 ms longer than what the network took";
+        "{delay,vec}.inflated.{n,rejected}", "samples", "held against the truth, and rejected";
+        "ss.smoothed_rtt.{mean,sd}", "ms", "the sender's smoothed round trip";
+        "ss.smoothed_rtt.{n,rejected}", "samples", "of it, taken once a second, and rejected";
+        "seen.ip.total", "MiB", "IP bytes of both directions that passed";
+        "seen.again_or_late.total", "packets",
+            "of both directions that were sent again or came late";
+        "seen.growth.slope", "Mbit/s per s", "growth of the flow's rate after slow start";
+        "seen.{ip,again_or_late,growth}.{n,rejected}", "packets",
+            "of both directions that passed, and rejected";
+    },
 };

@@ -1,0 +1,24 @@
+//! The documents: what scenario and campaign files hold. Their keys, types and
+//! meaning stand here once; reading, writing, `--set` and the JSON Schema come
+//! from these types.
+
+mod de;
+mod leaf;
+mod place;
+mod scenario;
+mod schema;
+mod write;
+
+pub(crate) use de::read;
+pub(crate) use leaf::{
+    Besides, Element, Filling, Grammar, NAME, Name, Scalar, Spelled, Whole, Words, grammar,
+    schema as leaf_schema,
+};
+pub(crate) use place::{At, More, Needed, Places, Said};
+pub(crate) use scenario::no_such;
+pub(crate) use scenario::{
+    AskedEcn, Capture, Change, Flow, Gros, Host, HostModel, Link, Mark, Mode, Scenario,
+};
+pub(crate) use schema::keys;
+pub use schema::schema;
+pub(crate) use write::unless;

@@ -1,0 +1,448 @@
+//! A scenario's file.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use narrows_units::{Bytes, Duration, Value, WordError};
+use narrows_wire::efm::Profile;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::leaf::{
+    Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
+};
+use super::place::{At, More, Needed, Said};
+use crate::metrics::TECHNIQUES;
+use crate::parts::{
+    Control, Dscp, EcnMode, EcnWord, Gro, Marking, PacingUse, Segmentation, SendBuffer,
+    SmallQueues, Traffic,
+};
+use crate::plan::{Datapath, LARGEST_SEED, Window};
+use crate::transport::{SpinUse, Transport};
+
+/// One run.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    /// The version of the format: 1.
+    pub(crate) version: Needed<Whole<1, 1>>,
+    /// `scenario`, which is also what a file is that does not say.
+    pub(crate) kind: Said<ScenarioKind>,
+    /// What it is called in results.
+    pub(crate) name: Needed<String>,
+    /// What it shows, in a line.
+    pub(crate) title: Said<String>,
+    /// What it is, in a paragraph.
+    pub(crate) about: Said<String>,
+    /// Where it comes from.
+    pub(crate) source: Said<String>,
+    /// How long it lasts: `60s`.
+    pub(crate) duration: Needed<Spelled<Duration>>,
+    /// The steady window, `10s..58s`; the last two thirds by default.
+    pub(crate) measure: Said<Spelled<Window>>,
+    /// The seed of all randomness; 1 by default.
+    pub(crate) seed: Said<Whole<0, LARGEST_SEED>>,
+    /// How often flows and queues are sampled; `50ms` by default.
+    pub(crate) sample_interval: Said<Spelled<Duration>>,
+    /// Whether each flow that gives no `start` begins at a random time within a
+    /// round trip, as the seed has it; `true` by default.
+    pub(crate) start_offset: Said<bool>,
+    /// Findings of the verdict that the experiment is about and that do not speak
+    /// against a run, such as `idle-bottleneck` where loss is to limit flows.
+    #[serde(default)]
+    pub(crate) expected: More<OneOf<Finding>>,
+    /// How hosts treat the segments of every flow.
+    pub(crate) host_model: Said<HostModel>,
+    /// Hosts about which there is more to say than their name.
+    #[serde(default)]
+    pub(crate) host: Vec<At<Host>>,
+    /// Hosts that only forward.
+    #[serde(default)]
+    pub(crate) router: Vec<At<Host>>,
+    /// Links between hosts.
+    #[serde(default)]
+    #[schemars(required, length(min = 1))]
+    pub(crate) link: Vec<At<Link>>,
+    /// Flows.
+    #[serde(default)]
+    pub(crate) flow: Vec<At<Flow>>,
+    /// Measurement signals in the packets of flows.
+    #[serde(default)]
+    pub(crate) mark: Vec<At<Mark>>,
+    /// Latency probes.
+    #[serde(default)]
+    pub(crate) probe: Vec<At<Probe>>,
+    /// Programs that run in hosts, by the live engine alone.
+    #[serde(default)]
+    pub(crate) command: Vec<At<Command>>,
+    /// Observers of measurement signals.
+    #[serde(default)]
+    pub(crate) observe: Vec<At<Observe>>,
+    /// Packet captures.
+    #[serde(default)]
+    pub(crate) capture: Vec<At<Capture>>,
+    /// Changes of elements in mid-run.
+    #[serde(default)]
+    pub(crate) change: Vec<At<Change>>,
+}
+
+/// A host or a router.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Host {
+    /// Its name, as links and flows use it.
+    pub(crate) name: Needed<Name>,
+    /// Its IPv4 address.
+    pub(crate) ipv4: Said<Spelled<Address<Ipv4Addr>>>,
+    /// Its IPv6 address.
+    pub(crate) ipv6: Said<Spelled<Address<Ipv6Addr>>>,
+}
+
+/// A link between two hosts.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    /// Its name. A scenario's only link may do without: it is then called `access`.
+    pub(crate) name: Said<Name>,
+    /// The two hosts; `up` runs from the first to the second.
+    #[schemars(with = "[Name; 2]")]
+    pub(crate) ends: Needed<More<String>>,
+    /// The largest IP packet in bytes; 1500 by default.
+    // Room for an IPv4 and a TCP header with all options and a little payload, and
+    // the longest IP packet. Smaller than the 576 bytes that every host must take
+    // (RFC 791), as measurements of small segments are.
+    pub(crate) mtu: Said<Whole<128, 65_535>>,
+    /// `narrows` (the default): Narrows' own elements; `kernel`: in a live run
+    /// the kernel's queueing disciplines of the same names.
+    pub(crate) datapath: Said<Datapath>,
+    /// Elements from the first end to the second, in order of travel, each
+    /// `words` or `name: words`: `netem delay 10ms`, `bottleneck: rate 50Mbit
+    /// queue dualpi2`, `tap mid`, `remark …`, `by dscp …`, `police …`.
+    #[serde(default)]
+    pub(crate) up: More<Element>,
+    /// Elements from the second end to the first.
+    #[serde(default)]
+    pub(crate) down: More<Element>,
+}
+
+/// A connection and what is sent over it.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Flow {
+    /// Its name.
+    pub(crate) name: Needed<Name>,
+    /// Who sends the data.
+    pub(crate) from: Needed<String>,
+    /// Who gets it.
+    pub(crate) to: Needed<String>,
+    /// Who opens the connection; `from` by default.
+    pub(crate) opens: Said<String>,
+    /// The congestion control in words: `cubic`, `prague variant 2020`,
+    /// `kernel:bbr`, `quic:cubic`.
+    pub(crate) cc: Said<Words<Control>>,
+    /// `tcp` or `quic`; what `cc` is made for by default. Or a modelled flow in
+    /// words, `quic-model signals s+vec window 64`, `plus rate 20Mbit`.
+    pub(crate) transport: Said<Words<Transport>>,
+    /// The spin bit of a flow over QUIC: `seed` (the default: each end
+    /// switches it off by chance), `on` or `greased`.
+    pub(crate) spin: Said<Words<SpinUse>>,
+    /// What the handshake asks for; what `cc` needs by default. `off`, `classic`
+    /// (RFC 3168) or `accecn` (RFC 9768); `true` is the plainest that serves `cc`.
+    pub(crate) ecn: Said<Words<AskedEcn>>,
+    /// The code point, 0 to 63 or by name.
+    pub(crate) dscp: Said<Words<Dscp>>,
+    /// When it starts; `0s` by default.
+    pub(crate) start: Said<Spelled<Duration>>,
+    /// When it stops; at the end by default.
+    pub(crate) stop: Said<Spelled<Duration>>,
+    /// How much it sends: 1000000 or `10Mb`. Not beside `traffic`.
+    pub(crate) bytes: Said<Words<SizeInBytes>>,
+    /// What it sends in words: `bulk` (the default), `bytes 10Mb`, `cbr rate
+    /// 1Mbit`.
+    pub(crate) traffic: Said<Words<Traffic>>,
+    /// 4 (the default) or 6.
+    #[schemars(extend("enum" = [4, 6]))]
+    pub(crate) ip: Said<Whole<4, 6>>,
+    /// Whether data goes with the SYN.
+    pub(crate) fast_open: Said<bool>,
+    /// Measurement signals in its packets, in words: `d+q`, `s spin naive`.
+    pub(crate) mark: Said<Words<Marking>>,
+    /// How the two hosts treat this flow's segments.
+    pub(crate) host_model: Said<HostModel>,
+}
+
+/// Measurement signals in the TCP headers of flows.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    /// Its name.
+    pub(crate) name: Needed<Name>,
+    /// The signals and their rules in words: `d+q`, `s spin naive`, `d delay
+    /// thesis tmax 225ms`.
+    pub(crate) signals: Needed<Words<Marking>>,
+    /// The flows; all over TCP by default.
+    pub(crate) flows: Said<More<String>>,
+    /// The hosts that put them there; both ends of the flows by default.
+    pub(crate) hosts: Said<More<String>>,
+}
+
+/// How a host treats segments.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HostModel {
+    /// `one` (offloads off, the default) or `tso [min_segments N]
+    /// [gso_max_bytes N]`.
+    pub(crate) segmentation: Said<Words<Segmentation>>,
+    /// Receive-side coalescing: `false` (the default), `true`, or `hold 50us
+    /// max_segments 17`.
+    pub(crate) gro: Said<Words<Gros>>,
+    /// The timer tick; `4ms` by default, `0s` for exact timers.
+    pub(crate) tick: Said<Spelled<Duration>>,
+    /// `as-algorithm` (the default), `internal`, `fq`, `always` or `never`.
+    pub(crate) pacing: Said<Words<PacingUse>>,
+    /// Whether SACKs are compressed under loss; true by default.
+    pub(crate) compress_sacks: Said<bool>,
+    /// `off` (the default) or `unreported [segment_bytes N]`.
+    pub(crate) small_queues: Said<Words<SmallQueues>>,
+    /// `unlimited` (the default) or `auto [max BYTES]`.
+    pub(crate) send_buffer: Said<Words<SendBuffer>>,
+}
+
+/// A latency probe.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Probe {
+    /// Its name.
+    pub(crate) name: Needed<Name>,
+    /// Who asks.
+    pub(crate) from: Needed<String>,
+    /// Who answers.
+    pub(crate) to: Needed<String>,
+    /// Time between questions; `100ms` by default.
+    pub(crate) interval: Said<Spelled<Duration>>,
+    /// Length of the IP packet in bytes; 84 by default.
+    // At least an IPv6 and a UDP header with 12 bytes for number and time.
+    pub(crate) size: Said<Whole<60, 65_535>>,
+    /// The code point, 0 to 63 or by name.
+    pub(crate) dscp: Said<Words<Dscp>>,
+    /// `not-ect` (the default), `ect0`, `ect1` or `ce`.
+    pub(crate) ecn: Said<Spelled<EcnWord>>,
+    /// When it starts; `0s` by default.
+    pub(crate) start: Said<Spelled<Duration>>,
+    /// When it stops; at the end by default.
+    pub(crate) stop: Said<Spelled<Duration>>,
+}
+
+/// A program that runs in a host.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Command {
+    /// Its name, and that of the files with its output.
+    pub(crate) name: Needed<Name>,
+    /// The host that it runs in.
+    pub(crate) host: Needed<String>,
+    /// The program and its arguments. `{server}` stands for the IPv4 address
+    /// of the host `server`, `{server/ipv6}` for its IPv6 address, `{{` and
+    /// `}}` for a brace.
+    #[schemars(with = "More<String>")]
+    pub(crate) run: Needed<More<Scalar>>,
+    /// When it is started; `0s` by default.
+    pub(crate) start: Said<Spelled<Duration>>,
+    /// When it is ended if it has not ended by itself; at the end by default.
+    pub(crate) stop: Said<Spelled<Duration>>,
+}
+
+/// An observer at a tap; its samples are held against what happened.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Observe {
+    /// Its name.
+    pub(crate) name: Needed<Name>,
+    /// `tap/<name>`.
+    pub(crate) tap: Needed<String>,
+    /// `rfc` (the default) or `thesis`.
+    pub(crate) mode: Said<Mode>,
+    /// The profile of all flows, for those that no handshake announces: `s+t`.
+    pub(crate) profile: Said<Spelled<Profile>>,
+    /// Whether the responder's answer decides on the profile.
+    pub(crate) negotiated: Said<bool>,
+    /// T_Max of the delay bit, if it is not to be learnt: `225ms`.
+    pub(crate) t_max: Said<Spelled<Duration>>,
+    /// Packets in a Q block, if not to be learnt.
+    pub(crate) block: Said<Whole<4, { 1 << 20 }>>,
+    /// Packets that make a change of Q or R, if not to be learnt.
+    pub(crate) reordering: Said<Whole<1, { 1 << 19 }>>,
+    /// The techniques of which samples are kept, such as `delay`; all by
+    /// default.
+    #[serde(default)]
+    pub(crate) techniques: More<OneOf<Technique>>,
+}
+
+/// By whose rules an observer reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    /// RFC 9506.
+    Rfc,
+    /// The observer of Guarna's thesis (2024).
+    Thesis,
+}
+
+/// A packet capture.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capture {
+    /// Its name, and that of its file.
+    pub(crate) name: Needed<Name>,
+    /// `tap/<name>` or `host/<name>`.
+    pub(crate) at: Needed<String>,
+    /// How many bytes of each packet are kept; 128 by default.
+    pub(crate) snaplen: Said<Whole<20, 262_144>>,
+}
+
+/// A change of an element in mid-run.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// Its name, by which it can be set.
+    pub(crate) name: Said<Name>,
+    /// When: `30s`.
+    pub(crate) at: Needed<Spelled<Duration>>,
+    /// The element's full name, `link/access/up/bottleneck`.
+    pub(crate) target: Needed<String>,
+    /// Its new parameters in its own words: `rate 10Mbit`.
+    pub(crate) to: Needed<String>,
+}
+
+/// What the path may do to flows that an experiment can be about. What a machine does
+/// to a run, and a run that did not come to its end, is never expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {}
+
+impl Choices for Finding {
+    const WORDS: &'static [&'static str] = &[
+        "broke-off",
+        "codepoint-changed",
+        "ecn-negotiation",
+        "idle-bottleneck",
+        "nothing-delivered",
+        "sender-limited",
+        "unanswered",
+        "wrong-limit",
+    ];
+}
+
+/// What a scenario's file is.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ScenarioKind {
+    Scenario,
+}
+
+/// What an observer measures by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Technique {}
+
+impl Choices for Technique {
+    const WORDS: &'static [&'static str] = &TECHNIQUES;
+}
+
+/// The address of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Address<A>(pub(crate) A);
+
+macro_rules! address {
+    ($($type:ty, $allowed:literal;)*) => {$(
+        impl Value for Address<$type> {
+            const ALLOWED: &'static str = $allowed;
+
+            fn parse(word: &str) -> Option<Self> {
+                let address: $type = word.parse().ok()?;
+                let of_a_host = !address.is_multicast() && !address.is_unspecified();
+                of_a_host.then_some(Self(address))
+            }
+        }
+    )*};
+}
+
+address! {
+    Ipv4Addr, "an IPv4 address of a host";
+    Ipv6Addr, "an IPv6 address of a host";
+}
+
+impl<A: std::fmt::Display> std::fmt::Display for Address<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// ECN as a file asks for it: on, whichever serves the control, or a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AskedEcn {
+    On,
+    Mode(EcnMode),
+}
+
+/// A number of bytes above zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SizeInBytes(pub(crate) u64);
+
+/// Receive-side coalescing, if there is any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gros(pub(crate) Option<Gro>);
+
+/// The error for a line of words that means nothing.
+pub(crate) fn no_such(line: &str, allowed: &str) -> WordError {
+    WordError::new(
+        0..line.len(),
+        format!("`{}`", crate::tree::clipped(line)),
+        allowed,
+    )
+}
+
+impl Grammar for AskedEcn {
+    const ALLOWED: &'static str = "`true`, `false`, \"classic\", \"accecn\" or \"off\"";
+    const BESIDES: Besides = Besides::Flag;
+    const PATTERN: Option<&'static str> = Some("^(true|on|false|off|classic|accecn)$");
+
+    fn read(line: &str) -> Result<Self, WordError> {
+        Ok(match line {
+            "true" | "on" => Self::On,
+            "false" | "off" => Self::Mode(EcnMode::Off),
+            "classic" => Self::Mode(EcnMode::Classic),
+            "accecn" => Self::Mode(EcnMode::AccEcn),
+            _ => return Err(no_such(line, Self::ALLOWED)),
+        })
+    }
+}
+
+impl Grammar for SizeInBytes {
+    const ALLOWED: &'static str = "a size above zero, such as 1000000, \"64kb\", \"32Mb\"";
+    const BESIDES: Besides = Besides::Number;
+
+    fn read(line: &str) -> Result<Self, WordError> {
+        let bytes = Bytes::parse(line)
+            .map(Bytes::get)
+            .filter(|bytes| *bytes > 0);
+        bytes.map(Self).ok_or_else(|| no_such(line, Self::ALLOWED))
+    }
+}
+
+impl Grammar for Dscp {
+    const ALLOWED: &'static str = <Self as Value>::ALLOWED;
+    const BESIDES: Besides = Besides::Number;
+
+    fn read(line: &str) -> Result<Self, WordError> {
+        Self::parse(line).ok_or_else(|| no_such(line, <Self as Value>::ALLOWED))
+    }
+}
+
+grammar!(
+    Control,
+    "a congestion control in words",
+    pattern r"^\s*((reno|cubic|prague)(\s|$)|kernel:[a-z0-9_]{1,15}\s*$|quic:(cubic|newreno|bbr)\s*$)"
+);
+grammar!(Traffic, "traffic in words");
+grammar!(
+    Marking,
+    "signals in words, such as \"d+q\" or \"s spin naive\""
+);

@@ -1,0 +1,333 @@
+//! A plan as a file: what `--save` writes, and what a results folder keeps.
+
+use std::fmt::Write;
+
+use narrows_path::Dscp;
+use narrows_units::{Bytes, Duration, Instant};
+use serde_json::{Map, Value};
+
+use super::leaf::{Element, Name, Scalar, Spelled, Whole, Words};
+use super::place::{At, More};
+use super::scenario::{
+    Address, AskedEcn, Capture, Change, Command, Flow, Host, Link, Mark, Mode, Observe, Probe,
+    Scenario, SizeInBytes,
+};
+use crate::check::{
+    DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
+};
+use crate::parts::{EcnMode, EcnWord, ElementSpec, Traffic};
+use crate::plan::{
+    CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkPlan,
+    MarkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, TimedChange, ecn_mode_word,
+};
+use crate::transport::Transport;
+
+impl Plan {
+    /// The plan as a scenario file. Read again, it gives the same plan. What is as it
+    /// is when nothing is said stands as a comment, so that it goes on following what
+    /// it depends on: the steady window the duration, ECN the congestion control.
+    pub fn to_toml(&self) -> String {
+        let whole = self.document();
+        let mut said = whole.clone();
+        if self.measure == default_window(self.duration) {
+            said.measure = None;
+        }
+        if self.seed == 1 {
+            said.seed = None;
+        }
+        if self.sample_interval == DEFAULT_SAMPLE {
+            said.sample_interval = None;
+        }
+        said.flow = each(&self.flows, |flow| self.flow(flow, true));
+        let values = |scenario: &Scenario| match serde_json::to_value(scenario) {
+            Ok(Value::Object(values)) => values,
+            _ => Map::new(),
+        };
+        let mut text = String::new();
+        table(&mut text, &values(&whole), &values(&said));
+        text
+    }
+
+    fn document(&self) -> Scenario {
+        Scenario {
+            version: say(Whole(1)),
+            name: text(&self.name),
+            title: self.title.as_deref().map(text),
+            about: self.about.as_deref().map(text),
+            source: self.source.as_deref().map(text),
+            duration: say(Spelled(self.duration)),
+            measure: say(Spelled(self.measure)),
+            seed: say(Whole(self.seed)),
+            sample_interval: say(Spelled(self.sample_interval)),
+            expected: self.expected.iter().cloned().map(Into::into).collect(),
+            host: self.hosts_to_say(false),
+            router: self.hosts_to_say(true),
+            link: each(&self.links, |link| self.link(link)),
+            flow: each(&self.flows, |flow| self.flow(flow, false)),
+            mark: each(&self.marks, |mark| self.mark(mark)),
+            probe: each(&self.probes, |probe| self.probe(probe)),
+            command: each(&self.commands, |command| self.command(command)),
+            observe: each(&self.observers, observer),
+            capture: each(&self.captures, |capture| self.capture(capture)),
+            change: each(&self.changes, change),
+            ..Scenario::default()
+        }
+    }
+
+    fn called<S: From<At<String>>>(&self, host: HostIndex) -> S {
+        text(&self.host(host).name)
+    }
+
+    fn link(&self, link: &LinkPlan) -> Link {
+        let ends = [link.ends.0, link.ends.1].map(|end| self.host(end).name.clone());
+        Link {
+            name: name(&link.name),
+            ends: say(ends.into_iter().collect()),
+            mtu: unless(link.mtu == DEFAULT_MTU, Whole(link.mtu.into())),
+            datapath: unless(link.datapath.is_own(), link.datapath),
+            up: elements(&link.up),
+            down: elements(&link.down),
+        }
+    }
+
+    fn mark(&self, mark: &MarkPlan) -> Mark {
+        let flows = mark.flows.iter().map(|f| &self.flows[f.0 as usize].name);
+        let hosts = mark.hosts.iter().map(|h| &self.host(*h).name);
+        Mark {
+            name: name(&mark.name),
+            signals: say(Words::of(mark.signals, mark.signals)),
+            flows: say(flows.cloned().collect()),
+            hosts: say(hosts.cloned().collect()),
+        }
+    }
+
+    fn probe(&self, probe: &ProbePlan) -> Probe {
+        let usual = probe.interval == watch::DEFAULT_INTERVAL;
+        Probe {
+            name: name(&probe.name),
+            from: self.called(probe.from),
+            to: self.called(probe.to),
+            interval: unless(usual, Spelled(probe.interval)),
+            size: unless(probe.size == watch::DEFAULT_PROBE, Whole(probe.size.into())),
+            dscp: dscp(probe.dscp),
+            ecn: say(Spelled(EcnWord(probe.ecn))),
+            start: start(probe.start),
+            stop: probe.stop.map(since_start),
+        }
+    }
+
+    fn command(&self, command: &CommandPlan) -> Command {
+        Command {
+            name: name(&command.name),
+            host: self.called(command.host),
+            run: say(command.run.iter().cloned().map(Scalar::Text).collect()),
+            start: start(command.start),
+            stop: command.stop.map(since_start),
+        }
+    }
+
+    fn capture(&self, capture: &CapturePlan) -> Capture {
+        Capture {
+            name: name(&capture.name),
+            at: match &capture.at {
+                CapturePoint::Tap(name) => text(name),
+                CapturePoint::Host(index) => say(format!("host/{}", self.host(*index).name)),
+            },
+            snaplen: say(Whole(capture.snaplen.into())),
+        }
+    }
+
+    /// Those hosts, or routers, of which the links alone do not say everything.
+    fn hosts_to_say(&self, routers: bool) -> Vec<At<Host>> {
+        let mut busy = vec![false; self.hosts.len()];
+        for index in self.busy_hosts() {
+            busy[index.0] = true;
+        }
+        let hosts = self
+            .hosts
+            .iter()
+            .enumerate()
+            .filter(|(_, h)| h.router == routers);
+        hosts
+            .filter_map(|(number, host)| {
+                let implied = HostPlan {
+                    router: !busy[number],
+                    ..implied_host(&host.name, number)
+                };
+                let more = *host != implied;
+                more.then(|| {
+                    At::from(Host {
+                        name: name(&host.name),
+                        ipv4: unless(host.ipv4 == implied.ipv4, Spelled(Address(host.ipv4))),
+                        ipv6: unless(host.ipv6 == implied.ipv6, Spelled(Address(host.ipv6))),
+                    })
+                })
+            })
+            .collect()
+    }
+
+    /// The flow as a file has it; ECN that is as usual only if `whole`.
+    fn flow(&self, flow: &FlowPlan, usual_left_out: bool) -> Flow {
+        let modelled = flow.transport.modelled().is_some();
+        let usual = match flow.transport {
+            Transport::Quic => EcnMode::Classic,
+            Transport::Tcp | Transport::Modelled(_) => needed_ecn(&flow.cc),
+        };
+        let ecn = Words::of(AskedEcn::Mode(flow.ecn), ecn_mode_word(flow.ecn));
+        Flow {
+            name: name(&flow.name),
+            from: self.called(flow.from),
+            to: self.called(flow.to),
+            opens: (flow.opens != flow.from).then(|| self.called(flow.opens)),
+            transport: unless(!modelled, Words::of(flow.transport, flow.transport)),
+            cc: unless(modelled, Words::of(flow.cc.clone(), &flow.cc)),
+            spin: unless(
+                modelled || flow.spin.is_default(),
+                Words::of(flow.spin, flow.spin),
+            ),
+            ecn: unless(modelled || usual_left_out && flow.ecn == usual, ecn),
+            dscp: dscp(flow.dscp),
+            // A flow that gives no start would begin a little later.
+            start: match flow.start_offset {
+                true => start(flow.start),
+                false => since_start(flow.start),
+            },
+            stop: flow.stop.map(since_start),
+            bytes: match flow.traffic {
+                Traffic::Bytes(bytes) => say(Words::of(SizeInBytes(bytes), Bytes::new(bytes))),
+                _ => None,
+            },
+            traffic: match flow.traffic {
+                Traffic::Bulk | Traffic::Bytes(_) => None,
+                other => say(Words::of(other, other)),
+            },
+            ip: unless(flow.ip == IpVersion::V4, Whole(6)),
+            fast_open: unless(!flow.fast_open, true),
+            mark: None,
+            // Flows that are not over TCP may not say it.
+            host_model: match flow.transport {
+                Transport::Tcp => model::document(&flow.host).map(At::from),
+                Transport::Quic | Transport::Modelled(_) => None,
+            },
+        }
+    }
+}
+
+fn observer(observer: &ObserverPlan) -> Observe {
+    Observe {
+        name: name(&observer.name),
+        tap: text(&observer.tap),
+        mode: unless(!observer.thesis, Mode::Thesis),
+        profile: observer.profile.map(|profile| Spelled(profile).into()),
+        negotiated: unless(!observer.negotiated, true),
+        t_max: observer.t_max.map(|t_max| Spelled(t_max).into()),
+        block: observer.block.map(|n| Whole(n.into()).into()),
+        reordering: observer.reordering.map(|n| Whole(n.into()).into()),
+        techniques: observer
+            .techniques
+            .iter()
+            .cloned()
+            .map(Into::into)
+            .collect(),
+    }
+}
+
+fn change(change: &TimedChange) -> Change {
+    Change {
+        name: change.name.as_deref().map(name),
+        at: since_start(change.at),
+        target: text(&change.target),
+        to: text(&change.words),
+    }
+}
+
+fn each<P, T>(plans: &[P], table: impl Fn(&P) -> T) -> Vec<At<T>> {
+    plans.iter().map(|plan| table(plan).into()).collect()
+}
+
+fn say<T, S: From<At<T>>>(value: T) -> S {
+    At::from(value).into()
+}
+
+/// The value, but for one that need not be said.
+pub(crate) fn unless<T>(usual: bool, value: T) -> Option<At<T>> {
+    (!usual).then(|| value.into())
+}
+
+fn text<S: From<At<String>>>(text: &str) -> S {
+    say(text.to_owned())
+}
+
+fn name<S: From<At<Name>>>(name: &str) -> S {
+    say(Name(name.to_owned()))
+}
+
+fn since_start<S: From<At<Spelled<Duration>>>>(at: Instant) -> S {
+    say(Spelled(at.since(Instant::ZERO)))
+}
+
+fn start(at: Instant) -> Option<At<Spelled<Duration>>> {
+    (at != Instant::ZERO).then(|| since_start(at))
+}
+
+fn dscp(value: u8) -> Option<At<Words<Dscp>>> {
+    unless(
+        value == 0,
+        Words::plain(Dscp(value), Scalar::Whole(value.into())),
+    )
+}
+
+fn elements(elements: &[NamedElement]) -> More<Element> {
+    let element = |e: &NamedElement| Element {
+        label: (!matches!(e.spec, ElementSpec::Tap(_))).then(|| e.short_name().to_owned()),
+        layers: vec![e.spec.to_string()],
+        words_at: 0,
+    };
+    elements.iter().map(element).collect()
+}
+
+/// Writes a table: first its own values, then the tables in it. What `said` does
+/// not have is a comment.
+fn table(file: &mut String, whole: &Map<String, Value>, said: &Map<String, Value>) {
+    let none = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    };
+    let tables = |value: &Value| matches!(value, Value::Array(l) if l.iter().all(Value::is_object));
+    let there = whole.iter().filter(|(_, value)| !none(value));
+    for (key, value) in there.clone().filter(|(_, value)| !tables(value)) {
+        let usual = said.get(key).is_none_or(none);
+        let comment = if usual { "# " } else { "" };
+        writeln!(file, "{comment}{key:<8} = {}", in_line(value)).ok();
+    }
+    for (key, value) in there.filter(|(_, value)| tables(value)) {
+        let items = |of: &Value| of.as_array().cloned().unwrap_or_default();
+        let of_said = said.get(key).map(items).unwrap_or_default();
+        for (whole, said) in items(value).iter().zip(&of_said) {
+            writeln!(file, "\n[[{key}]]").ok();
+            if let (Some(whole), Some(said)) = (whole.as_object(), said.as_object()) {
+                table(file, whole, said);
+            }
+        }
+    }
+}
+
+/// A value as TOML has it in a line.
+fn in_line(value: &Value) -> String {
+    match value {
+        Value::Object(table) => {
+            let there = table.iter().filter(|(_, value)| !value.is_null());
+            let entries: Vec<_> = there
+                .map(|(k, v)| format!("{k} = {}", in_line(v)))
+                .collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Array(list) => {
+            let items: Vec<_> = list.iter().map(in_line).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::String(text) => toml::Value::String(text.clone()).to_string(),
+        other => other.to_string(),
+    }
+}
