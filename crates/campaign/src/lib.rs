@@ -6,7 +6,7 @@
 //! use narrows_results::Results;
 //!
 //! let nothing = Results::Run(Box::default());
-//! assert!(diff(&nothing, &nothing).unwrap().identical);
+//! assert!(diff(&nothing, &nothing).unwrap().rows.is_empty());
 //! ```
 
 #![forbid(unsafe_code)]
