@@ -1,6 +1,7 @@
 //! The same names where nothing can be loaded: each answers with the reason.
 
 use std::convert::Infallible;
+use std::os::fd::BorrowedFd;
 
 use narrows_cc::Spec;
 
@@ -34,6 +35,14 @@ impl Loaded {
         match self.0 {}
     }
 
+    /// What sets and reads the options of sockets.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn socket_options(&self) -> Result<SocketOptions, BpfError> {
+        match self.0 {}
+    }
+
     /// What the kernel accepted.
     pub fn ecn(&self) -> EcnFlags {
         match self.0 {}
@@ -52,6 +61,33 @@ impl Loaded {
     /// # Errors
     /// Never here.
     pub fn dropped(&self) -> Result<u64, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Options of sockets that use a control; there are none in this build.
+#[derive(Clone, Debug)]
+pub struct SocketOptions(Infallible);
+
+impl SocketOptions {
+    /// The registered name of the control.
+    pub fn control(&self) -> &str {
+        match self.0 {}
+    }
+
+    /// Sets an option of a socket.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn set(&self, _: BorrowedFd<'_>, _: &str, _: u64, _: bool) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
+    /// What a socket runs.
+    ///
+    /// # Errors
+    /// Never here.
+    pub fn of(&self, _: BorrowedFd<'_>) -> Result<Spec, BpfError> {
         match self.0 {}
     }
 }

@@ -1,11 +1,12 @@
 //! A congestion control in the kernel.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
-use libbpf_rs::{Link, MapCore, Object, OpenObject, ReferencesType};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ReferencesType};
 use narrows_cc::{Controller, Mode, Spec};
 
 use crate::error::BpfError;
@@ -35,16 +36,23 @@ const RING: &str = "read the ring buffer of a congestion control";
 /// The least that a kernel takes: a page.
 const RING_OFF: u32 = 4096;
 
+/// Bytes of `icsk_ca_priv` (ICSK_CA_PRIV_SIZE, Linux v6.17); a larger state is in
+/// socket storage.
+const PRIV_SIZE: usize = 104;
+
 /// Offsets in our `struct tcp_congestion_ops` (bpf/control.bpf.c).
 const OPS_FLAGS: usize = 16;
 const OPS_TX_START: usize = 104;
 
-fn object_of(spec: &Spec) -> &'static [u8] {
-    match spec.name() {
-        "cubic" => include_bytes!(concat!(env!("OUT_DIR"), "/cubic.bpf.o")),
-        "prague" => include_bytes!(concat!(env!("OUT_DIR"), "/prague.bpf.o")),
-        _ => include_bytes!(concat!(env!("OUT_DIR"), "/reno.bpf.o")),
-    }
+/// The objects by the names of their controls: made of the list of narrows-cc.
+const OBJECTS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/controls.rs"));
+
+/// # Errors
+/// For a control that was built in natively alone.
+fn object_of(spec: &Spec) -> Result<&'static [u8], BpfError> {
+    let found = OBJECTS.iter().find(|(name, _)| *name == spec.name());
+    let (_, object) = found.ok_or(BpfError::NotBuilt("this control was not built for BPF"))?;
+    Ok(object)
 }
 
 /// How this kernel's `struct tcp_congestion_ops` looks.
@@ -126,7 +134,7 @@ impl Control {
         trace: Trace,
         shape: Shape,
     ) -> Result<Loaded, BpfError> {
-        let mut object = libbpf::open(object_of(spec))?;
+        let mut object = libbpf::open(object_of(spec)?)?;
         let window = Controller::new(spec).mode() == Mode::Window;
         let ops = if window || shape.control_with_flag {
             "nw_ops"
@@ -152,6 +160,7 @@ impl Control {
             link,
             ring,
             object,
+            spec: spec.clone(),
             name: name.to_owned(),
             ecn,
         })
@@ -186,7 +195,7 @@ fn prepare(
     for word in [trace as u32, bits, u32::from(dctcp), u32::from(needs.ect1)] {
         config.extend_from_slice(&word.to_ne_bytes());
     }
-    config.extend_from_slice(spec.parameter_block());
+    config.extend_from_slice(&spec.parameter_block());
     for mut map in object.maps_mut() {
         let is = map.name().to_string_lossy().into_owned();
         match is.as_str() {
@@ -200,6 +209,8 @@ fn prepare(
                 Trace::State => RING_STATE,
                 Trace::Full => RING_FULL,
             })?,
+            // Declared always, as C cannot ask for the size before it compiles.
+            "nw_states" if spec.state_size() <= PRIV_SIZE => map.set_autocreate(false)?,
             "nw_ops" | "nw_ops_rs" if is != ops => map.set_autocreate(false)?,
             "nw_ops" | "nw_ops_rs" => {
                 if let Some(value) = map.initial_value_mut() {
@@ -227,6 +238,7 @@ pub struct Loaded {
     link: Option<Link>,
     ring: Option<Ring>,
     object: Object,
+    spec: Spec,
     name: String,
     ecn: EcnFlags,
 }
@@ -253,6 +265,22 @@ impl Loaded {
         self.ecn
     }
 
+    /// What sets and reads the options of sockets that use this control, or are to.
+    ///
+    /// # Errors
+    /// If the kernel gives no hold of its map.
+    pub fn socket_options(&self) -> Result<SocketOptions, BpfError> {
+        let mut maps = self.object.maps();
+        let map = maps.find(|map| map.name() == "nw_options");
+        let map = map.expect("every control's object has this map");
+        let held = MapHandle::try_from(&map);
+        Ok(SocketOptions {
+            control: self.name.clone(),
+            spec: self.spec.clone(),
+            map: Arc::new(held.map_err(|e| refused("hold a map of options", &e))?),
+        })
+    }
+
     /// Hands over what came through the ring buffer since the last call, in
     /// order, and answers how many records that were. Does not wait.
     ///
@@ -272,5 +300,59 @@ impl Loaded {
     pub fn dropped(&self) -> Result<u64, BpfError> {
         let what = "read the counters of a congestion control";
         ring::counter(&self.object, "nw_counters", what)
+    }
+}
+
+/// Options of sockets that use a control.
+#[derive(Clone, Debug)]
+pub struct SocketOptions {
+    control: String,
+    spec: Spec,
+    map: Arc<MapHandle>,
+}
+
+impl SocketOptions {
+    /// The registered name of the control.
+    pub fn control(&self) -> &str {
+        &self.control
+    }
+
+    /// Sets an option of a socket: before it connects or listens, or while it runs
+    /// (`established`). Connections have the options that their listener had. The
+    /// value is in the option's own unit, see [`Spec::option`].
+    ///
+    /// # Errors
+    /// If there is no such option, it does not take this value, or the kernel
+    /// refuses, as for what is no socket.
+    pub fn set(
+        &self,
+        socket: BorrowedFd<'_>,
+        name: &str,
+        value: u64,
+        established: bool,
+    ) -> Result<(), BpfError> {
+        let mut spec = self.of(socket)?;
+        match established {
+            true => spec.change_option(name, value),
+            false => spec.set_option(name, value),
+        }?;
+        let key = socket.as_raw_fd().to_ne_bytes();
+        self.map
+            .update(&key, &spec.parameter_block(), MapFlags::ANY)
+            .map_err(|e| refused(format!("set the option `{name}`"), &e))
+    }
+
+    /// What a socket runs: the control with the options that were set on it.
+    ///
+    /// # Errors
+    /// If the kernel refuses, as for what is no socket.
+    pub fn of(&self, socket: BorrowedFd<'_>) -> Result<Spec, BpfError> {
+        let key = socket.as_raw_fd().to_ne_bytes();
+        let own = self.map.lookup(&key, MapFlags::ANY);
+        let own = own.map_err(|e| refused("read the options of a socket", &e))?;
+        Ok(own.map_or_else(
+            || self.spec.clone(),
+            |block| self.spec.with_parameter_block(&block),
+        ))
     }
 }

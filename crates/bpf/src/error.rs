@@ -28,6 +28,9 @@ pub enum BpfError {
         /// What the kernel or the verifier answered.
         why: String,
     },
+    /// An option was refused.
+    #[error(transparent)]
+    Option(#[from] narrows_cc::OptionError),
     /// A ring buffer held something that is no record.
     #[error("a record of {0} bytes came from the kernel, where {1} are expected")]
     Record(usize, usize),

@@ -35,10 +35,10 @@
 //! # State
 //!
 //! An algorithm's state is in the socket's `icsk_ca_priv`: 104 bytes, at hand
-//! without a look-up, zeroed by the kernel before `init`. Socket storage holds
-//! what is not the algorithm's: the number of the socket in a trace, the wish
-//! for ECT(1), DCTCP's echo. Hooks that the stack calls before `init` are
-//! passed over.
+//! without a look-up, zeroed by the kernel before `init`. A larger one is in socket
+//! storage, as are the parameters of sockets of which options were set, and what is
+//! not the algorithm's: the number of the socket in a trace, the wish for ECT(1),
+//! DCTCP's echo. Hooks that the stack calls before `init` are passed over.
 
 #![deny(unsafe_code)]
 
@@ -78,12 +78,13 @@ mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 pub use absent::{
-    Bursts, Control, Ect1, Loaded, Mark, MarkRuns, Tap, held_by_kernel, mark_floor, survey,
+    Bursts, Control, Ect1, Loaded, Mark, MarkRuns, SocketOptions, Tap, held_by_kernel, mark_floor,
+    survey,
 };
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use control::{Control, Loaded};
+pub use control::{Control, Loaded, SocketOptions};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use ect1::Ect1;
 pub use error::BpfError;

@@ -1,11 +1,11 @@
 //! What a loaded congestion control tells of each hook's call, or of a
 //! socket's state now and then (`struct nw_record` of bpf/record.h).
 
-use narrows_cc::{Decision, Facts};
+use narrows_cc::{CaState, Call, CwndEvent, Decision, Facts};
 
 use crate::error::BpfError;
 
-/// Bytes of `struct nw_record`.
+/// Bytes of `struct nw_record`, behind which telemetry stands.
 pub(crate) const RECORD_BYTES: usize = 256;
 /// The same as 32-bit words, of which a trace file is made.
 pub(crate) const RECORD_WORDS: usize = RECORD_BYTES / 4;
@@ -34,11 +34,13 @@ pub enum Hook {
     CongAvoid = 8,
     /// An ACK was processed; the argument holds the kernel's flags.
     CongControl = 9,
+    /// The algorithm's own timer was due.
+    Timer = 10,
 }
 
 impl Hook {
     /// All of them, by value.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Init,
         Self::Release,
         Self::Ssthresh,
@@ -49,6 +51,7 @@ impl Hook {
         Self::PktsAcked,
         Self::CongAvoid,
         Self::CongControl,
+        Self::Timer,
     ];
 
     /// Linux's name of it.
@@ -64,6 +67,7 @@ impl Hook {
             Self::PktsAcked => "pkts_acked",
             Self::CongAvoid => "cong_avoid",
             Self::CongControl => "cong_control",
+            Self::Timer => "timer",
         }
     }
 }
@@ -106,8 +110,11 @@ pub struct RawSocket {
     pub ecn_flags: u8,
 }
 
+/// What stands for a field of telemetry without a value (`NW_UNKNOWN`).
+pub(crate) const UNKNOWN: i64 = i64::MIN;
+
 /// One call of a hook, or one sample of a socket's state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Told in [`Trace::State`](crate::Trace::State), in which most calls are
     /// not.
@@ -122,8 +129,9 @@ pub struct Record {
     pub answer: u32,
     /// The socket's fields.
     pub raw: RawSocket,
-    /// Prague's estimate after the hook, 2²⁰ = 1, if there is one.
-    pub alpha: Option<u32>,
+    /// What the algorithm reports of itself after the hook: its fields in the order
+    /// of [`Spec::telemetry`](narrows_cc::Spec::telemetry).
+    pub telemetry: Vec<Option<i64>>,
     /// What the algorithm was told.
     pub facts: Facts,
     /// What it decided.
@@ -137,11 +145,14 @@ impl Record {
     /// If it has another size or names an unknown hook.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BpfError> {
         let wrong = || BpfError::Record(bytes.len(), RECORD_BYTES);
-        if bytes.len() != RECORD_BYTES {
+        let (head, telemetry) = bytes.split_at_checked(RECORD_BYTES).ok_or_else(wrong)?;
+        if telemetry.len() % 8 != 0 {
             return Err(wrong());
         }
+        let value = |b: &[u8]| i64::from_ne_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+        let telemetry: Vec<i64> = telemetry.chunks_exact(8).map(value).collect();
         let mut words = [0; RECORD_WORDS];
-        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+        for (word, bytes) in words.iter_mut().zip(head.chunks_exact(4)) {
             *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
         // 64-bit fields are stored low word first in a trace, whatever the
@@ -149,11 +160,35 @@ impl Record {
         if cfg!(target_endian = "big") {
             unswap(&mut words);
         }
-        Self::from_words(&words).ok_or_else(wrong)
+        Self::from_words(&words, &telemetry).ok_or_else(wrong)
     }
 
-    /// The record as words in a fixed order, 64-bit fields low word first.
-    pub(crate) fn to_words(self) -> [u32; RECORD_WORDS] {
+    /// The call that it is of; `None` if its state or event is unknown.
+    pub fn call(&self) -> Option<Call> {
+        let argument = self.argument as usize;
+        Some(match self.hook {
+            Hook::Init => Call::Init,
+            Hook::Release => Call::Release,
+            Hook::Ssthresh => Call::Ssthresh,
+            Hook::UndoCwnd => Call::UndoCwnd,
+            Hook::SetState => Call::SetState(*CaState::ALL.get(argument)?),
+            Hook::CwndEvent => Call::CwndEvent(*CwndEvent::ALL.get(argument)?),
+            Hook::InAckEvent => Call::InAckEvent,
+            Hook::PktsAcked => Call::PktsAcked,
+            Hook::CongAvoid => Call::CongAvoid(self.argument),
+            Hook::CongControl => Call::CongControl,
+            Hook::Timer => Call::Timer,
+        })
+    }
+
+    /// Its telemetry as numbers.
+    pub(crate) fn values(&self) -> impl Iterator<Item = i64> + '_ {
+        self.telemetry.iter().map(|v| v.unwrap_or(UNKNOWN))
+    }
+
+    /// The record without its telemetry as words in a fixed order, 64-bit fields low
+    /// word first.
+    pub(crate) fn to_words(&self) -> [u32; RECORD_WORDS] {
         let mut w = Writer::default();
         w.u32(u32::from(self.sample));
         w.u32(self.hook as u32);
@@ -175,7 +210,7 @@ impl Record {
         w.halves(r.local_port, r.remote_port);
         w.halves(r.tcp_header_len, r.net_header_len);
         w.u32(u32::from(r.is_cwnd_limited) | u32::from(r.ecn_flags) << 8);
-        w.u32(self.alpha.unwrap_or(u32::MAX));
+        w.u32(0);
         let f = &self.facts;
         w.u64(f.now_ns);
         w.u64(f.pacing_rate);
@@ -224,7 +259,7 @@ impl Record {
     }
 
     /// The reverse of [`Record::to_words`]; `None` for an unknown hook.
-    pub(crate) fn from_words(words: &[u32; RECORD_WORDS]) -> Option<Self> {
+    pub(crate) fn from_words(words: &[u32; RECORD_WORDS], telemetry: &[i64]) -> Option<Self> {
         let mut r = Reader { words, at: 0 };
         let sample = r.u32() != 0;
         let hook = *Hook::ALL.get(r.u32() as usize)?;
@@ -247,7 +282,7 @@ impl Record {
         (raw.tcp_header_len, raw.net_header_len) = r.halves();
         let [limited, ecn, ..] = r.u32().to_le_bytes();
         (raw.is_cwnd_limited, raw.ecn_flags) = (limited, ecn);
-        let alpha = Some(r.u32()).filter(|a| *a != u32::MAX);
+        r.u32();
         let mut facts = Facts {
             now_ns: r.u64(),
             pacing_rate: r.u64(),
@@ -303,7 +338,10 @@ impl Record {
             argument,
             answer,
             raw,
-            alpha,
+            telemetry: telemetry
+                .iter()
+                .map(|v| (*v != UNKNOWN).then_some(*v))
+                .collect(),
             facts,
             decision,
         })
@@ -387,9 +425,11 @@ mod tests {
             .collect();
         words[0] = 1;
         words[1] = 9;
-        words[5] = 0;
+        (words[5], words[21]) = (0, 0);
         words[20] &= 0xffff;
-        words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+        let telemetry = [-7, UNKNOWN].into_iter().flat_map(i64::to_ne_bytes);
+        let words = words.iter().flat_map(|w| w.to_ne_bytes());
+        words.chain(telemetry).collect()
     }
 
     #[test]
@@ -403,7 +443,7 @@ mod tests {
         assert_eq!(record.answer, at(16));
         assert_eq!(record.raw.write_seq, at(40));
         assert_eq!(record.raw.hz, at(68));
-        assert_eq!(record.alpha, Some(at(84)));
+        assert_eq!(record.telemetry, [Some(-7), None]);
         assert_eq!(record.facts.mss, at(88 + 16));
         assert_eq!(record.facts.delivered, at(88 + 52));
         assert_eq!(record.facts.rs_delivered as u32, at(88 + 80));
@@ -415,14 +455,18 @@ mod tests {
     #[test]
     fn words_and_back_lose_nothing() {
         let record = Record::from_bytes(&bytes()).unwrap();
-        assert_eq!(Record::from_words(&record.to_words()), Some(record));
+        let values: Vec<i64> = record.values().collect();
+        assert_eq!(
+            Record::from_words(&record.to_words(), &values),
+            Some(record)
+        );
     }
 
     #[test]
     fn what_is_no_record_is_refused() {
         assert!(Record::from_bytes(&bytes()[1..]).is_err());
         let mut unknown = bytes();
-        unknown[4..8].copy_from_slice(&10u32.to_ne_bytes());
+        unknown[4..8].copy_from_slice(&11u32.to_ne_bytes());
         assert!(Record::from_bytes(&unknown).is_err());
     }
 }

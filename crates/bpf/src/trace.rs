@@ -4,12 +4,13 @@
 //!
 //! | Bytes | Meaning |
 //! |---|---|
-//! | 8 | `NWTRACE` and the format's number, 1 |
+//! | 8 | `NWTRACE` and the format's number, 2 |
 //! | 2 + n | length (little-endian) and text: the algorithm in `narrows-cc`'s words |
 //! | 2 + n | the same: the release of the kernel that ran it |
 //! | per record: 1 | the hook's number, and 128 if it is a sample |
 //! | 1 to 9 | LEB128: bit i is set if word i + 2 differs from the hook's last record |
 //! | 1 to 5 each | LEB128 of the zigzag difference to that record's word, for each bit set |
+//! | 1 to 10 each | LEB128 of the zigzag difference to the hook's last value of each field of telemetry |
 //! | 1 | 255: the end |
 //! | 1 to 10 | LEB128: number of records |
 //!
@@ -21,13 +22,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 
-use narrows_cc::{CaState, Controller, CwndEvent, Decision, Flags, Spec};
+use narrows_cc::{Answer, Controller, Flags, Spec};
 
 use crate::error::BpfError;
 use crate::record::{Hook, RECORD_WORDS, Record};
 use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
 
-const MAGIC: [u8; 8] = *b"NWTRACE\x01";
+const MAGIC: [u8; 8] = *b"NWTRACE\x02";
 const END: u8 = 255;
 const SAMPLE: u8 = 128;
 /// Words that the first byte of a record already tells: kind and hook.
@@ -88,10 +89,13 @@ impl Trace {
     pub fn write(&self, out: impl Write) -> Result<(), BpfError> {
         let mut bytes = head(MAGIC, &self.spec.to_string(), &self.kernel)?;
         let mut last = BTreeMap::new();
+        let fields = self.spec.telemetry().len();
         for record in &self.records {
             let words = record.to_words();
             let first = record.hook as u8 | if record.sample { SAMPLE } else { 0 };
-            let last = last.entry(first).or_insert([0; RECORD_WORDS]);
+            let (last, told) = last
+                .entry(first)
+                .or_insert_with(|| ([0; RECORD_WORDS], vec![0_i64; fields]));
             bytes.push(first);
             let pairs = || words.iter().zip(last.iter()).skip(TOLD);
             let mask = pairs()
@@ -103,6 +107,11 @@ impl Trace {
                 put(&mut bytes, u64::from((by << 1 ^ by >> 31) as u32));
             }
             *last = words;
+            for (before, value) in told.iter_mut().zip(record.values()) {
+                let by = value.wrapping_sub(*before);
+                put(&mut bytes, (by << 1 ^ by >> 63) as u64);
+                *before = value;
+            }
         }
         bytes.push(END);
         put(&mut bytes, self.records.len() as u64);
@@ -119,6 +128,7 @@ impl Trace {
         let (words, kernel) = take_head(&mut rest, MAGIC)?;
         let spec = Spec::parse(&words)
             .map_err(|e| BpfError::Trace(format!("its algorithm `{words}`: {e}")))?;
+        let fields = spec.telemetry().len();
         let mut records = Vec::new();
         let mut last = BTreeMap::new();
         loop {
@@ -126,7 +136,9 @@ impl Trace {
             if first == END {
                 break;
             }
-            let last = last.entry(first).or_insert([0; RECORD_WORDS]);
+            let (last, told) = last
+                .entry(first)
+                .or_insert_with(|| ([0; RECORD_WORDS], vec![0_i64; fields]));
             last[0] = u32::from(first & SAMPLE != 0);
             last[1] = u32::from(first & !SAMPLE);
             let mask = take(&mut rest)?;
@@ -137,7 +149,13 @@ impl Trace {
                     *word = word.wrapping_add(by);
                 }
             }
-            let record = Record::from_words(last).ok_or_else(|| damaged("an unknown hook"))?;
+            for value in told.iter_mut() {
+                let zigzag = take(&mut rest)?;
+                let by = (zigzag >> 1 ^ (zigzag & 1).wrapping_neg()) as i64;
+                *value = value.wrapping_add(by);
+            }
+            let record =
+                Record::from_words(last, told).ok_or_else(|| damaged("an unknown hook"))?;
             records.push(record);
         }
         if take(&mut rest)? != records.len() as u64 || !rest.is_empty() {
@@ -178,69 +196,29 @@ impl Trace {
             let controller = controllers
                 .get_mut(&record.socket)
                 .ok_or_else(|| differs("called before init".to_owned()))?;
-            let (decision, answer) = call(controller, record).map_err(differs)?;
-            if answer != record.answer {
-                let kernel = record.answer;
-                return Err(differs(format!("kernel {kernel}, native {answer}")));
+            let Some(call) = record.call() else {
+                let unknown = record.argument;
+                return Err(differs(format!("the argument {unknown} is unknown")));
+            };
+            let native = controller.call(call, &record.facts);
+            let kernel = Answer {
+                decision: record.decision,
+                returned: record.answer,
+            };
+            if kernel != native {
+                return Err(differs(format!("kernel {kernel:?}, native {native:?}")));
             }
-            if decision != record.decision {
-                let kernel = record.decision;
-                return Err(differs(format!("kernel {kernel:?}, native {decision:?}")));
-            }
-            if controller.alpha() != record.alpha {
-                let (kernel, native) = (record.alpha, controller.alpha());
+            let reported = controller.report();
+            if reported != record.telemetry {
+                let kernel = &record.telemetry;
                 return Err(differs(format!(
-                    "alpha: kernel {kernel:?}, native {native:?}"
+                    "telemetry: kernel {kernel:?}, native {reported:?}"
                 )));
             }
             *done.calls.entry(record.hook).or_default() += 1;
         }
         Ok(done)
     }
-}
-
-/// One hook of the native build.
-fn call(controller: &mut Controller, record: &Record) -> Result<(Decision, u32), String> {
-    let facts = &record.facts;
-    let decision = match record.hook {
-        Hook::Init => controller.init(facts),
-        Hook::Release => {
-            controller.release();
-            Decision::default()
-        }
-        Hook::Ssthresh => return Ok((Decision::default(), controller.ssthresh(facts))),
-        Hook::UndoCwnd => return Ok((Decision::default(), controller.undo_cwnd(facts))),
-        Hook::SetState => {
-            let states = [
-                CaState::Open,
-                CaState::Disorder,
-                CaState::Cwr,
-                CaState::Recovery,
-                CaState::Loss,
-            ];
-            let state = states.get(record.argument as usize);
-            let unknown = || format!("the state {} is unknown", record.argument);
-            controller.set_state(facts, *state.ok_or_else(unknown)?)
-        }
-        Hook::CwndEvent => {
-            let events = [
-                CwndEvent::TxStart,
-                CwndEvent::CwndRestart,
-                CwndEvent::CompleteCwr,
-                CwndEvent::Loss,
-                CwndEvent::EcnNoCe,
-                CwndEvent::EcnIsCe,
-            ];
-            let event = events.get(record.argument as usize);
-            let unknown = || format!("the event {} is unknown", record.argument);
-            controller.cwnd_event(facts, *event.ok_or_else(unknown)?)
-        }
-        Hook::InAckEvent => controller.in_ack_event(facts),
-        Hook::PktsAcked => controller.pkts_acked(facts),
-        Hook::CongAvoid => controller.cong_avoid(facts, record.argument),
-        Hook::CongControl => controller.cong_control(facts),
-    };
-    Ok((decision, 0))
 }
 
 impl Record {

@@ -161,12 +161,12 @@ fn record_once(
 /// The records of the end that sent the data.
 fn sender(records: &[Record]) -> Vec<Record> {
     let of = |r: &&Record| r.raw.remote_port == 5001;
-    records.iter().filter(of).copied().collect()
+    records.iter().filter(of).cloned().collect()
 }
 
 fn receiver(records: &[Record]) -> Vec<Record> {
     let of = |r: &&Record| r.raw.local_port == 5001;
-    records.iter().filter(of).copied().collect()
+    records.iter().filter(of).cloned().collect()
 }
 
 #[test]
@@ -309,6 +309,87 @@ fn all_that_can_happen(words: &str, ecn: EcnFlags) {
             .write(file.expect("the folder is there"))
             .expect("written");
     }
+}
+
+/// A state in socket storage, options, telemetry, a timer and a wrapper: the kernel's
+/// build and the native one decide and report alike.
+#[test]
+fn what_a_control_declares_is_in_the_kernel_what_it_is_natively() {
+    let test = "what_a_control_declares_is_in_the_kernel_what_it_is_natively";
+    for (words, most) in [
+        ("roomy ceiling 30 period 20ms", 30),
+        ("capped cap 12 beta 900", 12),
+    ] {
+        let path = Path {
+            rate: 20_000_000,
+            delay: Duration::from_millis(10),
+            queue: Duration::from_millis(30),
+            lose: vec![300],
+            ..Path::default()
+        };
+        let Some((records, _)) = traced(test, words, EcnFlags::None, path) else {
+            return;
+        };
+        let sender = sender(&records);
+        let widest = sender.iter().map(|r| r.facts.cwnd).max().expect("records");
+        assert_eq!(widest, most, "{words}");
+        let timers = sender.iter().filter(|r| r.hook == Hook::Timer).count();
+        if words.starts_with("roomy") {
+            let periods = sender.last().expect("records").telemetry[0];
+            assert!(timers > 20, "{timers}");
+            assert_eq!(periods, Some(timers as i64));
+        } else {
+            assert_eq!(timers, 0);
+        }
+    }
+}
+
+/// An option that is set on a socket is read back, is in force while it runs, and is of
+/// this socket alone.
+#[test]
+fn an_option_of_a_socket_is_in_force_while_it_runs() {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    let test = "an_option_of_a_socket_is_in_force_while_it_runs";
+    let Some(mut loaded) = control(test, "roomy period 5ms", EcnFlags::None, Trace::Full) else {
+        return;
+    };
+    let host = match Namespace::new() {
+        Ok(host) => host,
+        Err(why) => return skipped(test, &why),
+    };
+    let name = std::ffi::OsString::from(loaded.name());
+    let options = loaded.socket_options().expect("its map");
+    host.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:5001").expect("a free port");
+        let client = TcpStream::connect("127.0.0.1:5001").expect("a connection");
+        let (mut server, _) = listener.accept().expect("the connection");
+        nix::sys::socket::setsockopt(&client, nix::sys::socket::sockopt::TcpCongestion, &name)
+            .expect("TCP_CONGESTION");
+        let mut send = |bytes: usize| {
+            for _ in 0..5 {
+                let mut buffer = vec![7; bytes];
+                (&client).write_all(&buffer).expect("write");
+                server.read_exact(&mut buffer).expect("read");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        send(200_000);
+        let set = |name: &str, value| options.set(client.as_fd(), name, value, true);
+        assert!(set("ceiling", 1).is_err() && set("roof", 3).is_err());
+        set("ceiling", 3).expect("the option");
+        let now = options.of(client.as_fd()).expect("its options");
+        assert_eq!(now.to_string(), "roomy ceiling 3 period 5ms");
+        let other = options.of(listener.as_fd()).expect("its options");
+        assert_eq!(other.to_string(), "roomy period 5ms");
+        send(20_000);
+    });
+    let records = sender(&records(&mut loaded));
+    let first = &records[..records.len() / 2];
+    assert!(first.iter().any(|r| r.facts.cwnd > 3), "it had no ceiling");
+    assert_eq!(records.last().expect("records").facts.cwnd, 3);
 }
 
 /// Who asks for Accurate ECN and does not get it runs the kernel's Reno.

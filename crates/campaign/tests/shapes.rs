@@ -158,19 +158,14 @@ const LINUX_2020: &str = "\"dualpi2 variant linux-2020\"";
 
 #[test]
 fn mutant_rounds_fails_the_table() {
-    let wrong = "\"prague variant 2020 mutant rounds\"";
+    let wrong = "\"prague_rounds variant 2020\"";
     fails(S1, MIXED_10_10, PRAGUE, wrong);
     fails(S1, MIXED_20_20, PRAGUE, wrong);
 }
 
 #[test]
 fn mutant_scale_fails_the_table() {
-    fails(
-        S1,
-        MIXED_10_10,
-        PRAGUE,
-        "\"prague variant 2020 mutant scale\"",
-    );
+    fails(S1, MIXED_10_10, PRAGUE, "\"prague_scale variant 2020\"");
 }
 
 #[test]

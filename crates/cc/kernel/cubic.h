@@ -27,39 +27,59 @@
 #define NW_CUBIC_BLIND_CNT	20U	/* growth of 5 % per RTT while W_max is unknown */
 #define NW_CUBIC_FASTEST_CNT	2U	/* one segment per two acked at most */
 
-enum nw_cubic_flag {
-	NW_CUBIC_FAST_CONVERGENCE = 1,
-	NW_CUBIC_FRIENDLY = 2,
-};
-
-/* Wrong on purpose: plausible rules that a test must be able to tell. */
-enum nw_cubic_mutant {
-	NW_CUBIC_MUTANT_ALPHA_ONE = 1,	/* RFC 9438 section 4.3's alpha */
-};
-
 struct nw_cubic_params {
-	u64 cube_factor;	/* 2^40 / c: from segments to K^3 */
-	u32 c;			/* 1024 C: bic_scale x 10 */
-	u32 beta;		/* of 1024 */
-	u32 beta_scale;		/* 8 (1024 + beta) / 3 / (1024 - beta) */
-	u32 flags;		/* enum nw_cubic_flag */
 	struct nw_hystart_params hystart;
+	u32 fast_convergence;	/* 0 or 1 */
+	u32 tcp_friendliness;	/* 0 or 1 */
+	u32 beta;		/* of 1024 */
+	u32 bic_scale;
 	u32 initial_ssthresh;	/* 0 = leave; only without HyStart, as in Linux */
-	u32 mutant;		/* enum nw_cubic_mutant */
-	u32 unused;
+	u32 c;			/* 1024 C: bic_scale x 10 */
+	u32 beta_scale;		/* 8 (1024 + beta) / 3 / (1024 - beta) */
+	u64 cube_factor;	/* 2^40 / c: from segments to K^3 */
 };
-_Static_assert(sizeof(struct nw_cubic_params) == 48, "layout of nw_cubic_params");
-_Static_assert(__builtin_offsetof(struct nw_cubic_params, hystart) == 24, "hystart");
-_Static_assert(__builtin_offsetof(struct nw_cubic_params, mutant) == 40, "mutant");
 
 /* Linux's defaults: C 410/1024, beta 717/1024. */
-#define NW_CUBIC_DEFAULTS {						\
-	.cube_factor = (1ULL << 40) / 410,				\
-	.c = 410,							\
-	.beta = 717,							\
-	.beta_scale = 8 * (1024 + 717) / 3 / (1024 - 717),		\
-	.flags = NW_CUBIC_FAST_CONVERGENCE | NW_CUBIC_FRIENDLY,		\
+#define nw_cubic_DEFAULTS {						\
 	.hystart = NW_HYSTART_DEFAULTS,					\
+	.fast_convergence = 1,						\
+	.tcp_friendliness = 1,						\
+	.beta = 717,							\
+	.bic_scale = 41,						\
+	.c = 410,							\
+	.beta_scale = 8 * (1024 + 717) / 3 / (1024 - 717),		\
+	.cube_factor = (1ULL << 40) / 410,				\
+}
+
+/* Those of Linux's module, and hystart++. Above a bic_scale of 102 the cube of the
+ * longest time would not fit 64 bits.
+ */
+#define nw_cubic_OPTIONS(P)						\
+	NW_CHOICE(P, "hystart", hystart.detect, "off train delay both",	\
+		  "what ends slow start before a loss")			\
+	NW_FLAG(P, "hystart++", hystart.detect, NW_HYSTART_PLUSPLUS,	\
+		"RFC 9406 in HyStart's place")				\
+	NW_CHOICE(P, "fast_convergence", fast_convergence, "off on",	\
+		  "whether a flow below its former maximum makes room")	\
+	NW_CHOICE(P, "tcp_friendliness", tcp_friendliness, "off on",	\
+		  "whether the window is at least Reno's")		\
+	NW_NUMBER(P, "beta", beta, 1, 1023,				\
+		  "the share of the window that a reduction keeps, of 1024") \
+	NW_NUMBER(P, "bic_scale", bic_scale, 1, 102, "C is 10/1024 of it") \
+	NW_NUMBER(P, "hystart_low_window", hystart.low_window, 0, NW_NONE, \
+		  "segments below which HyStart waits")			\
+	NW_NUMBER(P, "initial_ssthresh", initial_ssthresh, 0, NW_NONE,	\
+		  "segments; 0 leaves it, and it is not used with HyStart")
+
+#define nw_cubic_TELEMETRY(FIELD)
+
+static inline const char *nw_cubic_settle(struct nw_cubic_params *p)
+{
+	p->c = 10 * p->bic_scale;
+	p->beta_scale = 8 * (NW_CUBIC_SCALE + p->beta) / 3 /
+			(NW_CUBIC_SCALE - p->beta);
+	p->cube_factor = (1ULL << 40) / p->c;
+	return 0;
 }
 
 struct nw_cubic {
@@ -72,11 +92,9 @@ struct nw_cubic {
 	u32 epoch_ms;		/* valid if in_epoch */
 	u32 acked;		/* segments not yet counted in reno_cwnd */
 	u32 reno_cwnd;		/* window that Reno would have */
-	u32 reduced_from;	/* window before the last reduction */
 	u32 in_epoch;
 	struct nw_hystart hystart;
 };
-NW_ASSERT_STATE(cubic);
 
 static inline u32 nw_cubic_now_ms(const struct nw_facts *f)
 {
@@ -165,9 +183,6 @@ static inline void nw_cubic_friendly(struct nw_cubic *ca,
 	u64 per_segment = ((u64)cwnd * p->beta_scale) >> 3;
 	u32 per;
 
-	if ((p->mutant & NW_CUBIC_MUTANT_ALPHA_ONE) &&
-	    ca->reno_cwnd >= ca->reduced_from)
-		per_segment = cwnd;
 	per = (u32)nw_min64(nw_max64(per_segment, 1), ~0U);
 	if (ca->acked > per) {
 		/* as many whole `per` as leave something over */
@@ -213,7 +228,7 @@ static inline void nw_cubic_update(struct nw_cubic *ca,
 		if (!ca->last_max)
 			ca->cnt = nw_min(ca->cnt, NW_CUBIC_BLIND_CNT);
 	}
-	if (p->flags & NW_CUBIC_FRIENDLY)
+	if (p->tcp_friendliness)
 		nw_cubic_friendly(ca, p, cwnd);
 	ca->cnt = nw_max(ca->cnt, NW_CUBIC_FASTEST_CNT);
 }
@@ -224,7 +239,6 @@ static inline void nw_cubic_init(struct nw_cubic *ca,
 				 struct nw_decision *d)
 {
 	nw_cubic_reset(ca);
-	ca->reduced_from = 0;
 	nw_hystart_init(&ca->hystart, f);
 	if (!p->hystart.detect && p->initial_ssthresh)
 		nw_set_ssthresh(d, p->initial_ssthresh);
@@ -242,10 +256,9 @@ static inline u32 nw_cubic_ssthresh(struct nw_cubic *ca,
 	u64 cwnd = f->cwnd;
 
 	ca->in_epoch = 0;
-	ca->reduced_from = f->cwnd;
 	nw_hystart_reduced(&ca->hystart, &p->hystart);
 	/* A flow that did not reach its former W_max makes room. */
-	if (f->cwnd < ca->last_max && (p->flags & NW_CUBIC_FAST_CONVERGENCE))
+	if (f->cwnd < ca->last_max && p->fast_convergence)
 		ca->last_max = (u32)(cwnd * (NW_CUBIC_SCALE + p->beta) /
 				     (2 * NW_CUBIC_SCALE));
 	else
@@ -335,7 +348,8 @@ static inline void nw_cubic_cong_avoid(struct nw_cubic *ca,
 }
 
 NW_NO_HOOK(cubic, cong_control)
-NW_NO_ANSWER(cubic, alpha)
-NW_NO_ANSWER(cubic, max_tso_segs)
+NW_NO_TSO_LIMIT(cubic)
+NW_NO_TIMER(cubic)
+NW_NO_NEEDS(cubic)
 
 #endif /* NW_CUBIC_H */

@@ -2,12 +2,18 @@
 /*
  * What a congestion control may know and what it may decide.
  *
- * An algorithm NAME is one header that defines
+ * An algorithm NAME is one header, named in controls.list, that defines
  *
- *	struct nw_NAME			its state, at most NW_STATE_MAX bytes
- *	struct nw_NAME_params		its parameters, never written
+ *	struct nw_NAME			its state, of any size, zeroed before init
+ *	struct nw_NAME_params		its parameters: only options write them
+ *	nw_NAME_DEFAULTS		their initializer
+ *	nw_NAME_OPTIONS(P)		those that have names, see below
+ *	nw_NAME_TELEMETRY(FIELD)	what it reports of itself, see below
  *	nw_NAME_MODE			NW_MODE_WINDOW or NW_MODE_RATE
  *	nw_NAME_HOOK()			every hook, static inline
+ *
+ * Beyond NW_PRIV_SIZE bytes the kernel build keeps the state in socket storage
+ * instead of icsk_ca_priv. A declaration is all that it takes.
  *
  * The hooks are those of Linux's struct tcp_congestion_ops and are called when
  * Linux calls them (include/net/tcp.h, v6.17). A hook reads facts in Linux's
@@ -35,18 +41,17 @@ typedef unsigned long long u64;
 #endif
 
 #define NW_FACTS_MAX	160	/* bytes */
-#define NW_STATE_MAX	104	/* bytes: ICSK_CA_PRIV_SIZE, Linux v6.17 */
+#define NW_PRIV_SIZE	104	/* bytes: ICSK_CA_PRIV_SIZE, Linux v6.17 */
 
-/* In the common block fits what Linux's icsk_ca_priv holds; beyond it an
- * algorithm needs socket storage and says so beside its state.
- */
-#define NW_ASSERT_STATE(name)						\
-	_Static_assert(sizeof(struct nw_##name) <= NW_STATE_MAX,	\
-		       "state of " #name " exceeds icsk_ca_priv")
+#define NW_MODE_WINDOW	0	/* cong_avoid: the stack owns recovery, PRR, pacing */
+#define NW_MODE_RATE	1	/* cong_control: the algorithm owns all of it */
 
-enum nw_mode {
-	NW_MODE_WINDOW = 0,	/* cong_avoid: the stack owns recovery, PRR, pacing */
-	NW_MODE_RATE = 1,	/* cong_control: the algorithm owns all of it */
+/* What an algorithm wants negotiated, and of its host. */
+enum nw_need {
+	NW_NEEDS_ECN = 1,
+	NW_NEEDS_ACCECN = 2,	/* RFC 9768 */
+	NW_NEEDS_ECT1 = 4,	/* its packets carry ECT(1), RFC 9331 */
+	NW_WANTS_FQ = 8,	/* packets leave TCP at once, the fq qdisc paces */
 };
 
 /* Linux's enum tcp_ca_state, same values. */
@@ -178,6 +183,7 @@ static inline u32 nw_now_us(const struct nw_facts *f)
 #define NW_CALL(name, hook)	NW_PASTE3(name, hook)
 #define NW_STATE(name)		struct NW_PASTE2(name)
 #define NW_PARAMS(name)		struct NW_PASTE3(name, params)
+#define NW_DEFAULTS(name)	NW_PASTE3(name, DEFAULTS)
 
 /*
  * The hooks, all of them in every algorithm, with ca its state, p its
@@ -190,8 +196,43 @@ static inline u32 nw_now_us(const struct nw_facts *f)
  *	void in_ack_event(ca, p, f, d)	pkts_acked(ca, p, f, d)
  *	void cong_avoid(ca, p, f, u32 acked, d)	in NW_MODE_WINDOW
  *	void cong_control(ca, p, f, d)		in NW_MODE_RATE
- *	u32 alpha(ca, p)		max_tso_segs(ca, p), NW_NONE if none
+ *	u32 max_tso_segs(ca, p)		NW_NONE if bursts have no limit
+ *	u64 timer_at(ca, p)		with NW_HAS_TIMER: when timer() is due, on
+ *					the clock of f->now_ns; 0 = never
+ *	void timer(ca, p, f, d)		it is due
+ *	u32 needs(p)			enum nw_need
+ *	const char *settle(p)		options were set: derives the parameters
+ *					that follow from them; returns 0, or what
+ *					is allowed where they do not go together
+ *
+ * A simulated host calls timer() when it is due. In the kernel, where a timer of
+ * BPF cannot reach a socket, it is called at the first hook after that time,
+ * before that hook: as exact as ACKs come, and while data is in flight no later
+ * than the retransmission timeout.
+ *
+ * Options, set and read by name; one macro each, which says the field of the
+ * parameters that it writes (4 or 8 bytes):
+ *
+ *	NW_NUMBER(P, "name", field, least, most, "what it is")
+ *	NW_CHOICE(P, "name", field, "word word word", "what it is")
+ *	NW_FLAG(P, "name", field, value, "what it is")	a word without a value
+ *	NW_TIME(P, "name", field, least, most, "what it is")	in microseconds
+ *	NW_BYTES(P, "name", field, least, most, "what it is")
+ *
+ *	NW_VARIANT(P, "name", field, "word word word", "what it is")	a choice that
+ *		cannot change once the connection is established, and that the
+ *		words of a control always name
+ *
+ * Telemetry, one entry each; the value is a whole number (s64) of 1 / scale units,
+ * or NW_UNKNOWN, and may use ca and p:
+ *
+ *	FIELD("name", "unit", scale, value, "what it is")
+ *
+ * The series is called name_unit, or name where the unit is "".
  */
+#define NW_UNKNOWN	((s64)(1ULL << 63))	/* telemetry without a value yet */
+#define NW_COUNT_FIELD(...)	+ 1
+#define NW_FIELDS(telemetry)	(0 telemetry(NW_COUNT_FIELD))
 
 /* Hooks that an algorithm leaves out: Linux then does nothing. */
 #define NW_NO_HOOK(name, hook)						\
@@ -212,15 +253,40 @@ static inline void nw_##name##_##hook(struct nw_##name *ca,		\
 	(void)ca; (void)p; (void)f; (void)what; (void)d;		\
 }
 
-/* No such estimate, no such limit: what alpha() and max_tso_segs() answer. */
 #define NW_NONE		(~0U)
 
-#define NW_NO_ANSWER(name, question)					\
-static inline u32 nw_##name##_##question(const struct nw_##name *ca,	\
+#define NW_NO_TSO_LIMIT(name)						\
+static inline u32 nw_##name##_max_tso_segs(const struct nw_##name *ca,	\
 				const struct nw_##name##_params *p)	\
 {									\
 	(void)ca; (void)p;						\
 	return NW_NONE;							\
+}
+
+#define NW_HAS_TIMER(name)	enum { nw_##name##_HAS_TIMER = 1 };
+
+#define NW_NO_TIMER(name)						\
+enum { nw_##name##_HAS_TIMER = 0 };					\
+static inline u64 nw_##name##_timer_at(const struct nw_##name *ca,	\
+				       const struct nw_##name##_params *p) \
+{									\
+	(void)ca; (void)p;						\
+	return 0;							\
+}									\
+NW_NO_HOOK(name, timer)
+
+#define NW_NO_NEEDS(name)						\
+static inline u32 nw_##name##_needs(const struct nw_##name##_params *p)	\
+{									\
+	(void)p;							\
+	return 0;							\
+}
+
+#define NW_NO_SETTLE(name)						\
+static inline const char *nw_##name##_settle(struct nw_##name##_params *p) \
+{									\
+	(void)p;							\
+	return 0;							\
 }
 
 static inline u32 nw_min(u32 a, u32 b)

@@ -101,7 +101,7 @@ static inline void nw_prague_pace(struct nw_prague *ca,
 static inline u64 nw_prague_reduction(const struct nw_prague_params *p,
 				      u64 alpha, u64 window)
 {
-	u32 bits = p->mutant & NW_PRAGUE_MUTANT_SCALE ? 20 : p->alpha_bits;
+	u32 bits = p->alpha_bits;
 	u32 shift = bits + 1 - NW_PRAGUE_UNIT;
 	/* window = high 2^20 + low, so that no product passes 2^64 */
 	u64 high = alpha * (window >> NW_PRAGUE_UNIT);
@@ -154,8 +154,6 @@ static inline void nw_prague_enter_cwr(struct nw_prague *ca,
 				       const struct nw_prague_params *p,
 				       const struct nw_facts *f)
 {
-	if (p->mutant & NW_PRAGUE_MUTANT_ROUNDS)
-		return;
 	if (nw_prague_is_rtt_independent(ca, p, f->cwnd, f->ssthresh) &&
 	    nw_prague_target_ns(p, f) > f->now_ns - ca->cwr_stamp_ns)
 		return;
@@ -195,8 +193,7 @@ static inline void nw_prague_enter_loss(struct nw_prague *ca,
 
 static inline void nw_prague_update_alpha(struct nw_prague *ca,
 					  const struct nw_prague_params *p,
-					  const struct nw_facts *f, u32 cwnd,
-					  u32 ssthresh)
+					  const struct nw_facts *f)
 {
 	u32 marked = f->delivered_ce - ca->old_delivered_ce;
 	u32 acked = nw_max(f->delivered - ca->old_delivered, 1);
@@ -209,8 +206,6 @@ static inline void nw_prague_update_alpha(struct nw_prague *ca,
 	alpha = alpha - (alpha >> NW_PRAGUE_GAIN) + share;
 	ca->alpha_up = (u32)nw_min64(alpha, most);
 	ca->alpha_stamp_ns = f->now_ns;
-	if ((p->mutant & NW_PRAGUE_MUTANT_ROUNDS) && marked)
-		nw_prague_reduce(ca, p, f, cwnd, ssthresh);
 }
 
 /* 2024, led by the window: ai / fraction each, of packets of NW_PRAGUE_MTU. */
@@ -465,7 +460,7 @@ static inline void nw_prague_cong_control(struct nw_prague *ca,
 	    (!nw_prague_is_rtt_independent(ca, p, w.cwnd, w.ssthresh) ||
 	     nw_prague_target_ns(p, f) <= f->now_ns - ca->alpha_stamp_ns)) {
 		if (ca->saw_ce)
-			nw_prague_update_alpha(ca, p, f, w.cwnd, w.ssthresh);
+			nw_prague_update_alpha(ca, p, f);
 		if (p->flags & NW_PRAGUE_2024) {
 			if (ca->saw_ce)
 				nw_prague_fit(ca, p, f, &w, d);
@@ -483,12 +478,11 @@ static inline void nw_prague_cong_control(struct nw_prague *ca,
 	nw_set_ssthresh(d, w.ssthresh);
 }
 
-/* Scaled to 2^20 in every variant. */
-static inline u32 nw_prague_alpha(const struct nw_prague *ca,
-				  const struct nw_prague_params *p)
-{
-	return ca->alpha_up >> (NW_PRAGUE_GAIN + p->alpha_bits - 20);
-}
+/* Alpha is scaled to 2^20 in every variant. */
+#define nw_prague_TELEMETRY(FIELD)					\
+	FIELD("alpha", "", 1 << 20,					\
+	      ca->alpha_up >> (NW_PRAGUE_GAIN + p->alpha_bits - 20),	\
+	      "share of packets marked, as the sender estimates it")
 
 /*
  * Longest burst. 2022 takes net.ipv4.tcp_min_tso_segs where that is more
@@ -503,5 +497,7 @@ static inline u32 nw_prague_max_tso_segs(const struct nw_prague *ca,
 
 	return nw_max(ca->burst, least);	/* before init, too */
 }
+
+NW_NO_TIMER(prague)
 
 #endif /* NW_PRAGUE_H */

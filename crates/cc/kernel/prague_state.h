@@ -53,23 +53,79 @@ struct nw_prague_window {
 	u32 mtu;		/* bytes of a full packet, as rates count them */
 };
 
-/* Wrong on purpose: plausible rules that a test must be able to tell. */
-enum nw_prague_mutant {
-	NW_PRAGUE_MUTANT_ROUNDS = 1,	/* reduce at the end of a marked round */
-	NW_PRAGUE_MUTANT_SCALE = 2,	/* alpha of 24 bits read as one of 20 */
+enum nw_prague_variant {
+	NW_PRAGUE_OF_2020 = 0,
+	NW_PRAGUE_OF_2022 = 1,
+	NW_PRAGUE_OF_2024 = 2,
 };
 
 struct nw_prague_params {
-	u32 alpha_bits;		/* 20 or 24 */
-	u32 flags;		/* enum nw_prague_flag */
+	u32 variant;		/* enum nw_prague_variant */
 	u32 rtt_control;	/* enum nw_prague_rtt_control */
 	u32 rtt_target_us;
 	u32 rtt_transition;	/* rounds after slow start */
 	u32 ecn_fallback;	/* enum nw_prague_fallback; off in 2024 */
-	u32 mutant;		/* enum nw_prague_mutant */
+	u32 settled;		/* the variant from which the rest was derived */
+	u32 alpha_bits;		/* 20 or 24 */
+	u32 flags;		/* enum nw_prague_flag */
 };
-_Static_assert(sizeof(struct nw_prague_params) == 28, "layout of nw_prague_params");
-_Static_assert(__builtin_offsetof(struct nw_prague_params, mutant) == 24, "mutant");
+
+#define nw_prague_DEFAULTS {						\
+	.variant = NW_PRAGUE_OF_2024,					\
+	.rtt_control = NW_PRAGUE_RTT_RATE,				\
+	.rtt_target_us = 25000,						\
+	.rtt_transition = 4,						\
+	.settled = NW_PRAGUE_OF_2024,					\
+	.alpha_bits = 24,						\
+	.flags = NW_PRAGUE_FRACTIONAL | NW_PRAGUE_2024,			\
+}
+
+/* The coarsest variant counts in 128 us; the square of 1 s, in the finest unit, is
+ * far inside 64 bits.
+ */
+#define nw_prague_OPTIONS(P)						\
+	NW_VARIANT(P, "variant", variant, "2020 2022 2024",		\
+		   "the state of the L4S team's tree")			\
+	NW_CHOICE(P, "rtt_control", rtt_control,			\
+		  "none rate scalable additive", "RTT independence")	\
+	NW_TIME(P, "rtt_target", rtt_target_us, 128, 1000000,		\
+		"the round trip below which it is independent")		\
+	NW_NUMBER(P, "rtt_transition", rtt_transition, 0, NW_NONE,	\
+		  "rounds after slow start before it is independent")	\
+	NW_CHOICE(P, "ecn_fallback", ecn_fallback, "off on detect",	\
+		  "what it does about a classic AQM")
+
+/* The defaults of a variant. Sources: L4STeam/linux net/ipv4/tcp_prague.c, module
+ * version 0.6; the 5.15 tree; version 0.7. Deviation: 2020 has its RTT independence
+ * off, as in the published tests of that year (heistp/l4s-tests).
+ */
+static inline const char *nw_prague_settle(struct nw_prague_params *p)
+{
+	if (p->settled != p->variant) {
+		p->settled = p->variant;
+		p->rtt_control = p->variant == NW_PRAGUE_OF_2020 ?
+				 NW_PRAGUE_RTT_NONE : NW_PRAGUE_RTT_RATE;
+		p->rtt_transition = p->variant == NW_PRAGUE_OF_2024 ? 4 : 500;
+		p->alpha_bits = p->variant == NW_PRAGUE_OF_2024 ? 24 : 20;
+		p->flags = 0;
+		if (p->variant != NW_PRAGUE_OF_2020)
+			p->flags |= NW_PRAGUE_FRACTIONAL;
+		if (p->variant == NW_PRAGUE_OF_2024)
+			p->flags |= NW_PRAGUE_2024;
+	}
+	if (p->ecn_fallback != NW_PRAGUE_FALLBACK_OFF &&
+	    p->variant == NW_PRAGUE_OF_2024)
+		return "`ecn_fallback off`: variant 2024 has no fall-back; "
+		       "name `variant 2020` or `variant 2022`";
+	return 0;
+}
+
+/* 2022 and 2024 pace by a fraction below the window, for the fq qdisc. */
+static inline u32 nw_prague_needs(const struct nw_prague_params *p)
+{
+	return NW_NEEDS_ECN | NW_NEEDS_ACCECN | NW_NEEDS_ECT1 |
+	       (p->flags & NW_PRAGUE_FRACTIONAL ? NW_WANTS_FQ : 0);
+}
 
 struct nw_prague {
 	u64 cwr_stamp_ns;	/* last reduction */
@@ -111,6 +167,5 @@ struct nw_prague {
 	u8 saw_ce;
 	u8 in_loss;
 };
-NW_ASSERT_STATE(prague);
 
 #endif /* NW_PRAGUE_STATE_H */

@@ -16,11 +16,13 @@
 struct nw_reno {
 	u32 unused;		/* the window itself is all the state there is */
 };
-NW_ASSERT_STATE(reno);
 
 struct nw_reno_params {
 	u32 unused;
 };
+#define nw_reno_DEFAULTS	{ 0 }
+#define nw_reno_OPTIONS(P)
+#define nw_reno_TELEMETRY(FIELD)
 
 NW_NO_HOOK(reno, init)
 
@@ -73,7 +75,9 @@ static inline void nw_reno_cong_avoid(struct nw_reno *ca,
 }
 
 NW_NO_HOOK(reno, cong_control)
-NW_NO_ANSWER(reno, alpha)
-NW_NO_ANSWER(reno, max_tso_segs)
+NW_NO_TSO_LIMIT(reno)
+NW_NO_TIMER(reno)
+NW_NO_NEEDS(reno)
+NW_NO_SETTLE(reno)
 
 #endif /* NW_RENO_H */

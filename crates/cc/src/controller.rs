@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use narrows_packet::TelemetryField;
+
 use crate::facts::{CaState, CwndEvent, Decision, Facts};
-use crate::ffi::{Instance, Params, RenoParams};
+use crate::ffi::Instance;
+use crate::options::OptionError;
 use crate::spec::{Needs, Spec};
 
 /// Who owns recovery, PRR and the pacing rate.
@@ -18,21 +21,91 @@ pub enum Mode {
     Rate,
 }
 
+/// A hook with its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// The connection is established.
+    Init,
+    /// It ends.
+    Release,
+    /// A reduction begins.
+    Ssthresh,
+    /// It was spurious.
+    UndoCwnd,
+    /// The state machine is about to change.
+    SetState(CaState),
+    /// Something happened that concerns the window.
+    CwndEvent(CwndEvent),
+    /// An ACK arrived.
+    InAckEvent,
+    /// Segments were acknowledged.
+    PktsAcked,
+    /// So many segments may raise the window.
+    CongAvoid(u32),
+    /// An ACK was processed.
+    CongControl,
+    /// The algorithm's own timer is due.
+    Timer,
+}
+
+impl Call {
+    /// Whether both are the same hook, with whatever argument.
+    pub fn same_hook(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// What an algorithm answered to a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// What it decided.
+    pub decision: Decision,
+    /// What `ssthresh` or `undo_cwnd` returned, segments; 0 of the others.
+    pub returned: u32,
+}
+
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        Self {
+            decision,
+            returned: 0,
+        }
+    }
+}
+
+/// Sees every call of a connection's congestion control: to record it, or to answer
+/// in its place.
+pub trait Observer: Send {
+    /// `call` was made with `facts`; what is left in `answer` is what the stack gets.
+    fn called(&mut self, call: Call, facts: &Facts, answer: &mut Answer);
+}
+
 /// An algorithm, its parameters and one connection's state. The hooks are
 /// Linux's and are called where Linux calls them.
-#[derive(Clone)]
 pub struct Controller {
     instance: Instance,
     needs: Needs,
-    name: &'static str,
-    pacing: (u32, u32),
+    /// Whether the connection is established and not released.
+    started: bool,
+    observer: Option<Box<dyn Observer>>,
+}
+
+/// The clone has no observer.
+impl Clone for Controller {
+    fn clone(&self) -> Self {
+        Self {
+            instance: self.instance.clone(),
+            observer: None,
+            ..*self
+        }
+    }
 }
 
 impl fmt::Debug for Controller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Controller")
-            .field("name", &self.name)
-            .field("params", self.instance.params())
+            .field("spec", &self.spec().to_string())
+            .field("started", &self.started)
             .finish_non_exhaustive()
     }
 }
@@ -41,16 +114,23 @@ impl Controller {
     /// An instance before [`Controller::init`].
     pub fn new(spec: &Spec) -> Self {
         Self {
-            instance: Instance::new(*spec.params()),
+            instance: Instance::new(spec.params.clone()),
             needs: spec.needs(),
-            name: spec.algorithm(),
-            pacing: spec.pacing_ratios(),
+            started: false,
+            observer: None,
+        }
+    }
+
+    /// The algorithm and its parameters, as they are now.
+    pub fn spec(&self) -> Spec {
+        Spec {
+            params: self.instance.params.clone(),
         }
     }
 
     /// Which contract the algorithm keeps.
     pub fn mode(&self) -> Mode {
-        if self.instance.is_rate_mode() {
+        if self.instance.params.algorithm().is_rate_mode() {
             Mode::Rate
         } else {
             Mode::Window
@@ -64,90 +144,138 @@ impl Controller {
 
     /// The algorithm's name, as `ss` would print it.
     pub fn name(&self) -> &'static str {
-        self.name
+        self.instance.params.algorithm().name()
+    }
+
+    /// Has `observer` see every call from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
     }
 
     /// To be called before [`Controller::init`] when the handshake ended
     /// without the ECN that the algorithm needs: it becomes Reno, as Linux's
-    /// Prague does (`prague_reno`, L4STeam/linux net/ipv4/tcp_prague.c).
-    /// Without such a need nothing changes.
+    /// Prague does (L4STeam/linux net/ipv4/tcp_prague.c). Without such a need
+    /// nothing changes.
     pub fn ecn_refused(&mut self) {
         if self.needs.ecn {
+            let observer = self.observer.take();
             *self = Self {
-                instance: Instance::new(Params::Reno(RenoParams::default())),
-                needs: Needs::default(),
-                name: "prague-reno",
-                pacing: Spec::LINUX_PACING,
+                observer,
+                ..Self::new(&Spec::reno())
             };
         }
     }
 
+    /// Sets the option `name` to `value`, in the unit that it has (microseconds,
+    /// bytes, the place of a word among its choices); see [`Spec::option`].
+    ///
+    /// # Errors
+    /// [`OptionError`].
+    pub fn set_option(&mut self, name: &str, value: u64) -> Result<(), OptionError> {
+        self.instance.params.set_named(name, value, self.started)
+    }
+
+    /// The value of the option `name`, if there is one of that name.
+    pub fn option(&self, name: &str) -> Option<u64> {
+        self.instance.params.named(name)
+    }
+
+    /// Any hook.
+    #[inline]
+    pub fn call(&mut self, call: Call, facts: &Facts) -> Answer {
+        match call {
+            Call::Init => self.started = true,
+            Call::Release => self.started = false,
+            _ => {}
+        }
+        let mut answer = self.instance.call(call, facts);
+        if let Some(observer) = &mut self.observer {
+            observer.called(call, facts, &mut answer);
+        }
+        answer
+    }
+
     /// The connection is established; the initial window stands in `facts`.
     pub fn init(&mut self, facts: &Facts) -> Decision {
-        self.instance.init(facts)
+        self.call(Call::Init, facts).decision
     }
 
     /// The connection ends.
     pub fn release(&mut self) {
-        self.instance.release();
+        self.call(Call::Release, &Facts::default());
     }
 
     /// The slow start threshold for the reduction that begins now, segments.
     pub fn ssthresh(&mut self, facts: &Facts) -> u32 {
-        self.instance.ssthresh(facts)
+        self.call(Call::Ssthresh, facts).returned
     }
 
     /// The window after a reduction that was found to be spurious, segments.
     pub fn undo_cwnd(&mut self, facts: &Facts) -> u32 {
-        self.instance.undo_cwnd(facts)
+        self.call(Call::UndoCwnd, facts).returned
     }
 
     /// The stack is about to enter `state`; `facts.ca_state` is the one that
     /// it leaves.
     pub fn set_state(&mut self, facts: &Facts, state: CaState) -> Decision {
-        self.instance.set_state(facts, state as u8)
+        self.call(Call::SetState(state), facts).decision
     }
 
     /// Something happened that concerns the window.
     pub fn cwnd_event(&mut self, facts: &Facts, event: CwndEvent) -> Decision {
-        self.instance.cwnd_event(facts, event as u32)
+        self.call(Call::CwndEvent(event), facts).decision
     }
 
     /// An ACK arrived, before it is processed.
     pub fn in_ack_event(&mut self, facts: &Facts) -> Decision {
-        self.instance.in_ack_event(facts)
+        self.call(Call::InAckEvent, facts).decision
     }
 
     /// Segments were acknowledged: `rtt_us`, `acked_sacked` and `in_flight`
     /// are of this ACK.
     pub fn pkts_acked(&mut self, facts: &Facts) -> Decision {
-        self.instance.pkts_acked(facts)
+        self.call(Call::PktsAcked, facts).decision
     }
 
     /// [`Mode::Window`]: `acked` segments may raise the window.
     pub fn cong_avoid(&mut self, facts: &Facts, acked: u32) -> Decision {
-        self.instance.cong_avoid(facts, acked)
+        self.call(Call::CongAvoid(acked), facts).decision
     }
 
     /// [`Mode::Rate`]: an ACK was processed; the rate sample is in `facts`.
     pub fn cong_control(&mut self, facts: &Facts) -> Decision {
-        self.instance.cong_control(facts)
+        self.call(Call::CongControl, facts).decision
     }
 
-    /// Prague's estimate of the marked share, scaled to 2²⁰ = 1.
-    pub fn alpha(&self) -> Option<u32> {
-        self.instance.alpha()
+    /// When [`Controller::timer`] is to be called, on the clock of
+    /// `Facts::now_ns`; to be asked after each hook. `None` before `init`, after
+    /// `release` and for an algorithm without a timer.
+    #[inline]
+    pub fn timer_at(&self) -> Option<u64> {
+        self.instance.timer_at().filter(|_| self.started)
+    }
+
+    /// The algorithm's own timer is due.
+    pub fn timer(&mut self, facts: &Facts) -> Decision {
+        self.call(Call::Timer, facts).decision
+    }
+
+    /// What the algorithm reports of itself now: each field that has a value, which
+    /// is a whole number of `1 / scale` units.
+    pub fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
+        let fields = self.instance.params.algorithm().fields();
+        let values = fields.zip(self.report());
+        values.filter_map(|(f, v)| Some((f, v?))).collect()
+    }
+
+    /// The values alone, of every field in the order of [`Spec::telemetry`].
+    pub fn report(&self) -> Vec<Option<i64>> {
+        self.instance.report()
     }
 
     /// The largest burst in segments that the algorithm allows, if it limits
     /// bursts (Linux's `max_tso_segs` hook in L4STeam's tree).
     pub fn max_tso_segs(&self) -> Option<u32> {
         self.instance.max_tso_segs()
-    }
-
-    /// The pacing rate as percent of `cwnd / srtt`: below `ssthresh / 2`, and
-    /// above. In [`Mode::Rate`] the algorithm has applied them itself.
-    pub fn pacing_ratios(&self) -> Option<(u32, u32)> {
-        Some(self.pacing)
     }
 }

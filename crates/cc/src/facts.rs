@@ -208,6 +208,17 @@ pub enum CaState {
     Loss = 4,
 }
 
+impl CaState {
+    /// All of them, by value.
+    pub const ALL: [Self; 5] = [
+        Self::Open,
+        Self::Disorder,
+        Self::Cwr,
+        Self::Recovery,
+        Self::Loss,
+    ];
+}
+
 /// Events that Linux tells a congestion control (`enum tcp_ca_event`).
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -224,6 +235,18 @@ pub enum CwndEvent {
     EcnNoCe = 4,
     /// A CE-marked packet arrived.
     EcnIsCe = 5,
+}
+
+impl CwndEvent {
+    /// All of them, by value.
+    pub const ALL: [Self; 6] = [
+        Self::TxStart,
+        Self::CwndRestart,
+        Self::CompleteCwr,
+        Self::Loss,
+        Self::EcnNoCe,
+        Self::EcnIsCe,
+    ];
 }
 
 /// Who paces a socket (`enum sk_pacing`).

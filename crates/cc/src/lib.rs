@@ -18,13 +18,13 @@
 #![deny(unsafe_code)]
 
 mod controller;
-mod cubic;
 mod facts;
 #[allow(unsafe_code)]
 mod ffi;
-mod prague;
+mod options;
 mod spec;
 
-pub use controller::{Controller, Mode};
+pub use controller::{Answer, Call, Controller, Mode, Observer};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
-pub use spec::{Needs, Spec};
+pub use options::OptionError;
+pub use spec::{Needs, Spec, names, telemetry};

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use narrows_units::{Word, WordError, Words};
+use narrows_packet::TelemetryField;
+use narrows_units::{WordError, Words};
 
-use crate::cubic::CubicParams;
-use crate::ffi::{Params, RenoParams};
-use crate::prague::PragueParams;
+use crate::ffi::{Algorithm, Params};
+use crate::options::OptionError;
 
 /// What an algorithm wants negotiated by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,127 +21,156 @@ pub struct Needs {
 
 /// An algorithm and its parameters: `reno`, `cubic hystart++`,
 /// `prague rtt_control rate rtt_target 25ms`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Spec {
-    params: Params,
+    pub(crate) params: Params,
 }
 
-const NAMES: &str = "`cubic`, `prague` or `reno`";
+/// `NW_WANTS_FQ` and its like (`enum nw_need` of kernel/nw_cc.h).
+const NEEDS_ECN: u32 = 1;
+const NEEDS_ACCECN: u32 = 2;
+const NEEDS_ECT1: u32 = 4;
+const WANTS_FQ: u32 = 8;
+
+/// The names of the algorithms that there are, in alphabetical order. Those of
+/// tests are known in their builds and not among these.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = Algorithm::all(false).map(Algorithm::name).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Every field of telemetry that some algorithm reports, each once.
+pub fn telemetry() -> Vec<TelemetryField> {
+    let mut fields: Vec<_> = Algorithm::all(false).flat_map(Algorithm::fields).collect();
+    fields.sort_unstable_by_key(|f| (f.name, f.unit));
+    fields.dedup_by_key(|f| (f.name, f.unit));
+    fields
+}
+
+/// `` `a`, `b` or `c` ``.
+pub(crate) fn alternatives(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
 
 impl Spec {
-    /// Percent of `cwnd / srtt` in slow start and after it: Linux's sysctls
-    /// tcp_pacing_ss_ratio and tcp_pacing_ca_ratio.
-    pub(crate) const LINUX_PACING: (u32, u32) = (200, 120);
-
     /// Reads a line of words.
     ///
     /// # Errors
     /// On an unknown algorithm, an unknown word, or a value out of range.
     pub fn parse(words: &str) -> Result<Self, WordError> {
         let mut words = Words::new(words);
-        let name = words.take().ok_or_else(|| words.ended(NAMES))?;
-        let params = match name.text {
-            "cubic" => Params::Cubic(CubicParams::parse(&mut words)?),
-            "prague" => Params::Prague(PragueParams::parse(&mut words)?),
-            "reno" => {
-                words.finish("nothing (reno has no parameters)")?;
-                Params::Reno(RenoParams::default())
-            }
-            other => {
-                return Err(WordError::new(
-                    name.span(),
-                    format!("the algorithm `{other}`"),
-                    NAMES,
-                ));
-            }
-        };
+        let known = || alternatives(&names());
+        let name = words.take().ok_or_else(|| words.ended(known()))?;
+        let mut all = Algorithm::all(false).chain(Algorithm::all(true));
+        let algorithm = all.find(|a| a.name() == name.text).ok_or_else(|| {
+            WordError::new(
+                name.span(),
+                format!("the algorithm `{}`", name.text),
+                known(),
+            )
+        })?;
+        let mut params = Params::new(algorithm);
+        params.read(&mut words)?;
         Ok(Self { params })
     }
 
-    /// The algorithm's name.
-    pub fn name(&self) -> &str {
-        self.algorithm()
+    /// Reno, which takes the place of what cannot run.
+    pub(crate) fn reno() -> Self {
+        let mut all = Algorithm::all(false);
+        let reno = all.find(|a| a.name() == "reno").expect("reno is listed");
+        Self {
+            params: Params::new(reno),
+        }
     }
 
-    pub(crate) fn algorithm(&self) -> &'static str {
-        match self.params {
-            Params::Cubic(_) => "cubic",
-            Params::Prague(_) => "prague",
-            Params::Reno(_) => "reno",
-        }
+    /// The algorithm's name.
+    pub fn name(&self) -> &'static str {
+        self.params.algorithm().name()
     }
 
     /// What it wants negotiated.
     pub fn needs(&self) -> Needs {
-        match self.params {
-            Params::Prague(_) => Needs {
-                ecn: true,
-                accecn: true,
-                ect1: true,
-            },
-            Params::Cubic(_) | Params::Reno(_) => Needs::default(),
+        let needs = self.params.needs();
+        Needs {
+            ecn: needs & NEEDS_ECN != 0,
+            accecn: needs & NEEDS_ACCECN != 0,
+            ect1: needs & NEEDS_ECT1 != 0,
         }
     }
 
     /// Whether it is made for hosts with the fq queueing discipline, where packets
     /// leave TCP at once and wait for their time below it.
     pub fn wants_fq(&self) -> bool {
-        match &self.params {
-            Params::Prague(p) => p.wants_fq(),
-            Params::Cubic(_) | Params::Reno(_) => false,
-        }
+        self.params.needs() & WANTS_FQ != 0
     }
 
-    pub(crate) fn pacing_ratios(&self) -> (u32, u32) {
-        match self.params {
-            Params::Prague(_) => (200, 100),
-            Params::Cubic(_) | Params::Reno(_) => Self::LINUX_PACING,
-        }
+    /// The value of the option `name`, in the unit that it has: microseconds,
+    /// bytes, or the place of a word among its choices.
+    pub fn option(&self, name: &str) -> Option<u64> {
+        self.params.named(name)
+    }
+
+    /// Sets the option `name`, as for a connection that is not established yet.
+    ///
+    /// # Errors
+    /// [`OptionError`].
+    pub fn set_option(&mut self, name: &str, value: u64) -> Result<(), OptionError> {
+        self.params.set_named(name, value, false)
+    }
+
+    /// The same for a connection that is established.
+    ///
+    /// # Errors
+    /// [`OptionError`].
+    pub fn change_option(&mut self, name: &str, value: u64) -> Result<(), OptionError> {
+        self.params.set_named(name, value, true)
+    }
+
+    /// What it reports of itself.
+    pub fn telemetry(&self) -> Vec<TelemetryField> {
+        self.params.algorithm().fields().collect()
+    }
+
+    /// Bytes of state of a connection.
+    pub fn state_size(&self) -> usize {
+        self.params.algorithm().state_size()
     }
 
     /// `struct nw_NAME_params` of the algorithm's header, byte for byte in this
     /// machine's order: what a kernel that runs the same C needs of a spec.
-    pub fn parameter_block(&self) -> &[u8] {
+    pub fn parameter_block(&self) -> Vec<u8> {
         self.params.bytes()
     }
-
-    pub(crate) fn params(&self) -> &Params {
-        &self.params
-    }
 }
 
-/// Takes one of `names` as the value of `key`, which may stand once.
-pub(crate) fn choose(
-    words: &mut Words<'_>,
-    key: Word<'_>,
-    slot: &mut Option<usize>,
-    names: &[&str],
-) -> Result<(), WordError> {
-    let allowed = format!("one of {}", names.join(", "));
-    let word = words.take().ok_or_else(|| words.ended(allowed.as_str()))?;
-    let index = names
-        .iter()
-        .position(|name| *name == word.text)
-        .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), allowed))?;
-    once(key, slot, index)
-}
-
-/// Keeps the value of `key`, which may stand once.
-pub(crate) fn once<T>(key: Word<'_>, slot: &mut Option<T>, value: T) -> Result<(), WordError> {
-    if slot.replace(value).is_some() {
-        let found = format!("`{}` a second time", key.text);
-        return Err(WordError::new(key.span(), found, "each word once"));
+impl Spec {
+    /// The same algorithm with the options that a block of
+    /// [`parameter_block`](Self::parameter_block)'s form has; those of this spec
+    /// where it has none that could be.
+    #[must_use]
+    pub fn with_parameter_block(&self, block: &[u8]) -> Self {
+        let mut params = self.params.clone();
+        params.read_block(block);
+        Self { params }
     }
-    Ok(())
 }
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.params {
-            Params::Cubic(p) => p.fmt(f),
-            Params::Prague(p) => p.fmt(f),
-            Params::Reno(_) => f.write_str("reno"),
-        }
+        f.write_str(self.name())?;
+        self.params.write(f)
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spec({self})")
     }
 }
 
@@ -163,7 +192,6 @@ mod tests {
                 "cubic tcp_friendliness off fast_convergence off hystart off initial_ssthresh 100",
                 "cubic hystart off fast_convergence off tcp_friendliness off initial_ssthresh 100",
             ),
-            ("cubic mutant alpha-one", "cubic mutant alpha-one"),
             ("prague", "prague variant 2024"),
             (
                 "prague variant 2020 rtt_control none",
@@ -181,11 +209,6 @@ mod tests {
                 "prague variant 2024 rtt_control rate",
                 "prague variant 2024",
             ),
-            (
-                "prague mutant scale variant 2020",
-                "prague variant 2020 mutant scale",
-            ),
-            ("prague mutant rounds", "prague variant 2024 mutant rounds"),
         ] {
             let spec = Spec::parse(words).unwrap();
             assert_eq!(spec.to_string(), canonical);
@@ -215,7 +238,7 @@ mod tests {
             ("prague rtt_transition -1", 22..24),
             ("prague variant 2022 variant 2020", 20..27),
             ("prague variant 2021", 15..19),
-            ("prague mutant none", 14..18),
+            ("prague mutant rounds", 7..13),
             ("prague ecn_fallback on", 7..19),
             ("prague ecn_fallback detect variant 2024", 7..19),
         ] {
@@ -225,11 +248,33 @@ mod tests {
     }
 
     #[test]
-    fn refusals_do_not_offer_mutants() {
-        for words in ["cubic x", "prague x"] {
-            let error = Spec::parse(words).unwrap_err();
-            assert!(!error.allowed.contains("mutant"), "{error}");
-        }
+    fn refusals_and_lists_do_not_offer_what_only_tests_have() {
+        let error = Spec::parse("x").unwrap_err();
+        assert_eq!(error.allowed, "`cubic`, `prague` or `reno`");
+        assert_eq!(names(), ["cubic", "prague", "reno"]);
+    }
+
+    #[test]
+    fn an_option_is_set_and_read_by_its_name_in_its_own_unit() {
+        let mut spec = Spec::parse("prague variant 2022").unwrap();
+        assert_eq!(spec.option("variant"), Some(1));
+        assert_eq!(spec.set_option("rtt_target", 10_000), Ok(()));
+        assert_eq!(spec.to_string(), "prague variant 2022 rtt_target 10ms");
+        let refused = |result: Result<(), OptionError>| result.unwrap_err().to_string();
+        let unknown = refused(spec.set_option("rtt", 1));
+        assert!(unknown.contains("`rtt_transition` or"), "{unknown}");
+        let range = refused(spec.set_option("rtt_target", 127));
+        assert!(range.contains("from 128us to 1s"), "{range}");
+        let clash = refused(Spec::parse("prague").unwrap().set_option("ecn_fallback", 1));
+        assert!(clash.contains("variant 2024 has no fall-back"), "{clash}");
+        assert!(spec.change_option("rtt_control", 3).is_ok());
+        let late = refused(spec.change_option("variant", 0));
+        assert!(late.contains("established"), "{late}");
+        assert_eq!(
+            spec.option("rtt_control"),
+            Some(3),
+            "what was refused left it"
+        );
     }
 
     #[test]
@@ -238,14 +283,17 @@ mod tests {
             let bytes = block[4 * i..][..4].try_into().unwrap();
             u32::from_ne_bytes(bytes)
         };
+        // Places in struct nw_cubic_params and struct nw_prague_params.
         let cubic = Spec::parse("cubic beta 700 initial_ssthresh 9").unwrap();
         let block = cubic.parameter_block();
-        assert_eq!(block.len(), 48);
-        assert_eq!((word(block, 3), word(block, 9)), (700, 9));
-        let prague = Spec::parse("prague variant 2020 rtt_target 20ms mutant rounds").unwrap();
+        assert_eq!((word(&block, 5), word(&block, 7)), (700, 9));
+        assert_eq!(word(&block, 9), 8 * (1024 + 700) / 3 / (1024 - 700));
+        let prague = Spec::parse("prague variant 2020 rtt_target 20ms").unwrap();
         let block = prague.parameter_block();
-        assert_eq!(block.len(), 28);
-        assert_eq!([0, 3, 6].map(|i| word(block, i)), [20, 20_000, 1]);
+        assert_eq!(
+            [0, 1, 2, 3, 6].map(|i| word(&block, i)),
+            [0, 0, 20_000, 500, 20]
+        );
         assert_eq!(Spec::parse("reno").unwrap().parameter_block(), [0; 4]);
     }
 

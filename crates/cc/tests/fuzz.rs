@@ -14,7 +14,7 @@ const WORDS: [&str; 10] = [
     " rtt_target ",
     "0s",
     "1h",
-    " mutant ",
+    " detect ",
 ];
 
 #[test]

@@ -3,37 +3,23 @@
 use narrows_cc::{CaState, Controller, CwndEvent, Decision, Facts, Flags, Mode, Spec};
 use proptest::prelude::*;
 
-const SPECS: [&str; 14] = [
+const SPECS: [&str; 16] = [
     "reno",
     "cubic",
     "cubic hystart++",
     "cubic hystart off tcp_friendliness off fast_convergence off",
     "cubic beta 1 bic_scale 102",
     "cubic beta 1023 bic_scale 1",
-    "cubic mutant alpha-one",
     "prague variant 2020",
     "prague variant 2020 ecn_fallback on rtt_control additive rtt_transition 0",
     "prague variant 2022 rtt_control scalable rtt_transition 0",
     "prague variant 2024 rtt_target 1s",
     "prague variant 2024 rtt_target 128us",
-    "prague variant 2020 mutant rounds",
-    "prague variant 2020 mutant scale",
-];
-
-const STATES: [CaState; 5] = [
-    CaState::Open,
-    CaState::Disorder,
-    CaState::Cwr,
-    CaState::Recovery,
-    CaState::Loss,
-];
-const EVENTS: [CwndEvent; 6] = [
-    CwndEvent::TxStart,
-    CwndEvent::CwndRestart,
-    CwndEvent::CompleteCwr,
-    CwndEvent::Loss,
-    CwndEvent::EcnNoCe,
-    CwndEvent::EcnIsCe,
+    "cubic_alpha_one",
+    "prague_rounds variant 2020",
+    "prague_scale variant 2020",
+    "capped cap 2",
+    "roomy ceiling 5 period 1ms",
 ];
 
 /// Any bits, as words: the layout has no padding.
@@ -100,10 +86,11 @@ fn any_call(cc: &mut Controller, facts: &Facts, hook: u8, with: u32) -> Decision
             assert!(cc.undo_cwnd(facts) > 0);
             Decision::default()
         }
-        2 => cc.set_state(facts, STATES[with as usize % 5]),
-        3 => cc.cwnd_event(facts, EVENTS[with as usize % 6]),
+        2 => cc.set_state(facts, CaState::ALL[with as usize % 5]),
+        3 => cc.cwnd_event(facts, CwndEvent::ALL[with as usize % 6]),
         4 => cc.in_ack_event(facts),
         5 => cc.init(facts),
+        12 => cc.timer(facts),
         6 | 7 => cc.pkts_acked(facts),
         8 | 9 => cc.cong_control(facts),
         _ => cc.cong_avoid(facts, with),
@@ -117,7 +104,7 @@ proptest! {
     #[test]
     fn no_facts_make_a_window_of_zero(
         spec in prop::sample::select(SPECS.as_slice()),
-        calls in prop::collection::vec((facts(), 0..12_u8, word()), 1..60),
+        calls in prop::collection::vec((facts(), 0..13_u8, word()), 1..60),
     ) {
         let mut cc = Controller::new(&Spec::parse(spec).unwrap());
         for (facts, hook, with) in calls {
@@ -128,15 +115,17 @@ proptest! {
             }
             prop_assert_ne!(decision.pacing_rate(), Some(0));
             prop_assert_ne!(cc.max_tso_segs(), Some(0));
-            prop_assert!(cc.alpha().is_none_or(|a| a <= 1 << 20));
+            for (field, value) in cc.telemetry() {
+                prop_assert!(field.name != "alpha" || (0..=1 << 20).contains(&value));
+            }
         }
     }
 
     #[test]
     fn a_clone_decides_as_its_original(
         spec in prop::sample::select(SPECS.as_slice()),
-        before in prop::collection::vec((facts(), 0..12_u8, word()), 0..20),
-        after in prop::collection::vec((facts(), 0..12_u8, word()), 1..20),
+        before in prop::collection::vec((facts(), 0..13_u8, word()), 0..20),
+        after in prop::collection::vec((facts(), 0..13_u8, word()), 1..20),
     ) {
         let mut cc = Controller::new(&Spec::parse(spec).unwrap());
         for (facts, hook, with) in &before {
@@ -197,7 +186,7 @@ proptest! {
             facts.delivered_ce += marked.min(delivered);
             cc.cong_control(&facts);
         }
-        let alpha = f64::from(cc.alpha().unwrap()) / f64::from(1 << 20);
+        let alpha = cc.telemetry()[0].0.in_units(cc.telemetry()[0].1);
         cc.set_state(&facts, CaState::Cwr);
         let mut steps = 0_u32;
         // ACKs that bring nothing: one segment down each.

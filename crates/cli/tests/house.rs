@@ -256,6 +256,34 @@ fn no_file_is_long_and_no_room_is_named_for_nothing() {
     assert_eq!(found, Vec::<String>::new());
 }
 
+/// Features that are for tests alone.
+const OF_TESTS: [&str; 2] = ["test-controls", "testkit"];
+
+/// Wrong rules, controls of tests and drivers exist in tests and nowhere else.
+#[test]
+fn only_development_dependencies_ask_for_what_tests_use() {
+    let metadata = metadata();
+    let mut asked = 0;
+    for package in ours(&metadata) {
+        for used in list(package, "dependencies") {
+            let features = list(used, "features");
+            let of_tests = features.iter().filter(|f| OF_TESTS.iter().any(|t| f == t));
+            let count = of_tests.count();
+            if count > 0 {
+                let name = text(package, "name");
+                assert_eq!(text(used, "kind"), "dev", "{name} uses {features:?}");
+                asked += count;
+            }
+        }
+        let default = list(&package["features"], "default");
+        assert!(default.iter().all(|f| OF_TESTS.iter().all(|t| f != t)));
+    }
+    assert!(
+        asked > OF_TESTS.len(),
+        "nothing asks for what only tests use"
+    );
+}
+
 #[test]
 fn no_dependency_asks_for_a_newer_compiler_than_debian_13_has() {
     let metadata = metadata();

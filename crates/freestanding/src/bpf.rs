@@ -13,10 +13,15 @@ fn run(program: &str, arguments: &[&str]) -> Option<Output> {
     Command::new(program).args(arguments).output().ok()
 }
 
-/// The newest clang that knows the BPF target.
-fn clang() -> Option<String> {
+/// A clang that knows the BPF target: `NARROWS_CLANG`, `clang`, or the newest with
+/// a version in its name.
+pub fn clang() -> Option<String> {
+    let asked = std::env::var("NARROWS_CLANG").ok();
     let versions = VERSIONS.rev().map(|v| format!("clang-{v}"));
-    let mut all = std::iter::once("clang".to_owned()).chain(versions);
+    let mut all = asked
+        .into_iter()
+        .chain(std::iter::once("clang".to_owned()))
+        .chain(versions);
     all.find(|clang| {
         run(clang, &["--print-targets"]).is_some_and(|output| {
             let targets = said(&output);
@@ -24,6 +29,18 @@ fn clang() -> Option<String> {
             lines.any(|line| line.trim_start().starts_with("bpf "))
         })
     })
+}
+
+/// Takes the debugging information off an object for BPF, ten times the rest; the
+/// types (BTF) stay. Without llvm-strip the object is merely larger.
+pub fn strip(object: &Path) {
+    let versions = VERSIONS.rev().map(|v| format!("llvm-strip-{v}"));
+    for strip in std::iter::once("llvm-strip".to_owned()).chain(versions) {
+        let done = Command::new(strip).arg("-g").arg(object).status();
+        if done.is_ok_and(|s| s.success()) {
+            return;
+        }
+    }
 }
 
 /// The assembly of `source` for BPF, compiled with `flags` and without a warning.

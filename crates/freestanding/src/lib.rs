@@ -8,28 +8,36 @@
 //! In a build script:
 //!
 //! ```no_run
-//! narrows_freestanding::compile_native("narrows_example");
+//! narrows_freestanding::compile_native("narrows_example", &["kernel"], &[]);
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod bpf;
+mod controls;
 mod sanitized;
 
-pub use bpf::bpf_assembly;
+pub use bpf::{bpf_assembly, clang, strip};
+pub use controls::{Control, controls, write_list};
 pub use sanitized::run_check;
 
+use std::path::Path;
 use std::process::Output;
 
 /// Compiles `kernel/native.c` of the crate whose build script calls this, as the
-/// static library `name`.
+/// static library `name`. Headers are looked for in `folders`, which it depends on,
+/// and in those `made` by the build.
 ///
 /// # Panics
 /// When the compiler refuses it, or warns.
-pub fn compile_native(name: &str) {
-    println!("cargo::rerun-if-changed=kernel");
+pub fn compile_native(name: &str, folders: &[&str], made: &[&Path]) {
+    for folder in folders {
+        println!("cargo::rerun-if-changed={folder}");
+    }
     cc::Build::new()
         .file("kernel/native.c")
+        .includes(folders)
+        .includes(made)
         .std("c11")
         // Debug builds run whole scenarios too.
         .opt_level(2)

@@ -248,6 +248,19 @@ impl Sockets for Api<'_, '_> {
         }
     }
 
+    fn set_option(&mut self, socket: SocketId, name: &str, value: u64) -> Result<(), SocketError> {
+        let stream = self.own(socket).and_then(Socket::stream);
+        let stream = stream.ok_or(SocketError::Closed)?;
+        stream.endpoint.set_option(name, value)?;
+        self.note(socket);
+        Ok(())
+    }
+
+    fn option(&mut self, socket: SocketId, name: &str) -> Option<u64> {
+        let stream = self.own(socket).and_then(Socket::stream)?;
+        stream.endpoint.option(name)
+    }
+
     fn close(&mut self, socket: SocketId) {
         let now = self.net.now;
         let Some(used) = self.own(socket) else { return };

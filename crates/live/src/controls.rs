@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
-use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, Trace};
+use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, SocketOptions, Trace};
 use narrows_packet::FlowId;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
@@ -106,10 +106,13 @@ impl Controls {
             }
             // `nw7k2qa_prague`, `nw7k2qa_prague1`: at most 15 characters, of
             // which the kernel takes no hyphen (bpf_obj_name_cpy).
-            let name = match controls.loaded.len() {
-                0 => format!("{}_{}", world.run_id(), spec.name()),
-                n => format!("{}_{}{n}", world.run_id(), spec.name()),
+            let number = match controls.loaded.len() {
+                0 => String::new(),
+                n => n.to_string(),
             };
+            let mut name = format!("{}_{}", world.run_id(), spec.name());
+            name.truncate(narrows_bpf::NAME_MAX - number.len());
+            name += &number;
             let wanted = match (needs.accecn, needs.ecn) {
                 (true, _) => EcnFlags::AccEcn,
                 (false, true) => EcnFlags::Classic,
@@ -163,6 +166,18 @@ impl Controls {
         }
         self.marking.extend(hosts.map(|host| host.0));
         Ok(())
+    }
+
+    /// What sets options of sockets that use the controls.
+    ///
+    /// # Errors
+    /// If the kernel gives no hold of one.
+    pub(crate) fn options(&self) -> Result<Vec<SocketOptions>, LiveError> {
+        let options = self.loaded.iter().map(Loaded::socket_options);
+        let refused = |e: BpfError| {
+            LiveError::refused("hold the options of a control", std::io::Error::other(e))
+        };
+        options.collect::<Result<_, _>>().map_err(refused)
     }
 
     /// What the kernel calls the control of `flow`.

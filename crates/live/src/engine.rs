@@ -67,6 +67,7 @@ pub fn run(
         seed,
         &host,
         &|flow| controls.name(flow),
+        &controls.options()?,
         clock,
         &reporter,
     )?;

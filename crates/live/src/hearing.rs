@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_bpf::{Hook, Record};
 use narrows_cc::{CaState, Decision};
-use narrows_packet::{FlowId, RecoveryEvent};
+use narrows_packet::{FlowId, RecoveryEvent, TelemetryField};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
@@ -20,9 +20,11 @@ pub(crate) struct Hearing {
 }
 
 /// A sender, as far as it has told of itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Sender {
     flow: FlowId,
+    /// What its control reports of itself.
+    fields: Vec<TelemetryField>,
     /// `delivered_ce` when it entered CWR last.
     marks: u32,
 }
@@ -31,7 +33,15 @@ impl Hearing {
     /// Of the flows of `plan`, on the run's clock.
     pub(crate) fn new(plan: &Plan, clock: Clock, reporter: Reporter) -> Self {
         let flows = (0..plan.flows.len()).map(|i| FlowId(i as u32));
-        let senders = flows.map(|flow| (sender_port(plan, flow), Sender { flow, marks: 0 }));
+        let senders = flows.map(|flow| {
+            let own = plan.flows[flow.0 as usize].cc.own();
+            let sender = Sender {
+                flow,
+                fields: own.map(|spec| spec.telemetry()).unwrap_or_default(),
+                marks: 0,
+            };
+            (sender_port(plan, flow), sender)
+        });
         Self {
             senders: senders.collect(),
             clock,
@@ -46,8 +56,10 @@ impl Hearing {
         };
         let flow = sender.flow;
         let at = self.clock.at(record.raw.ktime_ns);
-        if let Some(alpha) = record.alpha {
-            self.reporter.set_alpha(flow, alpha);
+        let told = sender.fields.iter().zip(&record.telemetry);
+        let told: Vec<_> = told.filter_map(|(f, v)| Some((*f, (*v)?))).collect();
+        if !told.is_empty() {
+            self.reporter.set_telemetry(flow, told);
         }
         if record.hook == Hook::PktsAcked && record.facts.rtt_us > 0 {
             let rtt = Duration::from_micros(u64::from(record.facts.rtt_us));
@@ -126,7 +138,7 @@ mod tests {
                 local_port: port,
                 ..RawSocket::default()
             },
-            alpha: None,
+            telemetry: Vec::new(),
             facts: Facts::default(),
             decision: Decision::default(),
         }
@@ -212,24 +224,20 @@ mod tests {
     }
 
     #[test]
-    fn alpha_is_kept_for_looks() {
+    fn what_a_control_reports_of_itself_comes_with_samples_of_its_socket() {
         let draft = narrows_scenario::Draft::read("test.toml", PLAN.as_bytes());
         let plan = draft.and_then(|d| d.check()).expect("the plan is good");
         let (reporter, reports) = reports(plan.flows.len());
         let mut hearing = Hearing::new(&plan, Clock::starting_now(), reporter.clone());
         let mut told = record(32_768, Hook::Init);
-        told.alpha = Some(7);
+        told.telemetry = vec![Some(7)];
         hearing.hear(&told);
-        let look = narrows_packet::FlowSample {
-            alpha: u32::MAX,
-            ..Default::default()
-        };
-        let flow = FlowId(0);
-        reporter.report(Instant::ZERO, Report::Sampled { flow, sample: look });
+        let (flow, sample) = (FlowId(0), narrows_packet::FlowSample::default());
+        reporter.report(Instant::ZERO, Report::Sampled { flow, sample });
         let seen = reports.next().map(|r| r.1);
-        let Some(Report::Sampled { sample, .. }) = seen else {
+        let Some(Report::Telemetry { field, value, .. }) = seen else {
             panic!("{seen:?}");
         };
-        assert_eq!(sample.alpha, 7);
+        assert_eq!((field.column().as_str(), value), ("alpha", 7));
     }
 }

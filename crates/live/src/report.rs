@@ -3,11 +3,11 @@
 //! Only the datapath's thread holds the run's event sink. Flows, samplers and
 //! the BPF ring buffer hand it what they saw through a channel.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narrows_packet::{Event, FlowId};
+use narrows_packet::{Event, FlowId, TelemetryField};
 use narrows_units::Instant;
 
 /// An event that needs no packet: what a thread can see that holds none.
@@ -23,25 +23,39 @@ pub struct Reporter {
 /// What a flow's congestion control has told by itself.
 #[derive(Debug)]
 struct Told {
-    /// What it makes of marks (Prague's α), which the kernel's own looks at a
-    /// socket do not show.
-    alpha: AtomicU32,
+    /// What it last reported of itself, which samples of a socket do not show.
+    telemetry: Mutex<Vec<(TelemetryField, i64)>>,
     /// Whether it tells of round trips and of changes of its state.
     all: AtomicBool,
+}
+
+impl Told {
+    fn lock(&self) -> MutexGuard<'_, Vec<(TelemetryField, i64)>> {
+        self.telemetry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
+        self.lock().clone()
+    }
 }
 
 impl Reporter {
     /// Reports what was seen at `at`. Once the run has ended nobody listens,
     /// and nothing happens.
     ///
-    /// Looks at a flow's socket are completed by the α that its congestion
-    /// control told last. Where the control itself tells of round trips and of
-    /// changes of its state, those of looks, which see less, are left out.
-    pub fn report(&self, at: Instant, mut report: Report) {
-        match &mut report {
-            Report::Sampled { flow, sample } if sample.alpha == u32::MAX => {
-                if let Some(told) = self.told(*flow) {
-                    sample.alpha = told.alpha.load(Ordering::Relaxed);
+    /// A sample of a flow's socket is preceded by what its congestion control
+    /// reported last of itself. Where the control itself tells of round trips and of
+    /// changes of its state, those of samples, which see less, are left out.
+    pub fn report(&self, at: Instant, report: Report) {
+        match &report {
+            Report::Sampled { flow, .. } => {
+                for (field, value) in self.told(*flow).map(Told::telemetry).unwrap_or_default() {
+                    let flow = *flow;
+                    let _ = self
+                        .channel
+                        .send((at, Report::Telemetry { flow, field, value }));
                 }
             }
             Report::RttSample { flow, .. } | Report::Recovery { flow, .. } => {
@@ -64,11 +78,11 @@ impl Reporter {
         let _ = self.channel.send((at, report));
     }
 
-    /// Keeps the estimate of marking of a flow's congestion control, in parts
-    /// per 2²⁰, for the next look at its socket.
-    pub fn set_alpha(&self, flow: FlowId, alpha: u32) {
+    /// Keeps what a flow's congestion control reports of itself for the next sample
+    /// of its socket.
+    pub fn set_telemetry(&self, flow: FlowId, telemetry: Vec<(TelemetryField, i64)>) {
         if let Some(told) = self.told(flow) {
-            told.alpha.store(alpha, Ordering::Relaxed);
+            *told.lock() = telemetry;
         }
     }
 
@@ -92,7 +106,7 @@ impl Reports {
 pub fn reports(flows: usize) -> (Reporter, Reports) {
     let (channel, receiver) = channel();
     let nothing = |_| Told {
-        alpha: AtomicU32::new(u32::MAX),
+        telemetry: Mutex::default(),
         all: AtomicBool::new(false),
     };
     let flows = (0..flows).map(nothing).collect();
@@ -107,26 +121,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_at_a_socket_is_completed_by_what_its_control_told() {
+    fn a_sample_of_a_socket_is_preceded_by_what_its_control_reported() {
         let (reporter, reports) = reports(1);
-        let look = Report::Sampled {
-            flow: FlowId(0),
-            sample: FlowSample {
-                cwnd: 7,
-                alpha: u32::MAX,
-                ..FlowSample::default()
-            },
+        let flow = FlowId(0);
+        let field = TelemetryField {
+            name: "periods",
+            unit: "",
+            about: "",
+            scale: 1,
         };
-        let alpha_seen = || match reports.next() {
-            Some((_, Report::Sampled { sample, .. })) => sample.alpha,
-            other => panic!("{other:?}"),
+        let sampled = Report::Sampled {
+            flow,
+            sample: FlowSample::default(),
         };
-        reporter.report(Instant::ZERO, look);
-        assert_eq!(alpha_seen(), u32::MAX);
-        reporter.set_alpha(FlowId(0), 1 << 19);
-        reporter.set_alpha(FlowId(9), 1);
-        reporter.report(Instant::ZERO, look);
-        assert_eq!(alpha_seen(), 1 << 19);
+        let seen = || std::iter::from_fn(|| reports.next().map(|r| r.1)).collect::<Vec<_>>();
+        reporter.report(Instant::ZERO, sampled);
+        assert_eq!(seen(), [sampled]);
+        reporter.set_telemetry(flow, vec![(field, 7)]);
+        reporter.set_telemetry(FlowId(9), vec![(field, 1)]);
+        reporter.report(Instant::ZERO, sampled);
+        let value = 7;
+        assert_eq!(seen(), [Report::Telemetry { flow, field, value }, sampled]);
     }
 
     #[test]

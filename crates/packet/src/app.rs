@@ -111,6 +111,9 @@ pub enum SocketError {
     Closed,
     /// The host has no local port left (`EADDRNOTAVAIL`).
     NoPort,
+    /// The congestion control has no such option, or it does not take this value
+    /// (`ENOPROTOOPT`, `EINVAL`); the sentence says what is allowed.
+    Option(String),
     /// The datagram is longer than the first link takes (`EMSGSIZE`).
     TooLong {
         /// The longest payload that it takes, in bytes.
@@ -128,6 +131,7 @@ impl std::fmt::Display for SocketError {
             Self::Unsupported => f.write_str("the transport has no such operation"),
             Self::Closed => f.write_str("there is no such socket"),
             Self::NoPort => f.write_str("the host has no local port left"),
+            Self::Option(why) => f.write_str(why),
             Self::TooLong { most } => write!(f, "the link takes at most {most} bytes of payload"),
             Self::System(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
         }
@@ -239,6 +243,24 @@ pub trait Sockets {
 
     /// Resets the connection.
     fn reset(&mut self, socket: SocketId);
+
+    /// Sets an option of a connection's congestion control by its name, before it is
+    /// established or while it runs. The value is in the option's own unit:
+    /// microseconds, bytes, the place of a word among its choices.
+    ///
+    /// # Errors
+    /// [`SocketError::Option`], [`SocketError::Closed`], [`SocketError::Unsupported`]
+    /// where connections have no such options.
+    fn set_option(&mut self, socket: SocketId, name: &str, value: u64) -> Result<(), SocketError> {
+        let _ = (socket, name, value);
+        Err(SocketError::Unsupported)
+    }
+
+    /// The value of such an option, if there is one of that name.
+    fn option(&mut self, socket: SocketId, name: &str) -> Option<u64> {
+        let _ = (socket, name);
+        None
+    }
 
     /// The application is done with the socket: no event of it follows, its connection
     /// ends as agreed.

@@ -2,8 +2,8 @@
 
 use narrows_units::{Duration, Instant};
 
-use crate::app::{Data, SocketEvent};
-use crate::event::{FlowSample, RecoveryEvent};
+use crate::app::{Data, SocketError, SocketEvent};
+use crate::event::{FlowSample, RecoveryEvent, TelemetryField};
 use crate::hook::SocketFacts;
 use crate::packet::{Packet, PacketPool};
 
@@ -92,6 +92,27 @@ pub trait Endpoint {
 
     /// A snapshot of the sender.
     fn sample(&self, now: Instant) -> FlowSample;
+
+    /// Sets an option of its congestion control, see
+    /// [`Sockets::set_option`](crate::Sockets::set_option).
+    ///
+    /// # Errors
+    /// [`SocketError::Option`], [`SocketError::Unsupported`] if it has none.
+    fn set_option(&mut self, name: &str, value: u64) -> Result<(), SocketError> {
+        let _ = (name, value);
+        Err(SocketError::Unsupported)
+    }
+
+    /// The value of such an option, if there is one of that name.
+    fn option(&self, name: &str) -> Option<u64> {
+        let _ = name;
+        None
+    }
+
+    /// What it reports of itself beside that, with units.
+    fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
+        Vec::new()
+    }
 
     /// How long it was limited; `None` if the transport does not keep account.
     fn limited(&self) -> Option<Limited> {

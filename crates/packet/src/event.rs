@@ -68,6 +68,35 @@ pub enum RecoveryEvent {
     SlowStartExit,
 }
 
+/// A quantity that a source reports of itself: what it declares, so that nobody
+/// between it and the reader needs to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TelemetryField {
+    /// Its name among those of its source.
+    pub name: &'static str,
+    /// Its unit as columns spell it (`ms`, `mbit`, `packets`); empty if it has none.
+    pub unit: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Values are whole numbers of `1 / scale` units.
+    pub scale: u64,
+}
+
+impl TelemetryField {
+    /// The name of its column: with its unit, if it has one.
+    pub fn column(&self) -> String {
+        match self.unit {
+            "" => self.name.to_owned(),
+            unit => format!("{}_{unit}", self.name),
+        }
+    }
+
+    /// `value` in its unit.
+    pub fn in_units(&self, value: i64) -> f64 {
+        value as f64 / self.scale as f64
+    }
+}
+
 /// A snapshot of a sender: of TCP what [`TcpInfo`](crate::TcpInfo) says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowSample {
@@ -96,9 +125,6 @@ pub struct FlowSample {
     pub delivered: u64,
     /// Segments delivered with a CE mark since the start.
     pub delivered_ce: u64,
-    /// The algorithm's own estimate of marking (Prague's α), parts per 2²⁰;
-    /// `u32::MAX` if it has none.
-    pub alpha: u32,
     /// Congestion-avoidance state: 0 Open, 1 Disorder, 2 CWR, 3 Recovery,
     /// 4 Loss.
     pub ca_state: u8,
@@ -229,6 +255,15 @@ pub enum Event<'a> {
         /// What was seen.
         sample: FlowSample,
     },
+    /// A flow's sender reports of itself; before each sample.
+    Telemetry {
+        /// Which flow.
+        flow: FlowId,
+        /// What it reports.
+        field: TelemetryField,
+        /// Its value, a whole number of `1 / scale` units.
+        value: i64,
+    },
     /// A periodic look at a queue.
     QueueSampled {
         /// Which queue.
@@ -286,6 +321,7 @@ impl Event<'_> {
             Self::Recovery { flow, event } => Event::Recovery { flow, event },
             Self::Retransmitted { flow, bytes } => Event::Retransmitted { flow, bytes },
             Self::Sampled { flow, sample } => Event::Sampled { flow, sample },
+            Self::Telemetry { flow, field, value } => Event::Telemetry { flow, field, value },
             Self::Finished {
                 flow,
                 bytes,

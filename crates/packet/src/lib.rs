@@ -41,6 +41,7 @@ pub use element::{Change, Counters, DOWN, Element, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
     DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,
+    TelemetryField,
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};

@@ -187,7 +187,7 @@ impl TcpInfo {
 
     /// The events' picture of a sender. What an old kernel does not say is
     /// zero. `latest_rtt` is the smoothed round trip, as the structure does
-    /// not have the latest, and `alpha` is unknown.
+    /// not have the latest.
     pub fn sample(&self) -> FlowSample {
         let micros = |us: u32| Duration::from_micros(u64::from(us));
         FlowSample {
@@ -207,7 +207,6 @@ impl TcpInfo {
             retransmits: u64::from(self.total_retrans),
             delivered: u64::from(self.delivered.unwrap_or(0)),
             delivered_ce: u64::from(self.delivered_ce.unwrap_or(0)),
-            alpha: u32::MAX,
             ca_state: self.ca_state,
         }
     }

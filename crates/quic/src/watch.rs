@@ -143,7 +143,6 @@ impl Watch {
             bytes_acked: seen.acked_bytes,
             retransmits: stats.path.lost_packets,
             delivered: seen.acked_packets,
-            alpha: u32::MAX,
             ..FlowSample::default()
         }
     }

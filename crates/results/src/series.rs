@@ -5,8 +5,9 @@
 //! the receiver, in whatever order and whether it had them or not),
 //! `delivery_rate_mbit` (acknowledged payload as the sender sees it, which leaps when
 //! a hole is filled), `rtt_ms` (mean of the samples), `srtt_ms`,
-//! `cwnd_packets`, `in_flight_packets`, `pacing_rate_mbit`, `alpha` (0..1),
-//! and the counters `retransmissions`, `ce_marks`, `drops`.
+//! `cwnd_packets`, `in_flight_packets`, `pacing_rate_mbit`, the counters
+//! `retransmissions`, `ce_marks`, `drops`, and what its sender's congestion control
+//! reports of itself: of Prague, `alpha` (0..1).
 //! Of a queue: `sojourn_ms` (mean), `sojourn_max_ms`, with two bands also
 //! `sojourn_classic_ms`, `sojourn_classic_max_ms`, `sojourn_low_latency_ms`,
 //! `sojourn_low_latency_max_ms`; `throughput_mbit`, `backlog_packets`,

@@ -133,6 +133,26 @@ pub struct FlowSummary {
     /// ECN codepoints of the flow's packets as sent and as received, over the
     /// whole run, both directions.
     pub codepoints: CodepointSummary,
+    /// What its sender's congestion control reports of itself, in the window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub telemetry: Vec<TelemetrySummary>,
+}
+
+/// A quantity that a sender reports of itself, over its samples in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TelemetrySummary {
+    /// Its column among the series, with its unit: `alpha`, `noted_mbit`.
+    pub name: String,
+    /// Its unit; empty if it has none.
+    pub unit: String,
+    /// What it is.
+    pub about: String,
+    /// Mean.
+    pub mean: f64,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
 }
 
 /// How often each change of congestion state happened.

@@ -6,6 +6,8 @@
 
 mod list;
 
+use narrows_packet::TelemetryField;
+
 use crate::parts::ElementSpec;
 use crate::plan::Plan;
 pub(crate) use list::TECHNIQUES;
@@ -26,7 +28,7 @@ pub struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// `goodput_mbit`; `{a,b}` stands for `a` or `b`, `{n}` for the number of a
-    /// flow from 1, and a word of [`WORDS`] for one of its choices.
+    /// flow from 1, and a word of [`words`] for one of its choices.
     pub name: &'static str,
     /// `Mbit/s`; empty for an index or a ratio.
     pub unit: &'static str,
@@ -35,16 +37,37 @@ pub struct Entry {
 }
 
 /// A word in braces that stands for one of several.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// `rtt_technique`.
     pub word: &'static str,
     /// `spin`, `delay`, …
-    pub choices: &'static [&'static str],
+    pub choices: Vec<String>,
 }
 
-/// The words that names of metrics share.
-pub const WORDS: &[Word] = &list::WORDS;
+/// The words that names of metrics share; what congestion controls report of
+/// themselves is `telemetry`.
+pub fn words() -> Vec<Word> {
+    let listed = list::WORDS.iter().map(|(word, _)| *word);
+    let all = std::iter::once(TELEMETRY).chain(listed);
+    all.filter_map(|word| {
+        let choices = choices(word)?;
+        Some(Word { word, choices })
+    })
+    .collect()
+}
+
+const TELEMETRY: &str = "telemetry";
+
+/// What `word` stands for, if it is one of [`words`].
+fn choices(word: &str) -> Option<Vec<String>> {
+    if word == TELEMETRY {
+        let reported = narrows_cc::telemetry();
+        return Some(reported.iter().map(TelemetryField::column).collect());
+    }
+    let (_, listed) = list::WORDS.iter().find(|(w, _)| *w == word)?;
+    Some(listed.iter().map(|c| (*c).to_owned()).collect())
+}
 
 /// All kinds of entities, in the order in which a summary has them.
 pub const KINDS: [Kind; 7] = [RUN, FLOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
@@ -56,10 +79,9 @@ impl Entry {
         let mut rest = self.name;
         while let Some((before, after)) = rest.split_once('{') {
             let (inside, after) = after.split_once('}').unwrap_or((after, ""));
-            let shared = WORDS.iter().find(|w| w.word == inside);
-            let choices: Vec<String> = match (inside, shared) {
+            let choices: Vec<String> = match (inside, choices(inside)) {
                 ("n", _) => (1..=flows).map(|n| n.to_string()).collect(),
-                (_, Some(word)) => word.choices.iter().map(|c| (*c).to_owned()).collect(),
+                (_, Some(shared)) => shared,
                 (_, None) => inside.split(',').map(str::to_owned).collect(),
             };
             let with = |name: &String| {

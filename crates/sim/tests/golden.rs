@@ -7,6 +7,7 @@
 
 mod rig;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use narrows_packet::{Event, EventSink, Packet};
@@ -19,6 +20,8 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Default)]
 struct Digest {
     hash: Xxh3,
+    /// What Prague said of marking since its last sample, by flow.
+    alpha: BTreeMap<u32, i64>,
     packets: u32,
     marks: u32,
     drops: u32,
@@ -102,6 +105,10 @@ impl EventSink for Digest {
             Event::RttSample { flow, rtt } => {
                 self.add(6, now, &[flow.0.into(), rtt.as_nanos()]);
             }
+            // Of the sample that follows.
+            Event::Telemetry { flow, field, value } if field.name == "alpha" => {
+                self.alpha.insert(flow.0, value);
+            }
             Event::Sampled { flow, sample: s } => {
                 let facts = [
                     flow.0.into(),
@@ -110,7 +117,9 @@ impl EventSink for Digest {
                     s.srtt.as_nanos(),
                     s.pacing_rate,
                     s.delivery_rate,
-                    s.alpha.into(),
+                    self.alpha
+                        .remove(&flow.0)
+                        .map_or(u32::MAX.into(), |alpha| alpha as u64),
                 ];
                 self.add(7, now, &facts);
             }

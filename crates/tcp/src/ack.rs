@@ -14,7 +14,6 @@ use crate::congestion::REORDERING;
 use crate::connection::Connection;
 use crate::ecn::Feedback;
 use crate::event::TcpEvent;
-use crate::mutation::Mutant;
 use crate::rate_sample::{RateSample, micros};
 use crate::scoreboard::flag;
 use crate::sequence;
@@ -238,7 +237,7 @@ impl Connection {
                 self.board.retrans_out -= 1;
             }
             let again = s.is(flag::EVER | flag::RETRANS);
-            if again && !self.follows(Mutant::RttOfRetransmissions) {
+            if again {
                 ack.set(seen::RETRANS_ACKED);
             } else if !s.is(flag::SACKED) {
                 last_sent = s.sent_us;
@@ -251,8 +250,7 @@ impl Connection {
             if s.is(flag::SACKED) {
                 self.board.sacked_out -= 1;
             } else if self.agreed.sack {
-                let twice = s.is(flag::EVER) && self.follows(Mutant::RetransmissionsTwice);
-                self.count_delivered(1 + u32::from(twice), echo);
+                self.count_delivered(1, echo);
                 ack.delivered_bytes += u64::from(s.len);
                 // An echo older than the retransmission is of the original.
                 let spurious =

@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use narrows_cc::CaState;
-#[cfg(not(feature = "replay"))]
-use narrows_cc::Controller;
+use narrows_cc::{CaState, Controller, OptionError};
 use narrows_packet::SocketFacts;
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
@@ -22,8 +20,6 @@ use crate::output::Output;
 use crate::rack::Rack;
 use crate::rate_sample::RateSampler;
 use crate::reassembly::Reassembly;
-#[cfg(feature = "replay")]
-use crate::replay::Witness as Controller;
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::sequence;
@@ -425,6 +421,21 @@ impl Connection {
     /// the ECN that it needs was not negotiated.
     pub fn congestion_control(&self) -> &'static str {
         self.cc.name()
+    }
+
+    /// Sets an option of its congestion control, see
+    /// [`Spec::option`](narrows_cc::Spec::option): before the connection is
+    /// established or while it runs.
+    ///
+    /// # Errors
+    /// [`OptionError`].
+    pub fn set_option(&mut self, name: &str, value: u64) -> Result<(), OptionError> {
+        self.cc.set_option(name, value)
+    }
+
+    /// The value of an option of its congestion control, if it has one of that name.
+    pub fn option(&self, name: &str) -> Option<u64> {
+        self.cc.option(name)
     }
 
     /// Payload bytes written and not yet sent.

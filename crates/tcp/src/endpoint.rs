@@ -1,8 +1,8 @@
 //! TCP as a transport behind a socket.
 
 use narrows_packet::{
-    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool, SocketEvent,
-    SocketFacts, WRITE_AHEAD,
+    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool, SocketError,
+    SocketEvent, SocketFacts, TelemetryField, WRITE_AHEAD,
 };
 use narrows_units::Instant;
 use narrows_wire::tcp::FastOpenCookie;
@@ -106,6 +106,19 @@ impl Endpoint for Connection {
 
     fn sample(&self, now: Instant) -> FlowSample {
         Connection::sample(self, now)
+    }
+
+    fn set_option(&mut self, name: &str, value: u64) -> Result<(), SocketError> {
+        let set = Connection::set_option(self, name, value);
+        set.map_err(|e| SocketError::Option(e.to_string()))
+    }
+
+    fn option(&self, name: &str) -> Option<u64> {
+        Connection::option(self, name)
+    }
+
+    fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
+        self.cc.telemetry()
     }
 
     fn limited(&self) -> Option<Limited> {

@@ -110,13 +110,11 @@ impl Connection {
     }
 
     /// The events' picture of the sender: what [`info`](Self::info) says, with
-    /// the smoothed RTT to an eighth of a microsecond, the latest RTT sample
-    /// and the algorithm's own estimate of marking.
+    /// the smoothed RTT to an eighth of a microsecond and the latest RTT sample.
     pub fn sample(&self, now: Instant) -> FlowSample {
         FlowSample {
             srtt: self.rtt.srtt(),
             latest_rtt: Duration::from_micros(u64::from(self.rtt.latest_us)),
-            alpha: self.cc.alpha().unwrap_or(u32::MAX),
             ..self.info(now).sample()
         }
     }

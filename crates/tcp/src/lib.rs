@@ -47,7 +47,7 @@
 //!   for the congestion control of a receiver (only DCTCP uses them).
 //!
 //! What a real kernel reckoned of a recorded connection, this reckons as well:
-//! see the crate `narrows-bpf`'s tests, for which the feature `replay` is.
+//! see the crate `narrows-bpf`'s tests, for which the feature `testkit` is.
 //!
 //! The L4STeam tree of 2020 is older (v5.4): there a session became
 //! interactive at the third reply, a full segment with PSH was not
@@ -72,7 +72,6 @@ mod info;
 mod input;
 mod limits;
 mod loss;
-mod mutation;
 mod output;
 mod pacing;
 mod probe;
@@ -80,8 +79,6 @@ mod rack;
 mod rate_sample;
 mod reassembly;
 mod recovery;
-#[cfg(feature = "replay")]
-pub mod replay;
 mod rtt;
 mod sack;
 mod scoreboard;
@@ -89,6 +86,8 @@ mod send_buffer;
 mod sequence;
 mod small_queues;
 mod stream;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod timers;
 mod timestamps;
 mod window;

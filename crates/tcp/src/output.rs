@@ -12,7 +12,6 @@ use narrows_units::Instant;
 
 use crate::connection::Connection;
 use crate::event::{State, TcpEvent};
-use crate::mutation::Mutant;
 use crate::scoreboard::{Segment, flag};
 use crate::sequence;
 
@@ -233,16 +232,10 @@ impl Connection {
             segment.seq = self.snd.una;
         }
         let bytes = segment.len - u32::from(segment.is(flag::FIN));
-        if !self.follows(Mutant::SilentRetransmissions) {
-            self.note_leaving(bytes);
-        }
+        self.note_leaving(bytes);
         self.account_burst(u64::from(bytes));
         self.stamp_segment(&mut segment);
         segment.flags |= flag::EVER;
-        if self.follows(Mutant::ProbesInFlight) && !segment.is(flag::RETRANS | flag::LOST) {
-            segment.flags |= flag::RETRANS;
-            self.board.retrans_out += 1;
-        }
         self.hand_down(u64::from(bytes), 1);
         if let Some(s) = self.board.get_mut(i) {
             *s = segment;

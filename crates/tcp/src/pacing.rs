@@ -9,7 +9,7 @@ use narrows_units::{Duration, Instant};
 use crate::config::{PacingUse, Segmentation};
 use crate::connection::Connection;
 
-/// Linux's ratios without word from the algorithm, percent
+/// Linux's ratios for algorithms that leave pacing to the stack, percent
 /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
 const RATIOS: (u32, u32) = (200, 120);
 /// A burst is what the rate carries in 2⁻¹⁰ s (`sk_pacing_shift` 10).
@@ -28,7 +28,7 @@ impl Connection {
         if self.rate_mode() {
             return;
         }
-        let (slow_start, avoidance) = self.cc.pacing_ratios().unwrap_or(RATIOS);
+        let (slow_start, avoidance) = RATIOS;
         let c = &self.cong;
         let ratio = if c.cwnd < c.ssthresh / 2 {
             slow_start

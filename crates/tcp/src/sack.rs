@@ -6,7 +6,6 @@ use narrows_wire::Tcp;
 
 use crate::ack::{Ack, seen};
 use crate::connection::Connection;
-use crate::mutation::Mutant;
 use crate::scoreboard::flag;
 use crate::sequence;
 
@@ -98,7 +97,6 @@ impl Connection {
         let min_rtt = self.rtt.min_us();
         let fack = self.board.highest_sack(self.snd.una);
         let high_seq = self.cong.high_seq;
-        let counted = u32::from(!self.follows(Mutant::SackedNotCounted));
         let (rack, rate) = (&mut self.rack, &mut self.rate);
         self.board.sack(left, right, |board, i| {
             let Some(s) = board.get(i).copied() else {
@@ -138,7 +136,7 @@ impl Connection {
             }
             board.sacked_out += 1;
             ack.set(seen::DATA_SACKED);
-            ack.sack_delivered += counted;
+            ack.sack_delivered += 1;
             ack.delivered_bytes += u64::from(s.len);
         });
     }

@@ -35,7 +35,8 @@ pub(crate) enum Purpose {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timers {
     purpose: Purpose,
-    deadline: Option<Instant>,
+    /// When the shared timer fires.
+    pub(crate) deadline: Option<Instant>,
     /// The pacing rate lets the next packet go.
     pub(crate) pacing: Option<Instant>,
     /// Compressed SACKs are due.
@@ -52,12 +53,6 @@ impl Timers {
     /// What the shared timer runs for.
     pub(crate) fn purpose(&self) -> Purpose {
         self.purpose
-    }
-
-    /// When the shared timer fires.
-    #[cfg(feature = "replay")]
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 
     /// Stops the shared timer.
@@ -103,7 +98,8 @@ impl Connection {
             .min(t.gro.unwrap_or(off))
             .min(t.keep_alive.unwrap_or(off))
             .min(t.time_wait.unwrap_or(off))
-            .min(self.delack.deadline.unwrap_or(off));
+            .min(self.delack.deadline.unwrap_or(off))
+            .min(self.cc.timer_at().map_or(off, Instant::from_nanos));
         (first != off).then_some(first)
     }
 
@@ -132,6 +128,12 @@ impl Connection {
             if self.delack.expired(rto) {
                 self.out.ack = true;
             }
+        }
+        // Its own, of a clock as exact as the host's.
+        if due(self.cc.timer_at().map(Instant::from_nanos)) {
+            let facts = self.plain_facts();
+            let decision = self.cc.timer(&facts);
+            self.apply(decision);
         }
         if due(self.timers.deadline) {
             let purpose = self.timers.purpose;

@@ -8,7 +8,13 @@
 #include "facts.h"
 #include NW_HEADER
 
-#define NW_RATE		(NW_CALL(NW_ALGORITHM, MODE) == NW_MODE_RATE)
+#if NW_CALL(NW_ALGORITHM, MODE) == NW_MODE_WINDOW
+#define NW_WINDOW_MODE
+#endif
+#define NW_TELEMETRY	NW_CALL(NW_ALGORITHM, TELEMETRY)
+#define NW_TIMED	NW_CALL(NW_ALGORITHM, HAS_TIMER)
+/* Whether the state does not fit icsk_ca_priv. */
+#define NW_STORED	(sizeof(NW_STATE(NW_ALGORITHM)) > NW_PRIV_SIZE)
 
 char nw_license[] NW_SECTION("license") = "GPL";
 
@@ -40,6 +46,30 @@ struct {
 	NW_UINT(max_entries, 1 << 20);	/* the loader sets it */
 } nw_records NW_SECTION(".maps");
 
+/* The parameters of sockets of which options were set, written by user space
+ * alone. A connection has those of its listener.
+ */
+struct {
+	NW_UINT(type, NW_MAP_SK_STORAGE);
+	NW_UINT(map_flags, NW_NO_PREALLOC | NW_CLONE);
+	NW_TYPE(key, int);
+	NW_TYPE(value, NW_PARAMS(NW_ALGORITHM));
+} nw_options NW_SECTION(".maps");
+
+/* States that do not fit icsk_ca_priv; the loader leaves it out where it can. */
+struct {
+	NW_UINT(type, NW_MAP_SK_STORAGE);
+	NW_UINT(map_flags, NW_NO_PREALLOC);
+	NW_TYPE(key, int);
+	NW_TYPE(value, NW_STATE(NW_ALGORITHM));
+} nw_states NW_SECTION(".maps");
+
+/* A record with what the algorithm reports of itself behind it. */
+struct nw_report {
+	struct nw_record record;
+	s64 telemetry[NW_FIELDS(NW_TELEMETRY)];
+};
+
 NW_INLINE struct nw_counters *nw_counter(void)
 {
 	u32 zero = 0;
@@ -47,17 +77,23 @@ NW_INLINE struct nw_counters *nw_counter(void)
 	return nw_map_lookup(&nw_counters, &zero);
 }
 
-/* The compiler must not take the zeroes above for the parameters. */
-NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(void)
+NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(struct tcp_sock *tp)
 {
 	const struct nw_config *c = (const struct nw_config *)&nw_config;
+	const NW_PARAMS(NW_ALGORITHM) *own = nw_storage(&nw_options, tp, 0, 0);
 
+	if (own)
+		return own;
+	/* The compiler must not take the zeroes above for the parameters. */
 	asm volatile("" : "+r"(c));
 	return &c->params;
 }
 
-NW_INLINE NW_STATE(NW_ALGORITHM) *nw_state(struct tcp_sock *tp)
+/* Null where there is no room for it, which init finds out. */
+NW_INLINE NW_STATE(NW_ALGORITHM) *nw_state(struct tcp_sock *tp, u64 flags)
 {
+	if (NW_STORED)
+		return nw_storage(&nw_states, tp, 0, flags);
 	return (void *)&tp->inet_conn.icsk_ca_priv;
 }
 
@@ -72,13 +108,25 @@ NW_INLINE int nw_is_early(struct tcp_sock *tp)
 	return !nw_bits(&tp->inet_conn, icsk_ca_initialized);
 }
 
+#define NW_REPORT_FIELD(name, unit, scale, value, about)	*out++ = (s64)(value);
+
+NW_INLINE void nw_report(s64 *out, const NW_STATE(NW_ALGORITHM) *ca,
+			 const NW_PARAMS(NW_ALGORITHM) *p)
+{
+	(void)out; (void)ca; (void)p;
+	NW_TELEMETRY(NW_REPORT_FIELD)
+}
+
 NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sample,
 		       u32 hook, u32 argument, u32 answer,
+		       const NW_STATE(NW_ALGORITHM) *ca,
+		       const NW_PARAMS(NW_ALGORITHM) *p,
 		       const struct nw_facts *f, const struct nw_decision *d)
 {
-	struct nw_record *r = nw_ring_reserve(&nw_records, sizeof(*r), 0);
+	struct nw_report *report = nw_ring_reserve(&nw_records, sizeof(*report), 0);
+	struct nw_record *r = &report->record;
 
-	if (!r) {
+	if (!report) {
 		struct nw_counters *c = nw_counter();
 
 		if (c)
@@ -92,10 +140,10 @@ NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sampl
 	r->answer = answer;
 	r->unused = 0;
 	nw_read_raw(&r->raw, tp);
-	r->raw.alpha = NW_CALL(NW_ALGORITHM, alpha)(nw_state(tp), nw_params());
 	r->facts = *f;
 	r->decision = *d;
-	nw_ring_submit(r, NW_RING_NO_WAKEUP);
+	nw_report(report->telemetry, ca, p);
+	nw_ring_submit(report, NW_RING_NO_WAKEUP);
 }
 
 /*
@@ -116,6 +164,8 @@ NW_INLINE int nw_is_due(u32 hook, const struct nw_facts *f, const struct nw_sock
 
 /* After a hook: what it was told and answered. */
 NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
+			const NW_STATE(NW_ALGORITHM) *ca,
+			const NW_PARAMS(NW_ALGORITHM) *p,
 			const struct nw_facts *f, const struct nw_decision *d)
 {
 	struct nw_socket *s;
@@ -126,12 +176,12 @@ NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
 	if (!s)
 		return;
 	if (nw_config.trace == NW_TRACE_FULL) {
-		nw_tell(tp, s, 0, hook, argument, answer, f, d);
+		nw_tell(tp, s, 0, hook, argument, answer, ca, p, f, d);
 	} else if (nw_is_event(hook, d)) {
-		nw_tell(tp, s, 1, hook, argument, answer, f, d);
+		nw_tell(tp, s, 1, hook, argument, answer, ca, p, f, d);
 	} else if (nw_is_due(hook, f, s)) {
 		s->sampled_ns = f->now_ns;
-		nw_tell(tp, s, 1, hook, argument, answer, f, d);
+		nw_tell(tp, s, 1, hook, argument, answer, ca, p, f, d);
 	}
 }
 
@@ -153,17 +203,50 @@ NW_INLINE void nw_apply(struct tcp_sock *tp, const struct nw_decision *d)
 		sk->sk_pacing_status = d->pacing_status;
 }
 
+/*
+ * The algorithm's timer, if it is due: before the hook under way, which then sees
+ * what it decided. A timer of BPF has no way to a socket, so that an event of the
+ * connection has to come first.
+ */
+NW_INLINE void nw_run_timer(struct tcp_sock *tp, NW_STATE(NW_ALGORITHM) *ca,
+			    const NW_PARAMS(NW_ALGORITHM) *p)
+{
+	struct nw_decision d = {};
+	struct nw_facts f = {};
+	u64 at;
+
+	if (!NW_TIMED)
+		return;
+	at = NW_CALL(NW_ALGORITHM, timer_at)(ca, p);
+	if (!at)
+		return;
+	nw_read_facts(&f, tp);
+	if (f.now_ns < at)
+		return;
+	NW_CALL(NW_ALGORITHM, timer)(ca, p, &f, &d);
+	nw_apply(tp, &d);
+	nw_trace(tp, NW_HOOK_TIMER, 0, 0, ca, p, &f, &d);
+}
+
 #define NW_HOOK(name)							\
 NW_SECTION("struct_ops/" #name) u32 nw_hook_##name(u64 *ctx)
 
 #define NW_BEGIN()							\
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];		\
-	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);			\
-	const NW_PARAMS(NW_ALGORITHM) *p = nw_params();			\
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);		\
+	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp, 0);			\
 	struct nw_decision d = {};					\
 	struct nw_facts f = {};						\
 									\
-	(void)ca; (void)p
+	(void)p
+
+NW_INLINE int nw_become_reno(struct tcp_sock *tp)
+{
+	char reno[] = "reno";
+
+	return !nw_setsockopt(tp, NW_SOL_TCP, NW_TCP_CONGESTION, reno,
+			      sizeof(reno));
+}
 
 /*
  * Without the ECN that the algorithm needs it gives way to Reno, and what
@@ -172,23 +255,32 @@ NW_SECTION("struct_ops/" #name) u32 nw_hook_##name(u64 *ctx)
  */
 NW_INLINE int nw_gives_way(struct tcp_sock *tp)
 {
-	char reno[] = "reno";
-
 	if (!nw_config.ecn_bits || (tp->ecn_flags & nw_config.ecn_bits))
 		return 0;
 	tp->ecn_flags &= ~NW_ECN_RFC3168;
-	return !nw_setsockopt(tp, NW_SOL_TCP, NW_TCP_CONGESTION, reno,
-			      sizeof(reno));
+	return nw_become_reno(tp);
 }
 
 NW_HOOK(init)
 {
-	NW_BEGIN();
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);
+	NW_STATE(NW_ALGORITHM) *ca;
+	struct nw_decision d = {};
+	struct nw_facts f = {};
 	struct nw_counters *c;
 	struct nw_socket *s;
 
 	if (nw_gives_way(tp))
 		return 0;
+	ca = nw_state(tp, NW_STORAGE_CREATE);
+	if (!ca) {
+		nw_become_reno(tp);
+		return 0;
+	}
+	/* A socket that had this control before has that one's state still. */
+	if (NW_STORED)
+		__builtin_memset(ca, 0, sizeof(*ca));
 	if (nw_config.trace || nw_config.ect1 || nw_config.dctcp_feedback) {
 		s = nw_storage(&nw_sockets, tp, 0, NW_STORAGE_CREATE);
 		c = nw_counter();
@@ -203,7 +295,7 @@ NW_HOOK(init)
 	nw_read_facts(&f, tp);
 	NW_CALL(NW_ALGORITHM, init)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_INIT, 0, 0, &f, &d);
+	nw_trace(tp, NW_HOOK_INIT, 0, 0, ca, p, &f, &d);
 	return 0;
 }
 
@@ -212,9 +304,11 @@ NW_HOOK(release)
 	NW_BEGIN();
 	struct nw_socket *s;
 
-	nw_read_facts(&f, tp);
-	nw_trace(tp, NW_HOOK_RELEASE, 0, 0, &f, &d);
-	NW_CALL(NW_ALGORITHM, release)(ca);
+	if (ca) {
+		nw_read_facts(&f, tp);
+		nw_trace(tp, NW_HOOK_RELEASE, 0, 0, ca, p, &f, &d);
+		NW_CALL(NW_ALGORITHM, release)(ca);
+	}
 	s = nw_socket(tp);
 	if (s)
 		s->ect1 = 0;
@@ -226,9 +320,12 @@ NW_HOOK(ssthresh)
 	NW_BEGIN();
 	u32 answer;
 
+	if (!ca)
+		return nw_max(tp->snd_cwnd >> 1, 2);
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, ssthresh)(ca, p, &f);
-	nw_trace(tp, NW_HOOK_SSTHRESH, 0, answer, &f, &d);
+	nw_trace(tp, NW_HOOK_SSTHRESH, 0, answer, ca, p, &f, &d);
 	return answer;
 }
 
@@ -237,9 +334,12 @@ NW_HOOK(undo_cwnd)
 	NW_BEGIN();
 	u32 answer;
 
+	if (!ca)
+		return nw_max(tp->snd_cwnd, tp->prior_cwnd);
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, undo_cwnd)(ca, p, &f);
-	nw_trace(tp, NW_HOOK_UNDO_CWND, 0, answer, &f, &d);
+	nw_trace(tp, NW_HOOK_UNDO_CWND, 0, answer, ca, p, &f, &d);
 	return nw_max(answer, 1);
 }
 
@@ -248,12 +348,13 @@ NW_HOOK(set_state)
 	NW_BEGIN();
 	u8 state = (u8)ctx[1];
 
-	if (nw_is_early(tp))
+	if (nw_is_early(tp) || !ca)
 		return 0;
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	NW_CALL(NW_ALGORITHM, set_state)(ca, p, &f, state, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_SET_STATE, state, 0, &f, &d);
+	nw_trace(tp, NW_HOOK_SET_STATE, state, 0, ca, p, &f, &d);
 	return 0;
 }
 
@@ -288,19 +389,20 @@ NW_INLINE void nw_echo_ce(struct tcp_sock *tp, u32 ce)
 
 NW_INLINE void nw_on_event(struct tcp_sock *tp, u32 event)
 {
-	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);
-	const NW_PARAMS(NW_ALGORITHM) *p = nw_params();
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);
+	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp, 0);
 	struct nw_decision d = {};
 	struct nw_facts f = {};
 
-	if (nw_is_early(tp))
+	if (nw_is_early(tp) || !ca)
 		return;
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	if (event == NW_EV_TX_START)
 		nw_read_last_sent(&f, tp);
 	NW_CALL(NW_ALGORITHM, cwnd_event)(ca, p, &f, event, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_CWND_EVENT, event, 0, &f, &d);
+	nw_trace(tp, NW_HOOK_CWND_EVENT, event, 0, ca, p, &f, &d);
 	if (nw_config.dctcp_feedback &&
 	    (event == NW_EV_ECN_IS_CE || event == NW_EV_ECN_NO_CE))
 		nw_echo_ce(tp, event == NW_EV_ECN_IS_CE);
@@ -323,15 +425,16 @@ NW_HOOK(in_ack_event)
 {
 	NW_BEGIN();
 
-	if (nw_is_early(tp))
+	if (nw_is_early(tp) || !ca)
 		return 0;
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	if ((u32)ctx[1] & NW_CA_ACK_ECE)
 		f.flags |= NW_F_ACK_ECE;
 	NW_CALL(NW_ALGORITHM, in_ack_event)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_IN_ACK_EVENT, (u32)ctx[1], 0, &f, &d);
+	nw_trace(tp, NW_HOOK_IN_ACK_EVENT, (u32)ctx[1], 0, ca, p, &f, &d);
 	return 0;
 }
 
@@ -340,15 +443,16 @@ NW_HOOK(pkts_acked)
 	NW_BEGIN();
 	const struct ack_sample *sample = (const struct ack_sample *)ctx[1];
 
-	if (nw_is_early(tp))
+	if (nw_is_early(tp) || !ca)
 		return 0;
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	f.acked_sacked = sample->pkts_acked;
 	f.rtt_us = sample->rtt_us > 0 ? sample->rtt_us : 0;
 	NW_CALL(NW_ALGORITHM, pkts_acked)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_PKTS_ACKED, 0, 0, &f, &d);
+	nw_trace(tp, NW_HOOK_PKTS_ACKED, 0, 0, ca, p, &f, &d);
 	return 0;
 }
 
@@ -358,23 +462,29 @@ NW_HOOK(cong_avoid)
 	NW_BEGIN();
 	u32 acked = (u32)ctx[2];
 
+	if (!ca)
+		return 0;
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	f.acked_sacked = acked;
 	NW_CALL(NW_ALGORITHM, cong_avoid)(ca, p, &f, acked, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_CONG_AVOID, acked, 0, &f, &d);
+	nw_trace(tp, NW_HOOK_CONG_AVOID, acked, 0, ca, p, &f, &d);
 	return 0;
 }
 #else
 NW_INLINE void nw_control(struct tcp_sock *tp, u32 flag,
 			  const struct rate_sample *rs)
 {
-	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);
-	const NW_PARAMS(NW_ALGORITHM) *p = nw_params();
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);
+	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp, 0);
 	struct nw_decision d = {};
 	struct nw_facts f = {};
 
+	if (!ca)
+		return;
+	nw_run_timer(tp, ca, p);
 	nw_read_facts(&f, tp);
 	nw_read_rate_sample(&f, rs);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
@@ -382,7 +492,7 @@ NW_INLINE void nw_control(struct tcp_sock *tp, u32 flag,
 		f.flags |= NW_F_ACK_ECE;
 	NW_CALL(NW_ALGORITHM, cong_control)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_CONG_CONTROL, flag, 0, &f, &d);
+	nw_trace(tp, NW_HOOK_CONG_CONTROL, flag, 0, ca, p, &f, &d);
 }
 
 /* cong_control(sk, ack, flag, rs): from v6.10 on */

@@ -116,6 +116,7 @@ NW_INLINE void nw_read_raw(struct nw_raw *raw, const struct tcp_sock *tp)
 	raw->is_cwnd_limited = nw_bits(tp, is_cwnd_limited);
 	raw->ecn_flags = tp->ecn_flags;
 	raw->unused = 0;
+	raw->unused2 = 0;
 }
 
 #endif /* NW_FACTS_H */

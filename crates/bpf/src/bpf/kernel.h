@@ -27,6 +27,7 @@ enum nw_map_type {
 };
 
 #define NW_NO_PREALLOC		1	/* BPF_F_NO_PREALLOC */
+#define NW_CLONE		512	/* BPF_F_CLONE: accept() copies a listener's */
 #define NW_STORAGE_CREATE	1	/* BPF_SK_STORAGE_GET_F_CREATE */
 #define NW_RING_NO_WAKEUP	1	/* BPF_RB_NO_WAKEUP: nobody sleeps on it */
 

@@ -19,6 +19,7 @@ enum nw_hook {
 	NW_HOOK_PKTS_ACKED = 7,
 	NW_HOOK_CONG_AVOID = 8,
 	NW_HOOK_CONG_CONTROL = 9,
+	NW_HOOK_TIMER = 10,	/* the algorithm's own */
 };
 
 enum nw_trace {
@@ -48,10 +49,13 @@ struct nw_raw {
 	u8 is_cwnd_limited;
 	u8 ecn_flags;
 	u16 unused;
-	u32 alpha;		/* after the hook, 2^20 = 1; ~0 = none */
+	u32 unused2;
 };
 _Static_assert(sizeof(struct nw_raw) == 64, "layout of nw_raw");
 
+/* Behind it stands what the algorithm reports after the hook: an s64 for each of its
+ * fields, in their order.
+ */
 struct nw_record {
 	u32 sample;		/* 1: a sample of the state, 0: a hook's call */
 	u32 hook;		/* enum nw_hook */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
  * What Narrows keeps beside a socket, and what it tells the loader of one.
- * The algorithm's own state is in icsk_ca_priv: it is at hand without a look-up
- * and zeroed by the kernel before init. Here is what is not the algorithm's.
+ * The algorithm's own state is in icsk_ca_priv, if it fits: it is at hand without a
+ * look-up and zeroed by the kernel before init. Here is what is not the algorithm's.
  */
 #ifndef NW_SOCKET_H
 #define NW_SOCKET_H

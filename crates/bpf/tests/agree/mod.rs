@@ -7,11 +7,11 @@
 mod tally;
 mod timeline;
 
+use narrows_bpf::Record;
 use narrows_bpf::packets::Packet;
 use narrows_bpf::trace::Trace;
-use narrows_bpf::{Hook, Record};
-use narrows_cc::{CaState, CwndEvent};
-use narrows_tcp::replay::{Answer, Call, Mutant, Replay, Timer};
+use narrows_cc::{Answer, CaState, Call, CwndEvent};
+use narrows_tcp::testkit::{Mutant, Replay, Timer};
 use narrows_tcp::{Config, EcnMode};
 use narrows_units::Instant;
 use narrows_wire::{Ip, Tcp, TcpFlags};
@@ -46,30 +46,13 @@ impl Headers {
 
 /// The call that a record is of; `None` for those that concern a receiver.
 fn call(record: &Record) -> Option<Call> {
-    Some(match record.hook {
-        Hook::Init => Call::Init,
-        Hook::Release => return None,
-        Hook::Ssthresh => Call::Ssthresh,
-        Hook::UndoCwnd => Call::UndoCwnd,
-        Hook::SetState => Call::SetState(match record.argument {
-            0 => CaState::Open,
-            1 => CaState::Disorder,
-            2 => CaState::Cwr,
-            3 => CaState::Recovery,
-            _ => CaState::Loss,
-        }),
-        Hook::CwndEvent => Call::CwndEvent(match record.argument {
-            0 => CwndEvent::TxStart,
-            1 => CwndEvent::CwndRestart,
-            2 => CwndEvent::CompleteCwr,
-            3 => CwndEvent::Loss,
-            _ => return None,
-        }),
-        Hook::InAckEvent => Call::InAckEvent,
-        Hook::PktsAcked => Call::PktsAcked,
-        Hook::CongAvoid => Call::CongAvoid(record.argument),
-        Hook::CongControl => Call::CongControl,
-    })
+    use CwndEvent::{EcnIsCe, EcnNoCe};
+    let of_receiver = [
+        Call::Release,
+        Call::CwndEvent(EcnIsCe),
+        Call::CwndEvent(EcnNoCe),
+    ];
+    record.call().filter(|call| !of_receiver.contains(call))
 }
 
 fn at(ns: u64) -> Instant {
@@ -83,7 +66,7 @@ pub fn hold(name: &str, trace: &Trace, packets: &[Packet], mutant: Option<Mutant
         .records
         .iter()
         .filter(|r| !r.sample && call(r).is_some())
-        .copied()
+        .cloned()
         .collect();
     let syn = packets.iter().find(|p| p.egress).expect("a SYN");
     let read = Headers::of(syn).expect("a segment");
@@ -216,11 +199,11 @@ impl Player<'_> {
 
     fn script(&mut self, calls: &[Record]) {
         self.replay.script(calls.iter().filter_map(|r| {
-            Some(Answer {
-                call: call(r)?,
+            let answer = Answer {
                 decision: r.decision,
                 returned: r.answer,
-            })
+            };
+            Some((call(r)?, answer))
         }));
     }
 

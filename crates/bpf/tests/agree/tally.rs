@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use narrows_bpf::Record;
-use narrows_cc::{Facts, Flags};
-use narrows_tcp::replay::{Call, Timer};
+use narrows_cc::{Call, Facts, Flags};
+use narrows_tcp::testkit::Timer;
 use narrows_units::Instant;
 
 /// Most lateness of a timer that is due within two seconds, µs: a tick of at

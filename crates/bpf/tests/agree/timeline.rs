@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use narrows_bpf::packets::Packet;
 use narrows_bpf::{Hook, Record};
-use narrows_tcp::replay::Timer;
+use narrows_tcp::testkit::Timer;
 use narrows_wire::TcpFlags;
 
 use super::Headers;

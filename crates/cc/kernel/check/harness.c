@@ -11,7 +11,9 @@
 #include "../native.h"
 #include "../nest.h"
 
-#define ROUNDS	30000
+#define ROUNDS		30000
+#define PARAMETERS	20	/* sets of them for each algorithm */
+#define MOST		1024	/* bytes of state or parameters */
 
 static u64 seed = 0x9e3779b97f4a7c15ULL;
 
@@ -89,7 +91,11 @@ static u32 call(const struct nw_ops *ops, void *ca, const void *p,
 		}
 		break;
 	case 6:
-		return ops->alpha(ca, p) ^ ops->max_tso_segs(ca, p);
+		return ops->max_tso_segs(ca, p);
+	case 7:
+		if (ops->has_timer && ops->timer_at(ca, p) <= f->now_ns)
+			ops->timer(ca, p, f, d);
+		break;
 	default:
 		ops->pkts_acked(ca, p, f, d);
 		if (ops->mode == NW_MODE_WINDOW)
@@ -101,48 +107,81 @@ static u32 call(const struct nw_ops *ops, void *ca, const void *p,
 }
 
 /* A wrapper that changes nothing, around each algorithm. */
-#define TRANSPARENT(name, wrapped)					\
-struct nw_##wrapped {							\
+#define TRANSPARENT(name)						\
+struct nw_in_##name {							\
 	struct nw_##name inner;						\
+	struct nw_facts view;						\
 };									\
-struct nw_##wrapped##_params {						\
+struct nw_in_##name##_params {						\
 	struct nw_##name##_params inner;				\
 };									\
-static inline void nw_##wrapped##_view(struct nw_##wrapped *ca,		\
-				       const struct nw_##wrapped##_params *p, \
-				       const struct nw_facts *f,	\
-				       struct nw_facts *view)		\
-{									\
-	(void)ca; (void)p; (void)f; (void)view;				\
-}									\
-NW_NEST(wrapped, name)							\
-NW_EXPORT(wrapped)
+enum { nw_in_##name##_MODE = nw_##name##_MODE };			\
+NW_NEST_PLAIN_VIEW(in_##name)						\
+NW_NEST(in_##name, name)						\
+NW_NEST_TIMER(in_##name, name)						\
+NW_NEST_NEEDS(in_##name, name)						\
+NW_NEST_SETTLE(in_##name, name)						\
+NW_HOOKS(in_##name)							\
+static const struct nw_ops nw_ops_in_##name = { NW_HOOK_ROWS(in_##name) };
 
-#define nw_in_cubic_MODE	nw_cubic_MODE
-#define nw_in_prague_MODE	nw_prague_MODE
-#define nw_in_reno_MODE		nw_reno_MODE
-TRANSPARENT(cubic, in_cubic)
-TRANSPARENT(prague, in_prague)
-TRANSPARENT(reno, in_reno)
+NW_CONTROLS(TRANSPARENT)
+NW_TEST_CONTROLS(TRANSPARENT)
 
-struct state {
-	u64 words[NW_STATE_MAX / 8];
-};
-
-static int drive(const char *name, const struct nw_ops *ops,
-		 const struct nw_ops *wrapped, const void *p)
+static void set(u8 *params, const struct nw_option *option, u64 value)
 {
+	u32 low = (u32)value;
+
+	if (option->size == 8)
+		memcpy(params + option->offset, &value, 8);
+	else
+		memcpy(params + option->offset, &low, 4);
+}
+
+/* Any value of any option, as far as they go together. */
+static void choose(const struct nw_ops *ops, u8 *params)
+{
+	const struct nw_option *option;
+	u8 kept[MOST];
+
+	for (option = ops->options; option->name; option++) {
+		u64 range = option->most - option->least, value = option->least;
+		const char *at;
+
+		if (draw() % 2)
+			continue;
+		if (*option->words) {
+			for (range = 0, at = option->words; *at; at++)
+				range += *at == ' ';
+			value = 0;
+		}
+		if (draw() % 4)
+			value += draw() % (range + 1);
+		else if (draw() % 2)
+			value += range;
+		memcpy(kept, params, ops->params_size);
+		set(params, option, value);
+		if (ops->settle(params))
+			memcpy(params, kept, ops->params_size);
+	}
+}
+
+static int drive(const struct nw_ops *ops, const struct nw_ops *wrapped)
+{
+	static u64 state[MOST / 8], second[MOST / 8], params[MOST / 8];
 	struct nw_decision d = {0}, other;
-	struct state state = {{0}}, second = {{0}};
 	struct nw_facts f = {0};
 	u64 sum = 0;
 	u32 i;
 
+	memset(state, 0, sizeof(state));
+	memset(second, 0, sizeof(second));
+	memcpy(params, ops->defaults, ops->params_size);
+	choose(ops, (u8 *)params);
 	f.mss = 1448;
 	f.cwnd = 10;
 	f.ssthresh = 0x7fffffff;
-	ops->init(&state, p, &f, &d);
-	wrapped->init(&second, p, &f, &d);
+	ops->init(state, params, &f, &d);
+	wrapped->init(second, params, &f, &d);
 	for (i = 0; i < ROUNDS; i++) {
 		u32 which = (u32)draw(), what = (u32)(draw() >> 32);
 		u32 answer, same;
@@ -150,52 +189,31 @@ static int drive(const char *name, const struct nw_ops *ops,
 		next_facts(&f, &d);
 		memset(&d, 0, sizeof(d));
 		memset(&other, 0, sizeof(other));
-		answer = call(ops, &state, p, &f, which, what, &d);
-		same = call(wrapped, &second, p, &f, which, what, &other);
+		answer = call(ops, state, params, &f, which, what, &d);
+		same = call(wrapped, second, params, &f, which, what, &other);
 		if (answer != same || memcmp(&d, &other, sizeof(d))) {
-			printf("%s: the wrapper differs in round %u\n", name, i);
+			printf("%s: the wrapper differs in round %u\n", ops->name, i);
 			return 1;
 		}
 		if ((d.set & NW_SET_CWND) && !d.cwnd) {
-			printf("%s: a window of 0 in round %u\n", name, i);
+			printf("%s: a window of 0 in round %u\n", ops->name, i);
 			return 1;
 		}
 		sum = sum * 31 + d.cwnd + d.ssthresh + d.pacing_rate + answer;
 	}
-	printf("%s: %016llx\n", name, sum);
+	printf("%s: %016llx\n", ops->name, sum);
 	return 0;
 }
 
 int main(void)
 {
-	struct nw_cubic_params cubic = NW_CUBIC_DEFAULTS;
-	struct nw_prague_params prague = {
-		.alpha_bits = 20,
-		.rtt_target_us = 25000,
-		.rtt_transition = 4,
-	};
-	struct nw_reno_params reno = {0};
 	int bad = 0;
 	u32 i;
 
-	bad |= drive("reno", &nw_ops_reno, &nw_ops_in_reno, &reno);
-	for (i = 0; i < 10; i++) {
-		cubic.hystart.detect = i % 5;
-		cubic.mutant = i / 5;
-		bad |= drive("cubic", &nw_ops_cubic, &nw_ops_in_cubic, &cubic);
-	}
-	for (i = 0; i < 3 * 4 * 3 * 3; i++) {
-		static const u32 flags[] = {
-			0, NW_PRAGUE_FRACTIONAL,
-			NW_PRAGUE_FRACTIONAL | NW_PRAGUE_2024,
-		};
-
-		prague.flags = flags[i % 3];
-		prague.mutant = i / 36;
-		prague.alpha_bits = i % 3 == 2 || prague.mutant == 2 ? 24 : 20;
-		prague.rtt_control = i / 3 % 4;
-		prague.ecn_fallback = i / 12 % 3;
-		bad |= drive("prague", &nw_ops_prague, &nw_ops_in_prague, &prague);
+#define DRIVE(name)	bad |= drive(&nw_ops_##name, &nw_ops_in_##name);
+	for (i = 0; i < PARAMETERS; i++) {
+		NW_CONTROLS(DRIVE)
+		NW_TEST_CONTROLS(DRIVE)
 	}
 	return bad;
 }

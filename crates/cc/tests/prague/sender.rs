@@ -72,6 +72,9 @@ impl Sender {
     }
 
     pub fn alpha(&self) -> u32 {
-        self.cc.alpha().unwrap()
+        let told = self.cc.telemetry();
+        let (field, value) = told.first().expect("Prague reports alpha");
+        assert_eq!((field.name, field.scale), ("alpha", u64::from(ONE)));
+        u32::try_from(*value).unwrap()
     }
 }

@@ -1,6 +1,6 @@
 //! `narrows list metrics`: what campaigns can measure.
 
-use narrows::scenario::metrics::{Entry, KINDS, WORDS};
+use narrows::scenario::metrics::{Entry, KINDS, words};
 use serde_json::json;
 
 use crate::args::ListFormat;
@@ -17,7 +17,9 @@ pub fn list(format: ListFormat) -> Outcome {
                 let metrics: Vec<_> = kind.metrics.iter().map(entry).collect();
                 json!({ "entity": kind.entity, "about": kind.about, "metrics": metrics })
             });
-            let words = WORDS.iter().map(|w| (w.word.to_owned(), w.choices.into()));
+            let words = words()
+                .into_iter()
+                .map(|w| (w.word.to_owned(), w.choices.into()));
             print_json(&json!({
                 "kinds": kinds.collect::<Vec<_>>(),
                 "words": words.collect::<serde_json::Map<String, _>>(),
@@ -42,7 +44,7 @@ fn text() -> String {
         text.push('\n');
     }
     text.push_str("{n} is the number of a flow, from 1; {a,b} is a or b; and\n");
-    for w in WORDS {
+    for w in words() {
         text.push_str(&format!("  {{{}}}: {}\n", w.word, w.choices.join(", ")));
     }
     text
@@ -80,8 +82,8 @@ waited at most in each queue on the way of data, and Jain's index.
             page.push_str(&format!("| `{}` | {} | {} |\n", m.name, m.unit, m.about));
         }
     }
-    page.push_str("\nIn the names of an observer's metrics\n\n");
-    for w in WORDS {
+    page.push_str("\nIn the names of a flow's and an observer's metrics\n\n");
+    for w in words() {
         let choices: Vec<String> = w.choices.iter().map(|c| format!("`{c}`")).collect();
         page.push_str(&format!(
             "- `{{{}}}` is one of {}.\n",

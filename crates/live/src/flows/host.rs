@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use narrows_bpf::SocketOptions;
 use narrows_host::{AppOn, Hosts, Net, Options, Topology, Transport};
 use narrows_packet::{Event, EventSink, SocketError};
 use narrows_path::paths::Paths;
@@ -56,6 +57,8 @@ pub struct Work {
     pub sockets: Vec<SocketPlan>,
     /// What the kernel calls the congestion control of each of these, if it has one.
     pub controls: Vec<String>,
+    /// What sets options of sockets with controls of ours.
+    pub options: Vec<SocketOptions>,
     /// What was seen of each flow's sender.
     pub watches: Vec<Arc<Mutex<Watch>>>,
     /// Seeds what connections draw.
@@ -122,6 +125,7 @@ impl Host {
                 &work.reporter,
                 work.watches,
                 ends,
+                work.options,
             ))
         };
         let wait = |e: Errno| owner.cannot("wait for sockets")(e.into());

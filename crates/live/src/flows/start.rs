@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use narrows_app::Ledger;
+use narrows_bpf::SocketOptions;
 use narrows_host::{Node, Topology};
 use narrows_packet::{EntityId, FlowId};
 use narrows_path::paths::{Link, Next};
@@ -65,7 +66,7 @@ impl Flows {
 
     /// Starts the applications of `setup` on a thread in each of the hosts of `plan` that
     /// have some. `seed` seeds what connections draw, `control` says what the kernel calls
-    /// a flow's congestion control.
+    /// a flow's congestion control, `options` set those of sockets with controls of ours.
     ///
     /// # Errors
     /// One line for the first thing that this machine cannot do. Nothing runs
@@ -76,6 +77,7 @@ impl Flows {
         seed: u64,
         host: &HostOf<'_>,
         control: &dyn Fn(FlowId) -> String,
+        options: &[SocketOptions],
         clock: Clock,
         reporter: &Reporter,
     ) -> Result<Self, FlowError> {
@@ -121,6 +123,7 @@ impl Flows {
                 apps,
                 sockets: setup.sockets.clone(),
                 controls: controls.clone(),
+                options: options.to_vec(),
                 watches: watches.clone(),
                 seed,
                 sample_interval: plan.sample_interval,

@@ -3,12 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use narrows_bpf::SocketOptions;
 use narrows_packet::{
-    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketEvent,
+    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketError,
+    SocketEvent,
 };
 use narrows_units::Instant;
 use nix::errno::Errno;
@@ -47,6 +49,8 @@ pub struct Stack {
     ecn: Rc<EcnSwitch>,
     /// How the kernel says what was negotiated.
     layout: EcnLayout,
+    /// What sets options of sockets with controls of ours.
+    options: Rc<[SocketOptions]>,
     /// Takes bytes that nobody wants.
     waste: Rc<RefCell<Vec<u8>>>,
     /// Connections that have more to do when others have had their turn.
@@ -67,10 +71,12 @@ impl Stack {
         reporter: &Reporter,
         watches: Vec<Arc<Mutex<Watch>>>,
         ends: Ends,
+        options: Vec<SocketOptions>,
     ) -> Self {
         Self {
             ecn: Rc::new(ecn),
             layout: EcnLayout::of_this_kernel(),
+            options: options.into(),
             waste: Rc::new(RefCell::new(vec![0; AT_ONCE])),
             again: Rc::default(),
             clock,
@@ -325,7 +331,29 @@ fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
+impl KernelTcp {
+    /// Its socket, and what sets options of it if its control is one of ours.
+    fn control_options(&self) -> Option<(&OwnedFd, &SocketOptions)> {
+        let socket = self.socket.as_ref()?;
+        let control = control_of(socket);
+        let mut all = self.stack.options.iter();
+        Some((socket, all.find(|o| o.control() == control)?))
+    }
+}
+
 impl Endpoint for KernelTcp {
+    fn set_option(&mut self, name: &str, value: u64) -> Result<(), SocketError> {
+        let established = self.phase == Phase::Open;
+        let (socket, options) = self.control_options().ok_or(SocketError::Unsupported)?;
+        let set = options.set(socket.as_fd(), name, value, established);
+        set.map_err(|e| SocketError::Option(e.to_string()))
+    }
+
+    fn option(&self, name: &str) -> Option<u64> {
+        let (socket, options) = self.control_options()?;
+        options.of(socket.as_fd()).ok()?.option(name)
+    }
+
     fn open(&mut self, _: Instant) {
         let (ask, note) = self.stack.ecn.ask(self.options.ecn, self.options.needs);
         self.ask = ask;

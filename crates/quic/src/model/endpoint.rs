@@ -446,7 +446,6 @@ impl Endpoint {
             retransmits: self.outbound.sent_again,
             delivered: self.outbound.acked_packets,
             delivered_ce: 0,
-            alpha: u32::MAX,
             ca_state: 0,
         }
     }

@@ -2,7 +2,7 @@
 
 use narrows_results::folder::RunResult;
 use narrows_results::series::Track;
-use narrows_results::summary::{FlowSummary, QueueSummary};
+use narrows_results::summary::{FlowSummary, QueueSummary, TelemetrySummary};
 
 use super::chart::{Axis, Bars, Chart, Curve, Range, Shape};
 use super::palette;
@@ -28,14 +28,8 @@ pub fn of_run(run: &RunResult) -> Vec<Chart> {
             "cwnd_packets",
             Axis::of("congestion window", "packets").over(Range::FromZero),
         ),
-        flows(
-            run,
-            "alpha",
-            "Estimate of marking (α) of each scalable flow",
-            "alpha",
-            Axis::of("α", "share of packets marked").over(Range::Fixed(0.0, 1.0)),
-        ),
     ];
+    charts.extend(telemetry(run));
     let queues = busiest(&run.summary.queues);
     for (place, queue) in queues.iter().enumerate() {
         let suffix = match place {
@@ -133,6 +127,26 @@ fn throughput(run: &RunResult) -> Chart {
         },
         Axis::of("throughput", "Mbit/s").over(Range::FromZero),
     )
+}
+
+/// What congestion controls report of themselves, a chart for each field.
+fn telemetry(run: &RunResult) -> Vec<Chart> {
+    let mut fields: Vec<&TelemetrySummary> = Vec::new();
+    for told in run.summary.flows.iter().flat_map(|f| &f.telemetry) {
+        if fields.iter().all(|f| f.name != told.name) {
+            fields.push(told);
+        }
+    }
+    let chart = |told: &&TelemetrySummary| {
+        let range = match told.min < 0.0 {
+            true => Range::Data,
+            false => Range::FromZero,
+        };
+        let title = format!("{}: {}", told.name, told.about);
+        let axis = Axis::of(&told.name, &told.unit).over(range);
+        flows(run, &told.name, &title, &told.name, axis)
+    };
+    fields.iter().map(chart).collect()
 }
 
 /// One metric of the flows over time.

@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use narrows_scenario::metrics::{KINDS, WORDS};
+use narrows_scenario::metrics::{KINDS, words};
 use narrows_wire::efm::Signal;
 
 use super::*;
 use crate::marks::MarkSummary;
 use crate::summary::{
     BandSummary, DropCounts, DropperSummary, ErrorSpread, FlowSummary, ObservationSummary,
-    ProbeSummary, QueueSummary,
+    ProbeSummary, QueueSummary, TelemetrySummary,
 };
+
+fn choices(word: &str) -> Vec<&'static str> {
+    let found = words().into_iter().find(|w| w.word == word);
+    let choices = found.expect(word).choices.into_iter();
+    choices.map(|choice| &*choice.leak()).collect()
+}
 
 /// A summary in which nothing is missing.
 fn full() -> RunSummary {
@@ -22,6 +28,13 @@ fn full() -> RunSummary {
         rtt_ms: ms,
         mean_window_packets: Some(1.0),
         packets: 1,
+        telemetry: choices("telemetry")
+            .into_iter()
+            .map(|name| TelemetrySummary {
+                name: name.to_owned(),
+                ..TelemetrySummary::default()
+            })
+            .collect(),
         ..FlowSummary::default()
     };
     let second = FlowSummary {
@@ -141,7 +154,6 @@ fn the_list_of_metrics_is_what_an_observer_says() {
             ..ObservationSummary::default()
         }
     };
-    let choices = |word: &str| WORDS.iter().find(|w| w.word == word).expect(word).choices;
     let mut all = vec![
         of("seen", "ip", "MiB"),
         of("seen", "again_or_late", "packets"),
@@ -182,7 +194,6 @@ fn the_list_of_metrics_is_what_an_observer_says() {
 #[test]
 fn the_words_of_observers_are_the_observers_own() {
     use narrows_observe::{Quantity, Side, Technique};
-    let choices = |word: &str| WORDS.iter().find(|w| w.word == word).expect(word).choices;
     let techniques = ["rtt_technique", "loss_technique", "ce_technique"].map(choices);
     for technique in Technique::ALL {
         let name = technique.name();

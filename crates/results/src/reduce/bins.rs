@@ -20,6 +20,9 @@ pub struct Columns {
     values: Vec<f32>,
     /// Intervals that passed before the entity was first seen.
     first: Option<usize>,
+    /// Columns that the entity declared itself: name, and the intervals that have
+    /// a value, with it.
+    declared: Vec<(String, Vec<(usize, f32)>)>,
 }
 
 impl Columns {
@@ -42,14 +45,19 @@ impl Columns {
         self.values.extend_from_slice(row);
     }
 
+    /// Adds a column that the entity declared itself.
+    pub(super) fn declare(&mut self, name: String, points: Vec<(usize, f32)>) {
+        self.declared.push((name, points));
+    }
+
     /// The columns in order: metric, and the intervals that have a value, with
     /// it. A column without any is left out.
-    pub fn tracks(
-        &self,
-    ) -> impl Iterator<Item = (&'static str, impl Iterator<Item = (usize, f32)> + '_)> + '_ {
-        (0..self.heads.len())
-            .filter(|&c| self.column(c).next().is_some())
-            .map(|c| (self.heads[c].0, self.column(c)))
+    pub fn tracks(&self) -> impl Iterator<Item = (&str, Vec<(usize, f32)>)> + '_ {
+        let fixed = (0..self.heads.len()).map(|c| (self.heads[c].0, self.column(c).collect()));
+        let declared = self.declared.iter();
+        fixed
+            .chain(declared.map(|(name, points)| (name.as_str(), points.clone())))
+            .filter(|(_, points): &(_, Vec<_>)| !points.is_empty())
     }
 
     fn column(&self, column: usize) -> impl Iterator<Item = (usize, f32)> + '_ {

@@ -1,15 +1,17 @@
 //! What is kept of a flow.
 
-use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent};
+use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent, TelemetryField};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_units::{Duration, Histogram, Instant};
 use narrows_wire::{ip, udp};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
 use crate::distribution::Distribution;
-use crate::summary::{CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary, millionths};
+use crate::summary::{
+    CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary, TelemetrySummary, millionths,
+};
 
-const COLUMNS: [(&str, Column); 12] = [
+const COLUMNS: [(&str, Column); 11] = [
     ("goodput_mbit", Column::Gauge),
     ("throughput_mbit", Column::Gauge),
     ("delivery_rate_mbit", Column::Gauge),
@@ -18,14 +20,24 @@ const COLUMNS: [(&str, Column); 12] = [
     ("cwnd_packets", Column::Gauge),
     ("in_flight_packets", Column::Gauge),
     ("pacing_rate_mbit", Column::Gauge),
-    ("alpha", Column::Gauge),
     ("retransmissions", Column::Counter),
     ("ce_marks", Column::Counter),
     ("drops", Column::Counter),
 ];
 
-/// Prague's α is in parts per 2²⁰ (`FlowSample::alpha`).
-const ALPHA_ONE: f32 = (1u32 << 20) as f32;
+/// A field of telemetry that the flow's sender reports.
+struct Reported {
+    field: TelemetryField,
+    /// The last value of the present interval.
+    present: Option<f64>,
+    /// Interval and value.
+    points: Vec<(usize, f32)>,
+    /// In the window.
+    sum: f64,
+    count: u64,
+    least: f64,
+    most: f64,
+}
 
 pub(super) struct FlowState {
     /// Who sends the data.
@@ -54,6 +66,7 @@ pub(super) struct FlowState {
     /// Acknowledged bytes at the end of the last interval.
     acked_before: u64,
     columns: Columns,
+    telemetry: Vec<Reported>,
     /// Whether its last row is written.
     closed: bool,
 }
@@ -99,6 +112,7 @@ impl FlowState {
             bin: Bin::default(),
             acked_before: 0,
             columns: Columns::new(&COLUMNS),
+            telemetry: Vec::new(),
             closed: false,
         }
     }
@@ -166,6 +180,30 @@ impl FlowState {
         self.bin.sample = Some(*sample);
     }
 
+    pub(super) fn reported(&mut self, inside: bool, field: TelemetryField, value: i64) {
+        let known = self.telemetry.iter().position(|r| r.field == field);
+        let at = known.unwrap_or_else(|| {
+            self.telemetry.push(Reported {
+                field,
+                present: None,
+                points: Vec::new(),
+                sum: 0.0,
+                count: 0,
+                least: f64::INFINITY,
+                most: f64::NEG_INFINITY,
+            });
+            self.telemetry.len() - 1
+        });
+        let (reported, value) = (&mut self.telemetry[at], field.in_units(value));
+        reported.present = Some(value);
+        if inside {
+            reported.sum += value;
+            reported.count += 1;
+            reported.least = reported.least.min(value);
+            reported.most = reported.most.max(value);
+        }
+    }
+
     pub(super) fn finished(&mut self, now: Instant, complete: bool) {
         self.finished.get_or_insert((now, complete));
     }
@@ -215,18 +253,20 @@ impl FlowState {
             if s.pacing_rate != 0 {
                 row[7] = mbit(s.pacing_rate, 1.0);
             }
-            if s.alpha != u32::MAX {
-                row[8] = s.alpha as f32 / ALPHA_ONE;
+        }
+        row[8] = bin.retransmissions as f32;
+        row[9] = bin.marks as f32;
+        row[10] = bin.drops as f32;
+        for reported in &mut self.telemetry {
+            if let Some(value) = reported.present.take() {
+                reported.points.push((interval, value as f32));
             }
         }
-        row[9] = bin.retransmissions as f32;
-        row[10] = bin.marks as f32;
-        row[11] = bin.drops as f32;
         self.columns.push(interval, &row);
     }
 
     pub(super) fn finish(
-        self,
+        mut self,
         plan: &Plan,
         facts: &FlowPlan,
         from: Instant,
@@ -267,9 +307,32 @@ impl FlowState {
             recovery: self.recovery,
             limited: self.limited,
             codepoints: self.codepoints,
+            telemetry: self
+                .telemetry
+                .iter()
+                .filter_map(Reported::summary)
+                .collect(),
             name: name.clone(),
         };
+        for reported in self.telemetry {
+            self.columns
+                .declare(reported.field.column(), reported.points);
+        }
         (summary, self.columns.named(name))
+    }
+}
+
+impl Reported {
+    /// `None` without a value in the window.
+    fn summary(&self) -> Option<TelemetrySummary> {
+        (self.count > 0).then(|| TelemetrySummary {
+            name: self.field.column(),
+            unit: self.field.unit.to_owned(),
+            about: self.field.about.to_owned(),
+            mean: millionths(self.sum / self.count as f64),
+            min: millionths(self.least),
+            max: millionths(self.most),
+        })
     }
 }
 

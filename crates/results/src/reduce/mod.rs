@@ -375,6 +375,11 @@ impl EventSink for Reducer {
                     flow.sampled(inside, &sample);
                 }
             }
+            Event::Telemetry { flow, field, value } => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.reported(inside, field, value);
+                }
+            }
             Event::QueueSampled {
                 queue,
                 backlog_packets,

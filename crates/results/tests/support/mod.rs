@@ -162,7 +162,6 @@ impl Engine for ModelEngine {
                     cwnd: 40,
                     srtt: Duration::from_millis(25),
                     bytes_acked: acked[i],
-                    alpha: u32::MAX,
                     ..FlowSample::default()
                 };
                 record(now, Event::Sampled { flow, sample });

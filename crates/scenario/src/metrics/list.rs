@@ -1,6 +1,6 @@
 //! The metrics of each kind of entity.
 
-use super::{Entry, Kind, Word};
+use super::{Entry, Kind};
 
 /// What observers measure by: round trips, loss, congestion marks.
 pub(crate) const TECHNIQUES: [&str; 19] = [
@@ -27,27 +27,21 @@ pub(crate) const TECHNIQUES: [&str; 19] = [
 
 /// What the words in braces stand for that metrics of observers share; see
 /// [`Entry::name`](super::Entry).
-pub(super) const WORDS: [Word; 7] = [
-    Word {
-        word: "rtt_technique",
-        choices: TECHNIQUES.split_at(11).0,
-    },
-    Word {
-        word: "rtt",
-        choices: &[
+pub(super) const WORDS: [(&str, &[&str]); 7] = [
+    ("rtt_technique", TECHNIQUES.split_at(11).0),
+    (
+        "rtt",
+        &[
             "full_rtt_initiator",
             "full_rtt_responder",
             "left_rtt",
             "right_rtt",
         ],
-    },
-    Word {
-        word: "loss_technique",
-        choices: TECHNIQUES.split_at(11).1.split_at(6).0,
-    },
-    Word {
-        word: "loss",
-        choices: &[
+    ),
+    ("loss_technique", TECHNIQUES.split_at(11).1.split_at(6).0),
+    (
+        "loss",
+        &[
             "upstream_loss",
             "downstream_loss",
             "end_to_end_loss",
@@ -55,19 +49,10 @@ pub(super) const WORDS: [Word; 7] = [
             "half_round_trip_loss",
             "round_trip_loss",
         ],
-    },
-    Word {
-        word: "ce_technique",
-        choices: TECHNIQUES.split_at(17).1,
-    },
-    Word {
-        word: "ce",
-        choices: &["upstream_ce", "end_to_end_ce", "downstream_ce"],
-    },
-    Word {
-        word: "side",
-        choices: &["initiator", "responder"],
-    },
+    ),
+    ("ce_technique", TECHNIQUES.split_at(17).1),
+    ("ce", &["upstream_ce", "end_to_end_ce", "downstream_ce"]),
+    ("side", &["initiator", "responder"]),
 ];
 
 /// A line for each metric: its name, its unit, what it says.
@@ -113,6 +98,8 @@ pub(super) const FLOW: Kind = Kind {
         "spurious_undos", "", "reductions taken back as spurious in the whole run";
         "slow_start_exits", "",
             "exits from slow start by the algorithm's own choice in the whole run";
+        "{telemetry}.{min,mean,max}", "its own",
+            "what the sender's congestion control reports of itself";
     },
 };
 

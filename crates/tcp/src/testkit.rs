@@ -1,183 +1,77 @@
-//! A door for tests: a sender that does what a real kernel did.
+//! For tests: a sender that does what a real kernel did.
 //!
 //! A [`Replay`] is a client whose segments leave when the kernel's left and
 //! whose timers fire when the kernel's fired; ACKs are processed as ever. What
 //! the congestion control is asked is kept, and it answers what the kernel's
 //! answered, so that the two stay together as far as the reckoning does.
-//!
-//! With the feature `replay` and without a [`Replay`] nothing changes: a
-//! [`Witness`] that was given no script is its controller.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narrows_cc::{CaState, Controller, CwndEvent, Decision, Facts, Mode, Needs, Spec};
+use narrows_cc::{Answer, CaState, Call, CwndEvent, Facts, Observer};
 use narrows_packet::PacketPool;
 use narrows_units::{Instant, Rng};
 
 use crate::config::Config;
 use crate::connection::Connection;
-pub use crate::mutation::Mutant;
 use crate::scoreboard::flag;
 use crate::sequence;
 use crate::stream::CountedBytes;
 use crate::timers::Purpose;
 
-/// A hook of the congestion control with its argument.
+/// A plausible wrong rule, kept to prove that traces of a real kernel tell it from
+/// the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// The connection is established.
-    Init,
-    /// It ends.
-    Release,
-    /// A reduction begins.
-    Ssthresh,
-    /// It was spurious.
-    UndoCwnd,
-    /// The state machine is about to change.
-    SetState(CaState),
-    /// Something happened that concerns the window.
-    CwndEvent(CwndEvent),
-    /// An ACK arrived.
-    InAckEvent,
-    /// Segments were acknowledged.
-    PktsAcked,
-    /// So many segments may raise the window.
-    CongAvoid(u32),
-    /// An ACK was processed.
-    CongControl,
+pub enum Mutant {
+    /// What is SACKed is not counted as delivered.
+    SackedNotCounted,
+    /// A retransmission counts as delivered when it is sent.
+    RetransmissionsTwice,
+    /// That a segment was sent again is forgotten, so that it gives RTT samples
+    /// against Karn's rule.
+    RetransmissionsForgotten,
+    /// A probe of the tail counts as in flight a second time.
+    ProbesInFlight,
+    /// Only new data that ends an idle time begins a transmission
+    /// (`CA_EVENT_TX_START`), not a retransmission.
+    SilentRetransmissions,
 }
 
-impl Call {
-    /// Whether both are the same hook, whatever it was told.
-    pub fn same_hook(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-    }
-}
-
-/// What the kernel's algorithm answered to a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Answer {
-    /// The call.
-    pub call: Call,
-    /// What it decided.
-    pub decision: Decision,
-    /// What `ssthresh` or `undo_cwnd` returned, segments.
-    pub returned: u32,
-}
-
-/// A controller that is watched, and may be told what to answer.
-#[derive(Clone, Debug)]
-pub struct Witness {
-    controller: Controller,
-    script: Option<VecDeque<Answer>>,
+/// What the congestion control is to answer, and what it was asked.
+#[derive(Debug, Default)]
+struct Script {
+    answers: VecDeque<(Call, Answer)>,
     calls: Vec<(Call, Facts)>,
-    pub(crate) mutant: Option<Mutant>,
+    /// The beginning of a transmission goes unnoticed.
+    silent: bool,
 }
 
-impl Witness {
-    pub(crate) fn new(spec: &Spec) -> Self {
-        Self {
-            controller: Controller::new(spec),
-            script: None,
-            calls: Vec::new(),
-            mutant: None,
+/// Shared by a [`Replay`] and the observer of its congestion control.
+#[derive(Clone, Debug, Default)]
+struct Shared(Arc<Mutex<Script>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Script> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Shared {
+    /// Notes the call and answers as the script has it, if it does. Answers to
+    /// calls that were not made are passed over.
+    fn called(&mut self, call: Call, facts: &Facts, answer: &mut Answer) {
+        let mut script = self.lock();
+        let begins = call == Call::CwndEvent(CwndEvent::TxStart);
+        if call == Call::Release || script.silent && begins {
+            return;
         }
-    }
-
-    /// Notes the call; what the script has for it, if there is one. Answers
-    /// to calls that were not made are passed over.
-    fn called(&mut self, call: Call, facts: &Facts) -> Option<Answer> {
-        let script = self.script.as_mut()?;
-        self.calls.push((call, *facts));
-        let at = script.iter().position(|a| a.call.same_hook(&call))?;
-        script.drain(..=at).next_back()
-    }
-
-    fn decide(
-        &mut self,
-        call: Call,
-        facts: &Facts,
-        native: impl FnOnce(&mut Controller) -> Decision,
-    ) -> Decision {
-        let scripted = self.called(call, facts);
-        let native = native(&mut self.controller);
-        scripted.map_or(native, |a| a.decision)
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        self.controller.mode()
-    }
-
-    pub(crate) fn needs(&self) -> Needs {
-        self.controller.needs()
-    }
-
-    pub(crate) fn name(&self) -> &'static str {
-        self.controller.name()
-    }
-
-    pub(crate) fn ecn_refused(&mut self) {
-        self.controller.ecn_refused();
-    }
-
-    pub(crate) fn init(&mut self, facts: &Facts) -> Decision {
-        self.decide(Call::Init, facts, |c| c.init(facts))
-    }
-
-    pub(crate) fn release(&mut self) {
-        self.controller.release();
-    }
-
-    pub(crate) fn ssthresh(&mut self, facts: &Facts) -> u32 {
-        let scripted = self.called(Call::Ssthresh, facts);
-        let native = self.controller.ssthresh(facts);
-        scripted.map_or(native, |a| a.returned)
-    }
-
-    pub(crate) fn undo_cwnd(&mut self, facts: &Facts) -> u32 {
-        let scripted = self.called(Call::UndoCwnd, facts);
-        let native = self.controller.undo_cwnd(facts);
-        scripted.map_or(native, |a| a.returned)
-    }
-
-    pub(crate) fn set_state(&mut self, facts: &Facts, state: CaState) -> Decision {
-        self.decide(Call::SetState(state), facts, |c| c.set_state(facts, state))
-    }
-
-    pub(crate) fn cwnd_event(&mut self, facts: &Facts, event: CwndEvent) -> Decision {
-        self.decide(Call::CwndEvent(event), facts, |c| {
-            c.cwnd_event(facts, event)
-        })
-    }
-
-    pub(crate) fn in_ack_event(&mut self, facts: &Facts) -> Decision {
-        self.decide(Call::InAckEvent, facts, |c| c.in_ack_event(facts))
-    }
-
-    pub(crate) fn pkts_acked(&mut self, facts: &Facts) -> Decision {
-        self.decide(Call::PktsAcked, facts, |c| c.pkts_acked(facts))
-    }
-
-    pub(crate) fn cong_avoid(&mut self, facts: &Facts, acked: u32) -> Decision {
-        self.decide(Call::CongAvoid(acked), facts, |c| {
-            c.cong_avoid(facts, acked)
-        })
-    }
-
-    pub(crate) fn cong_control(&mut self, facts: &Facts) -> Decision {
-        self.decide(Call::CongControl, facts, |c| c.cong_control(facts))
-    }
-
-    pub(crate) fn alpha(&self) -> Option<u32> {
-        self.controller.alpha()
-    }
-
-    pub(crate) fn max_tso_segs(&self) -> Option<u32> {
-        self.controller.max_tso_segs()
-    }
-
-    pub(crate) fn pacing_ratios(&self) -> Option<(u32, u32)> {
-        self.controller.pacing_ratios()
+        script.calls.push((call, *facts));
+        let mut answers = script.answers.iter();
+        if let Some(at) = answers.position(|(c, _)| c.same_hook(&call)) {
+            if let Some((_, scripted)) = script.answers.drain(..=at).next_back() {
+                *answer = scripted;
+            }
+        }
     }
 }
 
@@ -197,6 +91,8 @@ pub enum Timer {
 pub struct Replay {
     connection: Connection,
     pool: PacketPool,
+    script: Shared,
+    mutant: Option<Mutant>,
 }
 
 impl Replay {
@@ -212,16 +108,23 @@ impl Replay {
         connection.snd.small_end = first;
         connection.snd.pushed = first;
         connection.outgoing = CountedBytes::starting_at(first + 1);
-        connection.cc.script = Some(VecDeque::new());
+        let script = Shared::default();
+        connection.cc.observe(Box::new(script.clone()));
         Self {
             connection,
             pool: PacketPool::new(),
+            script,
+            mutant: None,
         }
     }
 
     /// Reckons by a wrong rule from now on.
     pub fn follow(&mut self, mutant: Mutant) {
-        self.connection.cc.mutant = Some(mutant);
+        self.mutant = Some(mutant);
+    }
+
+    fn follows(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     /// Sends the SYN.
@@ -238,13 +141,13 @@ impl Replay {
     }
 
     /// What the congestion control answers from now on.
-    pub fn script(&mut self, answers: impl IntoIterator<Item = Answer>) {
-        self.connection.cc.script = Some(answers.into_iter().collect());
+    pub fn script(&mut self, answers: impl IntoIterator<Item = (Call, Answer)>) {
+        self.script.lock().answers = answers.into_iter().collect();
     }
 
     /// What it was asked since the last question.
     pub fn calls(&mut self) -> Vec<(Call, Facts)> {
-        std::mem::take(&mut self.connection.cc.calls)
+        std::mem::take(&mut self.script.lock().calls)
     }
 
     /// A packet came; `bytes` are its headers and `payload` how many bytes
@@ -252,11 +155,16 @@ impl Replay {
     pub fn receive(&mut self, now: Instant, bytes: &[u8], payload: u32) {
         self.settle();
         let established = self.connection.handshake.finished;
+        let sacked = self.connection.board.sacked_out;
         let mut packet = self.pool.take(now, None);
         packet.bytes.extend_from_slice(bytes);
         packet.zero_tail = payload;
         self.connection.receive(now, &packet);
         self.pool.give(packet);
+        if self.follows(Mutant::SackedNotCounted) {
+            let more = self.connection.board.sacked_out.saturating_sub(sacked);
+            self.connection.rate.delivered -= more;
+        }
         if !established {
             self.drain(now);
         }
@@ -291,6 +199,7 @@ impl Replay {
         if now != self.connection.now {
             self.settle();
         }
+        let mutant = self.mutant;
         let c = &mut self.connection;
         c.advance(now);
         let seq = sequence::expand(seq, c.snd.next);
@@ -314,6 +223,7 @@ impl Replay {
                 }
             }
         } else {
+            self.script.lock().silent = mutant == Some(Mutant::SilentRetransmissions);
             let end = seq + u64::from(len) + u64::from(fin);
             let mut i = c.board.find(seq);
             while c.board.get(i).is_some_and(|s| s.seq < end) {
@@ -327,8 +237,12 @@ impl Replay {
                 if let Some(packet) = packet {
                     self.pool.give(packet);
                 }
+                if let Some(mutant) = mutant {
+                    misremember(c, i, mutant, probe);
+                }
                 i += 1;
             }
+            self.script.lock().silent = false;
         }
         if probe {
             self.connection.note_tail_probe();
@@ -369,7 +283,7 @@ impl Replay {
             Purpose::Reorder => Timer::Reorder,
             Purpose::Idle | Purpose::WindowProbe => return None,
         };
-        Some((purpose, timers.deadline()?))
+        Some((purpose, timers.deadline?))
     }
 
     /// The timer fires now, for `timer`.
@@ -397,28 +311,22 @@ impl Replay {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_a_script_a_witness_is_its_controller() {
-        let spec = Spec::parse("reno").unwrap();
-        let facts = Facts {
-            cwnd: 20,
-            in_flight: 20,
-            ..Facts::default()
-        };
-        let mut witness = Witness::new(&spec);
-        assert_eq!(witness.ssthresh(&facts), 10);
-        assert!(witness.calls.is_empty());
-        witness.script = Some(VecDeque::from([Answer {
-            call: Call::Ssthresh,
-            decision: Decision::default(),
-            returned: 7,
-        }]));
-        assert_eq!(witness.ssthresh(&facts), 7);
-        assert_eq!(witness.ssthresh(&facts), 10, "the script is at its end");
-        assert_eq!(witness.calls.len(), 2);
+/// What a wrong rule makes of segment `i`, which was sent again.
+fn misremember(c: &mut Connection, i: u64, mutant: Mutant, probe: bool) {
+    let Some(segment) = c.board.get_mut(i) else {
+        return;
+    };
+    match mutant {
+        Mutant::RetransmissionsTwice => c.rate.delivered += 1,
+        Mutant::RetransmissionsForgotten => {
+            let counted = segment.is(flag::RETRANS);
+            segment.flags &= !(flag::EVER | flag::RETRANS);
+            c.board.retrans_out -= u32::from(counted);
+        }
+        Mutant::ProbesInFlight if probe && !segment.is(flag::RETRANS | flag::LOST) => {
+            segment.flags |= flag::RETRANS;
+            c.board.retrans_out += 1;
+        }
+        _ => {}
     }
 }
