@@ -1,15 +1,13 @@
-//! Who wants to be called, and when: a tournament in which every entity has a
-//! fixed seat.
+//! Who wants to be called, and when.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use narrows_units::Instant;
 
-/// An entity's seat.
+/// An entity's number.
 pub type Slot = u32;
-
-/// Players of one round: one cache line of keys. A tournament beats a heap
-/// here because most changes are to players that were not about to win, and
-/// those end after one comparison.
-const ROUND: usize = 4;
 
 /// The key of a slot that waits for nothing.
 const ABSENT: u128 = u128::MAX;
@@ -22,9 +20,11 @@ const SLOT_BITS: u32 = 24;
 /// place; asking for another time takes a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Wakes {
-    /// `rounds[0]` holds a key for each slot; each further round the smallest
-    /// key of every [`ROUND`] of the one before; the last has one key.
-    rounds: Vec<Vec<u128>>,
+    /// The key of each slot.
+    due: Vec<u128>,
+    /// The keys in `due`, and such as were replaced while others were first; the
+    /// first is never one of these.
+    queue: BinaryHeap<Reverse<u128>>,
     sequence: u64,
 }
 
@@ -38,55 +38,36 @@ fn time_of(key: u128) -> Instant {
     Instant::from_nanos((key >> 64) as u64)
 }
 
+fn slot_of(key: u128) -> Slot {
+    key as u32 & ((1 << SLOT_BITS) - 1)
+}
+
 impl Wakes {
     /// Room for `slots` slots, none of them waiting.
     pub fn new(slots: usize) -> Self {
-        let mut rounds = Vec::new();
-        let mut players = slots.max(1);
-        while players > 1 || rounds.is_empty() {
-            rounds.push(vec![ABSENT; players.next_multiple_of(ROUND)]);
-            players = players.div_ceil(ROUND);
-        }
-        rounds.push(vec![ABSENT]);
         Self {
-            rounds,
-            sequence: 0,
+            due: vec![ABSENT; slots],
+            ..Self::default()
         }
     }
 
-    /// Sees to it that there is room for `slots` slots; more than there are double the
-    /// room, so that one at a time is cheap.
+    /// Sees to it that there is room for `slots` slots.
     pub fn reserve(&mut self, slots: Slot) {
-        let have = self.rounds.first().map_or(0, Vec::len);
-        if slots as usize <= have {
-            return;
-        }
-        let mut grown = Self::new((slots as usize).max(2 * have));
-        grown.sequence = self.sequence;
-        if let Some(keys) = self.rounds.first() {
-            grown.rounds[0][..keys.len()].copy_from_slice(keys);
-        }
-        for i in 1..grown.rounds.len() {
-            let (below, above) = grown.rounds.split_at_mut(i);
-            for (winner, players) in above[0].iter_mut().zip(below[i - 1].chunks(ROUND)) {
-                *winner = players.iter().copied().min().unwrap_or(ABSENT);
-            }
-        }
-        *self = grown;
+        let slots = self.due.len().max(slots as usize);
+        self.due.resize(slots, ABSENT);
     }
 
     /// The next to be served; it stays until [`serve`](Self::serve).
     #[inline]
     pub fn peek(&self) -> Option<(Instant, Slot)> {
-        let first = *self.rounds.last()?.first()?;
-        let slot = first as u32 & ((1 << SLOT_BITS) - 1);
-        (first != ABSENT).then(|| (time_of(first), slot))
+        let Reverse(first) = *self.queue.peek()?;
+        Some((time_of(first), slot_of(first)))
     }
 
     /// Sets when `slot` wants to be called, or that it does not.
     #[inline]
     pub fn set(&mut self, slot: Slot, at: Option<Instant>) {
-        let old = self.rounds[0][slot as usize];
+        let old = self.due[slot as usize];
         match at {
             Some(at) if old != ABSENT && time_of(old) == at => {}
             None if old == ABSENT => {}
@@ -100,7 +81,7 @@ impl Wakes {
     /// again.
     #[inline]
     pub fn at_latest(&mut self, slot: Slot, at: Option<Instant>) {
-        let old = self.rounds[0][slot as usize];
+        let old = self.due[slot as usize];
         if let Some(at) = at {
             if old == ABSENT || at < time_of(old) {
                 self.replace(slot, old, Some(at));
@@ -112,41 +93,51 @@ impl Wakes {
     /// served it queues up behind others of that time.
     #[inline]
     pub fn serve(&mut self, slot: Slot, at: Option<Instant>) {
-        let old = self.rounds[0][slot as usize];
+        let old = self.due[slot as usize];
         if old != ABSENT || at.is_some() {
             self.replace(slot, old, at);
         }
     }
 
     #[inline]
-    fn replace(&mut self, slot: Slot, mut old: u128, at: Option<Instant>) {
-        let mut new = match at {
-            Some(at) => {
-                self.sequence += 1;
-                key(at, self.sequence, slot)
-            }
-            None => ABSENT,
-        };
-        let mut place = slot as usize;
-        self.rounds[0][place] = new;
-        for i in 1..self.rounds.len() {
-            let (below, above) = self.rounds.split_at_mut(i);
-            place /= ROUND;
-            let winner = &mut above[0][place];
-            if new < *winner {
-                // Beats whoever had won, itself included.
-                old = std::mem::replace(winner, new);
-            } else if *winner == old {
-                // Had won; who does now must be found out.
-                new = match below[i - 1][place * ROUND..].first_chunk::<ROUND>() {
-                    Some([a, b, c, d]) => (*a.min(b)).min(*c.min(d)),
-                    None => ABSENT,
-                };
-                *winner = new;
-            } else {
-                return;
-            }
+    fn replace(&mut self, slot: Slot, old: u128, at: Option<Instant>) {
+        let new = at.map_or(ABSENT, |at| {
+            self.sequence += 1;
+            key(at, self.sequence, slot)
+        });
+        self.due[slot as usize] = new;
+        if self.queue.peek().is_none_or(|first| first.0 != old) {
+            return self.push(new);
         }
+        match self.queue.peek_mut() {
+            Some(mut first) if new != ABSENT => first.0 = new,
+            Some(first) => {
+                PeekMut::pop(first);
+            }
+            None => {}
+        }
+        while self.queue.peek().is_some_and(|first| !self.waits(first)) {
+            self.queue.pop();
+        }
+    }
+
+    /// Whether a key in the queue has not been replaced.
+    #[inline]
+    fn waits(&self, Reverse(key): &Reverse<u128>) -> bool {
+        self.due[slot_of(*key) as usize] == *key
+    }
+
+    #[inline]
+    fn push(&mut self, key: u128) {
+        if key == ABSENT {
+            return;
+        }
+        if self.queue.len() > 2 * self.due.len() {
+            let mut queue = std::mem::take(&mut self.queue);
+            queue.retain(|key| self.waits(key));
+            self.queue = queue;
+        }
+        self.queue.push(Reverse(key));
     }
 }
 
@@ -208,8 +199,7 @@ mod tests {
         assert_eq!(wakes.peek(), Some((Instant::from_nanos(3), 0)));
     }
 
-    /// Enough for four rounds.
-    const SLOTS: usize = 70;
+    const SLOTS: usize = 20;
 
     proptest! {
         #[test]
