@@ -151,11 +151,13 @@ impl Paths {
     /// on its way, which need not queue up.
     #[inline]
     fn take_sent(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
+        if self.sent.is_empty() {
+            return None;
+        }
         let next = self.stages[i].next;
         if self.sent.len() > 1 || !self.work.is_empty() {
-            for (_, packet) in self.sent.drain(..) {
-                self.work.push_back((next, packet));
-            }
+            let sent = self.sent.drain(..);
+            self.work.extend(sent.map(|(_, packet)| (next, packet)));
             return None;
         }
         self.sent.pop().map(|(_, packet)| (next, packet))
