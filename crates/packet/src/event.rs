@@ -138,8 +138,6 @@ pub enum Event<'a> {
     Enqueued {
         /// Which queue.
         queue: EntityId,
-        /// The packet.
-        packet: &'a Packet,
         /// Packets now waiting.
         backlog_packets: u32,
         /// Bytes now waiting.

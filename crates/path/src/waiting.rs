@@ -12,9 +12,6 @@ pub(crate) struct Waiting {
     /// Bytes that the link counts for each packet above its IP length.
     overhead: u32,
     pub(crate) queue: Box<dyn Queue>,
-    /// What the packet looked like that the queue has just swallowed, for the
-    /// record of its enqueueing; the buffer is used again and again.
-    shadow: Packet,
     counters: Counters,
 }
 
@@ -36,7 +33,6 @@ impl Waiting {
             entity: site.entity,
             overhead,
             queue: queue.build(site.entity, link, rng),
-            shadow: Packet::default(),
             counters: Counters::default(),
         }
     }
@@ -45,14 +41,12 @@ impl Waiting {
     pub(crate) fn push(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) {
         self.counters.packets_in += 1;
         self.counters.bytes_in += u64::from(packet.len());
-        copy_into(&mut self.shadow, &packet);
         if self.queue.enqueue(now, packet, out) {
             let backlog = self.queue.backlog();
             out.events.record(
                 now,
                 Event::Enqueued {
                     queue: self.entity,
-                    packet: &self.shadow,
                     backlog_packets: backlog.packets,
                     backlog_bytes: backlog.bytes,
                 },
@@ -146,18 +140,4 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
     }
-}
-
-/// Makes `copy` look like `packet` without allocating once its buffer has
-/// grown.
-fn copy_into(copy: &mut Packet, packet: &Packet) {
-    copy.id = packet.id;
-    copy.parent = packet.parent;
-    copy.born = packet.born;
-    copy.flow = packet.flow;
-    copy.held_since = packet.held_since;
-    copy.scratch = packet.scratch;
-    copy.zero_tail = packet.zero_tail;
-    copy.bytes.clear();
-    copy.bytes.extend_from_slice(&packet.bytes);
 }

@@ -125,7 +125,6 @@ impl Engine for ModelEngine {
                         now,
                         Event::Enqueued {
                             queue,
-                            packet: &packet,
                             backlog_packets,
                             backlog_bytes: u64::from(backlog_packets) * 1514,
                         },
