@@ -74,7 +74,8 @@ pub struct Hosts {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
     pub(crate) routes: Routes,
-    addresses: BTreeMap<IpAddr, usize>,
+    /// Nodes by [`address::key`], rising.
+    addresses: Vec<(u128, usize)>,
     pub(crate) profiles: Vec<Maker>,
     pub(crate) seed: u64,
     /// The slot of the first application's wakes; those of sockets follow.
@@ -107,11 +108,12 @@ impl Hosts {
         } = topology;
         let of = |(i, node): (usize, &Node)| {
             let addresses = [IpAddr::from(node.ipv4), IpAddr::from(node.ipv6)];
-            addresses.map(|address| (address, i))
+            addresses.map(|address| (address::key(address), i))
         };
         let flows = profiles.iter().filter_map(|p| p.flow).max();
+        let addresses: BTreeMap<_, _> = nodes.iter().enumerate().flat_map(of).collect();
         Self {
-            addresses: nodes.iter().enumerate().flat_map(of).collect(),
+            addresses: addresses.into_iter().collect(),
             nodes,
             links,
             routes,
@@ -240,15 +242,23 @@ impl Hosts {
         &mut self.profiles[profile.0 as usize]
     }
 
+    /// The node that has `address`.
+    #[inline]
+    fn node_of(&self, address: IpAddr) -> Option<usize> {
+        let key = address::key(address);
+        let at = self.addresses.binary_search_by_key(&key, |a| a.0).ok()?;
+        Some(self.addresses[at].1)
+    }
+
     /// The first link from `node` to `address`.
     pub(crate) fn hop(&self, node: usize, address: IpAddr) -> Option<Hop> {
-        self.routes.next_hop(node, *self.addresses.get(&address)?)
+        self.routes.next_hop(node, self.node_of(address)?)
     }
 
     /// The first link from `node` to `address`, and the largest packet that all links
     /// there and back carry.
     pub(crate) fn path(&self, node: usize, address: IpAddr) -> Option<(Hop, u32)> {
-        let to = *self.addresses.get(&address)?;
+        let to = self.node_of(address)?;
         let there = self.routes.path(node, to).ok()?;
         let back = self.routes.path(to, node).ok()?;
         let mtus = there.iter().chain(&back).map(|h| self.links[h.link].mtu);
