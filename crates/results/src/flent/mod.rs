@@ -27,7 +27,7 @@ mod columns;
 mod names;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
@@ -73,9 +73,12 @@ pub fn to_gz(run: &RunResult) -> std::io::Result<Option<Vec<u8>>> {
     let Some(file) = data_file(run) else {
         return Ok(None);
     };
-    let mut gz = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
-    serde_json::to_writer(&mut gz, &file)?;
-    gz.write_all(b"\n")?;
+    // The compressor clears 32 KB for each write, and JSON is written by the word.
+    let gz = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+    let mut out = BufWriter::with_capacity(1 << 16, gz);
+    serde_json::to_writer(&mut out, &file)?;
+    out.write_all(b"\n")?;
+    let gz = out.into_inner().map_err(IntoInnerError::into_error)?;
     gz.finish().map(Some)
 }
 
