@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
+use narrows::report::pages::{self, RunPage};
 use narrows::report::table::{run_json, run_table};
 use narrows::scenario::{Draft, Plan, Refusal, load};
 use narrows::{RunOptions, Watch, run_scenario};
@@ -50,6 +51,8 @@ pub fn run(args: &Run) -> Outcome {
         Format::Json => print_json(&run_json(&result)),
     }
     if let Some(dir) = &result.dir {
+        // What was just measured need not be read again.
+        pages::write_run(dir, &result, &RunPage::default())?;
         super::finish(dir)?;
     }
     Ok(if !result.record.complete {
