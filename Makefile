@@ -17,7 +17,9 @@ help: ## List the targets
 setup: ## Install what is missing: a C compiler, Rust 1.85, clang and libelf (apt, as root or by sudo)
 	@scripts/setup
 
-demo: setup ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
+demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minute
+	@[ -e target/release/narrows ] || echo "The first build takes about five minutes on two processors; cargo shows how far it is." >&2
+	@scripts/setup
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@target/release/narrows campaign l4s-tests/s1 --only '50Mbit/{20-20,160-10}/{dualpi2,fq_codel}/*' $(if $(OUT),--out $(OUT))
 
