@@ -52,6 +52,7 @@ pub struct Outlet<'a> {
 
 impl Outlet<'_> {
     /// Lets `packet` out at `port`.
+    #[inline]
     pub fn send(&mut self, port: Port, packet: Box<Packet>) {
         self.sent.push((port, packet));
     }
