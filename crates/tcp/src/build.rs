@@ -30,7 +30,7 @@ impl Connection {
 
     /// Most payload bytes of a segment, whatever the algorithm makes of it.
     pub(crate) fn full_mss(&self) -> u32 {
-        let own = self.config.advertised_mss();
+        let own = self.config.mss_for(self.path_mtu);
         let full = own.min(self.agreed.peer_mss).max(88);
         full - (self.header_len() - 20)
     }

@@ -329,6 +329,11 @@ impl Config {
     /// The MSS to announce: what fits the MTU without options (RFC 9293
     /// §3.7.1).
     pub(crate) fn advertised_mss(&self) -> u32 {
-        self.mtu.saturating_sub(self.ip_header() + 20).max(88)
+        self.mss_for(self.mtu)
+    }
+
+    /// What fits a packet of `mtu` bytes without options, 88 at least.
+    pub(crate) fn mss_for(&self, mtu: u32) -> u32 {
+        mtu.saturating_sub(self.ip_header() + 20).max(88)
     }
 }

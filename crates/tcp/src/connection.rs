@@ -130,6 +130,8 @@ pub struct Connection {
     pub(crate) events: VecDeque<TcpEvent>,
     pub(crate) ident: u32,
     pub(crate) agreed: Agreed,
+    /// The largest IP packet that the path takes, as far as is known.
+    pub(crate) path_mtu: u32,
 
     pub(crate) iss: u32,
     /// Number of the peer's first byte.
@@ -225,6 +227,7 @@ impl Connection {
             outgoing: CountedBytes::starting_at(first + 1),
             ident: rng.draw_u64() as u32,
             ts_offset: rng.draw_u64() as u32,
+            path_mtu: config.mtu,
             config,
             rng,
             now: Instant::ZERO,

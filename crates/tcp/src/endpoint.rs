@@ -20,6 +20,10 @@ impl Endpoint for Connection {
         Connection::receive(self, now, packet);
     }
 
+    fn packet_too_big(&mut self, now: Instant, mtu: u32, packet: &[u8]) -> bool {
+        Connection::packet_too_big(self, now, mtu, packet)
+    }
+
     fn poll_transmit(&mut self, now: Instant, pool: &mut PacketPool) -> Option<Box<Packet>> {
         Connection::poll_transmit(self, now, pool)
     }

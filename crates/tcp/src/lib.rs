@@ -74,6 +74,7 @@ mod limits;
 mod loss;
 mod output;
 mod pacing;
+mod path_mtu;
 mod probe;
 mod rack;
 mod rate_sample;

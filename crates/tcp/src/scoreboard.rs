@@ -354,6 +354,58 @@ impl Scoreboard {
         self.runs.clear();
     }
 
+    /// Cuts segments with more than `mss` bytes of data, which the peer does not hold,
+    /// into such of `mss`, and takes these for lost; whether there were any. Indices
+    /// change.
+    pub(crate) fn cut(&mut self, mss: u32) -> bool {
+        let data = |s: &Segment| s.len - u32::from(s.is(flag::FIN));
+        let large = |s: &Segment| data(s) > mss && !s.is(flag::SACKED);
+        if !self.ring.iter().any(large) {
+            return false;
+        }
+        let by_time: Vec<u64> =
+            std::iter::successors(self.oldest(), |i| self.sent_after(*i)).collect();
+        let old = std::mem::take(&mut self.ring);
+        (self.oldest, self.newest) = (NIL, NIL);
+        // Where the pieces of each segment stand, from the ring's front.
+        let mut pieces = Vec::with_capacity(old.len());
+        let mut lost = Vec::new();
+        for mut segment in old {
+            segment.flags &= !flag::LINKED;
+            let first = self.ring.len();
+            while large(&segment) {
+                lost.push(self.end());
+                self.ring.push_back(Segment {
+                    len: mss,
+                    flags: segment.flags & !flag::FIN,
+                    push: false,
+                    ..segment
+                });
+                segment.seq += u64::from(mss);
+                segment.len -= mss;
+            }
+            if self.ring.len() > first {
+                lost.push(self.end());
+            }
+            self.ring.push_back(segment);
+            pieces.push(first..self.ring.len());
+        }
+        for i in by_time {
+            for piece in pieces[(i - self.base) as usize].clone() {
+                self.link(self.base + piece as u64);
+            }
+        }
+        let count = |flags| self.ring.iter().filter(|s| s.is(flags)).count() as u32;
+        self.packets_out = self.ring.len() as u32;
+        self.lost_out = count(flag::LOST);
+        self.retrans_out = count(flag::RETRANS);
+        self.retransmit_from = self.base;
+        for i in lost {
+            self.mark_lost(i);
+        }
+        true
+    }
+
     /// Whether anything unacknowledged may be a retransmission
     /// (`tcp_any_retrans_done`).
     pub(crate) fn any_retransmitted(&self) -> bool {
@@ -437,6 +489,33 @@ mod tests {
         assert_eq!(b.next_lost(), Some(1));
         assert_eq!((b.lost_out, b.retrans_out, b.lost), (2, 0, 3));
         assert_eq!(b.in_flight(), 3);
+    }
+
+    #[test]
+    fn a_segment_that_is_too_large_is_cut_and_lost_and_the_others_stay() {
+        let mut b = board(3);
+        assert!(!b.cut(10));
+        b.push(Segment {
+            seq: 30,
+            len: 26,
+            flags: flag::FIN,
+            push: true,
+            ..Segment::default()
+        });
+        sacked(&mut b, 10, 20);
+        b.link(0);
+        assert!(b.cut(10));
+        let lens: Vec<u32> = (0..b.end()).map(|i| b.get(i).unwrap().len).collect();
+        assert_eq!(lens, [10, 10, 10, 10, 10, 6]);
+        assert_eq!((b.packets_out, b.sacked_out, b.lost_out), (6, 1, 3));
+        assert_eq!(b.in_flight(), 2);
+        let last = b.get(5).unwrap();
+        assert!(last.push && last.is(flag::FIN) && !b.get(4).unwrap().is(flag::FIN));
+        let order: Vec<u64> = std::iter::successors(b.oldest(), |i| b.sent_after(*i)).collect();
+        assert_eq!(order, [2, 3, 4, 5, 0]);
+        assert_eq!(b.next_lost(), Some(3));
+        assert!(b.cut(4), "what was not too large is now");
+        assert_eq!((b.packets_out, b.lost_out), (15, 14));
     }
 
     /// A board that remembers everything and searches everything.

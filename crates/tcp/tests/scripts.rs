@@ -19,6 +19,8 @@
 //! > FLAGS SEQ LEN FIELD…        the end sends; `after 40ms` since the last step, `after 40ms~44ms` within a
 //!                               range. Where LEN is more than the first segment has, the segments of the
 //!                               burst that follow are joined to it, as segmentation offload shows them
+//! toobig N SEQ                  the network reports that a link takes N bytes above IP, about the segment
+//!                               with SEQ
 //! none [10ms]                   the end sends nothing (for so long)
 //! drop N                        the end sends N packets, whatever they are
 //! expect FIELD VALUE…           the end says this of itself, in any number of pairs

@@ -232,6 +232,28 @@ impl Player {
         }
     }
 
+    /// The network reports that it takes packets of `takes` bytes above IP, about the
+    /// one with `seq`.
+    fn too_big(&mut self, takes: u32, seq: u32) {
+        let (now, config) = (self.now, self.config.clone());
+        let socket = self.socket();
+        let ip = narrows_wire::IpFields {
+            source: config.local.ip(),
+            destination: socket.end.remote().ip(),
+            traffic_class: 0,
+            ttl: 64,
+            protocol: narrows_wire::ip::TCP,
+            ident: 0,
+        };
+        let mut quote = Vec::new();
+        ip.write(&mut quote, 1400);
+        quote.extend_from_slice(&[0; 4]);
+        let isn = socket.isn.expect("it has sent something");
+        quote.extend_from_slice(&isn.wrapping_add(seq).to_be_bytes());
+        let mtu = takes + ip.header_len() as u32;
+        socket.end.packet_too_big(now, mtu, &quote);
+    }
+
     /// Does one line.
     pub fn step(&mut self, line: &str) {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -303,6 +325,11 @@ impl Player {
             "<" => {
                 self.mark = now;
                 self.inject(&words[1..]);
+            }
+            "toobig" => {
+                let (takes, seq) = (self.number(words[1]), self.number(words[2]));
+                self.too_big(takes as u32, seq as u32);
+                self.collect();
             }
             ">" => self.expect_packet(&words[1..]),
             "none" => {
