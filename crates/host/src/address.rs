@@ -1,6 +1,6 @@
 //! Whose packet it is: addresses and ports read straight from the header.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use narrows_wire::ip;
 
@@ -57,18 +57,23 @@ pub fn key(address: IpAddr) -> u128 {
     }
 }
 
+/// The source address of a packet.
+pub fn source(bytes: &[u8]) -> Option<IpAddr> {
+    address(bytes, 12, 8)
+}
+
 /// The destination address of a packet.
 #[inline]
 pub fn destination(bytes: &[u8]) -> Option<IpAddr> {
+    address(bytes, 16, 24)
+}
+
+/// The address at `v4` or `v6`, by the packet's version.
+#[inline]
+fn address(bytes: &[u8], v4: usize, v6: usize) -> Option<IpAddr> {
     match bytes.first().map(|b| b >> 4) {
-        Some(4) => {
-            let octets: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
-            Some(IpAddr::V4(Ipv4Addr::from(octets)))
-        }
-        Some(6) => {
-            let octets: [u8; 16] = bytes.get(24..40)?.try_into().ok()?;
-            Some(IpAddr::V6(Ipv6Addr::from(octets)))
-        }
+        Some(4) => Some(IpAddr::from(*bytes.get(v4..)?.first_chunk::<4>()?)),
+        Some(6) => Some(IpAddr::from(*bytes.get(v6..)?.first_chunk::<16>()?)),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use narrows_packet::{
-    Data, Datagram, Event, FlowId, Profile, Role, SocketError, SocketId, Sockets,
+    Data, Datagram, DatagramError, Event, FlowId, Profile, Role, SocketError, SocketId, Sockets,
 };
 use narrows_units::Instant;
 use narrows_wire::Ecn;
@@ -180,6 +180,7 @@ impl Sockets for Api<'_, '_> {
         let kind = Kind::Datagrams {
             received: VecDeque::new(),
             bytes: 0,
+            errors: VecDeque::new(),
             ident: 0,
             used: false,
         };
@@ -300,6 +301,11 @@ impl Sockets for Api<'_, '_> {
         let role = used.role;
         let hop = self.hosts.hop(node, to.ip());
         let hop = hop.ok_or(SocketError::Unreachable(to))?;
+        let headers = if to.is_ipv4() { 20 } else { 40 } + narrows_wire::udp::HEADER_LEN as u32;
+        let most = self.hosts.links[hop.link].mtu.saturating_sub(headers);
+        if len.max(payload.len() as u32) > most && self.net.system.is_none() {
+            return Err(SocketError::TooLong { most });
+        }
         let made = &self.hosts.profiles[profile];
         let mut sealer = made.sealer(local, to);
         sealer.ident = ident_now;
@@ -334,5 +340,14 @@ impl Sockets for Api<'_, '_> {
         };
         self.hosts.consume(self.net, packet);
         Some(datagram)
+    }
+
+    fn receive_error(&mut self, socket: SocketId, into: &mut Vec<u8>) -> Option<DatagramError> {
+        let Kind::Datagrams { errors, .. } = &mut self.own(socket)?.kind else {
+            return None;
+        };
+        let (error, payload) = errors.pop_front()?;
+        *into = payload;
+        Some(error)
     }
 }

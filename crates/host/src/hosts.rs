@@ -12,6 +12,7 @@ use narrows_path::paths::{Link, Paths};
 use narrows_path::routes::{Hop, Routes};
 use narrows_path::wakes::Slot;
 use narrows_units::Instant;
+use narrows_wire::Icmp;
 
 use crate::address;
 use crate::api::Api;
@@ -28,6 +29,8 @@ pub struct Topology {
     pub links: Vec<Link>,
     /// The next hop from each node to each other.
     pub routes: Routes,
+    /// Addresses of boxes on links, each with the node to which ways to it lead.
+    pub routed: Vec<(IpAddr, usize)>,
 }
 
 /// An application and the host that it runs on.
@@ -105,13 +108,16 @@ impl Hosts {
             nodes,
             links,
             routes,
+            routed,
         } = topology;
         let of = |(i, node): (usize, &Node)| {
             let addresses = [IpAddr::from(node.ipv4), IpAddr::from(node.ipv6)];
             addresses.map(|address| (address::key(address), i))
         };
         let flows = profiles.iter().filter_map(|p| p.flow).max();
-        let addresses: BTreeMap<_, _> = nodes.iter().enumerate().flat_map(of).collect();
+        let routed = routed.into_iter().map(|(a, i)| (address::key(a), i));
+        let own = nodes.iter().enumerate().flat_map(of);
+        let addresses: BTreeMap<_, _> = own.chain(routed).collect();
         Self {
             addresses: addresses.into_iter().collect(),
             nodes,
@@ -256,7 +262,8 @@ impl Hosts {
     }
 
     /// The first link from `node` to `address`, and the largest packet that all links
-    /// there and back carry.
+    /// there and back carry: what a transport that finds out by its own probes comes
+    /// to.
     pub(crate) fn path(&self, node: usize, address: IpAddr) -> Option<(Hop, u32)> {
         let to = self.node_of(address)?;
         let there = self.routes.path(node, to).ok()?;
@@ -310,13 +317,23 @@ impl Hosts {
         let hop = address::destination(&packet.bytes)
             .filter(|_| self.nodes[node].forwards)
             .and_then(|to| self.hop(node, to));
-        match hop {
-            Some(hop) if address::spend_hop(&mut packet.bytes) => self.enter(net, hop, packet),
-            _ => {
-                let entity = self.nodes[node].entity;
-                self.drop_packet(net, entity, packet, DropCause::Unreachable);
+        let entity = self.nodes[node].entity;
+        let Some(hop) = hop else {
+            if self.nodes[node].forwards {
+                self.report_error(net, node, Icmp::NoRoute, &packet);
             }
+            self.drop_packet(net, entity, packet, DropCause::Unreachable);
+            return;
+        };
+        let mtu = self.links[hop.link].mtu;
+        if packet.len() > mtu {
+            self.report_error(net, node, Icmp::TooBig { mtu }, &packet);
+        } else if !address::spend_hop(&mut packet.bytes) {
+            self.report_error(net, node, Icmp::TimeExceeded, &packet);
+            self.drop_packet(net, entity, packet, DropCause::Unreachable);
+            return;
         }
+        self.enter(net, hop, packet);
     }
 
     /// Drops a packet that is in no element.

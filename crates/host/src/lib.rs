@@ -19,7 +19,8 @@
 //! let address = "10.0.0.1:2112".parse()?;
 //! let node = Node::new(EntityId(0), false, [10, 0, 0, 1].into(), "fd00::1".parse()?);
 //! let routes = routes::shortest(&[false], &[], &[]);
-//! let topology = Topology { nodes: vec![node], links: Vec::new(), routes };
+//! let topology = Topology { nodes: vec![node], links: Vec::new(), routes,
+//!     routed: Vec::new() };
 //! let datagrams = Options {
 //!     transport: Transport::Datagrams,
 //!     traffic_class: 0,
@@ -47,6 +48,7 @@
 mod address;
 mod api;
 mod hosts;
+mod icmp;
 mod node;
 mod profile;
 mod receive;

@@ -8,6 +8,7 @@ use narrows_efm::{HostMarks, Marker};
 use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 
+use crate::icmp::ErrorLimit;
 use crate::table::Table;
 
 /// A host or router.
@@ -25,6 +26,10 @@ pub struct Node {
     pub(crate) table: Table,
     /// Fast Open cookies by the server's address (RFC 7413 §4.1.3).
     pub(crate) cookies: BTreeMap<IpAddr, Vec<u8>>,
+    /// How many errors may still be sent to an address.
+    pub(crate) errors: BTreeMap<IpAddr, Option<ErrorLimit>>,
+    /// Path MTUs in bytes, and until when they hold.
+    pub(crate) mtus: BTreeMap<IpAddr, (u32, Instant)>,
     /// Signals of the plan, each with its name; they come before other hooks.
     pub markers: Vec<(String, Marker)>,
     /// What else reads or marks its packets.

@@ -3,10 +3,11 @@
 use narrows_packet::{DropCause, Event, Packet, Role, SocketEvent};
 use narrows_units::Instant;
 use narrows_wire::tcp::TcpFlags;
-use narrows_wire::{ip, udp};
+use narrows_wire::{Icmp, ip, udp};
 
 use crate::address::Addressing;
 use crate::hosts::{Hosts, Net};
+use crate::icmp::is_icmp;
 use crate::socket::{DATAGRAM_BUFFER, Kind};
 use crate::table::Found;
 
@@ -131,7 +132,8 @@ impl Hosts {
         }
     }
 
-    /// No socket takes the packet: TCP answers with a reset.
+    /// No socket takes the packet: TCP answers with a reset, UDP with an error
+    /// (RFC 1122 §4.1.3.1).
     fn refuse(
         &mut self,
         net: &mut Net<'_>,
@@ -139,11 +141,18 @@ impl Hosts {
         addressing: &Addressing,
         packet: Box<Packet>,
     ) {
+        if is_icmp(addressing.protocol) {
+            self.receive_icmp(net, node, addressing, packet);
+            return;
+        }
         let reset = if addressing.protocol == ip::TCP {
             narrows_tcp::reset_for(net.now, &mut net.paths.pool, &packet)
         } else {
             None
         };
+        if addressing.protocol == ip::UDP {
+            self.report_error(net, node, Icmp::PortUnreachable, &packet);
+        }
         let entity = self.nodes[node].entity;
         self.drop_packet(net, entity, packet, DropCause::Unreachable);
         if let Some(reset) = reset {

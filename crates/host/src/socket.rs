@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use narrows_packet::{Endpoint, EndpointEvent, Packet, Role};
+use narrows_packet::{DatagramError, Endpoint, EndpointEvent, Packet, Role};
 use narrows_path::routes::Hop;
 use narrows_units::Instant;
 
@@ -30,6 +30,8 @@ pub(crate) enum Kind {
         received: VecDeque<(Instant, Box<Packet>)>,
         /// Bytes in these.
         bytes: u64,
+        /// Errors of what was sent, not yet read, with what they quote of the payload.
+        errors: VecDeque<(DatagramError, Vec<u8>)>,
         /// IPv4 identification of the next datagram.
         ident: u16,
         /// Whether anything was sent or received: who sends first is the initiator.

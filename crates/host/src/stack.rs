@@ -8,6 +8,7 @@ use narrows_packet::{
 };
 use narrows_path::wakes::Slot;
 use narrows_units::Instant;
+use narrows_wire::ip;
 
 use crate::hosts::{Hosts, Net};
 use crate::profile::{Ends, Transport};
@@ -325,8 +326,13 @@ impl Hosts {
         remote: SocketAddr,
     ) -> Result<u32, SocketError> {
         let path = self.path(node, remote.ip());
-        let (hop, mtu) = path.ok_or(SocketError::Unreachable(remote))?;
+        let (hop, mut mtu) = path.ok_or(SocketError::Unreachable(remote))?;
         let s = self.next_socket();
+        if self.profiles[profile].protocol() == ip::TCP {
+            // The links beyond the first are found out about (RFC 1191 §3).
+            let known = self.nodes[node].path_mtu(net.now, remote.ip());
+            mtu = known.unwrap_or(u32::MAX).min(self.links[hop.link].mtu);
+        }
         let cookie = self.nodes[node].cookies.get(&remote.ip());
         let made = &mut self.profiles[profile];
         let endpoint = match (&made.options.transport, &mut net.system) {

@@ -216,10 +216,11 @@ fn parse_chain(inner: Word<'_>) -> Result<Vec<ElementSpec>, WordError> {
     for (text, start) in split_chain(inner.text) {
         let at = inner.start + start;
         let spec = ElementSpec::parse(text).map_err(|e| e.shifted(at))?;
-        if matches!(
+        let alone = matches!(
             spec,
             ElementSpec::Rate(_) | ElementSpec::Trace(_) | ElementSpec::Tap(_)
-        ) {
+        );
+        if alone || spec.is_two_way() {
             return Err(WordError::new(
                 at..at + text.len(),
                 format!("`{text}`"),

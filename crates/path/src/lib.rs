@@ -20,6 +20,8 @@
 mod by;
 mod chain;
 mod codepoint;
+mod mtu;
+mod nat;
 pub mod netem;
 pub mod paths;
 mod percent;
@@ -39,6 +41,8 @@ pub mod wakes;
 pub use by::{By, ByClass, ByKey, BySpec};
 pub use chain::Chain;
 pub use codepoint::{Dscp, EcnWord};
+pub use mtu::{Mtu, MtuSpec};
+pub use nat::Nat;
 pub use netem::{Netem, NetemSpec};
 pub use percent::Percent;
 pub use police::{Police, PoliceSpec};

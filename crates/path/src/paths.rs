@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{Change, Element, EntityId, EventSink, Outlet, Packet, PacketPool, Port};
+use narrows_packet::{
+    Change, DOWN, Element, EntityId, EventSink, Outlet, Packet, PacketPool, Port,
+};
 use narrows_units::{Instant, WordError};
 
 use crate::routes::Hop;
@@ -12,8 +14,8 @@ use crate::wakes::{Slot, Wakes};
 /// Where a packet goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Into this stage.
-    Stage(u32),
+    /// Into this stage, at this port.
+    Stage(u32, Port),
     /// To this host or router, by its index in the plan.
     Node(u32),
 }
@@ -24,8 +26,9 @@ pub struct Stage {
     pub element: Box<dyn Element>,
     /// By which it reports.
     pub entity: EntityId,
-    /// Where what it lets out goes.
-    pub next: Next,
+    /// Where what it lets out goes, by port: of a one-way element only the first
+    /// counts, of a two-way box what it sends up and what it sends down.
+    pub next: [Next; 2],
 }
 
 /// A link's two directions.
@@ -53,7 +56,7 @@ impl Link {
 pub struct Planned {
     /// When.
     pub at: Instant,
-    /// The stages that it concerns: two where both sides of a tap share a name.
+    /// The stages that it concerns.
     pub stages: Vec<u32>,
     /// The new parameters.
     pub words: String,
@@ -65,7 +68,8 @@ pub struct Planned {
 /// others.
 #[derive(Default)]
 pub struct Paths {
-    /// The stages, each direction of a link in order of travel.
+    /// The stages, each direction of a link in order of travel. A two-way box is one
+    /// stage, among those of the direction in which it is named first.
     pub stages: Vec<Stage>,
     /// Who wants to be called when.
     pub wakes: Wakes,
@@ -106,13 +110,14 @@ impl Paths {
         self.work.pop_front()
     }
 
-    /// Hands `packet` to stage `i`; what that lets out, if it is one packet
+    /// Hands `packet` to stage `i` at `port`; what that lets out, if it is one packet
     /// and no other is on its way. More are found by [`take`](Self::take).
     #[inline]
     pub fn push(
         &mut self,
         now: Instant,
         i: usize,
+        port: Port,
         packet: Box<Packet>,
         events: &mut dyn EventSink,
     ) -> Option<(Next, Box<Packet>)> {
@@ -122,7 +127,7 @@ impl Paths {
             events,
             sent: &mut self.sent,
         };
-        stage.element.push(now, 0, packet, &mut out);
+        stage.element.push(now, port, packet, &mut out);
         self.wakes.set(i as Slot, stage.element.next_wake());
         self.take_sent(i)
     }
@@ -154,13 +159,16 @@ impl Paths {
         if self.sent.is_empty() {
             return None;
         }
+        // Nothing sends at other ports; the mask spares a check.
         let next = self.stages[i].next;
+        let way = |port: Port| next[usize::from(port & DOWN)];
         if self.sent.len() > 1 || !self.work.is_empty() {
             let sent = self.sent.drain(..);
-            self.work.extend(sent.map(|(_, packet)| (next, packet)));
+            self.work
+                .extend(sent.map(|(port, packet)| (way(port), packet)));
             return None;
         }
-        self.sent.pop().map(|(_, packet)| (next, packet))
+        self.sent.pop().map(|(port, packet)| (way(port), packet))
     }
 
     /// Changes the elements that `planned` names.

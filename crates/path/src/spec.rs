@@ -1,12 +1,15 @@
 //! One box of a path as a scenario file writes it.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use narrows_aqm::QueueSpec;
 use narrows_packet::{Change, Element, EntityId, Packet};
 use narrows_units::{Instant, WordError, Words};
 
 use crate::by::BySpec;
+use crate::mtu::MtuSpec;
+use crate::nat::Nat;
 use crate::netem::NetemSpec;
 use crate::police::PoliceSpec;
 use crate::rate::RateSpec;
@@ -28,6 +31,9 @@ pub struct Site<'a> {
     pub mtu: u32,
     /// Whether the box stands in the link's up direction.
     pub forward: bool,
+    /// A two-way box's own addresses, IPv4 and IPv6; hosts' ways to them lead to the
+    /// link's first end. Of no meaning to one-way elements.
+    pub addresses: [IpAddr; 2],
 }
 
 /// What a scenario file says about one box:
@@ -40,7 +46,12 @@ pub struct Site<'a> {
 /// | `remark …` | [re-marking and bleaching](RemarkSpec) |
 /// | `by dscp …`, `by ecn …` | [different boxes for different classes](BySpec) |
 /// | `police rate RATE burst BYTES …` | [a policer](PoliceSpec) |
+/// | `mtu BYTES [silent]` | [a link with a smaller MTU](MtuSpec) |
+/// | `nat` | [source address and port translation](Nat) |
 /// | `tap NAME` | an observation point |
+///
+/// `mtu` and `nat` are two-way boxes ([`Element`]): the one in `up` and the one of the
+/// same name in `down` are one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElementSpec {
     /// A link of limited rate.
@@ -55,11 +66,15 @@ pub enum ElementSpec {
     By(BySpec),
     /// Drops or marks what exceeds a token bucket.
     Police(PoliceSpec),
+    /// A link with a smaller MTU.
+    Mtu(MtuSpec),
+    /// Source address and port translation.
+    Nat,
     /// An observation point of this name.
     Tap(String),
 }
 
-const KINDS: &str = "an element: rate, netem, remark, by, police or tap";
+const KINDS: &str = "an element: rate, netem, remark, by, police, mtu, nat or tap";
 
 /// What to write for a line that was typed for tc: `tc qdisc add dev eth0 root netem
 /// delay 10ms`.
@@ -109,6 +124,11 @@ impl ElementSpec {
             "remark" => Self::Remark(RemarkSpec::parse(&mut words)?),
             "by" => Self::By(BySpec::parse(&mut words)?),
             "police" => Self::Police(PoliceSpec::parse(&mut words)?),
+            "mtu" => Self::Mtu(MtuSpec::parse(&mut words)?),
+            "nat" => {
+                require_end(words)?;
+                Self::Nat
+            }
             "tap" => Self::Tap(parse_tap(words)?),
             other => {
                 let error = WordError::new(kind.span(), format!("`{other}`"), KINDS);
@@ -184,8 +204,20 @@ impl ElementSpec {
             Self::Remark(_) => "remark",
             Self::By(_) => "by",
             Self::Police(_) => "police",
+            Self::Mtu(_) => "mtu",
+            Self::Nat => "nat",
             Self::Tap(_) => "tap",
         }
+    }
+
+    /// Whether it is a two-way box.
+    pub fn is_two_way(&self) -> bool {
+        matches!(self, Self::Mtu(_) | Self::Nat)
+    }
+
+    /// Whether it gives packets other addresses, and so has to stand in both directions.
+    pub fn translates(&self) -> bool {
+        matches!(self, Self::Nat)
     }
 
     /// The box itself, at its place.
@@ -197,6 +229,8 @@ impl ElementSpec {
             Self::Remark(spec) => Box::new(spec.build()),
             Self::By(spec) => Box::new(spec.build(site)),
             Self::Police(spec) => Box::new(spec.build(site)),
+            Self::Mtu(spec) => Box::new(spec.build(site)),
+            Self::Nat => Box::new(Nat::new(site)),
             Self::Tap(_) => Box::new(Tap::new(site.entity, site.forward)),
         }
     }
@@ -228,6 +262,7 @@ impl ElementSpec {
             seed: 0,
             mtu: 1500,
             forward: true,
+            addresses: [IpAddr::V4([0; 4].into()), IpAddr::V6([0; 16].into())],
         };
         let change = Change {
             words: words.to_owned(),
@@ -265,6 +300,8 @@ impl fmt::Display for ElementSpec {
             Self::Remark(spec) => spec.fmt(f),
             Self::By(spec) => spec.fmt(f),
             Self::Police(spec) => spec.fmt(f),
+            Self::Mtu(spec) => spec.fmt(f),
+            Self::Nat => f.write_str("nat"),
             Self::Tap(name) => write!(f, "tap {name}"),
         }
     }

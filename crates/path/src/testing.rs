@@ -1,13 +1,13 @@
 //! A bench on which tests put one element.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use narrows_packet::{
     Change, Counters, DropCause, Element, EntityId, Event, EventSink, Outlet, Packet, PacketPool,
     Port,
 };
 use narrows_units::{Duration, Instant};
-use narrows_wire::{IpFields, ip};
+use narrows_wire::{IpFields, UdpFields, ip};
 
 use crate::spec::{ElementSpec, Site};
 
@@ -63,6 +63,17 @@ pub fn ms(n: u64) -> Instant {
     Instant::from_nanos(n * 1_000_000)
 }
 
+fn site(seed: u64) -> Site<'static> {
+    Site {
+        entity: EntityId(7),
+        name: "link/test/up/element",
+        seed,
+        mtu: 1500,
+        forward: true,
+        addresses: OWN,
+    }
+}
+
 impl Bench {
     pub fn new(words: &str) -> Self {
         Self::seeded(words, 1)
@@ -74,15 +85,8 @@ impl Bench {
     }
 
     pub fn with(spec: &ElementSpec, seed: u64) -> Self {
-        let site = Site {
-            entity: EntityId(7),
-            name: "link/test/up/element",
-            seed,
-            mtu: 1500,
-            forward: true,
-        };
         Self {
-            element: spec.build(&site),
+            element: spec.build(&site(seed)),
             pool: PacketPool::new(),
             record: Record::default(),
             left: Vec::new(),
@@ -154,4 +158,103 @@ impl Bench {
             packets_out + dropped + self.pool.outstanding()
         );
     }
+}
+
+/// The addresses of a two-way box on the bench.
+pub const OWN: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
+
+/// A two-way box and its clock.
+pub struct BoxBench {
+    pub element: Box<dyn Element>,
+    /// Addresses that it has given flows.
+    pub translated: Vec<(SocketAddr, SocketAddr)>,
+    pool: PacketPool,
+    now: Instant,
+}
+
+struct Translations<'a>(&'a mut Vec<(SocketAddr, SocketAddr)>);
+
+impl EventSink for Translations<'_> {
+    fn record(&mut self, _: Instant, event: Event<'_>) {
+        if let Event::Translated { addresses, .. } = event {
+            self.0.push(addresses);
+        }
+    }
+}
+
+impl BoxBench {
+    pub fn new(words: &str) -> Self {
+        let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+        assert!(spec.is_two_way());
+        Self {
+            element: spec.build(&site(1)),
+            translated: Vec::new(),
+            pool: PacketPool::new(),
+            now: Instant::ZERO,
+        }
+    }
+
+    /// Hands it a packet that travels as `port` says; what it sends.
+    pub fn push(&mut self, port: Port, bytes: &[u8], zero_tail: u32) -> Vec<(Port, Box<Packet>)> {
+        let mut packet = self.pool.take(self.now, None);
+        packet.bytes.extend_from_slice(bytes);
+        packet.zero_tail = zero_tail;
+        let now = self.now;
+        self.call(|element, out| element.push(now, port, packet, out))
+    }
+
+    pub fn change(&mut self, words: &str) {
+        let words = words.to_owned();
+        self.element.change(self.now, &Change { words }).unwrap();
+    }
+
+    /// Lets time pass, and wakes the box as it asks.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.element.next_wake().filter(|t| *t <= end) {
+            self.now = at;
+            self.call(|element, out| element.wake(at, out));
+        }
+        self.now = end;
+    }
+
+    fn call(
+        &mut self,
+        f: impl FnOnce(&mut dyn Element, &mut Outlet<'_>),
+    ) -> Vec<(Port, Box<Packet>)> {
+        let mut sent = Vec::new();
+        let mut out = Outlet {
+            pool: &mut self.pool,
+            events: &mut Translations(&mut self.translated),
+            sent: &mut sent,
+        };
+        f(self.element.as_mut(), &mut out);
+        sent
+    }
+}
+
+/// A datagram of `len` bytes of IP.
+pub fn datagram(source: &str, destination: &str, len: usize) -> Vec<u8> {
+    let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
+    let (source, destination) = (parse(source), parse(destination));
+    let ip = IpFields {
+        source: source.ip(),
+        destination: destination.ip(),
+        traffic_class: 0,
+        ttl: 64,
+        protocol: ip::UDP,
+        ident: 0,
+    };
+    let udp = UdpFields {
+        source_port: source.port(),
+        destination_port: destination.port(),
+    };
+    let payload = vec![0; len - ip.header_len() - 8];
+    let mut bytes = Vec::new();
+    ip.write(&mut bytes, payload.len() + 8);
+    udp.write(&mut bytes, ip.source, ip.destination, &payload, 0);
+    bytes
 }

@@ -46,6 +46,7 @@ fn fuzz_element_words() {
             seed: 1,
             mtu: 1500,
             forward: true,
+            addresses: [[0; 4].into(), [0; 16].into()],
         };
         let _ = spec.build(&site).next_wake();
     });

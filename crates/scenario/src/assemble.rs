@@ -1,5 +1,9 @@
 //! From the links of a plan to running elements.
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use narrows_packet::{DOWN, UP};
 use narrows_path::Site;
 use narrows_path::paths::{Link, Next, Planned, Stage};
 use narrows_path::routes::{self, Routes};
@@ -61,24 +65,84 @@ impl Plan {
     }
 }
 
+/// A two-way box: the element of one name in both directions of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedBox {
+    /// Its full name.
+    pub name: String,
+    /// The first end of its link, to which ways to its addresses lead.
+    pub inside: HostIndex,
+    /// Its addresses, IPv4 and IPv6.
+    pub addresses: [IpAddr; 2],
+}
+
+impl Plan {
+    /// The boxes' addresses, each with the index of the host or router to which ways to it
+    /// lead.
+    pub fn routed(&self) -> Vec<(IpAddr, usize)> {
+        let of = |b: PlannedBox| b.addresses.map(|address| (address, b.inside.0));
+        self.boxes().into_iter().flat_map(of).collect()
+    }
+
+    /// The two-way boxes, in order of their names' first mention.
+    pub fn boxes(&self) -> Vec<PlannedBox> {
+        let mut boxes: Vec<PlannedBox> = Vec::new();
+        for link in &self.links {
+            let elements = link.up.iter().chain(&link.down);
+            for element in elements.filter(|e| e.spec.is_two_way()) {
+                if boxes.iter().any(|b| b.name == element.name) {
+                    continue;
+                }
+                // A file of 1 MiB names fewer than 2^16.
+                let number = boxes.len() as u16 + 1;
+                let [high, low] = number.to_be_bytes();
+                boxes.push(PlannedBox {
+                    name: element.name.clone(),
+                    inside: link.ends.0,
+                    addresses: [
+                        Ipv4Addr::new(10, 1, high, low).into(),
+                        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, number).into(),
+                    ],
+                });
+            }
+        }
+        boxes
+    }
+}
+
 /// Builds every element of `plan`; randomness comes from `seed` and the
-/// elements' names.
+/// elements' names. `end` says where a packet goes that leaves a link, by its index, at
+/// its second end (`true`) or its first.
 ///
 /// # Errors
 /// When a timed change cannot be made.
-pub fn assemble(plan: &Plan, names: &NameTable, seed: u64) -> Result<Assembled, BadChange> {
-    let mut assembled = Assembled::default();
-    for link in &plan.links {
-        let entity = names.id(&format!("link/{}", link.name)).unwrap_or_default();
-        let up = assembled.chain(link, &link.up, true, names, seed);
-        let down = assembled.chain(link, &link.down, false, names, seed);
-        assembled.links.push(Link {
-            entity,
+pub fn assemble(
+    plan: &Plan,
+    names: &NameTable,
+    seed: u64,
+    end: impl Fn(usize, bool) -> Next,
+) -> Result<Assembled, BadChange> {
+    let mut builder = Builder {
+        names,
+        seed,
+        boxes: plan.boxes(),
+        placed: BTreeMap::new(),
+        stages: Vec::new(),
+    };
+    let mut links = Vec::new();
+    for (l, link) in plan.links.iter().enumerate() {
+        let ends = [end(l, true), end(l, false)];
+        let up = builder.chain(link, true, ends);
+        let down = builder.chain(link, false, ends);
+        links.push(Link {
+            entity: names.id(&format!("link/{}", link.name)).unwrap_or_default(),
             mtu: link.mtu,
             up,
             down,
         });
     }
+    let stages = builder.stages;
+    let mut changes = Vec::new();
     for change in &plan.changes {
         let refuse = |reason: String| BadChange {
             target: change.target.clone(),
@@ -94,55 +158,85 @@ pub fn assemble(plan: &Plan, names: &NameTable, seed: u64) -> Result<Assembled, 
             .check_change(&change.words)
             .map_err(|e| refuse(e.to_string()))?;
         let entity = names.id(&change.target).unwrap_or_default();
-        let stages = assembled.stages.iter().enumerate();
-        assembled.changes.push(Planned {
+        let concerned = stages
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.entity == entity);
+        changes.push(Planned {
             at: change.at,
-            stages: stages
-                .filter(|(_, s)| s.entity == entity)
-                .map(|(i, _)| i as u32)
-                .collect(),
+            stages: concerned.map(|(i, _)| i as u32).collect(),
             words: change.words.clone(),
         });
     }
-    Ok(assembled)
+    Ok(Assembled {
+        stages,
+        links,
+        changes,
+    })
 }
 
-impl Assembled {
-    /// Builds one direction of a link; where a packet enters it.
-    fn chain(
+/// Elements under construction.
+struct Builder<'p> {
+    names: &'p NameTable,
+    seed: u64,
+    boxes: Vec<PlannedBox>,
+    /// The stages of two-way boxes, by name.
+    placed: BTreeMap<&'p str, usize>,
+    stages: Vec<Stage>,
+}
+
+impl<'p> Builder<'p> {
+    /// Builds one direction of a link from its end to its beginning, `ends` being where
+    /// packets leave it upwards and downwards; where a packet enters it.
+    fn chain(&mut self, link: &'p LinkPlan, forward: bool, ends: [Next; 2]) -> Next {
+        let (elements, port) = match forward {
+            true => (&link.up, UP),
+            false => (&link.down, DOWN),
+        };
+        let places: Vec<usize> = elements
+            .iter()
+            .map(|e| self.place(link, e, forward, ends))
+            .collect();
+        let mut next = ends[usize::from(port)];
+        for (element, at) in elements.iter().zip(places).rev() {
+            let port = if element.spec.is_two_way() { port } else { 0 };
+            self.stages[at].next[usize::from(port)] = next;
+            next = Next::Stage(at as u32, port);
+        }
+        next
+    }
+
+    /// The stage of `element`; a two-way box that stands in the other direction has one.
+    fn place(
         &mut self,
         link: &LinkPlan,
-        elements: &[NamedElement],
+        element: &'p NamedElement,
         forward: bool,
-        names: &NameTable,
-        seed: u64,
-    ) -> Next {
-        let (HostIndex(a), HostIndex(b)) = link.ends;
-        let end = Next::Node(if forward { b } else { a } as u32);
-        let first = self.stages.len();
-        for (i, element) in elements.iter().enumerate() {
-            let entity = names.id(&element.name).unwrap_or_default();
-            let site = Site {
-                entity,
-                name: &element.name,
-                seed,
-                mtu: link.mtu,
-                forward,
-            };
-            self.stages.push(Stage {
-                element: element.spec.build(&site),
-                entity,
-                next: if i + 1 == elements.len() {
-                    end
-                } else {
-                    Next::Stage((first + i + 1) as u32)
-                },
-            });
+        ends: [Next; 2],
+    ) -> usize {
+        let two_way = element.spec.is_two_way();
+        if let Some(at) = self.placed.get(element.name.as_str()).filter(|_| two_way) {
+            return *at;
         }
-        if elements.is_empty() {
-            end
-        } else {
-            Next::Stage(first as u32)
+        let own = self.boxes.iter().find(|b| b.name == element.name);
+        let entity = self.names.id(&element.name).unwrap_or_default();
+        let site = Site {
+            entity,
+            name: &element.name,
+            seed: self.seed,
+            mtu: link.mtu,
+            forward,
+            addresses: own.map_or([[0; 4].into(), [0; 16].into()], |own| own.addresses),
+        };
+        self.stages.push(Stage {
+            element: element.spec.build(&site),
+            entity,
+            next: ends,
+        });
+        let at = self.stages.len() - 1;
+        if two_way {
+            self.placed.insert(&element.name, at);
         }
+        at
     }
 }

@@ -163,7 +163,14 @@ impl Entity {
         for flow in &plan.flows {
             all.push(Self::of(format!("flow/{}", flow.name), FLOW));
         }
+        let mut boxes = Vec::new();
         for element in plan.elements() {
+            if element.spec.is_two_way() {
+                if boxes.contains(&&element.name) {
+                    continue;
+                }
+                boxes.push(&element.name);
+            }
             let kind = match element.spec {
                 ElementSpec::Rate(_) | ElementSpec::Trace(_) => QUEUE,
                 ElementSpec::Tap(_) => continue,

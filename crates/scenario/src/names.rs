@@ -7,7 +7,7 @@ use narrows_packet::EntityId;
 use crate::plan::Plan;
 
 /// The full names of a run's entities: `host/…`, `link/…`, elements
-/// (`link/…/up/…`, `tap/…`), `flow/…`, `probe/…`, in this order.
+/// (`link/…/up/…`, of two-way boxes `link/…/…`, `tap/…`), `flow/…`, `probe/…`, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameTable {
     names: Vec<String>,
@@ -36,7 +36,7 @@ impl NameTable {
         table
     }
 
-    /// Adds a name; one that is there (the other side of a tap) keeps its
+    /// Adds a name; one that is there (the other direction of a tap or box) keeps its
     /// number.
     fn add(&mut self, name: String) {
         if !self.ids.contains_key(&name) {

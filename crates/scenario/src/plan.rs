@@ -170,8 +170,8 @@ impl Datapath {
 /// entity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NamedElement {
-    /// `link/<link>/<up|down>/<name>`; of a tap `tap/<name>`, the same in
-    /// both directions, because both are one observation point.
+    /// `link/<link>/<up|down>/<name>`; of a two-way box `link/<link>/<name>`, of a tap
+    /// `tap/<name>`, the same in both directions, because both are one.
     pub name: String,
     /// What it does.
     #[serde(serialize_with = "words")]
@@ -424,8 +424,8 @@ impl Plan {
         }
     }
 
-    /// All elements of all links, each direction in order of travel. A tap
-    /// occurs once for each direction that it stands in.
+    /// All elements of all links, each direction in order of travel. A tap or
+    /// two-way box occurs once for each direction that it stands in.
     pub fn elements(&self) -> impl Iterator<Item = &NamedElement> {
         self.links
             .iter()

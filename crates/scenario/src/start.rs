@@ -67,7 +67,7 @@ fn holds_back(spec: &ElementSpec) -> bool {
             let classes = spec.classes.iter().map(|c| &c.chain);
             classes.chain([&spec.otherwise]).flatten().any(holds_back)
         }
-        ElementSpec::Remark(_) | ElementSpec::Tap(_) => false,
+        _ => false,
     }
 }
 
@@ -103,7 +103,7 @@ fn base_delay(spec: &ElementSpec, dscp: u8, mtu: u32) -> Duration {
                 ways.map(|way| chain(way)).max().unwrap_or_default()
             }
         },
-        ElementSpec::Remark(_) | ElementSpec::Police(_) | ElementSpec::Tap(_) => Duration::ZERO,
+        _ => Duration::ZERO,
     }
 }
 

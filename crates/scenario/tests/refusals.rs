@@ -187,6 +187,10 @@ refused! {
     unknown_queue: check(&broken("queue dualpi2", "queue dualpi3"));
     unknown_queue_word: check(&broken("queue dualpi2", "queue dualpi2 tagret 15ms"));
     unknown_element: check(&broken("netem delay", "delay"));
+    nat_in_one_direction: check(&broken("netem delay 10ms", "nat"));
+    mtu_out_of_range: check(&broken("netem delay 10ms", "mtu 67"));
+    one_box_with_two_meanings: check(&GOOD.replacen("netem delay 10ms", "mtu 1400", 1)
+        .replacen("netem delay 10ms", "mtu 1300", 1));
     unknown_control: check(&broken("\"cubic\"\necn", "\"cubik\"\necn"));
     a_control_of_other_kernels: check(&broken("\"cubic\"\necn", "\"bbr\"\necn"));
     a_name_that_no_kernel_has: check(&broken("\"cubic\"\necn", "\"kernel:CUBIC\"\necn"));

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use narrows_efm::Marker;
 use narrows_host::{Hosts, Node, Options, Topology, Transport};
-use narrows_path::paths::Paths;
+use narrows_path::paths::{Next, Paths};
 use narrows_path::wakes::Slot;
 use narrows_quic::Epoch;
 use narrows_run::{Carrier, Setup, SocketPlan};
@@ -33,13 +33,17 @@ impl Simulation {
             .map(options)
             .collect::<Result<_, _>>()?;
         let names = NameTable::of(plan);
-        let assembled = assemble(plan, &names, seed)?;
+        let assembled = assemble(plan, &names, seed, |link, up| {
+            let (first, second) = plan.links[link].ends;
+            Next::Node(if up { second.0 } else { first.0 } as u32)
+        })?;
         let own_slots = 1 + assembled.changes.len();
         let first_slot = (assembled.stages.len() + own_slots) as Slot;
         let topology = Topology {
             nodes: nodes(plan, &names),
             links: assembled.links,
             routes: plan.routes(),
+            routed: plan.routed(),
         };
         Ok(Self {
             end: Instant::ZERO + plan.duration,

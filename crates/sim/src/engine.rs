@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narrows_app::Ledger;
 use narrows_host::{AppOn, Hosts, Net};
-use narrows_packet::{App, EventSink, HostHook, Packet, Profile};
+use narrows_packet::{App, EventSink, HostHook, Packet, Port, Profile};
 use narrows_path::paths::{Next, Paths, Planned};
 use narrows_path::wakes::Slot;
 use narrows_run::Handle;
@@ -230,7 +230,7 @@ impl Engine<'_> {
                 return;
             };
             match next {
-                Next::Stage(i) => current = self.push_stage(i as usize, packet),
+                Next::Stage(i, port) => current = self.push_stage(i as usize, port, packet),
                 Next::Node(i) => {
                     self.with_hosts(|hosts, net| hosts.arrive(net, i as usize, packet));
                     if !self.step() {
@@ -242,10 +242,15 @@ impl Engine<'_> {
     }
 
     #[inline]
-    fn push_stage(&mut self, i: usize, packet: Box<Packet>) -> Option<(Next, Box<Packet>)> {
+    fn push_stage(
+        &mut self,
+        i: usize,
+        port: Port,
+        packet: Box<Packet>,
+    ) -> Option<(Next, Box<Packet>)> {
         let sim = &mut self.sim;
         sim.packet_hops += 1;
-        sim.paths.push(sim.now, i, packet, self.sink)
+        sim.paths.push(sim.now, i, port, packet, self.sink)
     }
 
     fn sample(&mut self) {

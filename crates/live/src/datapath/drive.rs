@@ -9,7 +9,7 @@ use narrows_units::{Duration, Instant};
 use super::devices::{Buffer, Written, sleep};
 use super::lateness::Lates;
 use super::pace::{Awake, ExactTimers, Wait, wait};
-use super::whose::is_neighbours_talk;
+use super::whose::{Noting, is_neighbours_talk};
 use super::{Datapath, PathError};
 use crate::clock::Clock;
 use crate::report::Reports;
@@ -197,7 +197,11 @@ impl Drive<'_, '_, '_> {
         let stages = path.paths.stages.len();
         if i < stages {
             self.due = Some(self.now);
-            let first = path.paths.wake(self.now, i, self.sink);
+            let mut sink = Noting {
+                sink: self.sink,
+                flows: &mut path.flows,
+            };
+            let first = path.paths.wake(self.now, i, &mut sink);
             let result = self.drain(first);
             self.due = None;
             return result;
@@ -290,8 +294,14 @@ impl Drive<'_, '_, '_> {
                 return Ok(());
             };
             match next {
-                Next::Stage(i) => {
-                    current = path.paths.push(self.now, i as usize, packet, self.sink);
+                Next::Stage(i, port) => {
+                    let mut sink = Noting {
+                        sink: self.sink,
+                        flows: &mut path.flows,
+                    };
+                    current = path
+                        .paths
+                        .push(self.now, i as usize, port, packet, &mut sink);
                 }
                 Next::Node(device) => self.write(device as usize, packet)?,
             }

@@ -160,21 +160,9 @@ impl<'d> Datapath<'d> {
         }
         let names = NameTable::of(plan);
         let plan = &without_the_kernels(plan);
-        let mut assembled = assemble(plan, &names, seed)?;
-        let mut first = 0;
-        for (l, (link, built)) in plan.links.iter().zip(&mut assembled.links).enumerate() {
-            for (elements, enter, end) in [
-                (&link.up, &mut built.up, 2 * l + 1),
-                (&link.down, &mut built.down, 2 * l),
-            ] {
-                let end = Next::Node(end as u32);
-                match elements.len() {
-                    0 => *enter = end,
-                    n => assembled.stages[first + n - 1].next = end,
-                }
-                first += elements.len();
-            }
-        }
+        let assembled = assemble(plan, &names, seed, |link, up| {
+            Next::Node((2 * link + usize::from(up)) as u32)
+        })?;
         let nodes = plan.hosts.iter().map(|h| Node {
             entity: names.id(&format!("host/{}", h.name)).unwrap_or_default(),
             router: h.router,

@@ -1,17 +1,23 @@
 //! Whose a packet is.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use narrows_packet::FlowId;
+use narrows_packet::{Event, EventSink, FlowId};
 use narrows_scenario::Plan;
 use narrows_scenario::endpoints::{ANSWERER_PORTS, MAX_FLOWS, OPENER_PORTS};
+use narrows_units::Instant;
 use narrows_wire::FlowKey;
 
 use super::Node;
 
 /// Finds the flow of a packet by its addresses and ports. Each flow's ports
 /// are its own, so that one look into a table is enough.
-pub(super) struct FlowTable(Vec<(SocketAddr, SocketAddr)>);
+pub(super) struct FlowTable {
+    planned: Vec<(SocketAddr, SocketAddr)>,
+    /// Addresses that boxes gave flows.
+    translated: BTreeMap<(SocketAddr, SocketAddr), FlowId>,
+}
 
 impl FlowTable {
     pub(super) fn of(plan: &Plan) -> Self {
@@ -19,7 +25,10 @@ impl FlowTable {
             let ends = plan.flow_ends(i);
             (ends.opener.1, ends.answerer.1)
         });
-        Self(ends.collect())
+        Self {
+            planned: ends.collect(),
+            translated: BTreeMap::new(),
+        }
     }
 
     /// The flow that the packet `bytes` belongs to, in either direction.
@@ -29,13 +38,38 @@ impl FlowTable {
         let destination = SocketAddr::new(key.destination, key.destination_port);
         self.between(source, destination)
             .or_else(|| self.between(destination, source))
+            .or_else(|| {
+                let ways = [(source, destination), (destination, source)];
+                ways.iter()
+                    .find_map(|way| self.translated.get(way).copied())
+            })
     }
 
     fn between(&self, opener: SocketAddr, answerer: SocketAddr) -> Option<FlowId> {
         let i = opener.port().checked_sub(OPENER_PORTS)?;
         (answerer.port().checked_sub(ANSWERER_PORTS) == Some(i)
-            && self.0.get(usize::from(i)) == Some(&(opener, answerer)))
+            && self.planned.get(usize::from(i)) == Some(&(opener, answerer)))
         .then_some(FlowId(u32::from(i)))
+    }
+}
+
+/// Hands events on, and notes the addresses that boxes give flows.
+pub(super) struct Noting<'a> {
+    pub sink: &'a mut dyn EventSink,
+    pub flows: &'a mut FlowTable,
+}
+
+impl EventSink for Noting<'_> {
+    fn record(&mut self, now: Instant, event: Event<'_>) {
+        if let Event::Translated {
+            flow: Some(flow),
+            addresses,
+            ..
+        } = event
+        {
+            self.flows.translated.insert(addresses, flow);
+        }
+        self.sink.record(now, event);
     }
 }
 

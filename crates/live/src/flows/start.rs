@@ -285,6 +285,7 @@ fn topology(plan: &Plan) -> Topology {
         nodes: plan.hosts.iter().enumerate().map(node).collect(),
         links: plan.links.iter().enumerate().map(link).collect(),
         routes: plan.routes(),
+        routed: plan.routed(),
     }
 }
 

@@ -221,9 +221,10 @@ impl World {
         Ok(())
     }
 
-    /// A route from host `at` to every other one.
+    /// A route from host `at` to every other one, and to the boxes whose inside that is.
     fn route(&self, plan: &Plan, routes: &Routes, at: usize, ipv6: bool) -> Result<(), LiveError> {
         let (namespace, here) = (&self.hosts[at], &plan.hosts[at]);
+        let boxes = plan.boxes();
         for (to, there) in plan.hosts.iter().enumerate() {
             // Equal hosts are not on the way to each other.
             let Ok(path) = routes.path(at, to) else {
@@ -245,9 +246,17 @@ impl World {
                     mtu: (smallest < own).then_some(smallest),
                 })
             };
-            add(there.ipv4.into(), here.ipv4.into())?;
-            if ipv6 && smallest >= IPV6_MIN_MTU {
-                add(there.ipv6.into(), here.ipv6.into())?;
+            let behind = boxes.iter().filter(|b| b.inside.0 == to);
+            let addresses = behind.flat_map(|b| b.addresses);
+            for to in [there.ipv4.into(), there.ipv6.into()]
+                .into_iter()
+                .chain(addresses)
+            {
+                if to.is_ipv4() {
+                    add(to, here.ipv4.into())?;
+                } else if ipv6 && smallest >= IPV6_MIN_MTU {
+                    add(to, here.ipv6.into())?;
+                }
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The checks of any run.
 
-use narrows_path::Percent;
+use narrows_path::{MtuSpec, Percent};
 use narrows_path::routes::Routes;
 use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, NamedElement, Plan, Traffic};
 use narrows_units::{Duration, Instant};
@@ -60,7 +60,7 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
         stand_ins(&mut found, plan);
     }
     bottlenecks(&mut found, plan, &routes, summary);
-    other_limits(&mut found, summary);
+    other_limits(&mut found, plan, summary);
     found.expect(&plan.expected);
     found.verdict()
 }
@@ -415,8 +415,25 @@ fn is_idle(queue: &QueueSummary) -> bool {
         || utilisation < IDLE_UTILISATION && sojourn.p99 < IDLE_PACKETS * packet_ms
 }
 
+/// What a smaller MTU in the middle dropped: the sender was told, or not.
+fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64) {
+    let dropped = format!(
+        "{name} dropped {drops} packets larger than its {} bytes",
+        spec.mtu
+    );
+    match (drops, spec.silent) {
+        (0, _) => {}
+        (_, true) => found.distrust(
+            "mtu-black-hole",
+            name,
+            format!("{dropped} without an ICMP error: a black hole for path MTU discovery"),
+        ),
+        (_, false) => found.note("lost-packets", name, format!("{dropped}, and said so")),
+    }
+}
+
 /// Limits of elements that are not there to limit.
-fn other_limits(found: &mut Findings, summary: &RunSummary) {
+fn other_limits(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     for dropper in &summary.droppers {
         let name = &dropper.name;
         let drops = &dropper.drops;
@@ -427,8 +444,16 @@ fn other_limits(found: &mut Findings, summary: &RunSummary) {
                 format!("{name} dropped {} packets at its own limit", drops.overflow),
             );
         }
+        let element = plan.elements().find(|e| e.name == *name).map(|e| &e.spec);
+        let too_big = match element {
+            Some(ElementSpec::Mtu(spec)) => {
+                small_mtu(found, name, spec, drops.too_big);
+                0
+            }
+            _ => drops.too_big,
+        };
         for (n, why) in [
-            (drops.too_big, "larger than the MTU"),
+            (too_big, "larger than the MTU"),
             (drops.malformed, "that it could not read"),
             (drops.unreachable, "for which there was no way on"),
         ] {

@@ -64,6 +64,7 @@ impl<'a> Check<'a> {
             let index = LinkIndex(self.plan.links.len());
             let up = self.chain(link, &name, true, index, shelf)?;
             let down = self.chain(link, &name, false, index, shelf)?;
+            self.boxes_agree(link, &name, &up, &down)?;
             self.plan.links.push(LinkPlan {
                 name,
                 ends,
@@ -167,6 +168,17 @@ impl<'a> Check<'a> {
                     )));
             }
         }
+        for own in self.plan.boxes() {
+            for address in own.addresses {
+                let Some(table) = taken.get(&address).and_then(|host| declared.get(*host)) else {
+                    continue;
+                };
+                let found = format!("{address}, which {} has", own.name);
+                return Err(self
+                    .places
+                    .found(table.table, found, "an address of its own"));
+            }
+        }
         Ok(())
     }
 
@@ -174,7 +186,7 @@ impl<'a> Check<'a> {
     fn chain(
         &mut self,
         link: &At<Link>,
-        name: &str,
+        link_name: &str,
         up: bool,
         index: LinkIndex,
         shelf: &dyn Shelf,
@@ -185,7 +197,7 @@ impl<'a> Check<'a> {
         } else {
             ("down", &link.down)
         };
-        let path = format!("link/{name}/{direction}");
+        let path = format!("link/{link_name}/{direction}");
         if let Some(over) = said.get(MOST_ELEMENTS) {
             let found = format!("{} elements", said.len());
             let allowed = format!("at most {MOST_ELEMENTS}");
@@ -244,10 +256,49 @@ impl<'a> Check<'a> {
                 let found = format!("the element `{name}` for the second time");
                 Refusal::at(spot, path.as_str(), found, "a name of its own")
             })?;
-            let name = format!("{path}/{name}");
+            let name = if spec.is_two_way() {
+                format!("link/{link_name}/{name}")
+            } else {
+                format!("{path}/{name}")
+            };
             elements.push(NamedElement { name, spec });
         }
         Ok(elements)
+    }
+
+    /// Refuses two-way boxes that have one name and different words, and those that
+    /// translate addresses and stand in one direction only.
+    fn boxes_agree(
+        &self,
+        link: &At<Link>,
+        name: &str,
+        up: &[NamedElement],
+        down: &[NamedElement],
+    ) -> Result<(), Refusal> {
+        for (key, said, here, other, there) in [
+            ("up", &link.up, up, "down", down),
+            ("down", &link.down, down, "up", up),
+        ] {
+            let boxes = said.iter().zip(here);
+            for (at, element) in boxes.filter(|(_, e)| e.spec.is_two_way()) {
+                let short = element.short_name();
+                let same = there.iter().find(|e| e.name == element.name);
+                let allowed = match same {
+                    Some(same) if same.spec == element.spec => continue,
+                    Some(same) => format!("`{}`, as `{short}` is in `{other}`", same.spec),
+                    None if element.spec.translates() => format!("`{short}` in `{other}`, too"),
+                    None => continue,
+                };
+                let found = format!("`{}`", element.spec);
+                let path = format!("link/{name}/{key}");
+                return Err(
+                    Refusal::at(self.places.spot(at), path, found, allowed).with_help(
+                        "what has one name in both directions is one box, which sees both",
+                    ),
+                );
+            }
+        }
+        Ok(())
     }
 
     /// Decides which of the hosts are routers: those that were said to be, and

@@ -324,6 +324,7 @@ impl Choices for Finding {
         "codepoint-changed",
         "ecn-negotiation",
         "idle-bottleneck",
+        "mtu-black-hole",
         "nothing-delivered",
         "sender-limited",
         "unanswered",
