@@ -43,10 +43,6 @@ pub enum BpfError {
 }
 
 /// What a build without clang or libbpf answers.
-#[cfg_attr(
-    all(target_os = "linux", feature = "load", bpf_objects),
-    allow(dead_code)
-)]
 pub(crate) const NOT_BUILT: &str = if cfg!(not(target_os = "linux")) {
     "congestion controls can be loaded into the kernel on Linux only"
 } else if cfg!(not(feature = "load")) {

@@ -212,6 +212,12 @@ fn check_name(name: &str) -> Result<(), BpfError> {
     }
 }
 
+/// Why this build can load nothing into a kernel, with what to install; `None` where it can.
+pub fn not_built() -> Option<&'static str> {
+    let built = cfg!(all(target_os = "linux", feature = "load", bpf_objects));
+    (!built).then_some(error::NOT_BUILT)
+}
+
 /// A run's threads hand them on.
 const _: () = {
     const fn is_send<T: Send>() {}

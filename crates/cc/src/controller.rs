@@ -262,15 +262,13 @@ impl Controller {
 
     /// What the algorithm reports of itself now: each field that has a value, which
     /// is a whole number of `1 / scale` units.
-    pub fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
-        let fields = self.instance.params.algorithm().fields();
-        let values = fields.zip(self.report());
-        values.filter_map(|(f, v)| Some((f, v?))).collect()
+    pub fn telemetry(&self) -> impl Iterator<Item = (TelemetryField, i64)> {
+        self.instance.report().filter_map(|(f, v)| Some((f, v?)))
     }
 
     /// The values alone, of every field in the order of [`Spec::telemetry`].
     pub fn report(&self) -> Vec<Option<i64>> {
-        self.instance.report()
+        self.instance.report().map(|(_, v)| v).collect()
     }
 
     /// The largest burst in segments that the algorithm allows, if it limits

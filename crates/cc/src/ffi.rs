@@ -15,6 +15,8 @@ use crate::facts::{Decision, Facts};
 const NONE: u32 = u32::MAX;
 /// `NW_UNKNOWN`: a field of telemetry without a value.
 const UNKNOWN: i64 = i64::MIN;
+/// Fields of telemetry that a control may have: room without allocation for each sample.
+const MOST_FIELDS: usize = 32;
 
 type Hook = unsafe extern "C" fn(*mut c_void, *const c_void, *const Facts, *mut Decision);
 type HookWith = unsafe extern "C" fn(*mut c_void, *const c_void, *const Facts, u32, *mut Decision);
@@ -377,14 +379,20 @@ impl Instance {
         (answer != NONE).then_some(answer)
     }
 
-    /// The values of its fields of telemetry, in their order; `None` where there is
-    /// none yet.
-    pub(crate) fn report(&self) -> Vec<Option<i64>> {
-        let mut values = vec![UNKNOWN; self.params.algorithm.fields().count()];
+    /// Its fields of telemetry in their order, each with its value; `None` where there
+    /// is none yet.
+    pub(crate) fn report(&self) -> impl Iterator<Item = (TelemetryField, Option<i64>)> {
+        let fields = self.params.algorithm.fields();
+        let count = self.params.algorithm.fields().count();
+        assert!(
+            count <= MOST_FIELDS,
+            "a control has {count} fields of telemetry"
+        );
+        let mut values = [UNKNOWN; MOST_FIELDS];
         let (state, params) = (self.state.as_ptr().cast(), self.params.pointer());
-        // SAFETY: as in `timer_at`; it writes one number for each of its fields.
+        // SAFETY: as in `timer_at`; it writes one number for each of its fields, for
+        // which there is room.
         unsafe { (self.ops.report)(state, params, values.as_mut_ptr()) };
-        let known = |v: i64| (v != UNKNOWN).then_some(v);
-        values.into_iter().map(known).collect()
+        fields.zip(values.map(|v| (v != UNKNOWN).then_some(v)))
     }
 }

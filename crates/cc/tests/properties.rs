@@ -186,7 +186,8 @@ proptest! {
             facts.delivered_ce += marked.min(delivered);
             cc.cong_control(&facts);
         }
-        let alpha = cc.telemetry()[0].0.in_units(cc.telemetry()[0].1);
+        let (field, value) = cc.telemetry().next().unwrap();
+        let alpha = field.in_units(value);
         cc.set_state(&facts, CaState::Cwr);
         let mut steps = 0_u32;
         // ACKs that bring nothing: one segment down each.

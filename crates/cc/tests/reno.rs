@@ -118,7 +118,7 @@ fn a_spurious_reduction_is_taken_back() {
 fn the_stack_owns_recovery_and_pacing() {
     let mut cc = reno();
     assert_eq!(cc.mode(), Mode::Window);
-    assert_eq!(cc.telemetry(), []);
+    assert_eq!(cc.telemetry().count(), 0);
     assert_eq!(cc.max_tso_segs(), None);
     assert_eq!(
         cc.set_state(&limited(10, 0, 5), CaState::Recovery),

@@ -19,10 +19,10 @@ impl Hosts {
                 continue;
             };
             let (mut sample, limited) = (endpoint.sample(net.now), Endpoint::limited(endpoint));
-            for (field, value) in endpoint.telemetry() {
-                net.sink
-                    .record(net.now, Event::Telemetry { flow, field, value });
-            }
+            let (now, sink) = (net.now, &mut *net.sink);
+            endpoint.telemetry(&mut |field, value| {
+                sink.record(now, Event::Telemetry { flow, field, value });
+            });
             // Where a sender does not know it, its other end does.
             sample.delivered_ce = received_ce.unwrap_or(sample.delivered_ce);
             net.sink.record(net.now, Event::Sampled { flow, sample });

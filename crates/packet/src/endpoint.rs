@@ -109,9 +109,9 @@ pub trait Endpoint {
         None
     }
 
-    /// What it reports of itself beside that, with units.
-    fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
-        Vec::new()
+    /// Calls `report` with each value that it reports of itself beside that.
+    fn telemetry(&self, report: &mut dyn FnMut(TelemetryField, i64)) {
+        let _ = report;
     }
 
     /// How long it was limited; `None` if the transport does not keep account.

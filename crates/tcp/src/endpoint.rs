@@ -121,8 +121,10 @@ impl Endpoint for Connection {
         Connection::option(self, name)
     }
 
-    fn telemetry(&self) -> Vec<(TelemetryField, i64)> {
-        self.cc.telemetry()
+    fn telemetry(&self, report: &mut dyn FnMut(TelemetryField, i64)) {
+        self.cc
+            .telemetry()
+            .for_each(|(field, value)| report(field, value));
     }
 
     fn limited(&self) -> Option<Limited> {

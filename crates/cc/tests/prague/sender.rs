@@ -72,9 +72,8 @@ impl Sender {
     }
 
     pub fn alpha(&self) -> u32 {
-        let told = self.cc.telemetry();
-        let (field, value) = told.first().expect("Prague reports alpha");
+        let (field, value) = self.cc.telemetry().next().expect("Prague reports alpha");
         assert_eq!((field.name, field.scale), ("alpha", u64::from(ONE)));
-        u32::try_from(*value).unwrap()
+        u32::try_from(value).unwrap()
     }
 }

@@ -265,6 +265,9 @@ fn kernel_knows(name: &str) -> io::Result<bool> {
 }
 
 fn struct_ops(release: &str) -> Result<String, String> {
+    if let Some(why) = narrows_bpf::not_built() {
+        return Err(why.to_owned());
+    }
     match kernel_knows("bpf_struct_ops_tcp_congestion_ops") {
         Ok(true) => Ok("tcp_congestion_ops".to_owned()),
         Ok(false) => {

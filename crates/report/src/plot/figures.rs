@@ -143,7 +143,12 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
             false => Range::FromZero,
         };
         let title = format!("{}: {}", told.name, told.about);
-        let axis = Axis::of(&told.name, &told.unit).over(range);
+        // A share has no unit; its sentence begins with what it is a share of.
+        let unit = match told.unit.as_str() {
+            "" => told.about.split(',').next().unwrap_or_default(),
+            unit => unit,
+        };
+        let axis = Axis::of(&told.name, unit).over(range);
         flows(run, &told.name, &title, &told.name, axis)
     };
     fields.iter().map(chart).collect()

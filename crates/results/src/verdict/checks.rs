@@ -1,7 +1,7 @@
 //! The checks of any run.
 
-use narrows_path::{MtuSpec, Percent};
 use narrows_path::routes::Routes;
+use narrows_path::{MtuSpec, Percent};
 use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, NamedElement, Plan, Traffic};
 use narrows_units::{Duration, Instant};
 
