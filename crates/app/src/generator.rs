@@ -17,7 +17,7 @@ pub enum Want {
     End,
 }
 
-/// An application that sends: asks to write, is told what was taken, and says
+/// An application that sends: asks to write, receives how much was taken, and says
 /// when it wants to be asked again.
 #[derive(Clone, Debug)]
 pub struct Generator {

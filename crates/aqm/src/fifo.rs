@@ -13,7 +13,7 @@ use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
-/// Packets that a Linux device queues unless told otherwise (`txqueuelen`
+/// Packets that a Linux device queues unless configured otherwise (`txqueuelen`
 /// 1000, set by `ether_setup`); bfifo multiplies it by the frame size.
 pub const DEFAULT_LIMIT: u64 = 1000;
 

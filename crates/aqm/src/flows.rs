@@ -1,4 +1,4 @@
-//! Which flow a packet belongs to, for queues that tell flows apart.
+//! Which flow a packet belongs to, for queues that keep flows apart.
 
 use std::net::IpAddr;
 

@@ -6,7 +6,7 @@ use narrows_units::{Duration, Instant};
 /// exactly; with HZ = 250 Linux rounds up to 4 ms.
 const JIFFY: Duration = Duration::from_millis(1);
 
-/// HZ/2: when queues of Linux first look at themselves after set-up.
+/// HZ/2: when queues of Linux first run their control law after set-up.
 pub(crate) const HALF_SECOND: Duration = Duration::from_millis(500);
 
 /// When a timer fires that is set at `now` for `period`: after so many whole

@@ -168,7 +168,7 @@ impl QueueSpec {
 
     /// The bucket into which the queue that [`build`](Self::build) makes with `rng`
     /// sorts `packet`: packets of one bucket are one flow to it. `None` of a queue
-    /// that tells no flows apart.
+    /// that keeps no flows apart.
     pub fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
         match self {
             Self::FqCodel(c) => fq_codel::bucket_of(c, rng, packet),

@@ -161,7 +161,7 @@ impl Mark {
         match self.0 {}
     }
 
-    /// Hands over what a trace has told.
+    /// Hands over the records of a trace.
     ///
     /// # Errors
     /// Never here.
@@ -224,7 +224,7 @@ pub fn mark_floor(_: &[u8], _: u32) -> Result<MarkFloor, BpfError> {
     Err(BpfError::NotBuilt(NOT_BUILT))
 }
 
-/// Tells of a device's packets; here it says why it cannot.
+/// Reports a device's packets; here it says why it cannot.
 #[derive(Debug)]
 pub struct Tap(Infallible);
 

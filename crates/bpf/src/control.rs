@@ -55,10 +55,10 @@ fn object_of(spec: &Spec) -> Result<&'static [u8], BpfError> {
     Ok(object)
 }
 
-/// How this kernel's `struct tcp_congestion_ops` looks.
+/// The layout of this kernel's `struct tcp_congestion_ops`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
-    /// `cong_control` is told the ACK and its flags (Linux 6.10).
+    /// `cong_control` receives the ACK and its flags (Linux 6.10).
     control_with_flag: bool,
     /// The first transmission has a hook of its own.
     tx_start: bool,

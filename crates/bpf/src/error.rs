@@ -7,7 +7,7 @@ pub enum BpfError {
     #[error("{0}")]
     NotBuilt(&'static str),
     /// The registered name is empty, too long or holds a character that
-    /// `setsockopt(TCP_CONGESTION)` could not tell apart.
+    /// `setsockopt(TCP_CONGESTION)` could not distinguish.
     #[error(
         "a congestion control cannot be registered as `{0}`: 1 to 15 letters, digits, `_` or `.` are allowed"
     )]

@@ -4,10 +4,10 @@
 //! the running kernel (BPF `struct_ops`), under a name that sockets choose with
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
 //! gives packets of its sockets the L4S codepoint, and [`Mark::attach`] puts the
-//! signals of `narrows-efm` into packets at a device. [`Record`]s tell what each
-//! hook was told and decided; [`trace`] keeps them in a file and
+//! signals of `narrows-efm` into packets at a device. [`Record`]s hold what each
+//! hook received and decided; [`trace`] keeps them in a file and
 //! [`replay`](trace::Trace::replay) runs them through the native build. [`Tap`]
-//! tells of a host's packets with the times that its TCP gave them, [`Bursts`]
+//! reports a host's packets with the times that its TCP gave them, [`Bursts`]
 //! how many segments it handed over at once.
 //!
 //! ```no_run
@@ -120,7 +120,7 @@ pub enum EcnFlags {
     AccEcn,
 }
 
-/// What a control tells through its ring buffer.
+/// What a control reports through its ring buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trace {
     /// Nothing.
@@ -142,7 +142,7 @@ pub struct MarkOptions {
     pub host: Option<std::net::IpAddr>,
     /// Only connections with one of these ports at either end; all if empty.
     pub ports: Vec<u16>,
-    /// Tell of every packet of a marked flow, see [`Mark::poll`].
+    /// Report every packet of a marked flow, see [`Mark::poll`].
     pub trace: bool,
     /// By clsact, also where the kernel has tcx.
     pub clsact: bool,

@@ -116,7 +116,7 @@ impl Mark {
         Ok(counters(self.attached.object())?.1)
     }
 
-    /// Hands over what a trace has told since the last call, in order, and
+    /// Hands over the records of a trace since the last call, in order, and
     /// answers how many records that were. Does not wait.
     ///
     /// # Errors

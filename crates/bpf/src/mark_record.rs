@@ -1,4 +1,4 @@
-//! What the marking programs tell user space: counters, and in a trace each
+//! What the marking programs report to user space: counters, and in a trace each
 //! packet with what was decided (bpf/mark.h).
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -51,7 +51,7 @@ pub struct MarkRecord {
     pub flow: FlowKey,
     /// Whether it arrived.
     pub arrived: bool,
-    /// What the state machines were told.
+    /// What the state machines received.
     pub packet: PacketFacts,
     /// What they wrote.
     pub write: Option<Write>,

@@ -27,7 +27,7 @@ use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
 
 const MAGIC: [u8; 8] = *b"NWMARKS\x01";
 
-/// What the marking programs were told of each packet of a device, and what they
+/// What the marking programs received of each packet of a device, and what they
 /// decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkTrace {
@@ -106,7 +106,7 @@ impl MarkTrace {
         })
     }
 
-    /// Tells every recorded packet to the native state machines and compares
+    /// Feeds every recorded packet to the native state machines and compares
     /// what they decide with what the kernel's decided.
     ///
     /// # Errors

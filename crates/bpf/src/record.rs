@@ -1,4 +1,4 @@
-//! What a loaded congestion control tells of each hook's call, or of a
+//! What a loaded congestion control reports of each hook's call, or of a
 //! socket's state now and then (`struct nw_record` of bpf/record.h).
 
 use narrows_cc::{CaState, Call, CwndEvent, Decision, Facts};
@@ -116,7 +116,7 @@ pub(crate) const UNKNOWN: i64 = i64::MIN;
 /// One call of a hook, or one sample of a socket's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Told in [`Trace::State`](crate::Trace::State), in which most calls are
+    /// Reported in [`Trace::State`](crate::Trace::State), in which most calls are
     /// not.
     pub sample: bool,
     /// Which hook ran.
@@ -132,7 +132,7 @@ pub struct Record {
     /// What the algorithm reports of itself after the hook: its fields in the order
     /// of [`Spec::telemetry`](narrows_cc::Spec::telemetry).
     pub telemetry: Vec<Option<i64>>,
-    /// What the algorithm was told.
+    /// What the algorithm received.
     pub facts: Facts,
     /// What it decided.
     pub decision: Decision,

@@ -1,4 +1,4 @@
-//! What BPF programs tell: a ring buffer of records, and counters.
+//! What BPF programs report: a ring buffer of records, and counters.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

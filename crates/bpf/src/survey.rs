@@ -49,8 +49,8 @@ pub fn survey() -> Survey {
 
 /// What the kernel holds of BPF now, whoever put it there, a line each:
 /// `program 12 nw_burst`, `map 7 nw_records`, `link 3`. The numbers are the
-/// kernel's and not given twice, so two lists tell what came and what went.
-/// Only root is told; the list of others is empty.
+/// kernel's and not given twice, so two lists show what came and what went.
+/// Only root receives it; the list of others is empty.
 pub fn held_by_kernel() -> Vec<String> {
     let named = |kind: &str, id: u32, name: &std::ffi::OsStr| {
         let line = format!("{kind} {id} {}", name.to_string_lossy());

@@ -12,7 +12,7 @@ use crate::tcx;
 
 const WHAT: &str = "read the ring buffer of a tap";
 
-/// Tells of every packet of a device. Dropping it detaches it.
+/// Reports every packet of a device. Dropping it detaches it.
 pub struct Tap {
     // Declared in the order in which they are to go.
     _links: Vec<Link>,
@@ -63,7 +63,7 @@ impl Tap {
         self.ring.poll(Packet::from_bytes, each)
     }
 
-    /// How many packets were not told because the ring buffer was full.
+    /// How many packets were not reported because the ring buffer was full.
     ///
     /// # Errors
     /// If the counter cannot be read.

@@ -31,10 +31,10 @@ use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
 const MAGIC: [u8; 8] = *b"NWTRACE\x02";
 const END: u8 = 255;
 const SAMPLE: u8 = 128;
-/// Words that the first byte of a record already tells: kind and hook.
+/// Words that the first byte of a record already holds: kind and hook.
 const TOLD: usize = 2;
 
-/// What a control was told and decided, call by call.
+/// What a control received and decided, call by call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The algorithm and its parameters.
@@ -168,7 +168,7 @@ impl Trace {
         })
     }
 
-    /// Tells every recorded fact to the native build of the algorithm and
+    /// Feeds every recorded fact to the native build of the algorithm and
     /// compares what it decides with what the kernel's decided.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl Record {
         let limited = r.is_cwnd_limited != 0
             || slow_start && u64::from(f.cwnd) < 2 * u64::from(r.max_packets_out);
         let flag = |bit: u16| f.flags & bit != 0;
-        // A hook's own decision may have moved what it was told of before the
+        // A hook's own decision may have changed its input before the
         // socket was read: the facts' own fields decide.
         let checks = [
             ("in_flight", in_flight == f.in_flight),

@@ -235,7 +235,7 @@ fn without_accurate_ecn_the_receiver_echoes_each_change_of_the_mark() {
     let sent = sender(&records);
     let last = sent.last().expect("the sender is traced");
     assert_eq!(last.raw.ecn_flags & 17, 1, "classic");
-    // Marks of the first and the last packets may be told of more or less than
+    // Marks of the first and the last packets may be reported more or less often than
     // once: an ACK for two counts both.
     let told = u64::from(last.facts.delivered_ce);
     println!("{told} told, {seen:?}");

@@ -10,7 +10,7 @@ use narrows_results::campaign::CampaignResult;
 use narrows_scenario::{Campaign, catalog};
 use support::unwatched;
 
-/// Seeds: enough to tell 95 % from 75.
+/// Seeds: enough to distinguish 95 % from 75.
 const SEEDS: u64 = 50;
 
 fn run(campaign: &str, cell: &str, seeds: u64) -> CampaignResult {

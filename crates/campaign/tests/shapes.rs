@@ -3,7 +3,7 @@
 //! model that knows nothing and plausible wrong rules fail the same cells.
 //!
 //! Source of all published figures: heistp/l4s-tests (README.md, S1 and S6).
-//! What each wrong rule does to the tables stands in `docs/campaigns.md`.
+//! What each wrong rule does to the tables is in `docs/campaigns.md`.
 
 #[path = "../../results/tests/support/mod.rs"]
 mod support;

@@ -124,7 +124,7 @@ impl Capture {
     /// Whether all that was seen has been read.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     pub fn is_drained(&mut self) -> Result<bool, CaptureError> {
         Ok(self.read >= self.statistics()?.seen)
     }
@@ -132,12 +132,12 @@ impl Capture {
     /// What passed so far.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// When the kernel does not report it.
     pub fn statistics(&mut self) -> Result<Statistics, CaptureError> {
         let what = "its counters could not be read";
         let counts = self.ring.counts();
         let counts = counts.map_err(|e| CaptureError::of(&self.name, what, e))?;
-        // The kernel counts from zero after each look.
+        // The kernel counts from zero after each reading.
         self.statistics.seen += u64::from(counts.packets.saturating_sub(counts.dropped));
         self.statistics.dropped += u64::from(counts.dropped);
         Ok(self.statistics)

@@ -212,7 +212,7 @@ static inline void nw_cubic_update(struct nw_cubic *ca,
 	     nw_before(now_ms, ca->last_ms)))
 		return;
 
-	/* The curve is looked at once per tick, Reno's window on every ACK. */
+	/* The curve is evaluated once per tick, Reno's window on every ACK. */
 	if (!ca->in_epoch || now_ms != ca->last_ms) {
 		u32 target;
 

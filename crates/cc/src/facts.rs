@@ -1,4 +1,4 @@
-//! What a congestion control is told and what it answers, laid out as in
+//! What a congestion control receives and what it answers, laid out as in
 //! `kernel/nw_cc.h`.
 
 /// Bits of [`Facts::flags`].
@@ -22,7 +22,7 @@ impl Flags {
     pub const TAKES_MSS: u16 = 32;
 }
 
-/// What the algorithm is told, in Linux's units. Fill in what is known, leave
+/// What the algorithm receives, in Linux's units. Fill in what is known, leave
 /// the rest 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -219,7 +219,7 @@ impl CaState {
     ];
 }
 
-/// Events that Linux tells a congestion control (`enum tcp_ca_event`).
+/// Events that Linux passes to a congestion control (`enum tcp_ca_event`).
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CwndEvent {

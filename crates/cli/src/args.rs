@@ -90,7 +90,7 @@ pub struct Run {
         conflicts_with_all = ["links", "flows"])]
     pub name: Option<String>,
     /// An element of the link between client and server, in both directions unless `up` or
-    /// `down` stands before it
+    /// `down` is written before it
     #[arg(long = "link", value_name = "ELEMENT")]
     pub links: Vec<String>,
     /// A flow: [NAME:] congestion control [from HOST to HOST] [ecn MODE] [start TIME]

@@ -40,7 +40,7 @@ impl Bar {
         Self { bar }
     }
 
-    /// Takes what the laboratory tells.
+    /// Receives the laboratory's progress.
     pub fn hear(&self, progress: Progress<'_>) {
         match progress {
             Progress::Run { reached, of } => {

@@ -1,4 +1,4 @@
-//! Options that people look for where they are not.
+//! Options that people expect where they are not.
 
 use std::process::ExitCode;
 

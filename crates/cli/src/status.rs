@@ -8,7 +8,7 @@ use narrows::scenario::Refusal;
 
 use crate::output::say;
 
-/// Why the program ends; scripts tell these apart.
+/// Why the program ends; scripts distinguish these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Done, and what was printed can be trusted.
@@ -90,7 +90,7 @@ impl Failure {
     pub fn report(self) -> ExitCode {
         match self {
             Self::Refused(refusal) => {
-                // A log wants one line, somebody who looks wants to see it.
+                // A log wants one line; at a terminal all of it is shown.
                 if refusal.file().is_some() && std::io::stderr().is_terminal() {
                     say!("{:?}", miette::Report::new(refusal));
                 } else {

@@ -345,7 +345,7 @@ fn ctrl_c_leaves_a_readable_folder_that_is_marked_incomplete() {
     let record = std::fs::read_to_string(record).expect("run.json");
     let record: Value = serde_json::from_str(&record).expect("JSON");
     assert_eq!(record["complete"], false);
-    // What was seen until then can be looked at.
+    // What was seen until then can be read.
     let report = narrows(at.path(), &["report", "cut"]);
     assert_eq!(status(&report), 0, "{}", stderr(&report));
 }

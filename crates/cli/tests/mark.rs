@@ -1,4 +1,4 @@
-//! `narrows mark` between two network namespaces: what stands on the wire, what
+//! `narrows mark` between two network namespaces: what is on the wire, what
 //! an observer makes of it, and what is left behind. Needs root; captures need
 //! tcpdump.
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Shells of one test at a time: what they leave on the machine is looked at.
+/// Shells of one test at a time: what they leave on the machine is checked.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn narrows(arguments: &[&str]) -> Command {
@@ -297,7 +297,7 @@ fn what_is_wrong_is_refused_before_anything_is_made() {
     ] {
         let refused = run(arguments);
         let said = text(&refused.stderr);
-        // Without a user namespace nothing else is looked at.
+        // Without a user namespace nothing else is checked.
         if refused.status.code() == Some(125) && said.contains("user namespace") {
             eprintln!("skipped: a refused command: {}", said.trim());
             continue;

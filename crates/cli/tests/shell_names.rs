@@ -1,5 +1,5 @@
 //! Names behind the path of `narrows shell` on a machine whose name server
-//! stands at a loopback address. Root only: the test is that name server.
+//! listens on a loopback address. Root only: the test is that name server.
 #![cfg(target_os = "linux")]
 
 mod machine_rig;

@@ -5,7 +5,7 @@
  * RFC 9506 section 2.1 asks for a packet number larger than any seen so far. TCP
  * has none, and pure ACKs do not advance its sequence. In its place: the segment
  * ends behind all others; or it ends with them and acknowledges more, or has a
- * newer timestamp, which tells apart duplicate ACKs. What ends before is a
+ * newer timestamp, which distinguishes duplicate ACKs. What ends before is a
  * retransmission or came late, and never counts.
  *
  * Who sends asks the same of the segments that leave, to know for which of them

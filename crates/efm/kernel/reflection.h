@@ -36,7 +36,7 @@ static inline void nw_efm_reflection_in(struct nw_efm_flow *f,
 
 	if (!length)
 		return;
-	/* bursts beyond two blocks cannot be told apart (section 3.2.3.1) */
+	/* bursts beyond two blocks cannot be distinguished (section 3.2.3.1) */
 	if (length > 2 * n)
 		length = 2 * n;
 	f->r_last = length / blocks;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
  * The loss event bit and the ECN-echo event bit (RFC 9506 sections 3.3 and 3.5):
- * each marks as many packets as the socket has declared lost, or has been told to
+ * each marks as many packets as the socket has declared lost, or the peer has reported to
  * have been CE-marked.
  *
  * A loss that turns out to be spurious is taken back while it is unreported.

@@ -8,7 +8,7 @@ use narrows_wire::Signal;
 /// for which reason. A simulated host counts as a device of a real one does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Connections that began and were looked at.
+    /// Connections that began and were parsed.
     pub flows: u64,
     /// Of these, forgotten because there were too many.
     pub evicted: u64,

@@ -13,7 +13,7 @@ use crate::table::Table;
 /// Connections that a host keeps by default.
 const FLOWS: usize = 65_536;
 
-/// Marks the TCP connections of one host that begin while it looks, by the
+/// Marks the TCP connections of one host that begin while it runs, by the
 /// rules of a [`Spec`]. What is no TCP, a fragment or of an earlier connection
 /// goes on unchanged.
 ///

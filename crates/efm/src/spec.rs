@@ -178,7 +178,7 @@ impl Spec {
         self.n
     }
 
-    /// Whether a socket must say what it has lost, or been told of CE.
+    /// Whether a socket must report what it has lost, or how many CE marks it was notified of.
     pub fn needs_socket(&self) -> bool {
         self.profile.has(Signal::Loss) || self.profile.has(Signal::EcnEcho)
     }
@@ -349,7 +349,7 @@ impl Value for Hold {
 }
 
 /// RFC 9506 §3.2.1: at least 64 and a power of two. Longer blocks than 16,384
-/// tell nothing within a minute.
+/// show nothing within a minute.
 struct BlockLength(u32);
 
 impl Value for BlockLength {

@@ -72,7 +72,7 @@ fn first_bits(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16, between: &
     bits(marker, ends, port, between)
 }
 
-/// Sends a packet; its bits. Its checksum is looked at.
+/// Sends a packet; its bits. Its checksum is checked.
 fn bits(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16, between: &[u8]) -> u8 {
     let mut sent = packet(ends, port, TcpFlags::ACK, between);
     leaves(marker, &mut sent);

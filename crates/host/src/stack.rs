@@ -157,7 +157,7 @@ impl Hosts {
         }
     }
 
-    /// Tells the listener of a connection that is open, or has data by Fast Open, that
+    /// Notifies the listener of a connection that is open, or has data by Fast Open, that
     /// it may be accepted; takes back one that broke before it was.
     fn announce(&mut self, net: &mut Net<'_>, s: u32, event: SocketEvent) {
         let Some(stream) = self.sockets[s as usize].as_mut().and_then(Socket::stream) else {

@@ -27,7 +27,7 @@ type Failure = Box<dyn std::error::Error>;
 const WIRE: f64 = 1514.0;
 const PAYLOAD: f64 = 1448.0;
 
-/// Time between two looks of a receiver at what has come.
+/// Time between two reads of a receiver.
 const READ_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
 
 fn main() -> Result<(), Failure> {
@@ -166,7 +166,7 @@ fn ping() -> Result<(), Failure> {
 /// Datagrams of full size at a tenth more than the link carries, counted by
 /// the receiver's clock.
 fn rate(mbit: u64) -> Result<(), Failure> {
-    // 40 ms of packets, so that the queue stands also while the sender's thread
+    // 40 ms of packets, so that the queue is never empty while the sender's thread
     // has no processor.
     let limit = (mbit as f64 * 1e6 * 0.040 / 8.0 / WIRE).ceil();
     let elements = format!("\"rate {mbit}Mbit queue pfifo limit {limit}\"");
@@ -202,7 +202,7 @@ fn rate(mbit: u64) -> Result<(), Failure> {
                     std::thread::sleep(std::time::Duration::from_micros(500));
                 }
             });
-            // By arrival, once the queue stands.
+            // By arrival, once there is a standing queue.
             let mut buffer = [0; 2048];
             let begin = Instant::now();
             let (mut first, mut last, mut count) = (None, begin, 0u64);

@@ -185,7 +185,7 @@ impl Controls {
         self.names.get(flow.0 as usize).cloned().unwrap_or_default()
     }
 
-    /// Starts to tell `reporter` what the controls make of their flows'
+    /// Starts to report to `reporter` what the controls make of their flows'
     /// acknowledgements.
     ///
     /// # Errors
@@ -224,7 +224,7 @@ fn kernels_own(spec: &narrows_cc::Spec) -> Option<&'static str> {
     }
 }
 
-/// Hands over records until told to stop; whether some could not be read.
+/// Hands over records until stopped; whether some could not be read.
 fn drain(loaded: &mut [Loaded], hearing: &mut Hearing, stopped: &Receiver<()>) -> bool {
     loop {
         let last = stopped.recv_timeout(LISTENING) != Err(RecvTimeoutError::Timeout);

@@ -1,4 +1,4 @@
-//! What the live path does to packets, between sockets that stand for TUN
+//! What the live path does to packets, between sockets that take the place of TUN
 //! devices: each write and each read is one packet, as there. No rights are
 //! needed, and nothing here depends on how fast the machine is.
 
@@ -128,7 +128,7 @@ fn pair() -> (File, File) {
     (ours.into(), theirs.into())
 }
 
-/// Opens when the path first tells of progress: what is offered then comes
+/// Opens when the path first reports progress: what is offered then comes
 /// while the path runs.
 #[derive(Default)]
 struct Gate(AtomicBool);
@@ -337,7 +337,7 @@ fn a_late_thread_costs_a_link_none_of_its_capacity() {
         .map(|(t, _)| t.as_nanos())
         .collect();
     assert_eq!(left.len(), 100);
-    // Once a queue stands, packet after packet: 1514 × 8 bits / 20 Mbit/s.
+    // Once there is a standing queue, packet after packet: 1514 × 8 bits / 20 Mbit/s.
     let back_to_back = left.windows(2).filter(|w| w[1] - w[0] == 605_600).count();
     assert!(back_to_back >= 50, "{back_to_back} of 99");
 }

@@ -1,5 +1,5 @@
 //! Whole runs on this machine: what comes in comes out, events are in order,
-//! a caller is heard, and errors leave in time. Needs root, or a user
+//! a caller can cancel, and errors are returned in time. Needs root, or a user
 //! namespace, and TUN.
 #![cfg(target_os = "linux")]
 

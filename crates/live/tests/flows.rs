@@ -173,7 +173,7 @@ fn ecn_is_negotiated_as_the_plan_asks_and_dscp_is_on_every_packet() {
         let packets = tcp_between(&seen, client, server);
         let syns: Vec<&Seen> = packets.iter().filter(|p| p.syn && !p.ack).collect();
         // One that was sent again on a slow machine would ask for nothing
-        // (RFC 3168 §6.1.1.1), so the first tells.
+        // (RFC 3168 §6.1.1.1), so the first shows it.
         // ECE and CWR of the SYN (RFC 3168 §6.1.1), and no AE.
         assert_eq!(syns[0].ecn_flags, if asked { 0b011 } else { 0 }, "{i}");
         for packet in &packets {
@@ -182,7 +182,7 @@ fn ecn_is_negotiated_as_the_plan_asks_and_dscp_is_on_every_packet() {
         let data = packets.iter().filter(|p| p.payload > 0);
         let ect = if asked { 0b10 } else { 0 };
         assert!(data.clone().count() > 1);
-        // What is sent again is not ECT (RFC 3168 §6.1.5), so the first tells.
+        // What is sent again is not ECT (RFC 3168 §6.1.5), so the first shows it.
         assert_eq!(data.clone().next().unwrap().class & 3, ect, "{i}");
         assert!(asked || data.clone().all(|p| p.class & 3 == 0), "{i}");
     }
@@ -444,7 +444,7 @@ fn no_thread_outlives_the_flows_even_if_nobody_answers() {
     };
     std::thread::sleep(std::time::Duration::from_millis(100));
     let inodes = run.namespaces();
-    // One of each in each host, but nobody looks where nothing is sent.
+    // One of each in each host, but nothing is checked where nothing is sent.
     let both = ["host", "host", "samples"];
     assert_eq!(threads_in(&inodes), both);
     let (facts, reports) = run.stop();

@@ -77,7 +77,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.map(|e| e.unwrap().path()).collect()
 }
 
-/// What the supervisor's own namespace looks like.
+/// The state of the supervisor's own namespace.
 fn surroundings() -> impl PartialEq + std::fmt::Debug {
     let here = Namespace::current(&RunId::random(), "here").unwrap();
     let names: Vec<_> = here

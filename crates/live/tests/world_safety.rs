@@ -230,7 +230,7 @@ fn what_a_run_wrote_down_is_undone_newest_first_when_it_ends() {
     let run = RunId::random();
     let state = State::open(&run).unwrap();
     let inner = folder.path().join("cgroup");
-    // A directory stands for a control group: both are removed when empty.
+    // A directory takes the place of a control group: both are removed when empty.
     state.record(&Undo::Cgroup(inner.clone())).unwrap();
     fs::create_dir(&inner).unwrap();
     state.record(&Undo::File(inner.join("file"))).unwrap();

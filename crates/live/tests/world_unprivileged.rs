@@ -1,5 +1,5 @@
 //! A user without root builds the same world in a user namespace of its own,
-//! or is told in a line why not.
+//! or says in a line why not.
 //!
 //! Uses the example `world`, because a process must enter its user namespace
 //! before it has threads, and a test has some. As root, it is run as another

@@ -98,7 +98,7 @@ impl Segment {
     }
 }
 
-/// What stands above a packet's IP header.
+/// What is above a packet's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Above<'a> {
     /// A TCP segment.

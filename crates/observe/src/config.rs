@@ -1,4 +1,4 @@
-//! What an observer is told, rather than learns.
+//! What an observer is configured with, rather than learns.
 
 use narrows_units::Duration;
 use narrows_wire::efm::Profile;

@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(delay.rejected, 99 + 99);
         assert!(out.iter().all(|s| s.quantity == Quantity::RightRtt));
         assert_eq!(out.len(), 100);
-        // Without a handshake in sight nothing tells it from a round trip.
+        // Without a handshake in sight nothing distinguishes it from a round trip.
         let (_, out) = writes(200, None);
         assert!(out.iter().any(|s| s.quantity != Quantity::RightRtt));
     }

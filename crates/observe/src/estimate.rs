@@ -258,7 +258,7 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
             }
         }
         if has(Signal::Reflection) {
-            // An R block stands for the Q blocks that it averages.
+            // An R block counts for the Q blocks that it averages.
             let trials = n(own, Count::Reflection);
             let quantity = Quantity::ThreeQuarterLoss(side);
             add(

@@ -11,7 +11,7 @@
 //!            | [ "src" | "dst" ] "net" ADDRESS "/" LENGTH
 //!            | [ "src" | "dst" ] "port" NUMBER [ "-" NUMBER ]
 //! ```
-//! `&&`, `||` and `!` stand for `and`, `or` and `not`.
+//! `&&`, `||` and `!` are `and`, `or` and `not`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -83,7 +83,7 @@ impl Facts for FlowKey {
     }
 }
 
-/// Which end of a packet a test looks at.
+/// Which end of a packet a test applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
     Either,
@@ -238,7 +238,7 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Words, brackets and operators with the places where they stand.
+/// Words, brackets and operators with their places.
 fn tokens(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut rest = text;

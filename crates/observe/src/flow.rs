@@ -66,7 +66,7 @@ pub enum End {
 /// A flow: both directions between two ends.
 ///
 /// Where flows are many, the lines of the cache that a packet touches are what
-/// it costs. So what every packet needs stands in the first line, in the line of
+/// it costs. So what every packet needs is in the first line, in the line of
 /// its direction and in the one after these.
 #[derive(Debug)]
 #[repr(C, align(64))]

@@ -12,7 +12,7 @@ pub struct Interval {
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL_95: f64 = 1.959_963_985;
 
-/// The 97.5 % quantile of Student's t with `df` degrees of freedom; 1 stands
+/// The 97.5 % quantile of Student's t with `df` degrees of freedom; 1 is used
 /// for 0. Exact for 1 and 2, else the expansion of Abramowitz and Stegun
 /// 26.7.5, within 0.5 % for 3 and closer above.
 pub fn student_95(df: u32) -> f64 {

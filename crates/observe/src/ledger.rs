@@ -118,7 +118,7 @@ impl Sums {
 
 /// Batches of counts.
 ///
-/// What each packet touches stands together, in few lines of the cache.
+/// What each packet touches is together, in few lines of the cache.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Ledger {

@@ -18,7 +18,7 @@ use crate::visible;
 /// for a round trip: 90 % of 250 ms.
 const NAIVE_CUT_OFF_NS: u64 = 225_000_000;
 
-/// Where each signal stands in byte 12, or in the bits of a visible header.
+/// The place of each signal in byte 12, or in the bits of a visible header.
 #[derive(Clone, Copy, Debug, Default)]
 struct Masks {
     spin: u8,

@@ -22,7 +22,7 @@ const LEAST_TIMER_MS: f32 = 200.0;
 /// [`batch_reach`] accounts for.
 ///
 /// Where flows are many, a line of the cache costs more than arithmetic. So
-/// what each sample touches stands here, and the batches are one step away and
+/// what each sample touches is here, and the batches are one step away and
 /// touched when one of them is full.
 #[derive(Debug, Default)]
 pub(crate) struct Mean {

@@ -11,7 +11,7 @@ use crate::probes::Room;
 use crate::sample::{Now, PacketId, Sample};
 use crate::table::Table;
 
-/// Who is told what an observer finds. Every method does nothing unless it is
+/// Receives what an observer finds. Every method does nothing unless it is
 /// written.
 pub trait Sink {
     /// A flow was seen for the first time.

@@ -6,7 +6,7 @@
 //! too short on average. So a full queue is thinned instead: from then on it
 //! keeps one key in two, four, eight …, by a hash of the key. That knows nothing
 //! of a round trip and nothing of how the receiver spaces its acknowledgements,
-//! and each that is kept stands for the others (Horvitz and Thompson 1952).
+//! and each that is kept counts for the others (Horvitz and Thompson 1952).
 
 /// The most that wait at a time in one queue, one of them in the queue itself: a
 /// path of 1 Gbit/s and 600 ms has 52,000 segments of 1448 bytes under way, twice as
@@ -63,7 +63,7 @@ impl Thinning {
         self.0 == 0 || mixed(key) & (self.stands_for() - 1) == 0
     }
 
-    /// How many keys each that is kept stands for.
+    /// How many keys each that is kept counts for.
     pub fn stands_for(self) -> u32 {
         1 << self.0
     }
@@ -128,7 +128,7 @@ pub(crate) struct Probe {
 /// Probes in the order of their keys, which wrap.
 ///
 /// Where flows are many, each has few packets in flight and the cache misses of
-/// a flow are what a packet costs. So the first probe stands here, and the rest
+/// a flow are what a packet costs. So the first probe is here, and the rest
 /// in a ring that is one step away and starts with room for one.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {

@@ -79,7 +79,7 @@ pub(crate) fn opens(packet: &Packet<'_>) -> bool {
     begins(packet) && long.is_some_and(|long| long.is_of_client())
 }
 
-/// Enough of a connection id to tell whether another one came in its place.
+/// Enough of a connection id to notice that another one came in its place.
 fn shortened(cid: &[u8]) -> u16 {
     let sum = cid.iter().fold(cid.len() as u32, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u32::from(*byte))
@@ -207,7 +207,7 @@ mod tests {
     fn what_is_too_short_for_the_ids_that_were_chosen_shows_no_bit() {
         let mut quic = Quic::default();
         quic.read(Side::Responder, &first(20), 1_228);
-        // 20 bytes of the responder's id stand in packets to it.
+        // 20 bytes of the responder's id are in packets to it.
         let least = LEAST_SHORT + 20;
         let short = [0x60];
         assert_eq!(quic.read(Side::Initiator, &short, least), Shown::Spin(true));

@@ -215,7 +215,7 @@ pub struct Sample {
     pub stands_for: u32,
 }
 
-/// The moment at which an estimator looks at a packet.
+/// The moment at which an estimator processes a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     /// Nanoseconds.

@@ -173,7 +173,7 @@ impl Square {
         (self.n, self.known, self.borrowed) = (n, known, true);
     }
 
-    /// How many blocks a closed run stands for: one, or those that a burst joined.
+    /// How many blocks a closed run counts for: one, or those that a burst joined.
     pub fn blocks_of(&self, block: &Block) -> u32 {
         (block.sent / self.n).max(1)
     }
@@ -184,7 +184,7 @@ impl Square {
     }
 
     /// A packet with this bit. `newer` is whether it was sent after all before
-    /// it; one that was not tells how far packets are reordered.
+    /// it; one that was not shows how far packets are reordered.
     pub fn packet(&mut self, bit: bool, newer: bool, now: Now) -> Option<Closed> {
         let id = now.id as u32;
         if self.run.packets == 0 {
@@ -416,7 +416,7 @@ mod tests {
         }
 
         /// Packets moved by less than the threshold change no sum by more than
-        /// what stands at its two ends.
+        /// what is at its two ends.
         #[test]
         fn reordering_alone_is_no_loss(seed in 0u64..1_000) {
             let n = 64;

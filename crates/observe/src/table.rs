@@ -16,7 +16,7 @@ struct Slot {
     flow: u32,
 }
 
-/// The neighbours of a flow in the list. They stand apart from the flows: a
+/// The neighbours of a flow in the list. They are kept apart from the flows: a
 /// packet changes those of three flows, and would touch all three.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {

@@ -4,7 +4,7 @@
 //!
 //! Nothing in a train says which of the two it is. The first of a flow is a
 //! generated one, and a reflected train is never longer than the one before.
-//! But one that is tells little by itself: where the first packet of a
+//! But one that is shows little by itself: where the first packet of a
 //! reflection is a retransmission, which begins no spin period at the other end,
 //! its mark is back before the period is, and goes round once more. So it is the
 //! order in which that happens less often that counts.

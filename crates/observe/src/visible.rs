@@ -6,7 +6,7 @@ use crate::probes::after;
 use crate::sample::Side;
 use crate::serials::Serials;
 
-/// Where the signals of these flows stand in the bits that
+/// The places of these flows' signals in the bits that
 /// [`Marks`](crate::marks::Marks) reads; TCP's byte 12 has no room for all.
 pub(crate) const SPIN: u8 = 0x01;
 /// The valid edge counter, one above the spin bit.

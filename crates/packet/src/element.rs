@@ -44,7 +44,7 @@ pub struct Change {
 pub struct Outlet<'a> {
     /// Where packets come from and go back to.
     pub pool: &'a mut PacketPool,
-    /// Who hears of events.
+    /// Receives the events.
     pub events: &'a mut dyn EventSink,
     /// Packets let out in order, with the port that they left by.
     pub sent: &'a mut Vec<(Port, Box<Packet>)>,

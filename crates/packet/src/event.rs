@@ -246,7 +246,7 @@ pub enum Event<'a> {
         /// Payload bytes in it.
         bytes: u32,
     },
-    /// A periodic look at a flow's sender.
+    /// A periodic sample of a flow's sender.
     Sampled {
         /// Which flow.
         flow: FlowId,
@@ -262,7 +262,7 @@ pub enum Event<'a> {
         /// Its value, a whole number of `1 / scale` units.
         value: i64,
     },
-    /// A periodic look at a queue.
+    /// A periodic sample of a queue.
     QueueSampled {
         /// Which queue.
         queue: EntityId,

@@ -10,7 +10,7 @@ use crate::chain::{Chain, split_chain};
 use crate::codepoint::{Dscp, EcnWord};
 use crate::spec::{ElementSpec, Site};
 
-/// Which field of the IP header tells the classes apart.
+/// Which field of the IP header separates the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByKey {
     /// The DSCP.

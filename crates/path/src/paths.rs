@@ -22,7 +22,7 @@ pub enum Next {
 
 /// An element in its place.
 pub struct Stage {
-    /// What stands there.
+    /// What was found there.
     pub element: Box<dyn Element>,
     /// By which it reports.
     pub entity: EntityId,

@@ -10,7 +10,7 @@ use crate::serialise::Serialiser;
 use crate::spec::{Site, require_end};
 use crate::waiting::{Waiting, earliest, read_queue};
 
-/// Bytes that a link counts for each IP packet unless told otherwise: an
+/// Bytes that a link counts for each IP packet unless configured otherwise: an
 /// Ethernet header, as tc counts on an Ethernet device.
 pub const DEFAULT_OVERHEAD: u32 = 14;
 

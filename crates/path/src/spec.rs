@@ -245,7 +245,7 @@ impl ElementSpec {
     }
 
     /// The bucket into which the queue of the element `name` sorts `packet` in a
-    /// run with `seed`; `None` where no queue tells flows apart.
+    /// run with `seed`; `None` where no queue keeps flows apart.
     pub fn bucket_of(&self, seed: u64, name: &str, packet: &Packet) -> Option<usize> {
         self.queue()?.bucket_of(rng_of(seed, name), packet)
     }

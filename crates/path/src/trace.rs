@@ -24,7 +24,7 @@ use crate::waiting::{Waiting, earliest, read_queue};
 /// PACKET_SIZE).
 pub const OPPORTUNITY: u32 = 1504;
 
-/// Bytes counted for each packet above its IP length, unless told otherwise:
+/// Bytes counted for each packet above its IP length, unless configured otherwise:
 /// those 4.
 const DEFAULT_OVERHEAD: u32 = 4;
 

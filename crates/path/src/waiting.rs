@@ -82,7 +82,7 @@ impl Waiting {
         out.send(0, packet);
     }
 
-    /// Tells the queue new words, which stand at a place in their line.
+    /// Gives the queue new parameters, from a place in their line.
     pub(crate) fn change(
         &mut self,
         now: Instant,

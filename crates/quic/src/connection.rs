@@ -198,7 +198,7 @@ impl Connection {
         }
     }
 
-    /// Lets endpoint and connection tell each other what they must.
+    /// Passes the pending events between endpoint and connection.
     fn settle(&mut self) {
         let Some((handle, connection)) = &mut self.inner else {
             return;
@@ -389,7 +389,7 @@ impl Connection {
         self.end(QuicEvent::Closed);
     }
 
-    /// A look at the sender, as [`Watch::sample`] gives it.
+    /// A sample of the sender, as [`Watch::sample`] gives it.
     pub fn sample(&self) -> FlowSample {
         let Some((_, connection)) = &self.inner else {
             return FlowSample::default();

@@ -1,6 +1,6 @@
 //! Whether a connection's ends will spin, found out before it begins.
 //!
-//! quinn draws for each end whether the spin bit is in use, and tells nobody.
+//! quinn draws for each end whether the spin bit is in use, and does not report it.
 //! What it draws depends on the end's seed alone, so a rehearsal over a perfect
 //! path with the same seeds shows it: an end that spins obeys RFC 9000 §17.4
 //! in every packet, one that greases obeys it by chance in half of them.
@@ -13,7 +13,7 @@ use crate::datagram;
 use crate::epoch::Epoch;
 use crate::settings::Config;
 
-/// Packets of each end that are looked at: a greased one passes for spinning
+/// Packets of each end that are examined: a greased one passes for spinning
 /// once in 2³².
 const ENOUGH: u32 = 32;
 
@@ -21,7 +21,7 @@ const ENOUGH: u32 = 32;
 /// be held back (25 ms, RFC 9000 §18.2).
 const STEP: Duration = Duration::from_millis(50);
 
-/// Rounds at the beginning that are not looked at: packets of the handshake
+/// Rounds at the beginning that are left out: packets of the handshake
 /// carry others with them, whose bits are not read here.
 const OPENING: u64 = 4;
 

@@ -1,4 +1,4 @@
-//! Looks over the shoulder of quinn's congestion control.
+//! Records what quinn's congestion control receives and does.
 //!
 //! quinn-proto says how a connection fares in sums; each round trip, and each
 //! reduction with its cause, passes only through its congestion control. So
@@ -16,7 +16,7 @@ use quinn_proto::{ConnectionStats, RttEstimator};
 
 use crate::epoch::span;
 
-/// Something that a congestion control was told or did.
+/// Something that a congestion control received or did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
     /// The newest packet of an acknowledgement was that long on its way.
@@ -25,7 +25,7 @@ pub enum Noted {
     Recovery(RecoveryEvent),
 }
 
-/// What a connection's congestion control was told.
+/// What a connection's congestion control received.
 #[derive(Debug, Default)]
 struct Seen {
     noted: VecDeque<(time::Instant, Noted)>,
@@ -39,7 +39,7 @@ struct Seen {
     /// Bytes that quinn may have in flight, and its slow-start threshold.
     window: u64,
     ssthresh: Option<u64>,
-    /// Whether packets were declared lost since this was last looked at.
+    /// Whether packets were declared lost since this was last read.
     losses: bool,
     /// Packets and bytes that were lost by then.
     lost: (u64, u64),
@@ -124,7 +124,7 @@ impl Watch {
         self.seen().window
     }
 
-    /// A look at the sender; `stats` are the connection's own. Segments are
+    /// A sample of the sender; `stats` are the connection's own. Segments are
     /// QUIC packets of the current size.
     pub fn sample(&self, stats: &ConnectionStats) -> FlowSample {
         let seen = self.seen();

@@ -34,7 +34,7 @@ fn rngs(seed: u64) -> (Rng, Rng) {
     (Rng::for_name(seed, "client"), Rng::for_name(seed, "server"))
 }
 
-/// What a transfer looked like from outside.
+/// What a transfer was from outside.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Seen {
     /// Every packet: when, whether from the client, its bytes.

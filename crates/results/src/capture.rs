@@ -15,7 +15,7 @@ use crate::Error;
 /// Folder of captures below a results folder.
 pub(crate) const CAPTURES: &str = "captures";
 
-/// The captures of a run. Stamps count from the run's epoch, which stands at
+/// The captures of a run. Stamps count from the run's epoch, which is at
 /// 1970.
 pub(crate) struct Captures(Vec<Capture>);
 

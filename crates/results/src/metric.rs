@@ -7,7 +7,7 @@
 //! `link/access/up/bottleneck/low_latency/sojourn_ms/p50`,
 //! `link/access/up/bottleneck/marks/step`, `probe/ping/rtt_ms/p50`, `run/jain`.
 //! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
-//! `queue/` may stand before a queue's name.
+//! `queue/` may precede a queue's name.
 
 #[cfg(test)]
 mod listed;

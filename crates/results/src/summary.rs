@@ -118,8 +118,8 @@ pub struct FlowSummary {
     /// was sent again included; 0 where the path does not see them.
     #[serde(default)]
     pub packets: u64,
-    /// Mean congestion window over the looks at the sender in the window, in
-    /// packets; `None` without a look.
+    /// Mean congestion window over the samples of the sender in the window, in
+    /// packets; `None` without a sample.
     #[serde(default)]
     pub mean_window_packets: Option<f64>,
     /// The flow's packets that a queue marked CE in the window.
@@ -344,7 +344,7 @@ pub struct DropperSummary {
 pub struct ObservationSummary {
     /// The observer's name.
     pub observer: String,
-    /// Where it stands, `tap/mid`.
+    /// Its tap, `tap/mid`.
     pub tap: String,
     /// The flow's name, `prague`; of packets that are no flow's, addresses and
     /// ports.
@@ -352,7 +352,7 @@ pub struct ObservationSummary {
     /// `delay`, `spin-pn`, `q`; `seen` for what the flow carried, both
     /// directions together: `ip` bytes, segments that were sent
     /// `again_or_late`, its `growth` after slow start; `ss` for the smoothed round trip
-    /// of the flow's sender, looked at once a second.
+    /// of the flow's sender, sampled once a second.
     pub technique: String,
     /// `full_rtt_initiator`, `upstream_loss_responder`; `inflated` for how many samples
     /// of `delay` and `vec` were more than 2 ms longer than what the network took.

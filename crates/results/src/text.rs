@@ -1,6 +1,6 @@
 //! Tables of plain text.
 
-/// Where the text of a column stands.
+/// The alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// At its left edge.

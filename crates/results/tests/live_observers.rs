@@ -37,12 +37,12 @@ fn skipped(test: &str) -> bool {
     lack.is_some()
 }
 
-/// A flow by `name` with what stands in `more`.
+/// A flow by `name` with the keys in `more`.
 fn flow(name: &str, more: &str) -> String {
     format!("[[flow]]\nname = \"{name}\"\nfrom = \"client\"\nto = \"server\"\n{more}\n")
 }
 
-/// A live run of a flow with what stands in `more`, observed and captured whole at
+/// A live run of a flow with the keys in `more`, observed and captured whole at
 /// its middle. `None` where this machine runs nothing live.
 fn run(test: &str, more: &str) -> Option<tempfile::TempDir> {
     if skipped(test) {
@@ -119,7 +119,7 @@ fn tshark_opens_the_capture_of_a_quic_run_without_complaint() {
         return;
     };
     let capture = dir.path().join("captures/mid.pcapng");
-    // Which UDP is QUIC, tshark is told: the flow's port is none that it knows.
+    // Which UDP is QUIC, tshark is configured with: the flow's port is none that it knows.
     let output = Command::new("tshark")
         .args(["-d", "udp.port==5001,quic", "-o", "udp.check_checksum:TRUE"])
         .args([

@@ -144,7 +144,7 @@ fn a_capture_holds_the_packets_that_the_run_counted() {
 }
 
 /// RFC 9331's point: in a DualPI2 bottleneck a Prague flow waits less than a
-/// CUBIC flow does. The figures stand in the two bands of the queue.
+/// CUBIC flow does. The figures are in the two bands of the queue.
 #[test]
 fn the_bands_of_dualpi2_come_out_apart() {
     let text = SCENARIO.replace("queue fq_codel", "queue dualpi2");

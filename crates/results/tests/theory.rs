@@ -38,7 +38,7 @@ down = ["netem delay 10ms"]
 }
 
 /// RFC 9332 §1: full utilisation with a queue of about a millisecond; the step
-/// stands at 1 ms, the ramp of Appendix A.1 ends at 1.2 ms.
+/// is at 1 ms, the ramp of Appendix A.1 ends at 1.2 ms.
 #[test]
 fn a_lone_prague_fills_dualpi2_with_less_than_two_milliseconds_of_queue() {
     for variant in ["linux", "linux-2020", "rfc9332"] {
@@ -93,7 +93,7 @@ impl EventSink for Coupling {
     }
 }
 
-/// How p_L, the share of coupled marks in the L queue, stands to 2√p_C, from
+/// How p_L, the share of coupled marks in the L queue, compares with 2√p_C, from
 /// the share of marks in the classic queue, over five seeds. Over a run p′ strays
 /// from its mean, and the root of its mean square is above its mean: by that
 /// the ratio is corrected.

@@ -207,7 +207,7 @@ fn flows_that_share_a_bucket_are_named() {
           them for one flow; another seed sorts them otherwise"
         ]
     );
-    // Of 65536 hardly ever; and where all flows are to be one, or none are told apart, it is
+    // Of 65536 hardly ever; and where all flows are to be one, or none are kept apart, it is
     // no news.
     for queue in ["cnq_codel_af", "fq_codel flows 1", "pfifo", "dualpi2"] {
         assert!((1..=20).all(|seed| of(queue, seed).is_empty()), "{queue}");

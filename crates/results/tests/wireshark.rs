@@ -392,7 +392,7 @@ fn tshark_reads_the_handshakes_and_options() {
     assert_eq!(has(1) as u64, summary.flows[1].recovery.ecn_reductions);
 
     // The AccECN option counts what was marked CE (from 0) and ECT(1) (from
-    // 1), RFC 9768 §3.2.3; its last one tells of nearly all.
+    // 1), RFC 9768 §3.2.3; its last one covers nearly all.
     let last = |field: &str| {
         let counters = prague
             .iter()

@@ -1,11 +1,11 @@
-//! What the words of a command stand for.
+//! The meaning of a command's words.
 
 use crate::plan::{CommandPlan, HostIndex, Plan};
 
 /// A part of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part<'a> {
-    /// Letters that stand for themselves.
+    /// Letters that are taken literally.
     Text(&'a str),
     /// The address of a host.
     Address {
@@ -21,7 +21,7 @@ pub(crate) enum Part<'a> {
 pub(crate) enum Fault<'a> {
     /// A `{` without `}`, or the other way round.
     Lone,
-    /// What stands in braces is no host, and no host's address.
+    /// The word in braces is no host, and no host's address.
     Unknown(&'a str),
 }
 

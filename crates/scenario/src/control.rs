@@ -6,7 +6,7 @@ use std::fmt;
 use narrows_cc::{Needs, Spec};
 use narrows_units::{Word, WordError, Words};
 
-/// What stands before the name of a kernel's algorithm.
+/// The prefix of the name of a kernel's algorithm.
 const KERNEL: &str = "kernel:";
 
 /// Letters of the longest name: Linux's TCP_CA_NAME_MAX is 16 with the closing

@@ -18,7 +18,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Reads the bytes of a scenario file; `name` stands for it in messages.
+    /// Reads the bytes of a scenario file; `name` is its name in messages.
     ///
     /// # Errors
     /// If they are no TOML.
@@ -37,7 +37,7 @@ impl Draft {
     /// `server`, with flows over it, for 60 s.
     ///
     /// Each of `links` is an element in words, `rate 50Mbit queue dualpi2`, in
-    /// both directions unless `up` or `down` stands before it. Each of `flows`
+    /// both directions unless `up` or `down` is written before it. Each of `flows`
     /// is a congestion control in words, with `name:` before it and keys of a
     /// flow after it if wanted: `second: cubic ecn classic start 1s`.
     ///

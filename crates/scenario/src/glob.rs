@@ -4,9 +4,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::refusal::Refusal;
 
-/// A pattern. `*` stands for any letters, `/` among them, so that `50Mbit/*`
+/// A pattern. `*` matches any letters, `/` among them, so that `50Mbit/*`
 /// is all that starts with `50Mbit/`; `?` for one; `{a,b}` for `a` or `b`.
-/// Everything else, brackets too, stands for itself.
+/// Everything else, brackets too, is literal.
 #[derive(Clone, Debug)]
 pub struct Glob {
     text: String,

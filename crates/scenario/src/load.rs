@@ -13,7 +13,7 @@ use crate::tree::{self, LONGEST_FILE, Node};
 /// A file that was found, not yet checked.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What stands for it in messages: its path, or its name in the catalogue.
+    /// Its name in messages: its path, or its name in the catalogue.
     pub name: String,
     /// What it holds.
     pub bytes: Vec<u8>,

@@ -27,7 +27,7 @@ pub struct Kind {
 /// One metric, or several that differ in a part of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// `goodput_mbit`; `{a,b}` stands for `a` or `b`, `{n}` for the number of a
+    /// `goodput_mbit`; `{a,b}` means `a` or `b`, `{n}` for the number of a
     /// flow from 1, and a word of [`words`] for one of its choices.
     pub name: &'static str,
     /// `Mbit/s`; empty for an index or a ratio.
@@ -36,7 +36,7 @@ pub struct Entry {
     pub about: &'static str,
 }
 
-/// A word in braces that stands for one of several.
+/// A word in braces that means one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// `rtt_technique`.
@@ -73,7 +73,7 @@ fn choices(word: &str) -> Option<Vec<String>> {
 pub const KINDS: [Kind; 7] = [RUN, FLOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
 
 impl Entry {
-    /// Every name that it stands for, in a run of `flows` flows.
+    /// Every name that it covers, in a run of `flows` flows.
     pub fn names(&self, flows: usize) -> Vec<String> {
         let mut all = vec![String::new()];
         let mut rest = self.name;

@@ -38,7 +38,7 @@ impl Side {
 /// One link, `access`, between `client` and `server`, and flows over it.
 ///
 /// Each of `links` is an element in words, in both directions unless `up` or
-/// `down` stands before it. Each of `flows` is a congestion control in words,
+/// `down` is written before it. Each of `flows` is a congestion control in words,
 /// a name with a colon before it if wanted, and keys of a flow after it:
 /// `second: cubic ecn on start 1s`.
 pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal> {

@@ -33,7 +33,7 @@ pub struct Plan {
     pub duration: Duration,
     /// The steady window.
     pub measure: Window,
-    /// How often flows and queues are looked at.
+    /// How often flows and queues are sampled.
     #[serde(serialize_with = "words")]
     pub sample_interval: Duration,
     /// Findings of the verdict that the experiment is about: they are named and do not
@@ -330,7 +330,7 @@ pub struct MarkPlan {
 pub struct TapPlan {
     /// `tap/<name>`.
     pub name: String,
-    /// The link that it stands on.
+    /// The link that it is on.
     pub link: LinkIndex,
 }
 
@@ -340,7 +340,7 @@ pub struct TapPlan {
 pub struct ObserverPlan {
     /// Its name; what it finds is of the entities `observe/<name>/<flow>`.
     pub name: String,
-    /// The tap where it stands, `tap/<name>`.
+    /// Its tap, `tap/<name>`.
     pub tap: String,
     /// Whether it reads as the observer of Guarna's thesis (2024) does.
     pub thesis: bool,
@@ -372,7 +372,7 @@ pub struct CapturePlan {
     pub snaplen: u32,
 }
 
-/// Where a capture stands.
+/// The place of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CapturePoint {
@@ -425,7 +425,7 @@ impl Plan {
     }
 
     /// All elements of all links, each direction in order of travel. A tap or
-    /// two-way box occurs once for each direction that it stands in.
+    /// two-way box occurs once for each of its directions.
     pub fn elements(&self) -> impl Iterator<Item = &NamedElement> {
         self.links
             .iter()

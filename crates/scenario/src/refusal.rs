@@ -130,7 +130,7 @@ impl Refusal {
         self
     }
 
-    /// The same, with advice if `word` looks like a slip for one of `known`.
+    /// The same, with advice if `word` is close to one of `known`.
     #[must_use]
     pub(crate) fn did_you_mean<'a>(
         mut self,
@@ -158,12 +158,12 @@ impl Refusal {
         &self.0.key
     }
 
-    /// What stands there.
+    /// What was found there.
     pub fn found(&self) -> &str {
         &self.0.found
     }
 
-    /// What may stand there.
+    /// What is allowed there.
     pub fn allowed(&self) -> &str {
         &self.0.allowed
     }

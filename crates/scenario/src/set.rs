@@ -99,7 +99,7 @@ fn set_element(
     let names: Vec<String> = elements
         .iter()
         .map(|node| {
-            // What is no element is refused later, where it stands.
+            // What is no element is refused later, at its place.
             let (label, words) = node.as_element().unwrap_or((None, ""));
             let kind = words.split_whitespace().next().unwrap_or("element");
             labels.next(label, kind).unwrap_or_default()

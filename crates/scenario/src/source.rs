@@ -15,7 +15,7 @@ struct Text {
 pub(crate) struct Spot {
     text: Arc<Text>,
     span: Range<usize>,
-    /// Whether what was read is not, letter by letter, what stands here.
+    /// Whether what was read is not, letter by letter, the text here.
     rewritten: bool,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Spot {
 const SHOWN: usize = 160;
 
 impl Spot {
-    /// The whole of `text`, which `name` stands for in messages.
+    /// The whole of `text`; `name` is its name in messages.
     pub(crate) fn whole(name: &str, text: &str) -> Self {
         Self {
             span: 0..text.len(),
@@ -45,7 +45,7 @@ impl Spot {
         self.span.clone()
     }
 
-    /// What stands at the spot.
+    /// The text at the spot.
     pub(crate) fn text(&self) -> &str {
         self.text.text.get(self.span.clone()).unwrap_or("")
     }
@@ -62,7 +62,7 @@ impl Spot {
         }
     }
 
-    /// The same spot for a value that was made from what stands here.
+    /// The same spot for a value that was made from the text here.
     pub(crate) fn rewritten(mut self) -> Self {
         self.rewritten = true;
         self
@@ -112,7 +112,7 @@ impl Spot {
         (shown, start)
     }
 
-    /// The spot of `part`, a range of the decoded string that stands here in
+    /// The spot of `part`, a range of the decoded string that is here in
     /// quotes, as far as the escapes in it allow.
     pub(crate) fn inside_string(&self, part: Range<usize>) -> Self {
         let raw = self.text();

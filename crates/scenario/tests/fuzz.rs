@@ -1,4 +1,4 @@
-//! Whatever stands in a file, in `--set`, `--link` or `--flow`: it is read or
+//! Whatever is in a file, in `--set`, `--link` or `--flow`: it is read or
 //! refused, and what is read can be written and read again.
 
 mod json_schema;

@@ -84,7 +84,7 @@ down = ["netem delay {one_way_us}us", "rate {rate} queue {queue}"]
         .unwrap_or_else(|refusal| panic!("{refusal:?}"))
 }
 
-/// Time that this thread has spent on a CPU, where Linux tells it: other
+/// Time that this thread has spent on a CPU, where Linux reports it: other
 /// programs on the machine do not count.
 fn cpu_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;

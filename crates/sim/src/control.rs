@@ -1,4 +1,4 @@
-//! What the caller of a run hears from it.
+//! What a run reports to its caller.
 
 use narrows_app::Ledger;
 use narrows_efm::HostMarks;

@@ -13,7 +13,7 @@ use narrows_units::{Duration, Instant};
 
 use crate::control::{ElementReport, FlowReport, Outcome, SimError};
 
-/// Steps, wakes and packets that reach a node, between two looks at the
+/// Steps, wakes and packets that reach a node, between two checks of the
 /// caller's cancel flag: milliseconds of real time, whatever the run's does.
 const LOOK_EVERY: u64 = 1 << 14;
 

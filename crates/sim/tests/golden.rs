@@ -2,7 +2,7 @@
 //! reordering, probes, both versions of IP.
 //!
 //! They must come out in every build profile and on every machine. A change
-//! that is meant to alter what packets do changes them: look at the counts,
+//! that is meant to alter what packets do changes them: compare the counts,
 //! then accept with `INSTA_UPDATE=always cargo test -p narrows-sim --test golden`.
 
 mod rig;

@@ -70,7 +70,7 @@ impl EventSink for Tap {
     }
 }
 
-/// Two samples further apart tell nothing: the second was made because the first
+/// Two samples further apart show nothing: the second was made because the first
 /// was lost. Below the T_Max of every sender here.
 const CUT_OFF_MS: f64 = 95.0;
 
@@ -146,7 +146,7 @@ fn marks_change_bits_and_nothing_else() {
     assert_eq!(plain.delivered, marked.delivered);
     assert_eq!(plain.samples, marked.samples);
     assert_eq!(plain.drops, marked.drops);
-    // The checksums are looked at as well, in both versions of IP.
+    // The checksums are checked as well, in both versions of IP.
     let bits = |text: &str| {
         let tap = Tap::of(&plan(text));
         tap.0
@@ -228,7 +228,7 @@ fn loss_and_ecn_echo_events_are_as_many_as_happened() {
             _ => truth.received_ce,
         };
         assert!(happened > 100, "{signals}: {happened}");
-        // What happens in the last round trip is not told any more.
+        // What happens in the last round trip is not reported any more.
         let missing = happened.abs_diff(marks);
         assert!(
             missing * 50 <= happened + 50,

@@ -65,16 +65,16 @@ pub(crate) struct AckFacts {
 pub(crate) struct AccEcn {
     /// CE-marked packets received.
     pub(crate) received_ce: u32,
-    /// Of these, not yet told.
+    /// Of these, not yet reported.
     untold: u32,
     /// Payload bytes received with ECT(1), ECT(0) and CE.
     received_bytes: [u32; 3],
     /// Options still to be sent whatever the room.
     pub(crate) demand: u8,
-    /// Fewest option fields that tell all that has changed.
+    /// Fewest option fields that report all that has changed.
     fields: u8,
     last_field: Ecn,
-    /// The peer's byte counters as last told.
+    /// The peer's byte counters as last reported.
     told_bytes: [u32; 3],
     estimated: Option<usize>,
     seen: Seen,
@@ -100,7 +100,7 @@ const CE: usize = 2;
 
 impl AccEcn {
     /// A packet came marked `ecn` with `payload` bytes. Answers whether the
-    /// change is to be told at once.
+    /// change is to be reported at once.
     pub(crate) fn packet_came(&mut self, ecn: Ecn, payload: u32) -> bool {
         if let Some(i) = place(ecn) {
             if ecn == Ecn::Ce {
@@ -158,7 +158,7 @@ impl AccEcn {
         }
     }
 
-    /// Fewest counters that tell all that changed.
+    /// Fewest counters that report all that changed.
     pub(crate) fn required(&self) -> usize {
         usize::from(self.fields)
     }
@@ -230,7 +230,7 @@ impl AccEcn {
         !self.deaf
     }
 
-    /// Newly told CE marks on an ACK that made progress
+    /// Newly reported CE marks on an ACK that made progress
     /// (`tcp_accecn_process`, v6.18).
     pub(crate) fn ack_came(&mut self, ack: &AckFacts) -> u32 {
         let told_ce = self.told_bytes[CE];
@@ -331,7 +331,7 @@ impl AccEcn {
             self.estimated = None;
         }
         // Linux believes the counters only while one of them moves at a time;
-        // but that of CE is exact whenever it is told.
+        // but that of CE is exact whenever it is reported.
         !stepped_back && (option.ceb.is_some() || estimated && !ambiguous)
     }
 }

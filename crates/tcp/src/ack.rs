@@ -376,7 +376,7 @@ impl Connection {
         }
     }
 
-    /// Counts CE marks that the peer tells by AccECN. The ACE field of the ACK
+    /// Counts CE marks that the peer reports by AccECN. The ACE field of the ACK
     /// that completes the handshake is no counter (RFC 9768 §3.2.2.1).
     fn on_accurate_feedback(&mut self, tcp: &Tcp, delivered: u32, ack: &mut Ack) {
         if self.ecn.feedback != Feedback::Accurate || ack.has(seen::SYN_ACKED) {

@@ -118,7 +118,7 @@ pub enum PacingUse {
     Never,
 }
 
-/// How a sender hears that its packets are done with, for TCP small queues
+/// How a sender learns that its packets are done with, for TCP small queues
 /// (`tcp_small_queue_check`): two bursts or about 1 ms of data may wait below
 /// TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -107,7 +107,7 @@ impl Congestion {
 }
 
 impl Connection {
-    /// What the algorithm is told.
+    /// What the algorithm receives.
     pub(crate) fn facts(&mut self, sample: &RateSample, ece: bool, ts_echo: u32) -> Facts {
         let c = &self.cong;
         let mut flags = Flags::TAKES_MSS;
@@ -203,14 +203,14 @@ impl Connection {
         }
     }
 
-    /// Tells the algorithm of `event`.
+    /// Passes `event` to the algorithm.
     pub(crate) fn cwnd_event(&mut self, event: CwndEvent) {
         let facts = self.plain_facts();
         let decision = self.cc.cwnd_event(&facts, event);
         self.apply(decision);
     }
 
-    /// Enters `state`; the algorithm hears of it first (`tcp_set_ca_state`).
+    /// Enters `state`; the algorithm is called first (`tcp_set_ca_state`).
     pub(crate) fn set_ca_state(&mut self, state: CaState) {
         let facts = self.plain_facts();
         let decision = self.cc.set_state(&facts, state);

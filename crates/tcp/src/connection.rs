@@ -119,7 +119,7 @@ impl Totals {
 ///
 /// After every call that takes `now` or touches a buffer, its host calls
 /// [`poll_transmit`](Self::poll_transmit) until that answers `None`, then
-/// looks at [`next_timeout`](Self::next_timeout). Packets that are to be
+/// reads [`next_timeout`](Self::next_timeout). Packets that are to be
 /// acknowledged one by one have to be followed by such a round each.
 #[derive(Debug)]
 pub struct Connection {
@@ -405,7 +405,7 @@ impl Connection {
         self.cong.state
     }
 
-    /// CE-marked packets received so far, as AccECN tells the peer.
+    /// CE-marked packets received so far, as AccECN reports to the peer.
     pub fn received_ce(&self) -> u32 {
         self.accecn.received_ce
     }

@@ -45,7 +45,7 @@ pub(crate) const fn syn_flags(feedback: Feedback) -> u16 {
     }
 }
 
-/// The ACE field that tells the peer with which ECN field its SYN or SYN-ACK
+/// The ACE field that reports with which ECN field its SYN or SYN-ACK
 /// came (RFC 9768 table 2).
 pub(crate) const fn reflect(ecn: Ecn) -> u8 {
     match ecn {
@@ -75,7 +75,7 @@ impl EcnState {
             (0, _) | (_, Feedback::None) => Feedback::None,
             (0b011, _) => Feedback::Classic,
             (_, Feedback::Accurate) => Feedback::Accurate,
-            // An RFC 3168 server looks at ECE and CWR alone.
+            // An RFC 3168 server reads ECE and CWR alone.
             (ace, Feedback::Classic) if ace & 0b011 == 0b011 => Feedback::Classic,
             (_, Feedback::Classic) => Feedback::None,
         };

@@ -1,4 +1,4 @@
-//! What a connection tells its host.
+//! What a connection reports to its host.
 
 use narrows_packet::RecoveryEvent;
 use narrows_units::Duration;

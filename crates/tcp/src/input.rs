@@ -338,7 +338,7 @@ impl Connection {
         if self.window.grow(a.len, self.incoming.held()) {
             self.delack.window_grew();
         }
-        // A filled gap is to be told at once (RFC 5681 §4.2).
+        // A filled gap is acknowledged at once (RFC 5681 §4.2).
         if had_gap && !self.incoming.has_gap() {
             self.delack.now = true;
         }

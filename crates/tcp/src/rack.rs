@@ -30,7 +30,7 @@ pub(crate) struct Rack {
     rtt_us: u32,
     /// Something was delivered since losses were last looked for.
     pub(crate) advanced: bool,
-    /// The peer told of a duplicate since the window was last adapted.
+    /// The peer reported a duplicate since the window was last adapted.
     pub(crate) dsack_seen: bool,
     /// Reordering window in quarters of the minimum RTT.
     steps: u8,

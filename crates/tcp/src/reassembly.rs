@@ -1,5 +1,5 @@
 //! Received data: what is in order, what is beyond a gap, and which SACK
-//! blocks tell the peer so (RFC 2018, RFC 2883).
+//! blocks report it to the peer (RFC 2018, RFC 2883).
 
 use std::collections::VecDeque;
 
@@ -219,7 +219,7 @@ impl Reassembly {
     }
 
     /// Whether a block had to make room since this was last asked: an ACK that
-    /// waits would no longer tell of it.
+    /// waits would no longer report it.
     pub(crate) fn take_forgets(&mut self) -> bool {
         std::mem::take(&mut self.forgets)
     }

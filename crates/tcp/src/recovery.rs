@@ -240,7 +240,7 @@ impl Connection {
         self.queue_cwr();
     }
 
-    /// The peer is to hear that the window was reduced.
+    /// The peer is to be notified that the window was reduced (CWR).
     pub(crate) fn queue_cwr(&mut self) {
         if self.ecn.feedback == Feedback::Classic {
             self.ecn.announce_cwr = true;

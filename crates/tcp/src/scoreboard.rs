@@ -3,7 +3,7 @@
 //! One entry per segment in a ring that is ordered by sequence number, so an
 //! acknowledgement pops at the front and a SACK edge is found by bisection. A
 //! second order, by time of last transmission, is a list threaded through the
-//! ring: RACK looks only at its front. Which ranges the peer holds is also
+//! ring: RACK reads only its front. Which ranges the peer holds is also
 //! kept as runs, so that a SACK block that repeats what is known costs a
 //! bisection and not a walk. The counters are Linux's `packets_out`,
 //! `sacked_out`, `lost_out` and `retrans_out`.

@@ -84,7 +84,7 @@ impl ReceiveWindow {
         window
     }
 
-    /// The smallest shift with which the largest window can be told.
+    /// The smallest shift with which the largest window can be advertised.
     fn scale_for_max(&self) -> u8 {
         (0..MAX_SCALE)
             .find(|s| self.max >> s <= 65_535)

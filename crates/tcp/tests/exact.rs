@@ -7,7 +7,7 @@ use narrows_tcp::{AccEcnOptionUse, Config, EcnMode, HostModel, ReceiveBuffer, St
 use narrows_units::{Duration, Rng};
 use pipe::{Path, Pipe, config};
 
-/// What one end writes: real bytes and stretches of zeros, told as one stream.
+/// What one end writes: real bytes and runs of zeros, as one stream.
 struct Writer {
     pieces: Vec<(Vec<u8>, u64)>,
     at: usize,

@@ -12,7 +12,7 @@ const ONE_WAY: Duration = Duration::from_millis(10);
 
 /// One request of 200 bytes and one answer of 5000; answers when the whole
 /// answer was read, after the opening, and the cookie. Drops the `n`th packet
-/// of end `from` if told to.
+/// of end `from` if asked to.
 fn exchange(
     v6: bool,
     cookie: Option<FastOpenCookie>,

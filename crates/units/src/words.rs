@@ -35,9 +35,9 @@ impl Word<'_> {
 pub struct WordError {
     /// Byte range in the line that was read.
     pub span: Range<usize>,
-    /// What stands there.
+    /// What was found there.
     pub found: String,
-    /// What may stand there.
+    /// What is allowed there.
     pub allowed: String,
     /// What to do about it, where there is more to say.
     pub help: Option<String>,
@@ -161,7 +161,7 @@ impl<'a> Words<'a> {
 /// line wherever it is parsed, serialized or deserialized.
 ///
 /// The type has a function `parse(&str) -> Result<Self, WordError>` and is
-/// `Display`; whoever deserializes is told what [`WordError`] says.
+/// `Display`; a failed deserialization carries what [`WordError`] says.
 #[macro_export]
 macro_rules! written_as_words {
     ($type:ty) => {

@@ -1,4 +1,4 @@
-//! The five fields by which flows are told apart.
+//! The five fields that identify a flow.
 
 use std::net::IpAddr;
 

@@ -22,7 +22,7 @@ pub const MAX_ERROR_V6: usize = 1280;
 pub enum Icmp {
     /// Asks for an answer.
     EchoRequest {
-        /// Tells one asker from another.
+        /// Distinguishes the senders of requests.
         ident: u16,
         /// Counts its questions.
         seq: u16,

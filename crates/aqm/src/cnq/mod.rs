@@ -34,7 +34,7 @@ use crate::spec::LinkFacts;
 
 /// Packets (`cnq_init`).
 const LIMIT: u32 = 10_240;
-/// Flows told apart (`CNQ_QUEUES`).
+/// Flows that are kept apart (`CNQ_QUEUES`).
 const FLOWS: usize = 65_536;
 /// tc's rule for CAKE: the target is a twentieth of the interval.
 const RTT_TO_TARGET: u64 = 20;
@@ -278,7 +278,7 @@ impl Queue for Cnq {
         self.meter.counts
     }
 
-    /// 1 for packets that went by the sparse queue is not told: a cheap nasty
+    /// 1 for packets that went by the sparse queue is not counted: a cheap nasty
     /// queue promises no low latency to any class of traffic.
     fn band_of(&self, _packet: &Packet) -> u8 {
         0

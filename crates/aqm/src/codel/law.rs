@@ -92,7 +92,7 @@ pub(crate) struct Codel {
     /// is below.
     first_above: Ticks,
     drop_next: Ticks,
-    /// Sojourn of the packet that was looked at last.
+    /// Sojourn of the packet that was examined last.
     delay: Ticks,
 }
 

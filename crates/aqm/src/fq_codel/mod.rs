@@ -1,4 +1,4 @@
-//! `fq_codel`: flows told apart by a hash, served by deficit round robin with
+//! `fq_codel`: flows kept apart by a hash, served by deficit round robin with
 //! new flows first, each under the CoDel law (RFC 8290).
 //!
 //! Sources: RFC 8290; Linux net/sched/sch_fq_codel.c v6.17. With `flows 1` it

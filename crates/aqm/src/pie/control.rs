@@ -186,7 +186,7 @@ impl Pie {
         } else {
             (self.delay, self.delay_old)
         };
-        // No delay but some backlog: too little to tell.
+        // No delay but some backlog: too little to judge.
         let mut may_decay = delay != 0 || backlog == 0;
 
         let (alpha, beta) = self.gains(config);

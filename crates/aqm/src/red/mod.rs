@@ -22,9 +22,9 @@ use crate::reading::{self, Parameters, pair, value_where};
 use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
-/// max_p unless told otherwise (tc, Floyd's recommendation).
+/// max_p unless configured otherwise (tc, Floyd's recommendation).
 const PROBABILITY: f64 = 0.02;
-/// Bandwidth unless told otherwise (tc).
+/// Bandwidth unless configured otherwise (tc).
 const BANDWIDTH: Rate = Rate::from_mbit(10);
 /// Bits that a threshold and the weight may take together (Linux
 /// `red_check_params`).

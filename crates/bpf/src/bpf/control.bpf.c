@@ -147,7 +147,7 @@ NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sampl
 }
 
 /*
- * What is told in state mode: what happened, always, and how things are now and
+ * What is reported in state mode: what happened, always, and how things are now and
  * then, by the hook that knows an ACK's round trip.
  */
 NW_INLINE int nw_is_event(u32 hook, const struct nw_decision *d)
@@ -162,7 +162,7 @@ NW_INLINE int nw_is_due(u32 hook, const struct nw_facts *f, const struct nw_sock
 	       f->now_ns - s->sampled_ns >= NW_SAMPLE_NS;
 }
 
-/* After a hook: what it was told and answered. */
+/* After a hook: its input and its answer. */
 NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
 			const NW_STATE(NW_ALGORITHM) *ca,
 			const NW_PARAMS(NW_ALGORITHM) *p,
@@ -414,7 +414,7 @@ NW_HOOK(cwnd_event)
 	return 0;
 }
 
-/* Kernels that tell this one event by a hook of its own. */
+/* Kernels that report this one event by a hook of its own. */
 NW_HOOK(cwnd_event_tx_start)
 {
 	nw_on_event((struct tcp_sock *)ctx[0], NW_EV_TX_START);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * What the marking programs look at: a whole TCP segment in IPv4 or IPv6, and the
+ * What the marking programs parse: a whole TCP segment in IPv4 or IPv6, and the
  * connection that it belongs to.
  */
 #ifndef NW_LOOK_H

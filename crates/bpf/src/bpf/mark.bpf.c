@@ -216,7 +216,7 @@ NW_SECTION("tcx/ingress") int nw_mark_in(struct nw_skb *skb)
 	u32 first = 0;
 	int options;
 
-	/* which of two packets is newer their timestamps may tell */
+	/* timestamps may show which of two packets is newer */
 	options = params->signals & NW_EFM_S || nw_settings.trace;
 	if (!nw_look_at(skb, &look, nw_settings.net_at, 1, options))
 		return NW_TC_NEXT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * What a congestion control tells user space through its ring buffer. Read by
+ * What a congestion control reports to user space through its ring buffer. Read by
  * src/record.rs, which lists the same fields in the same order.
  */
 #ifndef NW_RECORD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * What Narrows keeps beside a socket, and what it tells the loader of one.
+ * What Narrows keeps beside a socket, and what it reports of one to the loader.
  * The algorithm's own state is in icsk_ca_priv, if it fits: it is at hand without a
  * look-up and zeroed by the kernel before init. Here is what is not the algorithm's.
  */

@@ -73,7 +73,7 @@ fn facts(f: &Facts) -> Vec<(&'static str, i64)> {
     ]
 }
 
-/// What an ACK gave: the other hooks are not told.
+/// What an ACK gave: the other hooks do not receive it.
 fn of_ack(f: &Facts) -> Vec<(&'static str, i64)> {
     vec![
         ("acked_sacked", i64::from(f.acked_sacked)),
@@ -81,7 +81,7 @@ fn of_ack(f: &Facts) -> Vec<(&'static str, i64)> {
     ]
 }
 
-/// Only `cong_control` is told of these.
+/// Only `cong_control` receives these.
 fn sample(f: &Facts) -> Vec<(&'static str, i64)> {
     let number = |n: u32| i64::from(n);
     vec![

@@ -27,7 +27,7 @@ pub enum Event<'a> {
         calls: &'a [Record],
         packet: &'a Packet,
         headers: Headers,
-        /// How far the application had written, as the next call tells.
+        /// How far the application had written, as the next call shows.
         write_seq: u32,
         /// It left on its own, not in answer to an ACK or a timeout.
         alone: bool,
@@ -117,7 +117,7 @@ pub fn timeline<'a>(records: &'a [Record], packets: &'a [Packet], port: u16) -> 
     }
 }
 
-/// The calls of one ACK, timeout or transmission: TCP looks at its clock once
+/// The calls of one ACK, timeout or transmission: TCP reads its clock once
 /// for each.
 fn next_group(records: &[Record]) -> &[Record] {
     let Some(first) = records.first() else {
@@ -126,7 +126,7 @@ fn next_group(records: &[Record]) -> &[Record] {
     let same = |r: &&Record| r.facts.now_ns == first.facts.now_ns;
     let mut n = records.iter().take_while(same).count();
     // A retransmission leaves with the time of the ACK or timeout that it
-    // answers, and a write after an idle time looks at no clock; what belongs
+    // answers, and a write after an idle time reads no clock; what belongs
     // to a transmission comes last.
     let sends = |r: &Record| r.hook == Hook::CwndEvent && r.argument <= 1;
     while n > 1 && sends(&records[n - 1]) {

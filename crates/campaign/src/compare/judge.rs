@@ -120,7 +120,7 @@ fn of_every_run(plan: &Plan, first: &[RunSummary], second: &[RunSummary]) -> Vec
     if plan.flows.len() > 1 {
         names.push("share1_pct".to_owned());
     }
-    // In the order in which a run tells them, entity by entity.
+    // In the order in which a run reports them, entity by entity.
     for run in first.first().into_iter().chain(second.first()) {
         for metric in metrics(run) {
             let kind = metric.entity.split('/').next().unwrap_or_default();

@@ -3,7 +3,7 @@
 //! Each cell runs with N seeds in the simulator and N times live. A figure is
 //! the median of its runs, and its spread is their range: how far the engine
 //! differs from itself. Two engines that differ by less than that have not been
-//! told apart. A campaign with a `[pair]` is compared on the live engine alone:
+//! distinguished. A campaign with a `[pair]` is compared on the live engine alone:
 //! two cells that differ in one thing.
 
 mod judge;

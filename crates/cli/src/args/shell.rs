@@ -28,7 +28,7 @@ pub struct Shell {
     pub command: Vec<OsString>,
 }
 
-/// The elements of a path, in the order in which the options stand.
+/// The elements of a path, in the order of the options.
 #[derive(Debug)]
 pub struct PathElements(pub Vec<(Side, String)>);
 

@@ -98,7 +98,7 @@ waited at most in each queue on the way of data, and Jain's index.
     page
 }
 
-/// What stands before the first comma or semicolon, with a capital letter.
+/// The text before the first comma or semicolon, with a capital letter.
 fn heading(about: &str) -> String {
     let first = about
         .split([',', ';', ':', '('])

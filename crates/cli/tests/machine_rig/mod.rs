@@ -159,7 +159,7 @@ pub fn bearers(entry: &str) -> Vec<String> {
 const USER: &str = "65534";
 
 /// A folder that any user may write to, with a copy of the program in it:
-/// where it was built, others may not look.
+/// where it was built, others may not read.
 pub struct Stage {
     folder: tempfile::TempDir,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0
 /*
- * Lets another CPU act between the look at the delay sample and the swap that takes
+ * Lets another CPU act between the read of the delay sample and the swap that takes
  * it. Exits with 1 where the two together do not mark exactly as many packets as
  * they should.
  */

@@ -40,7 +40,7 @@ fn exchange(gaps: (u64, u64), seconds: u64, lost: &mut dyn FnMut() -> bool) -> E
 }
 
 /// The same where `again` says which of the initiator's packets carry data that
-/// it has sent before. It is told whether the packet would begin a spin period.
+/// it has sent before. Its argument says whether the packet would begin a spin period.
 fn exchange_with(
     gaps: (u64, u64),
     seconds: u64,
@@ -135,7 +135,7 @@ fn look(segment: &Segment) -> Left {
     }
 }
 
-/// Sizes of the trains, told apart as an observer does: by whole spin periods
+/// Sizes of the trains, separated as an observer does: by whole spin periods
 /// without a mark (RFC 9506 §3.1.3), which no retransmission begins.
 fn trains(sent: &[Left]) -> Vec<usize> {
     let mut periods: Vec<usize> = vec![0];

@@ -100,7 +100,7 @@ proptest! {
             a.socket = Some((lost, spurious, ce));
             for packet in 0..packets {
                 if packet == 0 {
-                    // The socket is looked at when a packet leaves.
+                    // The socket is read when a packet leaves.
                     let (was_lost, was_spurious, was_ce) = before;
                     l = (l + i64::from(lost - was_lost) - i64::from(spurious - was_spurious)).max(0);
                     e += i64::from(ce - was_ce);
@@ -112,7 +112,7 @@ proptest! {
                 e -= i64::from(e > 0);
             }
             if packets == 0 {
-                // Not looked at: the next look sees both steps.
+                // Not read: the next read sees both steps.
                 a.socket = Some(before);
                 (lost, spurious, ce) = before;
             }

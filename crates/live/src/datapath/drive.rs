@@ -23,7 +23,7 @@ const REPORTS_AT_A_TIME: usize = 64;
 /// The longest that reports wait while packets never pause.
 const REPORTS_WAIT: Duration = Duration::from_millis(1);
 
-/// Time between two looks at the caller's cancel flag.
+/// Time between two checks of the caller's cancel flag.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Wakes at one instant after which a path counts as stuck.
@@ -358,7 +358,7 @@ impl Drive<'_, '_, '_> {
 
     /// Passes on what other threads saw, at most `most` reports; whether there
     /// was anything. What they saw lies in the past, where other events may
-    /// have been recorded since: path time stands for it.
+    /// have been recorded since: path time is used for it.
     fn pass_on(&mut self, reports: &Reports, most: usize) -> bool {
         let mut any = false;
         for (_, report) in std::iter::from_fn(|| reports.next()).take(most) {

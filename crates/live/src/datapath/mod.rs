@@ -18,8 +18,8 @@
 //! thread from running, and catches up by serving what was due. A link of
 //! limited rate thereby loses nothing of its capacity to lateness: the next
 //! packet's bits go out from when the last one's ended, not from when somebody
-//! noticed. Events carry path time: the sojourn that they tell is the queue's
-//! own, without the machine's noise. The noise is told apart from it, as the
+//! noticed. Events carry path time: the sojourn that they carry is the queue's
+//! own, without the machine's noise. The noise is reported apart from it, as the
 //! [lateness](crate::Lateness) with which packets were written. What is lost is
 //! what nobody saw: a packet that came while the thread was kept away enters
 //! when it is read, so that a queue that ran empty meanwhile stays empty.
@@ -28,7 +28,7 @@
 //!
 //! Timers wake a thread some tens of microseconds late. The thread therefore
 //! sleeps only until shortly before the next wake, with all devices watched,
-//! and then looks at clock and devices in turn until the wake is due.
+//! and then polls clock and devices in turn until the wake is due.
 
 mod devices;
 mod drive;

@@ -1,4 +1,4 @@
-//! When the thread sleeps and when it looks.
+//! When the thread sleeps and when it polls.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,10 +12,10 @@ use nix::sys::prctl;
 const SPIN: Duration = Duration::from_micros(100);
 
 /// How long before a wake the thread stops looking at devices: about the time
-/// that it takes to look at two of them.
+/// that it takes to poll two of them.
 const ALMOST: Duration = Duration::from_micros(2);
 
-/// The longest sleep, so that a caller who cancels is heard.
+/// The longest sleep, so that a cancelled run ends soon.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// What to do while nothing is due and no packet waits.
@@ -23,9 +23,9 @@ const LONGEST: Duration = Duration::from_millis(20);
 pub(super) enum Wait {
     /// Sleep so long at most, or until a packet comes.
     Sleep(Duration),
-    /// Look again at clock and devices.
+    /// Poll clock and devices again.
     Look,
-    /// Look at the clock alone until the wake is due.
+    /// Poll the clock alone until the wake is due.
     Watch,
 }
 

@@ -12,7 +12,7 @@ use narrows_wire::FlowKey;
 use super::Node;
 
 /// Finds the flow of a packet by its addresses and ports. Each flow's ports
-/// are its own, so that one look into a table is enough.
+/// are its own, so that one table look-up is enough.
 pub(super) struct FlowTable {
     planned: Vec<(SocketAddr, SocketAddr)>,
     /// Addresses that boxes gave flows.

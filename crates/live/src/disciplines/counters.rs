@@ -1,7 +1,7 @@
 //! What queueing disciplines have counted over the steady window.
 //!
 //! The kernel counts packets, bytes and drops of each discipline, and some
-//! count their marks. How long packets waited it does not tell.
+//! count their marks. How long packets waited it does not report.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;

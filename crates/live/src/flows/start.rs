@@ -289,7 +289,7 @@ fn topology(plan: &Plan) -> Topology {
     }
 }
 
-/// TLS for the flows of `plan` that run over QUIC, if there are such.
+/// TLS for the flows of `plan` that run over QUIC, if there are endpoints.
 fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
     let quic = |f: &&narrows_scenario::FlowPlan| f.transport == Transport::Quic;
     let Some(first) = plan.flows.iter().find(quic) else {
@@ -310,7 +310,7 @@ fn name_of(socket: &SocketPlan, control: &dyn Fn(FlowId) -> String) -> String {
     }
 }
 
-/// What looks at the TCP sockets of `host`, if there are such.
+/// What looks at the TCP sockets of `host`, if there are endpoints.
 fn sampler(
     plan: &Plan,
     host: HostIndex,

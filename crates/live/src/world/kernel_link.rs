@@ -1,6 +1,6 @@
 //! A link whose elements are the kernel's queueing disciplines.
 //!
-//! Between the two hosts stands a row of namespaces that forward, one for each
+//! Between the two hosts is a row of namespaces that forward, one for each
 //! element of the longer direction, joined by veth pairs; the discipline of an
 //! element is on the device by which packets leave its namespace. It is not on
 //! the sender's own device: there TCP would hold its packets back (TCP small

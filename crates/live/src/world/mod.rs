@@ -175,7 +175,7 @@ impl World {
         [wire.end(true), wire.end(false)]
     }
 
-    /// Where the kernel's queueing disciplines stand for elements.
+    /// Where the kernel's queueing disciplines take the place of elements.
     pub(crate) fn disciplines(&self) -> Vec<Place> {
         let places = |wire: &Wire| match wire {
             Wire::Own(..) => Vec::new(),
@@ -195,7 +195,7 @@ impl World {
         &self.state
     }
 
-    /// A host's addresses stand on each of its devices, as they do where links
+    /// A host's addresses are on each of its devices, as they do where links
     /// have no numbers of their own: packets bear them whichever way they
     /// leave.
     fn address(

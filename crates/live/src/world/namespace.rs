@@ -45,7 +45,7 @@ impl AsFd for Door {
 }
 
 impl Namespace {
-    /// Makes an empty one for `run`, with `lo` up; `name` stands for it in
+    /// Makes an empty one for `run`, with `lo` up; `name` is its name in
     /// messages (`host/client`).
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Namespace {
         open().map_err(|e| LiveError::refused(format!("{name}: its network namespace"), e))
     }
 
-    /// What stands for it in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.0.name
     }

@@ -69,7 +69,7 @@ impl Namespace {
         self.order(put, NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// What the kernel tells of all queueing disciplines here: a `tcmsg` with
+    /// What the kernel reports of all queueing disciplines here: a `tcmsg` with
     /// its attributes each.
     pub(crate) fn queues(&self) -> Result<Vec<Vec<u8>>, LiveError> {
         let ask = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());

@@ -92,7 +92,7 @@ impl Namespace {
     /// # Errors
     /// As [`Namespace::set_sysctl`], at the first that fails.
     pub fn set_sysctls(&self, switches: &[(&str, &str)]) -> Result<(), LiveError> {
-        // /proc/sys/net shows the namespace of the thread that looks.
+        // /proc/sys/net shows the namespace of the thread that reads it.
         let outcome = self.run(|| {
             switches.iter().try_for_each(|&(name, value)| {
                 write_over(&file_of(name), value).map_err(|e| (name, value, e))

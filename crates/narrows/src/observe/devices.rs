@@ -52,7 +52,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Tells of the packets that came since the last time; whether there were any.
+    /// Passes on the packets that came since the last call; whether there were any.
     fn tell<W: Write>(&mut self, watch: &mut Observation<W>) -> bool {
         let all = self.capture.name() == ANY;
         let Some(block) = self.capture.block() else {
@@ -145,7 +145,7 @@ fn watch<W: Write>(
     Ok(())
 }
 
-/// Tells of every packet of a block, each at the tap of its device.
+/// Passes on every packet of a block, each at the tap of its device.
 fn tell<W: Write>(
     watch: &mut Observation<W>,
     block: &Block<'_>,

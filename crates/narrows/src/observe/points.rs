@@ -179,7 +179,7 @@ impl<W: Write> Observation<W> {
         }
     }
 
-    /// Says that all packets before `at` have been told, where there may have
+    /// Says that all packets before `at` have been passed on, where there may have
     /// been none: reports that are due are written.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     pub fn passes(&mut self, at: Instant) {

@@ -1,4 +1,4 @@
-//! What a flow tells of itself.
+//! The facts of a flow.
 
 use narrows_units::Instant;
 use narrows_wire::efm::Profile;

@@ -40,7 +40,7 @@ pub(super) struct Brief {
     sums: Sums,
 }
 
-/// What is written of a flow: what stands before its name, where it was seen, its name.
+/// What is written of a flow: its prefix, where it was seen, its name.
 type Row = (String, String, String);
 
 /// All flows together, those included whose lines are not kept.

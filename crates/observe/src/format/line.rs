@@ -176,7 +176,7 @@ mod tests {
         let mut rng = Rng::for_name(1, "numbers");
         let random = (0..100_000).map(|i| {
             let digits = [1e-4, 1e-2, 1.0, 1e3, 1e6][i % 5];
-            // Every other one stands halfway between two decimals, or nearly.
+            // Every other one is halfway between two decimals, or nearly.
             let number = (rng.unit() - 0.3) * digits;
             if i % 2 == 0 {
                 number

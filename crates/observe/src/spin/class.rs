@@ -2,7 +2,7 @@
 
 use crate::sample::Side;
 
-/// Packets of a direction before its bit can be told to be random or fixed.
+/// Packets of a direction before its bit can be called random or fixed.
 const ENOUGH_PACKETS: u32 = 64;
 /// Packets before a bit that changes rarely is believed to spin. Of 31 random
 /// changes, 9 or fewer happen in 1.5 % of cases.

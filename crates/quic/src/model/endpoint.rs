@@ -35,7 +35,7 @@ pub enum ModelEvent {
     Retransmitted(u32),
     /// Packets are taken for lost because later ones arrived.
     Lost(u32),
-    /// Nothing was heard for the probe timeout.
+    /// Nothing was received for the probe timeout.
     Timeout,
     /// The other end's stream is complete.
     PeerFinished,
@@ -427,7 +427,7 @@ impl Endpoint {
         }
     }
 
-    /// A look at the sender.
+    /// A sample of the sender.
     pub fn sample(&self) -> FlowSample {
         let (window, pacing) = match self.spec.pace() {
             Pace::Window(window) => (window, 0),

@@ -26,7 +26,7 @@ struct Sent {
     fate: Fate,
 }
 
-/// What an acknowledgement told.
+/// What an acknowledgement brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     /// Whether anything was acknowledged for the first time.

@@ -1,4 +1,4 @@
-//! The measurement bits of one end: the C senders of `narrows-efm`, told of
+//! The measurement bits of one end: the C senders of `narrows-efm`, called with
 //! packet numbers in place of TCP's.
 
 use narrows_efm::{Flow, PacketFacts, Params};

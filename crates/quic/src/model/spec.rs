@@ -5,7 +5,7 @@ use std::fmt;
 use narrows_units::{Duration, Rate, Word, WordError, Words};
 use narrows_wire::{Profile, Signal};
 
-/// What the packets look like.
+/// The form of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Modelled QUIC.
@@ -68,7 +68,7 @@ pub struct Spec {
 /// Packets in flight unless something else is said: at 40 ms and 1200 bytes
 /// 15 Mbit/s (our choice).
 const WINDOW: u32 = 64;
-/// Most packets in flight: the loss detection looks at all of them.
+/// Most packets in flight: the loss detection goes through all of them.
 const MOST_IN_FLIGHT: u32 = 16_384;
 /// RFC 9000 §13.2.2: an acknowledgement after at least two packets.
 const ACK_EVERY: u32 = 2;
@@ -165,7 +165,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// What its packets look like.
+    /// The form of its packets.
     pub const fn shape(&self) -> Shape {
         self.shape
     }

@@ -10,7 +10,7 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 
 use super::keys::{Level, keys, packet_keys};
 
-/// What the ends tell each other. Kinds are those of TLS 1.3 (RFC 8446 §4).
+/// What the ends send each other. Kinds are those of TLS 1.3 (RFC 8446 §4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     ClientHello = 1,

@@ -12,7 +12,7 @@ use crate::plot::chart::{Body, Chart, Range};
 use crate::plot::figures;
 use crate::table::{made_of, side_lines};
 
-/// Figures over time that stand beside each other.
+/// Figures over time, side by side.
 const OVER_TIME: [&str; 3] = ["throughput", "rtt", "sojourn"];
 
 /// What a page shows of a cell's runs.

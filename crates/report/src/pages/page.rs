@@ -11,7 +11,7 @@ use crate::plot::svg::{self, Frame};
 /// Where a page finds plotly.js.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
-    /// The page holds it and stands alone.
+    /// The page holds it and is self-contained.
     Inside,
     /// A file that several pages share, relative to the page.
     Shared(String),
@@ -127,7 +127,7 @@ pub fn figure(chart: &Chart, library: &Library) -> Markup {
     figure_as(chart, Some(&chart.title), library, class, &frame)
 }
 
-/// A figure as wide as the page, whose title stands above it already.
+/// A figure as wide as the page, whose title is above it already.
 pub fn wide(chart: &Chart, library: &Library) -> Markup {
     figure_as(chart, None, library, "chart full", &Frame::SCREEN)
 }

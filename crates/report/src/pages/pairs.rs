@@ -16,7 +16,7 @@ const NAMES: (f64, f64) = (60.0, 300.0);
 /// Height of a cell's strip, and of the axis below all.
 const STRIP: f64 = 30.0;
 const AXIS: f64 = 24.0;
-/// How far each side stands from the middle of its strip.
+/// The distance of each side from the middle of its strip.
 const APART: f64 = 5.5;
 /// Ticks at most.
 const TICKS: f64 = 6.0;

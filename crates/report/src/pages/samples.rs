@@ -1,4 +1,4 @@
-//! Made-up results that look like real ones, for the tests of pages and
+//! Made-up results in the form of real ones, for the tests of pages and
 //! figures: two flows through DualPI2, and a small campaign.
 
 use narrows_results::campaign::{
@@ -13,7 +13,7 @@ use narrows_results::summary::{
 };
 use narrows_results::verdict::{Finding, Verdict, Weight};
 
-/// A generator of numbers that look random: a linear congruence (Knuth's
+/// A generator of pseudo-random numbers: a linear congruence (Knuth's
 /// MMIX constants).
 struct Noise(u64);
 

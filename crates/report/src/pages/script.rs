@@ -2,7 +2,7 @@
 //! `plotly`, which carries it.
 //!
 //! It is 4.7 MB. A campaign's folder holds it once and its pages name it; the
-//! page of a single run must stand alone, so it holds the script compressed,
+//! page of a single run must be self-contained, so it holds the script compressed,
 //! a third of that, and the browser unpacks it (`DecompressionStream`: Chrome
 //! 80, Firefox 113, Safari 16.4). Where that fails, the static figures stay.
 

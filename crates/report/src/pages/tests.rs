@@ -115,7 +115,7 @@ fn a_page_asks_nothing_of_the_network() {
 
 #[test]
 fn pages_are_small() {
-    // A page that stands alone holds the script, 1.9 MB packed.
+    // A self-contained page holds the script, 1.9 MB packed.
     let alone = run_html(&samples::run(), &RunPage::default());
     assert!(alone.len() < 2_500_000, "{}", alone.len());
     let cell = run_html(&samples::run(), &shared());

@@ -197,7 +197,7 @@ fn row(lane: &[TopologyElement], left: f64, right: f64, y: f64, tall: f64, up: b
     let count = lane.len() as f64;
     let gap = (right - left - count * BOX) / (count + 1.0);
     let at = |index: usize| left + gap + (BOX + gap) * index as f64;
-    // In travel order from the right, the first element stands rightmost.
+    // In travel order from the right, the first element is rightmost.
     let order: Vec<&TopologyElement> = match up {
         true => lane.iter().collect(),
         false => lane.iter().rev().collect(),

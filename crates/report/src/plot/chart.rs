@@ -4,7 +4,7 @@
 //! nothing of pixels or scripts. `plot::svg` draws it for paper,
 //! `report::interactive` for a browser.
 
-/// A figure: title, axes, data, and what a reader who cannot see it is told.
+/// A figure: title, axes, data, and the text for a reader who cannot see it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
     /// Short name, unique within a page or folder: file name and anchor.
@@ -102,7 +102,7 @@ pub struct Curve {
     pub points: Vec<[f64; 2]>,
     /// A name for each point, if points have names.
     pub labels: Vec<String>,
-    /// The least and the greatest value that each point stands for: of a measured
+    /// The least and the greatest value behind each point: of a measured
     /// one the spread, of a published one its tolerance. Empty, or one per point.
     pub spans: Vec<(f64, f64)>,
     /// Whether these are published figures, beside measured ones.
@@ -182,7 +182,7 @@ impl Scale {
 /// A horizontal line with a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What it stands for.
+    /// Its meaning.
     pub name: String,
     /// Where it is, in units of the y axis.
     pub y: f64,
@@ -328,7 +328,7 @@ impl Chart {
         }
     }
 
-    /// Whether published figures stand beside measured ones.
+    /// Whether published figures are drawn beside measured ones.
     pub fn has_published(&self) -> bool {
         match &self.body {
             Body::Curves { curves, .. } => curves.iter().any(|c| c.published),

@@ -36,7 +36,7 @@ impl GridRow<'_> {
     }
 }
 
-/// Names of an axis that tells bottlenecks apart: it goes across.
+/// Names of an axis of bottlenecks: it goes across.
 const QUEUE_AXES: [&str; 4] = ["qdisc", "queue", "aqm", "bottleneck"];
 
 /// Lays out the cells of a campaign.

@@ -76,7 +76,7 @@ pub fn drawn_flows(flows: &[FlowSummary]) -> Vec<usize> {
     order
 }
 
-/// The part of a full name that tells it from its like: `flow/prague` is
+/// The part of a full name that distinguishes it from its like: `flow/prague` is
 /// `prague`.
 pub fn short(name: &str) -> &str {
     name.strip_prefix("flow/")

@@ -1,4 +1,4 @@
-//! Colours that colour-blind readers tell apart.
+//! Colours that colour-blind readers distinguish.
 
 /// Red, green, blue.
 pub type Rgb = (u8, u8, u8);

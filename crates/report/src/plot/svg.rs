@@ -173,7 +173,7 @@ fn paint(chart: &Chart, frame: &Frame, root: &Area) -> Drawn {
     }
 }
 
-/// Draws the legend above the data, over as many lines as it needs, and tells
+/// Draws the legend above the data, over as many lines as it needs, and returns
 /// the height that it took. One curve needs no legend.
 fn legend(
     chart: &Chart,
@@ -258,7 +258,7 @@ where
     let y_text = |v: &f64| printed(&chart.y, *v, y1 - y0);
     let named = bars || !chart.x.places.is_empty();
     let x_text = |v: &f64| match named {
-        // Names stand below their places, where plotters may put no label.
+        // Names are below their places, where plotters may put no label.
         true => String::new(),
         false => printed(&chart.x, *v, x1 - x0),
     };

@@ -10,7 +10,7 @@ use super::chart::{Axis, Chart, Curve, Range, Shape};
 use super::choice::{numbers, values_of};
 use super::palette;
 
-/// How far a published mark and a measured one stand from the place of both, in
+/// The distance of a published mark and a measured one from the place of both, in
 /// places.
 const BESIDE: f64 = 0.025;
 
@@ -84,7 +84,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Where a value of the axis across stands, as line `of.0` of `of.1`: beside
+    /// The place of a value of the axis across, as line `of.0` of `of.1`: beside
     /// each other where values are names.
     fn place(&self, value: &str, of: (usize, usize)) -> Option<f64> {
         /// Part of the room of a name over which its lines spread.

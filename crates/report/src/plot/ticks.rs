@@ -1,4 +1,4 @@
-//! Where an axis has ticks, and what stands beside them.
+//! Where an axis has ticks, and their labels.
 
 use super::thin::digits;
 

@@ -116,7 +116,7 @@ fn chosen(results: &Results, choice: &Choice) -> Result<Vec<Chart>, Error> {
     Ok(all)
 }
 
-/// Writes figures into `dir` and tells their files.
+/// Writes figures into `dir` and returns their files.
 ///
 /// # Errors
 /// When there is no such figure, metric or axis, and when a file cannot be written.

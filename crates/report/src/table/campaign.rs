@@ -6,7 +6,7 @@ use narrows_results::text::{Align, TextTable};
 use crate::plot::choice::shown_metrics;
 
 /// The table for a terminal of `width` columns, then what failed and the checks.
-/// All metrics stand beside each other if there is room, or without a width;
+/// All metrics are set beside each other if there is room, or without a width;
 /// otherwise those that the campaign is about, below each other as need be.
 pub fn table(result: &CampaignResult, width: Option<usize>) -> String {
     let all: Vec<&str> = result.metrics.iter().map(String::as_str).collect();

@@ -34,7 +34,7 @@ pub struct CampaignResult {
     pub figures: Vec<FigureResult>,
     /// Cells in the matrix's order, those that were run.
     pub cells: Vec<CellResult>,
-    /// How the cells stand to the published figures, group by group.
+    /// How the cells compare with the published figures, group by group.
     pub checks: Vec<CheckResult>,
     /// Cells that were to be run.
     pub planned: usize,

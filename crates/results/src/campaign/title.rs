@@ -4,7 +4,7 @@ use narrows_scenario::{Formula, Metric};
 
 use super::MetricTitle;
 
-/// Endings of names with the unit that they stand for.
+/// Endings of names with their unit.
 const UNITS: [(&str, &str); 6] = [
     ("_pct", "%"),
     ("_mbit", "Mbit/s"),
@@ -64,7 +64,7 @@ impl MetricTitle {
         }
     }
 
-    /// As far as the name of a metric tells, by the unit that it ends with.
+    /// By the unit that the name of a metric ends with, if any.
     pub fn of_name(name: &str) -> Self {
         let known = match name {
             "share1_pct" => Some(("share of flow 1 in the total rate", "%")),

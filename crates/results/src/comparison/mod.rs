@@ -20,7 +20,7 @@ pub struct Comparison {
     /// A sentence about it.
     pub title: Option<String>,
     /// What the two sides are called: `sim` and `live`, or the values of the
-    /// axis that tells a pair apart, the known one first.
+    /// axis by which the sides of a pair differ, the known one first.
     #[serde(default = "engines")]
     pub sides: [String; 2],
     /// Seeds in the simulator, and repetitions live; of pairs, repetitions of
@@ -34,7 +34,7 @@ pub struct Comparison {
     pub kernel: String,
     /// Cells in their order, those that were compared; a scenario is one cell.
     pub cells: Vec<CellComparison>,
-    /// How the cells stand to the file's tolerances between engines.
+    /// How the cells compare with the file's tolerances between engines.
     pub checks: Vec<CheckResult>,
     /// Cells that were to be compared.
     pub planned: usize,

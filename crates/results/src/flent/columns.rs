@@ -95,7 +95,7 @@ pub(super) struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The value in interval `at`; `next` is the row to look at, and moves on.
+    /// The value in interval `at`; `next` is the row to read, and moves on.
     fn at(&self, at: usize, next: &mut usize) -> Option<f64> {
         let found = self.index.get(*next).is_some_and(|i| *i as usize == at);
         match (self.track, self.kind) {

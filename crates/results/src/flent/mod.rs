@@ -82,7 +82,7 @@ pub fn to_gz(run: &RunResult) -> std::io::Result<Option<Vec<u8>>> {
     gz.finish().map(Some)
 }
 
-/// Writes the file of a run, or those of a campaign's cells, and tells where
+/// Writes the file of a run, or those of a campaign's cells, and returns where
 /// they are: in the results folders, or below `out`.
 ///
 /// # Errors

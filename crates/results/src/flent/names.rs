@@ -1,4 +1,4 @@
-//! Which of Flent's tests a run looks like, and what that test calls things.
+//! Which of Flent's tests a run is like, and that test's names.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -186,7 +186,7 @@ impl Ledger {
 
     /// What the network did to the two packets that bound a round trip, and in
     /// a full one to the packet between them. `None` if nothing arrived that
-    /// could tell.
+    /// could know.
     pub(super) fn round_trip(&self, sample: &Sample) -> Option<RoundTrip> {
         let Measured::Rtt(value) = sample.value else {
             return None;

@@ -122,7 +122,7 @@ impl Sink for Found {
     }
 }
 
-/// The settings of `narrows-observe` that a plan's words stand for.
+/// The settings of `narrows-observe` that a plan's words select.
 fn config(plan: &ObserverPlan) -> Config {
     Config {
         mode: if plan.thesis { Mode::Thesis } else { Mode::Rfc },

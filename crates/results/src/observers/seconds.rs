@@ -98,7 +98,7 @@ impl SmoothedRtt {
         Self(vec![Vec::new(); flows])
     }
 
-    /// A periodic look at a sender; of several in a second the last counts.
+    /// A periodic sample of a sender; of several in a second the last counts.
     pub(super) fn sampled(&mut self, now: Instant, flow: usize, sample: &FlowSample) {
         let Some(seconds) = self.0.get_mut(flow).filter(|_| !sample.srtt.is_zero()) else {
             return;

@@ -52,7 +52,7 @@ pub(super) struct FlowState {
     bytes_total: u64,
     retransmissions: u64,
     packets: u64,
-    /// Sum of the windows at the looks in the window, and how many those were.
+    /// Sum of the windows at the samples in the steady window, and how many those were.
     windows: (u64, u64),
     marks: u64,
     drops: u64,

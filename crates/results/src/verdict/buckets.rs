@@ -1,4 +1,4 @@
-//! Flows that a queue which tells flows apart takes for one.
+//! Flows that a queue which keeps flows apart takes for one.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -246,7 +246,7 @@ fn codepoints(
     if specs().any(|spec| contains(spec, &sets_ecn)) {
         return;
     }
-    // A duplicate is received twice and sent once, which looks the same.
+    // A duplicate is received twice and sent once, which counts the same.
     let duplicates = specs().any(|spec| contains(spec, &duplicates));
     let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
     for (value, word) in [(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)")] {
@@ -265,7 +265,7 @@ fn codepoints(
     }
 }
 
-/// Whether `is` holds of an element, or of one that stands in its brackets.
+/// Whether `is` holds of an element, or of one in its brackets.
 fn contains(spec: &ElementSpec, is: &dyn Fn(&ElementSpec) -> bool) -> bool {
     let ElementSpec::By(by) = spec else {
         return is(spec);

@@ -245,7 +245,7 @@ pub(crate) struct Check {
 pub(crate) struct Published {
     /// A CSV file beside the campaign's.
     pub(super) file: Needed<String>,
-    /// What stands in a cell's row, by column, with words to fill in.
+    /// The words of a cell's row, by column, with words to fill in.
     pub(super) row: Needed<IndexMap<String, At<String>>>,
     /// The column that holds each metric. A formula without a column is worked
     /// out of published metrics.
@@ -257,7 +257,7 @@ pub(crate) struct Published {
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pair {
-    /// The axis that tells the two sides apart.
+    /// The axis that separates the two sides.
     pub(super) axis: Needed<String>,
     /// Its value on the side that is judged.
     pub(super) judge: Needed<String>,

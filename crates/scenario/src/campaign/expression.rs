@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
         &rest[..end.unwrap_or(rest.len())]
     }
 
-    /// The error for what stands here, where `allowed` may stand.
+    /// The error for what was found here, where `allowed` is expected.
     fn wrong(&mut self, allowed: &str) -> WordError {
         let what = self.cells.map_or("formula", |_| "comparison");
         let found = match self.next() {

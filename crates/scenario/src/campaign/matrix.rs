@@ -22,7 +22,7 @@ pub(super) struct AxisValues {
     pub(super) words: Vec<Words>,
 }
 
-/// What `{name}` stands for.
+/// What `{name}` is replaced by.
 pub(super) type Words = BTreeMap<String, String>;
 
 /// Reads `[axis]`.
@@ -74,7 +74,7 @@ pub(super) fn axes(campaign: &At<Campaign>, places: &Places) -> Result<Vec<AxisV
     }
 }
 
-/// Reads `[words]`: what stands for the same in every cell.
+/// Reads `[words]`: words that are the same in every cell.
 pub(super) fn common(
     campaign: &Campaign,
     places: &Places,
@@ -117,7 +117,7 @@ pub(super) fn combinations(axes: &[AxisValues]) -> Vec<Vec<usize>> {
     })
 }
 
-/// What all words stand for in the cell at `at`.
+/// The values of all words in the cell at `at`.
 pub(super) fn words_at(axes: &[AxisValues], at: &[usize]) -> Words {
     axes.iter()
         .zip(at)
@@ -125,7 +125,7 @@ pub(super) fn words_at(axes: &[AxisValues], at: &[usize]) -> Words {
         .collect()
 }
 
-/// A string in which `{name}` stands for a word of the cell.
+/// A string in which `{name}` is replaced by a word of the cell.
 pub(super) struct Template<'a> {
     pub(super) text: &'a str,
     pub(super) spot: &'a Spot,

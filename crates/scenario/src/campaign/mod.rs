@@ -92,7 +92,7 @@ pub trait Shelf {
 }
 
 impl Campaign {
-    /// Reads the bytes of a campaign's file; `name` stands for it in messages.
+    /// Reads the bytes of a campaign's file; `name` is its name in messages.
     /// `sets` are `NAME=VALUE` assignments to the scenario of every cell.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 
 use super::{Axis, Cell, document};
 
-/// One axis of the matrix tells two sides apart: cells that are alike but for
+/// One axis of the matrix separates two sides: cells that are alike but for
 /// it are pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {

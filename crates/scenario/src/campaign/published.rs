@@ -11,7 +11,7 @@ use crate::tree::LONGEST_FILE;
 pub(super) struct Published<'a> {
     columns: Vec<String>,
     rows: Vec<Row>,
-    /// The column and the words that must stand there.
+    /// The column and the words that it must hold.
     keys: Vec<(usize, Template<'a>)>,
     /// For each metric of the campaign, its column.
     metrics: Vec<Option<usize>>,

@@ -87,7 +87,7 @@ impl Condition {
     /// The comparison with `values` in place of its terms: `65 <= 70.1 <= 76`.
     pub fn with(&self, values: &[Option<f64>]) -> String {
         let word = |value: Option<f64>| match value {
-            // Rates of loss are small; round trips are told to the microsecond.
+            // Rates of loss are small; round trips are given to the microsecond.
             Some(v) if v.abs() < 0.1 => format!("{}", (v * 1e6).round() / 1e6),
             Some(v) => format!("{}", (v * 1e3).round() / 1e3),
             None => "nothing".to_owned(),

@@ -61,7 +61,7 @@ impl Check<'_> {
         let cc = match cc {
             Some(cc) => cc.clone(),
             None if transport == Transport::Quic => Control::Quic(Default::default()),
-            // What stands in the plan for the control of a flow that has none.
+            // The plan's entry for the control of a flow that has none.
             None if transport.modelled().is_some() || traffic.is_datagram() => {
                 Control::parse("reno").map_err(|e| places.refused_words(flow, e))?
             }

@@ -240,7 +240,7 @@ pub(crate) struct Command {
     pub(crate) name: Needed<Name>,
     /// The host that it runs in.
     pub(crate) host: Needed<String>,
-    /// The program and its arguments. `{server}` stands for the IPv4 address
+    /// The program and its arguments. `{server}` is replaced by the IPv4 address
     /// of the host `server`, `{server/ipv6}` for its IPv6 address, `{{` and
     /// `}}` for a brace.
     #[schemars(with = "More<String>")]

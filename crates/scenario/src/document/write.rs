@@ -24,7 +24,7 @@ use crate::transport::Transport;
 
 impl Plan {
     /// The plan as a scenario file. Read again, it gives the same plan. What is as it
-    /// is when nothing is said stands as a comment, so that it goes on following what
+    /// is by default is written as a comment, so that it goes on following what
     /// it depends on: the steady window the duration, ECN the congestion control.
     pub fn to_toml(&self) -> String {
         let whole = self.document();

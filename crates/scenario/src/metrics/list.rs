@@ -25,7 +25,7 @@ pub(crate) const TECHNIQUES: [&str; 19] = [
     "ecn",
 ];
 
-/// What the words in braces stand for that metrics of observers share; see
+/// The meaning of the words in braces that metrics of observers share; see
 /// [`Entry::name`](super::Entry).
 pub(super) const WORDS: [(&str, &[&str]); 7] = [
     ("rtt_technique", TECHNIQUES.split_at(11).0),

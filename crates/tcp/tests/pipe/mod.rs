@@ -1,5 +1,5 @@
 //! Two connections and a path between them that loses, delays, duplicates and
-//! marks packets as it is told.
+//! marks packets as it is configured.
 
 #![allow(dead_code)]
 

@@ -8,7 +8,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::CaptureError;
 
-/// As many bytes as tell the formats apart.
+/// As many bytes as distinguish the formats.
 const MAGIC: usize = 6;
 
 /// What `input` holds when it is decompressed: gzip (RFC 1952) and zstd (RFC 8878, with

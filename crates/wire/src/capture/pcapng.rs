@@ -15,7 +15,7 @@ pub(super) const PACKET: u32 = 2;
 pub(super) const SIMPLE: u32 = 3;
 /// Enhanced Packet Block.
 pub(super) const ENHANCED: u32 = 6;
-/// Tells the byte order of a section.
+/// The byte order of a section.
 pub(super) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
 /// `opt_comment`, of any block.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use narrows::shell::Reading;
 use narrows::units::Duration;
 
-/// Columns of a terminal that has not told.
+/// Columns of a terminal that does not report its width.
 const COLUMNS: usize = 80;
 
 /// Where the figures are.

@@ -25,7 +25,7 @@ impl Seen {
     }
 }
 
-/// Stands for a round trip that is not known.
+/// A round trip that is not known.
 const UNKNOWN: Duration = Duration::from_nanos(u64::MAX);
 
 /// What was seen of a handshake, in a line of the cache.

@@ -128,7 +128,7 @@ mod tests {
     }
 
     /// A path whose round trip goes from 600 ms to 100 ms and back, with 100 segments a ms, of which every `per_ack`th is acknowledged; for `seconds`. Mean of
-    /// the samples in ms, how many were taken, how many segments they stand for, and
+    /// the samples in ms, how many were taken, how many segments they count for, and
     /// what the mean of all of them would be.
     fn long_path(room: &mut Room, per_ack: u32, seconds: u64) -> (f64, usize, f64, f64, u32) {
         let mut seq_ack = SeqAck::default();

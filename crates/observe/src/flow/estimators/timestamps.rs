@@ -240,7 +240,7 @@ mod tests {
 
     /// Timestamps of 10 us both ways, on a path whose round trip goes from 600 ms to
     /// 100 ms and back between the observer and the responder, and is 20 ms on the other
-    /// side; for 20 s. By quantity: the mean in ms, samples, and what they stand for.
+    /// side; for 20 s. By quantity: the mean in ms, samples, and what they count for.
     fn long_path(room: &mut Room) -> (std::collections::BTreeMap<Quantity, (f64, u32, f64)>, u32) {
         let (mut timestamps, mut out) = (Timestamps::default(), Vec::new());
         let mut due = std::collections::BTreeMap::new();
