@@ -20,7 +20,7 @@ pub struct Prober {
 }
 
 impl Prober {
-    /// One that asks `remote` from `local` when `asker` says so, with `payload_len` bytes
+    /// One that sends requests from `local` to `remote` at the times of `asker`, with `payload_len` bytes
     /// of payload, and reports as `probe`.
     pub fn new(
         probe: EntityId,

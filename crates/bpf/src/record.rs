@@ -110,7 +110,7 @@ pub struct RawSocket {
     pub ecn_flags: u8,
 }
 
-/// What stands for a field of telemetry without a value (`NW_UNKNOWN`).
+/// The value of a field of telemetry that has none (`NW_UNKNOWN`).
 pub(crate) const UNKNOWN: i64 = i64::MIN;
 
 /// One call of a hook, or one sample of a socket's state.
