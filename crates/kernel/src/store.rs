@@ -1,0 +1,254 @@
+//! The kernels that were built, each in a folder of its own.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `linux` | the kernel, a program |
+//! | `config` | its configuration |
+//! | `kernel.json` | what it was built from, see [`BuiltKernel`] |
+//!
+//! A folder whose name begins with a dot is a build under way, or what is left of
+//! one that was killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A kernel in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltKernel {
+    /// The name of its folder: the release and the beginning of the digest.
+    pub id: String,
+    /// What the kernel calls itself (`uname -r`).
+    pub release: String,
+    /// Where its source came from: a package with its version, or a folder.
+    pub source: String,
+    /// SHA-256, in hexadecimal, of all that decided what was built: the source,
+    /// the configuration, the changes, the congestion controls.
+    pub digest: String,
+    /// The congestion controls of Narrows that are built in, by the names that
+    /// `setsockopt(TCP_CONGESTION)` takes.
+    pub controls: Vec<String>,
+    /// The names of the changes that were made to the copy of its source.
+    pub changes: Vec<String>,
+    /// When it was built, in seconds since 1970 (UTC).
+    pub built_s: u64,
+    /// How long that took, in seconds.
+    pub build_took_s: u64,
+    /// Its folder; not in the file.
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+/// The name of a kernel's description in its folder.
+const DESCRIPTION: &str = "kernel.json";
+
+impl BuiltKernel {
+    /// The program.
+    pub fn binary(&self) -> PathBuf {
+        self.folder.join("linux")
+    }
+
+    /// Its configuration, as `.config` of the source tree.
+    pub fn config(&self) -> PathBuf {
+        self.folder.join("config")
+    }
+
+    fn read(folder: &Path) -> Result<Self, StoreError> {
+        let path = folder.join(DESCRIPTION);
+        let text = fs::read(&path).map_err(|e| StoreError::io("read", &path, e))?;
+        let mut kernel: Self = serde_json::from_slice(&text).map_err(|e| StoreError::Damaged {
+            path,
+            why: e.to_string(),
+        })?;
+        kernel.folder = folder.to_path_buf();
+        Ok(kernel)
+    }
+}
+
+/// What went wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no place for one.
+    #[error("no folder for built kernels: set XDG_CACHE_HOME or HOME")]
+    NoPlace,
+    /// A file or folder.
+    #[error("could not {what} {}: {why}", path.display())]
+    Io {
+        /// The step, as a verb.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system answered.
+        why: std::io::Error,
+    },
+    /// A description cannot be read.
+    #[error("{} is not readable ({why}): remove its folder and build again", path.display())]
+    Damaged {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No kernel was built.
+    #[error("no kernel is built here: `narrows kernel build` builds one (about ten minutes)")]
+    Empty,
+    /// No kernel has this name.
+    #[error("no kernel is called `{asked}`: there is {there}")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        /// Those that there are.
+        there: String,
+    },
+}
+
+impl StoreError {
+    fn io(what: &'static str, path: &Path, why: std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        Self::Io { what, path, why }
+    }
+}
+
+/// A folder of built kernels.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The user's: `narrows/kernels` in `$XDG_CACHE_HOME`, or in `~/.cache`.
+    ///
+    /// # Errors
+    /// Where neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
+    pub fn of_user() -> Result<Self, StoreError> {
+        let absolute = |name: &str| {
+            let path = PathBuf::from(std::env::var_os(name)?);
+            path.is_absolute().then_some(path)
+        };
+        let cache = absolute("XDG_CACHE_HOME")
+            .or_else(|| Some(absolute("HOME")?.join(".cache")))
+            .ok_or(StoreError::NoPlace)?;
+        Ok(Self::at(cache.join("narrows/kernels")))
+    }
+
+    /// In `folder`, which need not exist.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self {
+            folder: folder.into(),
+        }
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The kernels, those built last first. One that cannot be read is an error, as
+    /// a run might otherwise take another than the one meant.
+    ///
+    /// # Errors
+    /// When the folder or a description cannot be read.
+    pub fn list(&self) -> Result<Vec<BuiltKernel>, StoreError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(StoreError::io("read", &self.folder, e)),
+        };
+        let mut kernels = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| StoreError::io("read", &self.folder, e))?;
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if !hidden && entry.path().is_dir() {
+                kernels.push(BuiltKernel::read(&entry.path())?);
+            }
+        }
+        kernels.sort_by(|a, b| b.built_s.cmp(&a.built_s).then_with(|| a.id.cmp(&b.id)));
+        Ok(kernels)
+    }
+
+    /// The kernel that was built last.
+    ///
+    /// # Errors
+    /// When there is none, or one cannot be read.
+    pub fn newest(&self) -> Result<BuiltKernel, StoreError> {
+        self.list()?.into_iter().next().ok_or(StoreError::Empty)
+    }
+
+    /// The newest kernel whose id or release begins with `name`.
+    ///
+    /// # Errors
+    /// When there is none, or one cannot be read.
+    pub fn find(&self, name: &str) -> Result<BuiltKernel, StoreError> {
+        let kernels = self.list()?;
+        let found = kernels.iter().find(|k| k.id.starts_with(name));
+        found.cloned().ok_or_else(|| {
+            if kernels.is_empty() {
+                return StoreError::Empty;
+            }
+            let ids: Vec<_> = kernels.iter().map(|k| format!("`{}`", k.id)).collect();
+            StoreError::Unknown {
+                asked: name.to_owned(),
+                there: ids.join(", "),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(store: &Store, id: &str, built_s: u64) {
+        let folder = store.folder().join(id);
+        fs::create_dir_all(&folder).unwrap();
+        let kernel = BuiltKernel {
+            id: id.to_owned(),
+            release: "7.3.4".to_owned(),
+            source: "linux-source-7.3 7.3.4-1".to_owned(),
+            digest: "ab".repeat(32),
+            controls: vec!["nw_reno".to_owned()],
+            changes: vec!["seeded randomness".to_owned()],
+            built_s,
+            build_took_s: 420,
+            folder: PathBuf::new(),
+        };
+        let text = serde_json::to_string(&kernel).unwrap();
+        fs::write(folder.join(DESCRIPTION), text).unwrap();
+    }
+
+    #[test]
+    fn the_newest_is_the_one_built_last_and_a_name_may_be_cut_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("kernels"));
+        assert!(matches!(store.newest(), Err(StoreError::Empty)));
+        assert!(matches!(store.find("7.3"), Err(StoreError::Empty)));
+        put(&store, "7.3.4-aaaa", 10);
+        put(&store, "6.12.9-bbbb", 20);
+        put(&store, "6.12.9-cccc", 15);
+        fs::create_dir(store.folder().join(".building")).unwrap();
+        assert_eq!(store.list().unwrap().len(), 3);
+        let newest = store.newest().unwrap();
+        assert_eq!(newest.id, "6.12.9-bbbb");
+        assert_eq!(newest.binary(), store.folder().join("6.12.9-bbbb/linux"));
+        assert_eq!(store.find("7.3").unwrap().id, "7.3.4-aaaa");
+        assert_eq!(store.find("6.12.9-c").unwrap().id, "6.12.9-cccc");
+        let said = store.find("5.4").unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "no kernel is called `5.4`: there is `6.12.9-bbbb`, `6.12.9-cccc`, `7.3.4-aaaa`"
+        );
+    }
+
+    #[test]
+    fn a_description_that_cannot_be_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path());
+        fs::create_dir(folder.path().join("7.3.4-aaaa")).unwrap();
+        let said = store.list().unwrap_err().to_string();
+        assert!(said.contains("7.3.4-aaaa/kernel.json"), "{said}");
+        fs::write(folder.path().join("7.3.4-aaaa/kernel.json"), "{}").unwrap();
+        let said = store.list().unwrap_err().to_string();
+        assert!(said.contains("remove its folder"), "{said}");
+    }
+}
