@@ -202,7 +202,7 @@ impl Connection {
             self.outgoing.release(acked_to);
             if self.write_refused && self.config.host.send_buffer == SendBuffer::Unlimited {
                 self.write_refused = false;
-                self.tell(TcpEvent::Writable);
+                self.emit(TcpEvent::Writable);
             }
         }
     }
@@ -356,7 +356,7 @@ impl Connection {
             self.rtt.sample_minimum(self.now, ca_rtt);
         }
         self.rtt.sample(rtt, self.snd.una, self.snd.next);
-        self.tell(TcpEvent::RttSample(Duration::from_micros(u64::from(
+        self.emit(TcpEvent::RttSample(Duration::from_micros(u64::from(
             ca_rtt,
         ))));
         true
@@ -424,7 +424,7 @@ impl Connection {
             self.set_ca_state(CaState::Cwr);
             self.end_reduction();
             self.try_keep_open();
-            self.tell(TcpEvent::Recovery(RecoveryEvent::FastRetransmit));
+            self.emit(TcpEvent::Recovery(RecoveryEvent::FastRetransmit));
         } else if !ack.has(seen::UNA_ADVANCED | seen::NOT_DUPLICATE | seen::DATA_SACKED) {
             self.out.tail_probe_end = None;
         }

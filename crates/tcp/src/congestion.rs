@@ -199,7 +199,7 @@ impl Connection {
             self.agreed.mss = mss.clamp(1, self.full_mss());
         }
         if decision.events & Decision::SLOW_START_EXIT != 0 {
-            self.tell(TcpEvent::Recovery(RecoveryEvent::SlowStartExit));
+            self.emit(TcpEvent::Recovery(RecoveryEvent::SlowStartExit));
         }
     }
 

@@ -457,7 +457,7 @@ impl Connection {
         self.now = self.now.max(now);
     }
 
-    pub(crate) fn tell(&mut self, event: TcpEvent) {
+    pub(crate) fn emit(&mut self, event: TcpEvent) {
         self.events.push_back(event);
     }
 
@@ -486,7 +486,7 @@ impl Connection {
         self.out.clear_all_but_reset();
         self.limits.stop(self.now);
         if let Some(event) = event {
-            self.tell(event);
+            self.emit(event);
         }
     }
 }

@@ -426,7 +426,7 @@ impl Connection {
         self.update_pacing_rate();
         self.limits.set(self.now, Limit::Application);
         self.start_keep_alive();
-        self.tell(TcpEvent::Established {
+        self.emit(TcpEvent::Established {
             ecn: self.ecn.feedback == Feedback::Classic,
             accecn: self.ecn.feedback == Feedback::Accurate,
         });

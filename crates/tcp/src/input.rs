@@ -239,7 +239,7 @@ impl Connection {
         self.timers.keep_alive = None;
         self.limits.stop(self.now);
         self.timers.time_wait = Some(self.now + self.config.time_wait);
-        self.tell(TcpEvent::Closed);
+        self.emit(TcpEvent::Closed);
     }
 
     fn on_time_wait(&mut self, a: &Arrived<'_>) {
@@ -262,7 +262,7 @@ impl Connection {
             let first = self.incoming.next;
             self.incoming
                 .take(first, first + u64::from(a.len), a.payload);
-            self.tell(TcpEvent::Readable);
+            self.emit(TcpEvent::Readable);
         }
     }
 
@@ -342,7 +342,7 @@ impl Connection {
         if had_gap && !self.incoming.has_gap() {
             self.delack.now = true;
         }
-        self.tell(TcpEvent::Readable);
+        self.emit(TcpEvent::Readable);
     }
 
     fn heed_data_ecn(&mut self, ecn: Ecn) {
@@ -365,7 +365,7 @@ impl Connection {
             State::FinWait2 => self.out.ack = true,
             _ => return,
         }
-        self.tell(TcpEvent::PeerClosed);
+        self.emit(TcpEvent::PeerClosed);
         if self.state == State::FinWait2 {
             self.enter_time_wait();
         }

@@ -191,7 +191,7 @@ impl Connection {
         self.out.tail_probe_end = None;
         self.queue_cwr();
         self.cong.frto = fresh || self.out.retransmissions > 0;
-        self.tell(TcpEvent::Recovery(RecoveryEvent::RetransmissionTimeout));
+        self.emit(TcpEvent::Recovery(RecoveryEvent::RetransmissionTimeout));
     }
 
     /// All but what was sent so recently that it may still be on its way.

@@ -243,7 +243,7 @@ impl Connection {
         self.board.link(i);
         self.totals.retransmits += 1;
         self.totals.bytes_retrans += u64::from(bytes);
-        self.tell(TcpEvent::Retransmitted { bytes });
+        self.emit(TcpEvent::Retransmitted { bytes });
         Some(self.build_data(pool, &segment, false))
     }
 
@@ -274,7 +274,7 @@ impl Connection {
         self.out.tail_probe_end = Some(self.snd.next);
         self.timers.stop();
         self.out.count_waited = false;
-        self.tell(TcpEvent::Recovery(RecoveryEvent::TailLossProbe));
+        self.emit(TcpEvent::Recovery(RecoveryEvent::TailLossProbe));
     }
 
     /// New data as the windows and the pacing rate let it.

@@ -211,7 +211,7 @@ impl Connection {
             self.begin_reduction();
         }
         self.set_ca_state(CaState::Recovery);
-        self.tell(TcpEvent::Recovery(RecoveryEvent::FastRetransmit));
+        self.emit(TcpEvent::Recovery(RecoveryEvent::FastRetransmit));
     }
 
     /// Reacts to an ECN signal, once until the reduction is over
@@ -222,7 +222,7 @@ impl Connection {
             self.cong.undo_marker = None;
             self.begin_reduction();
             self.set_ca_state(CaState::Cwr);
-            self.tell(TcpEvent::Recovery(RecoveryEvent::CongestionExperienced));
+            self.emit(TcpEvent::Recovery(RecoveryEvent::CongestionExperienced));
         }
     }
 
@@ -347,7 +347,7 @@ impl Connection {
         self.stamp_cwnd();
         self.cong.undo_marker = None;
         self.rack.advanced = true;
-        self.tell(TcpEvent::Recovery(RecoveryEvent::SpuriousUndo));
+        self.emit(TcpEvent::Recovery(RecoveryEvent::SpuriousUndo));
     }
 
     /// At the end of a recovery. Answers whether the state is to be held a

@@ -49,7 +49,7 @@ impl Connection {
         let buffered = self.buffered();
         if buffered + buffered / 2 <= self.buffer_bytes {
             self.write_refused = false;
-            self.tell(TcpEvent::Writable);
+            self.emit(TcpEvent::Writable);
         }
     }
 
