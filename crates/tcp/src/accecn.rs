@@ -11,9 +11,9 @@ const CEP_START: u32 = 5;
 const BYTES_START: u32 = 1;
 /// The ACE field's range.
 const ACE_MASK: u32 = 7;
-/// So many marks may be untold before an ACK is forced
+/// CE marks received and not yet reported that force an ACK
 /// (`TCP_ACCECN_ACE_MAX_DELTA` 6).
-const MAX_UNTOLD: u32 = 6;
+const ACE_MAX_DELTA: u32 = 6;
 /// Byte counters are 24 bits wide.
 const BYTES_MASK: u32 = (1 << 24) - 1;
 /// A counter's change by this much demands an option (RFC 9768 §3.2.3.3).
@@ -24,8 +24,8 @@ const EWMA_SHIFT: u32 = 6;
 /// Above so many packets per ACK the peer is taken to compress ACKs
 /// (`ACK_COMP_THRESH`).
 const COMPRESSED: u32 = 4;
-/// After this many payload bytes without an option it is too late to begin
-/// believing one: its counters may have wrapped.
+/// After this many payload bytes without an option a first one is ignored: its
+/// counters may have wrapped.
 const TOO_LATE: u64 = (1 << 23) - 1;
 
 /// What is known of the peer's option.
@@ -65,8 +65,8 @@ pub(crate) struct AckFacts {
 pub(crate) struct AccEcn {
     /// CE-marked packets received.
     pub(crate) received_ce: u32,
-    /// Of these, not yet reported.
-    untold: u32,
+    /// Of these, not yet reported (Linux's `received_ce_pending`).
+    ce_pending: u32,
     /// Payload bytes received with ECT(1), ECT(0) and CE.
     received_bytes: [u32; 3],
     /// Options still to be sent whatever the room.
@@ -74,13 +74,13 @@ pub(crate) struct AccEcn {
     /// Fewest option fields that report all that has changed.
     fields: u8,
     last_field: Ecn,
-    /// The peer's byte counters as last reported.
-    told_bytes: [u32; 3],
+    /// The peer's byte counters as last reported (Linux's `delivered_ecn_bytes`).
+    delivered_ecn_bytes: [u32; 3],
     estimated: Option<usize>,
     seen: Seen,
     packets_per_ack: u32,
-    /// The feedback is garbled and is not listened to.
-    pub(crate) deaf: bool,
+    /// The peer's feedback is inconsistent and is ignored (RFC 9768 §3.2.2.4).
+    pub(crate) feedback_failed: bool,
     checked_first: bool,
 }
 
@@ -101,11 +101,11 @@ const CE: usize = 2;
 impl AccEcn {
     /// A packet came marked `ecn` with `payload` bytes. Answers whether the
     /// change is to be reported at once.
-    pub(crate) fn packet_came(&mut self, ecn: Ecn, payload: u32) -> bool {
+    pub(crate) fn packet_received(&mut self, ecn: Ecn, payload: u32) -> bool {
         if let Some(i) = place(ecn) {
             if ecn == Ecn::Ce {
                 self.received_ce = self.received_ce.wrapping_add(1);
-                self.untold = (self.untold + 1).min(15);
+                self.ce_pending = (self.ce_pending + 1).min(15);
             }
             if payload > 0 {
                 let before = self.received_bytes[i];
@@ -127,22 +127,23 @@ impl AccEcn {
     }
 
     /// The SYN or SYN-ACK came with `ecn`.
-    pub(crate) fn handshake_came(&mut self, ecn: Ecn) {
+    pub(crate) fn handshake_received(&mut self, ecn: Ecn) {
         self.last_field = ecn;
         if ecn == Ecn::Ce {
             self.received_ce = self.received_ce.wrapping_add(1);
-            self.untold += 1;
+            self.ce_pending += 1;
         }
     }
 
-    /// Whether so many marks are untold that the field may wrap.
+    /// Whether so many CE marks are unreported that the ACE field may wrap
+    /// (RFC 9768 §3.2.2.5.1).
     pub(crate) fn overdue(&self) -> bool {
-        self.untold >= MAX_UNTOLD
+        self.ce_pending >= ACE_MAX_DELTA
     }
 
     /// The ACE field of a packet that leaves now.
     pub(crate) fn ace(&mut self) -> u8 {
-        self.untold = 0;
+        self.ce_pending = 0;
         ((self.received_ce.wrapping_add(CEP_START)) & ACE_MASK) as u8
     }
 
@@ -194,7 +195,7 @@ impl AccEcn {
 
     /// Payload bytes that the peer reported with ECT(1), ECT(0) and CE.
     pub(crate) fn delivered_bytes(&self) -> [u32; 3] {
-        self.told_bytes
+        self.delivered_ecn_bytes
     }
 
     /// Payload bytes received with ECT(1), ECT(0) and CE.
@@ -222,18 +223,18 @@ impl AccEcn {
     }
 
     /// The first ACE field after the handshake must not be zero
-    /// (RFC 9768 §3.2.2.4). Answers whether the feedback is believed.
+    /// (RFC 9768 §3.2.2.4). Returns whether the feedback is used.
     pub(crate) fn check_first(&mut self, ace: u8) -> bool {
         if !std::mem::replace(&mut self.checked_first, true) && ace == 0 {
-            self.deaf = true;
+            self.feedback_failed = true;
         }
-        !self.deaf
+        !self.feedback_failed
     }
 
     /// Newly reported CE marks on an ACK that made progress
     /// (`tcp_accecn_process`, v6.18).
-    pub(crate) fn ack_came(&mut self, ack: &AckFacts) -> u32 {
-        let told_ce = self.told_bytes[CE];
+    pub(crate) fn ack_received(&mut self, ack: &AckFacts) -> u32 {
+        let prior_ce_bytes = self.delivered_ecn_bytes[CE];
         let bytes_valid = self.take_option(ack);
         if ack.delivered > 0 {
             let now = ack.delivered << EWMA_SHIFT;
@@ -249,11 +250,11 @@ impl AccEcn {
         if ack.delivered <= ACE_MASK {
             return delta;
         }
-        // So many packets that the field may have gone round: the most marks
+        // So many packets that the field may have wrapped: the most marks
         // that they can have carried and the field still says this.
         let most = ack.delivered - (ack.delivered.wrapping_sub(delta) & ACE_MASK);
         if bytes_valid {
-            let ce_bytes = u64::from(self.told_bytes[CE].wrapping_sub(told_ce));
+            let ce_bytes = u64::from(self.delivered_ecn_bytes[CE].wrapping_sub(prior_ce_bytes));
             if ce_bytes == 0 {
                 return delta;
             }
@@ -292,8 +293,8 @@ impl AccEcn {
             }
             return match self.estimated {
                 Some(i) => {
-                    self.told_bytes[i] =
-                        self.told_bytes[i].wrapping_add(ack.delivered_bytes as u32);
+                    self.delivered_ecn_bytes[i] =
+                        self.delivered_ecn_bytes[i].wrapping_add(ack.delivered_bytes as u32);
                     true
                 }
                 None => false,
@@ -314,10 +315,13 @@ impl AccEcn {
             (E0, option.e0b, BYTES_START),
         ] {
             let Some(counter) = counter else { continue };
-            let step = counter.wrapping_sub(start).wrapping_sub(self.told_bytes[i]) & BYTES_MASK;
+            let step = counter
+                .wrapping_sub(start)
+                .wrapping_sub(self.delivered_ecn_bytes[i])
+                & BYTES_MASK;
             // 24-bit two's complement: a step back is a reordered ACK.
             let step = ((step << 8) as i32) >> 8;
-            self.told_bytes[i] = self.told_bytes[i].wrapping_add_signed(step);
+            self.delivered_ecn_bytes[i] = self.delivered_ecn_bytes[i].wrapping_add_signed(step);
             stepped_back |= step < 0;
             if step != 0 && self.estimated != Some(i) {
                 ambiguous |= changed.is_some();
@@ -330,7 +334,7 @@ impl AccEcn {
         if ambiguous || stepped_back {
             self.estimated = None;
         }
-        // Linux believes the counters only while one of them moves at a time;
+        // Linux uses the counters only while one of them moves at a time;
         // but that of CE is exact whenever it is reported.
         !stepped_back && (option.ceb.is_some() || estimated && !ambiguous)
     }
@@ -357,7 +361,7 @@ mod tests {
         let mut receiver = AccEcn::default();
         assert_eq!(receiver.ace(), 5);
         for expected in [6, 7, 0, 1, 2, 3, 4, 5, 6] {
-            receiver.packet_came(Ecn::Ce, 1448);
+            receiver.packet_received(Ecn::Ce, 1448);
             assert_eq!(receiver.ace(), expected);
         }
     }
@@ -365,46 +369,46 @@ mod tests {
     #[test]
     fn the_sender_counts_across_the_wrap() {
         let (mut receiver, mut sender) = (AccEcn::default(), AccEcn::default());
-        let mut told = 0;
+        let mut new_ce = 0;
         for marks in [0, 2, 2, 1, 2, 2, 0, 2, 2] {
             for i in 0..2 {
-                receiver.packet_came(if i < marks { Ecn::Ce } else { Ecn::Ect1 }, 1448);
+                receiver.packet_received(if i < marks { Ecn::Ce } else { Ecn::Ect1 }, 1448);
             }
-            told += sender.ack_came(&ack(receiver.ace(), 2, told));
+            new_ce += sender.ack_received(&ack(receiver.ace(), 2, new_ce));
         }
-        assert_eq!(told, receiver.received_ce);
-        assert_eq!(told, 13);
+        assert_eq!(new_ce, receiver.received_ce);
+        assert_eq!(new_ce, 13);
     }
 
     #[test]
     fn a_long_silence_is_taken_for_the_worst_without_an_option() {
         let mut sender = AccEcn::default();
         for _ in 0..100 {
-            assert_eq!(sender.ack_came(&ack(5, 2, 0)), 0);
+            assert_eq!(sender.ack_received(&ack(5, 2, 0)), 0);
         }
         // 10 packets, field advanced by 1: 9 marks say so too.
-        assert_eq!(sender.ack_came(&ack(6, 10, 0)), 9);
+        assert_eq!(sender.ack_received(&ack(6, 10, 0)), 9);
         // A peer that compresses its ACKs is not taken at its worst.
         let mut sender = AccEcn::default();
         for _ in 0..100 {
-            assert_eq!(sender.ack_came(&ack(5, 7, 0)), 0);
+            assert_eq!(sender.ack_received(&ack(5, 7, 0)), 0);
         }
-        assert_eq!(sender.ack_came(&ack(6, 10, 0)), 1);
+        assert_eq!(sender.ack_received(&ack(6, 10, 0)), 1);
     }
 
     #[test]
-    fn the_option_tells_how_often_the_field_went_round() {
+    fn the_option_shows_how_often_the_ace_field_wrapped() {
         for (marked, packets) in [(1, 10), (9, 10), (3, 20), (19, 20), (12, 40)] {
             let (mut receiver, mut sender) = (AccEcn::default(), AccEcn::default());
             sender.handshake_option(Some(receiver.option(3)));
             for i in 0..packets {
-                receiver.packet_came(if i < marked { Ecn::Ce } else { Ecn::Ect1 }, 1448);
+                receiver.packet_received(if i < marked { Ecn::Ce } else { Ecn::Ect1 }, 1448);
             }
-            let told = sender.ack_came(&AckFacts {
+            let new_ce = sender.ack_received(&AckFacts {
                 option: Some(receiver.option(3)),
                 ..ack(receiver.ace(), packets, 0)
             });
-            assert_eq!(told, marked, "{marked} of {packets}");
+            assert_eq!(new_ce, marked, "{marked} of {packets}");
         }
     }
 
@@ -412,22 +416,22 @@ mod tests {
     fn an_option_without_counters_leaves_the_estimate_valid() {
         let (mut receiver, mut sender) = (AccEcn::default(), AccEcn::default());
         sender.handshake_option(Some(receiver.option(3)));
-        receiver.packet_came(Ecn::Ect1, 1448);
-        sender.ack_came(&AckFacts {
+        receiver.packet_received(Ecn::Ect1, 1448);
+        sender.ack_received(&AckFacts {
             option: Some(receiver.option(3)),
             ..ack(receiver.ace(), 1, 0)
         });
-        receiver.packet_came(Ecn::Ce, 1448);
+        receiver.packet_received(Ecn::Ce, 1448);
         // Nine marks would give the same field.
-        let told = sender.ack_came(&AckFacts {
+        let new_ce = sender.ack_received(&AckFacts {
             option: Some(receiver.option(0)),
             ..ack(receiver.ace(), 12, 0)
         });
-        assert_eq!(told, 1);
+        assert_eq!(new_ce, 1);
     }
 
     #[test]
-    fn zeroed_counters_and_a_zero_first_field_are_not_believed() {
+    fn zeroed_counters_and_a_zero_first_field_are_ignored() {
         let mut sender = AccEcn::default();
         sender.handshake_option(Some(AccEcnOption {
             ect1_first: true,
@@ -437,22 +441,22 @@ mod tests {
         }));
         assert!(!sender.peer_knows_option());
         assert!(!sender.check_first(0));
-        assert!(sender.deaf);
+        assert!(sender.feedback_failed);
         let mut sender = AccEcn::default();
         assert!(sender.check_first(5));
         assert!(sender.check_first(0), "later on zero is a value as any");
     }
 
     #[test]
-    fn changes_of_the_field_demand_to_be_told() {
+    fn changes_of_the_ecn_field_demand_an_option() {
         let mut receiver = AccEcn::default();
-        assert!(receiver.packet_came(Ecn::Ect1, 1448));
-        assert!(!receiver.packet_came(Ecn::Ect1, 1448));
-        assert!(receiver.packet_came(Ecn::Ce, 1448));
-        assert!(!receiver.packet_came(Ecn::Ce, 1448));
+        assert!(receiver.packet_received(Ecn::Ect1, 1448));
+        assert!(!receiver.packet_received(Ecn::Ect1, 1448));
+        assert!(receiver.packet_received(Ecn::Ce, 1448));
+        assert!(!receiver.packet_received(Ecn::Ce, 1448));
         assert_eq!(receiver.demand, 2);
         for _ in 0..4 {
-            receiver.packet_came(Ecn::Ce, 1448);
+            receiver.packet_received(Ecn::Ce, 1448);
         }
         assert!(receiver.overdue());
         assert_eq!(receiver.required(), 2);

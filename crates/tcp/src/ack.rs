@@ -389,7 +389,7 @@ impl Connection {
         if !ack.has(seen::PROGRESS | seen::TS_PROGRESS) {
             return;
         }
-        let told = self.accecn.ack_came(&AckFacts {
+        let new_ce = self.accecn.ack_received(&AckFacts {
             ace: tcp.flags.ace(),
             option: tcp.options.accecn,
             delivered: self.rate.delivered.wrapping_sub(delivered),
@@ -399,8 +399,8 @@ impl Connection {
             certain: self.agreed.sack || matches!(self.cong.state, CaState::Open | CaState::Cwr),
             delivered_ce: self.rate.delivered_ce,
         });
-        if told > 0 {
-            self.rate.delivered_ce = self.rate.delivered_ce.wrapping_add(told);
+        if new_ce > 0 {
+            self.rate.delivered_ce = self.rate.delivered_ce.wrapping_add(new_ce);
             ack.set(seen::ECE);
         }
     }

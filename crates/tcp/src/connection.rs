@@ -85,7 +85,7 @@ pub(crate) struct Totals {
     pub(crate) data_segs_out: u32,
     pub(crate) data_segs_in: u32,
     pub(crate) ooo_segs_in: u32,
-    pub(crate) duplicates_told: u64,
+    pub(crate) dsack_dups: u64,
     pub(crate) timeouts: u16,
     pub(crate) timeout_recoveries: u16,
     timeout_time: Duration,
@@ -379,7 +379,7 @@ impl Connection {
             // can ask for. What a timeout takes for lost and is acknowledged
             // before it was sent again was not lost.
             lost: self.totals.retransmits,
-            spurious: self.totals.duplicates_told,
+            spurious: self.totals.dsack_dups,
             delivered_ce: u64::from(self.rate.delivered_ce),
             srtt: self.rtt.srtt(),
         }

@@ -69,7 +69,7 @@ pub(crate) const fn reflected(ace: u8) -> Option<Ecn> {
 
 impl EcnState {
     /// A SYN with flags `ace` came, marked `ecn`: what is used from now on.
-    pub(crate) fn syn_came(&mut self, ace: u8, ecn: Ecn) {
+    pub(crate) fn syn_received(&mut self, ace: u8, ecn: Ecn) {
         self.syn_came_with = ecn;
         self.feedback = match (ace, self.grant) {
             (0, _) | (_, Feedback::None) => Feedback::None,
@@ -94,7 +94,7 @@ impl EcnState {
     /// A SYN-ACK with flags `ace` came, marked `ecn`. Answers whether the
     /// reflected field shows that the path garbled that of our SYN, which is
     /// never ECN-capable.
-    pub(crate) fn syn_ack_came(&mut self, ace: u8, ecn: Ecn) -> bool {
+    pub(crate) fn syn_ack_received(&mut self, ace: u8, ecn: Ecn) -> bool {
         self.syn_came_with = ecn;
         self.feedback = match (ace, self.ask) {
             (0 | 0b111, _) | (_, Feedback::None) => Feedback::None,
@@ -114,7 +114,7 @@ impl EcnState {
     /// A packet came marked `ecn` with payload, under classic feedback.
     /// Answers whether it is to be acknowledged quickly: the sender may have
     /// a very small window.
-    pub(crate) fn data_came(&mut self, ecn: Ecn) -> bool {
+    pub(crate) fn data_received(&mut self, ecn: Ecn) -> bool {
         match ecn {
             // Not ECT although the peer uses ECT: probably a retransmission.
             Ecn::NotEct => self.seen,
@@ -145,24 +145,24 @@ mod tests {
     fn any_unknown_combination_on_a_syn_asks_for_accecn() {
         for ace in [1, 2, 4, 5, 6, 7] {
             let mut s = server(Feedback::Accurate);
-            s.syn_came(ace, Ecn::NotEct);
+            s.syn_received(ace, Ecn::NotEct);
             assert_eq!(s.feedback, Feedback::Accurate, "{ace:03b}");
             assert_eq!(TcpFlags(s.syn_ack_flags()).ace(), 0b010);
         }
         let mut s = server(Feedback::Accurate);
-        s.syn_came(0b011, Ecn::NotEct);
+        s.syn_received(0b011, Ecn::NotEct);
         assert_eq!(s.feedback, Feedback::Classic);
         assert_eq!(s.syn_ack_flags(), TcpFlags::ECE);
-        s.syn_came(0, Ecn::NotEct);
+        s.syn_received(0, Ecn::NotEct);
         assert_eq!(s.feedback, Feedback::None);
     }
 
     #[test]
     fn a_classic_server_answers_an_accecn_syn_in_classic_manner() {
         let mut s = server(Feedback::Classic);
-        s.syn_came(0b111, Ecn::NotEct);
+        s.syn_received(0b111, Ecn::NotEct);
         assert_eq!(s.feedback, Feedback::Classic);
-        s.syn_came(0b101, Ecn::NotEct);
+        s.syn_received(0b101, Ecn::NotEct);
         assert_eq!(s.feedback, Feedback::None);
     }
 
@@ -183,7 +183,7 @@ mod tests {
                 ask: Feedback::Accurate,
                 ..EcnState::default()
             };
-            let garbled = c.syn_ack_came(ace, Ecn::NotEct);
+            let garbled = c.syn_ack_received(ace, Ecn::NotEct);
             assert_eq!(c.feedback, expected, "{ace:03b}");
             assert_eq!(garbled, matches!(ace, 0b011 | 0b100 | 0b110), "{ace:03b}");
         }

@@ -194,9 +194,9 @@ impl Connection {
         self.config.remote = a.from;
         self.handshake.passive = true;
         self.take_syn_options(a);
-        self.ecn.syn_came(flags.ace(), a.ecn);
+        self.ecn.syn_received(flags.ace(), a.ecn);
         if self.ecn.feedback == Feedback::Accurate {
-            self.accecn.handshake_came(a.ecn);
+            self.accecn.handshake_received(a.ecn);
         }
         self.consider_fast_open(a);
         self.state = State::SynReceived;
@@ -289,15 +289,15 @@ impl Connection {
         self.take_syn_options(a);
         if !flags.has(TcpFlags::ACK) {
             // Both ends opened at once (RFC 9293 §3.5 figure 7).
-            self.ecn.syn_came(flags.ace(), a.ecn);
+            self.ecn.syn_received(flags.ace(), a.ecn);
             if self.ecn.feedback == Feedback::Accurate {
-                self.accecn.handshake_came(a.ecn);
+                self.accecn.handshake_received(a.ecn);
             }
             self.state = State::SynReceived;
             self.handshake.due = true;
             return;
         }
-        self.ecn.syn_ack_came(flags.ace(), a.ecn);
+        self.ecn.syn_ack_received(flags.ace(), a.ecn);
         if self.ecn.feedback == Feedback::Classic && self.cc.needs().accecn {
             // L4STeam's tree: an algorithm for Accurate ECN runs without ECN
             // rather than with classic feedback.
@@ -305,7 +305,7 @@ impl Connection {
             self.ecn.capable = false;
         }
         if self.ecn.feedback == Feedback::Accurate {
-            self.accecn.handshake_came(a.ecn);
+            self.accecn.handshake_received(a.ecn);
             self.accecn.handshake_option(a.tcp.options.accecn);
         }
         if let Some(cookie) = a.tcp.options.fast_open {

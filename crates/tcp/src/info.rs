@@ -90,7 +90,7 @@ impl Connection {
             delivered_ce: Some(self.rate.delivered_ce),
             bytes_sent: Some(totals.bytes_sent),
             bytes_retrans: Some(totals.bytes_retrans),
-            dsack_dups: Some(narrow(totals.duplicates_told, u32::MAX)),
+            dsack_dups: Some(narrow(totals.dsack_dups, u32::MAX)),
             reord_seen: Some(cong.reord_seen),
             rcv_ooopack: Some(totals.ooo_segs_in),
             snd_wnd: Some(narrow(self.snd.size, u32::MAX)),

@@ -205,7 +205,7 @@ impl Connection {
         match self.ecn.feedback {
             Feedback::None => {}
             Feedback::Accurate => {
-                if self.accecn.packet_came(a.ecn, a.len) || self.accecn.overdue() {
+                if self.accecn.packet_received(a.ecn, a.len) || self.accecn.overdue() {
                     self.delack.now = true;
                 }
             }
@@ -325,7 +325,7 @@ impl Connection {
             self.window.measure_overhead(a.len);
         }
         self.delack
-            .data_came(self.now, a.len, pushed, own_mss, self.window.offered(), rto);
+            .data_received(self.now, a.len, pushed, own_mss, self.window.offered(), rto);
         self.window.measure_rtt(self.now, self.incoming.next);
         if let Some((_, echo)) = a.tcp.options.timestamps.filter(|t| t.1 != 0) {
             if a.len >= self.delack.peer_mss {
@@ -346,7 +346,7 @@ impl Connection {
     }
 
     fn heed_data_ecn(&mut self, ecn: Ecn) {
-        if self.ecn.feedback != Feedback::None && self.ecn.data_came(ecn) {
+        if self.ecn.feedback != Feedback::None && self.ecn.data_received(ecn) {
             self.delack.enter_quick_mode(2, self.window.offered());
         }
     }

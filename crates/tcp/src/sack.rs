@@ -51,9 +51,9 @@ impl Connection {
         if segments == 1 && self.out.tail_probe_end == Some(right) {
             ack.set(seen::DSACK_TLP);
         }
-        self.totals.duplicates_told += segments;
+        self.totals.dsack_dups += segments;
         // More than was ever retransmitted: the network duplicates.
-        if self.totals.duplicates_told > self.totals.retransmits {
+        if self.totals.dsack_dups > self.totals.retransmits {
             return false;
         }
         if self.cong.reord_seen > 0 && !ack.has(seen::DSACK_TLP) {
