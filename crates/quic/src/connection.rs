@@ -16,7 +16,7 @@ use crate::datagram::{self, Sealer};
 use crate::epoch::Epoch;
 use crate::null::Null;
 use crate::settings::{self, Config, SERVER_NAME};
-use crate::watch::{Noted, Watch};
+use crate::watch::{Watch, WatchEvent};
 
 /// What an application may have written ahead of what is acknowledged, beside
 /// two windows: four of the largest bursts that segmentation makes (64 KiB),
@@ -75,7 +75,7 @@ pub struct Connection {
     responses: VecDeque<Vec<u8>>,
     /// Bytes of the datagram that is being made.
     scratch: Vec<u8>,
-    news: VecDeque<QuicEvent>,
+    events: VecDeque<QuicEvent>,
     outgoing: Option<StreamId>,
     incoming: Option<StreamId>,
     over: bool,
@@ -130,7 +130,7 @@ impl Connection {
             sealer,
             responses: VecDeque::new(),
             scratch: Vec::new(),
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             outgoing: None,
             incoming: None,
             over: false,
@@ -244,39 +244,39 @@ impl Connection {
 
     /// What happened, in order, one at a time.
     pub fn poll_event(&mut self) -> Option<QuicEvent> {
-        self.hear();
-        self.news.pop_front()
+        self.collect_events();
+        self.events.pop_front()
     }
 
-    fn hear(&mut self) {
+    fn collect_events(&mut self) {
         let Some((_, connection)) = &mut self.inner else {
             return;
         };
         for (_, noted) in self.watch.take() {
-            self.news.push_back(match noted {
-                Noted::Rtt(rtt) => QuicEvent::RttSample(rtt),
-                Noted::Recovery(event) => QuicEvent::Recovery(event),
+            self.events.push_back(match noted {
+                WatchEvent::Rtt(rtt) => QuicEvent::RttSample(rtt),
+                WatchEvent::Recovery(event) => QuicEvent::Recovery(event),
             });
         }
         if let Some((packets, bytes)) = self.watch.take_lost(|| connection.stats()) {
-            self.news.push_back(QuicEvent::Lost { packets, bytes });
+            self.events.push_back(QuicEvent::Lost { packets, bytes });
         }
         let mut end = None;
         while let Some(event) = connection.poll() {
             match event {
-                quinn_proto::Event::Connected => self.news.push_back(QuicEvent::Established),
+                quinn_proto::Event::Connected => self.events.push_back(QuicEvent::Established),
                 quinn_proto::Event::ConnectionLost { reason } => end = Some(reason),
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
                     if let Some(id) = connection.streams().accept(Dir::Uni) {
                         self.incoming = Some(id);
-                        self.news.push_back(QuicEvent::Readable);
+                        self.events.push_back(QuicEvent::Readable);
                     }
                 }
                 quinn_proto::Event::Stream(StreamEvent::Readable { .. }) => {
-                    self.news.push_back(QuicEvent::Readable);
+                    self.events.push_back(QuicEvent::Readable);
                 }
                 quinn_proto::Event::Stream(StreamEvent::Finished { .. }) => {
-                    self.news.push_back(QuicEvent::Acknowledged);
+                    self.events.push_back(QuicEvent::Acknowledged);
                 }
                 _ => {}
             }
@@ -292,7 +292,7 @@ impl Connection {
 
     fn end(&mut self, how: QuicEvent) {
         if !std::mem::replace(&mut self.over, true) {
-            self.news.push_back(how);
+            self.events.push_back(how);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::epoch::span;
 
 /// Something that a congestion control received or did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
+pub enum WatchEvent {
     /// The newest packet of an acknowledgement was that long on its way.
     Rtt(Duration),
     /// The window was reduced.
@@ -28,7 +28,7 @@ pub enum Noted {
 /// What a connection's congestion control received.
 #[derive(Debug, Default)]
 struct Seen {
-    noted: VecDeque<(time::Instant, Noted)>,
+    noted: VecDeque<(time::Instant, WatchEvent)>,
     latest_rtt: Duration,
     min_rtt: Duration,
     /// Bytes of packets that are neither acknowledged nor lost.
@@ -89,7 +89,7 @@ impl Watch {
     }
 
     /// What was noted since this was last called, in order.
-    pub fn take(&self) -> Vec<(time::Instant, Noted)> {
+    pub fn take(&self) -> Vec<(time::Instant, WatchEvent)> {
         self.seen().noted.drain(..).collect()
     }
 
@@ -179,7 +179,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn look(&self, seen: &mut Seen) {
+    fn update_window(&self, seen: &mut Seen) {
         seen.window = self.inner.window();
         seen.ssthresh = self.inner.metrics().ssthresh;
     }
@@ -222,9 +222,9 @@ impl Controller for Watcher {
         if let Some(sent) = seen.newest.take() {
             let rtt = span(now.saturating_duration_since(sent));
             seen.latest_rtt = rtt;
-            seen.noted.push_back((now, Noted::Rtt(rtt)));
+            seen.noted.push_back((now, WatchEvent::Rtt(rtt)));
         }
-        self.look(&mut seen);
+        self.update_window(&mut seen);
     }
 
     fn on_congestion_event(
@@ -247,14 +247,14 @@ impl Controller for Watcher {
         seen.in_flight = seen.in_flight.saturating_sub(lost_bytes);
         seen.losses |= lost_bytes > 0;
         if self.inner.window() < before {
-            seen.noted.push_back((now, Noted::Recovery(event)));
+            seen.noted.push_back((now, WatchEvent::Recovery(event)));
         }
-        self.look(&mut seen);
+        self.update_window(&mut seen);
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.inner.on_mtu_update(new_mtu);
-        self.look(&mut self.watch.seen());
+        self.update_window(&mut self.watch.seen());
     }
 
     fn window(&self) -> u64 {

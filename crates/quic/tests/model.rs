@@ -291,12 +291,12 @@ fn plus_numbers_every_packet_and_echoes_what_arrived_last() {
         }
         // What arrived last left a one-way delay ago on this path.
         for packet in own.iter().skip(1) {
-            let heard = ran
+            let latest = ran
                 .left
                 .iter()
                 .rev()
                 .find(|l| l.initiator != initiator && l.at + DELAY <= packet.at);
-            assert_eq!(packet.echo, heard.expect("something heard").number);
+            assert_eq!(packet.echo, latest.expect("packets were received").number);
         }
     }
 }

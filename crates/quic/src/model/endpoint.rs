@@ -62,7 +62,7 @@ pub struct Endpoint {
     signals: Signals,
     /// Whether this end's part of the handshake has left once.
     opened: bool,
-    owes_opening: bool,
+    opening_pending: bool,
     received: Received,
     inbound: Inbound,
     outbound: Outbound,
@@ -94,7 +94,7 @@ impl Endpoint {
             },
             signals,
             opened: false,
-            owes_opening: false,
+            opening_pending: false,
             received: Received::default(),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
@@ -119,7 +119,7 @@ impl Endpoint {
     pub fn open(&mut self) {
         if self.state == State::Idle && self.role == Role::Initiator {
             self.state = State::Opening;
-            self.owes_opening = true;
+            self.opening_pending = true;
         }
     }
 
@@ -149,7 +149,7 @@ impl Endpoint {
             return;
         };
         if let Some(opening) = packet.frames.opening {
-            self.hear_opening(now, opening, &packet);
+            self.receive_opening(now, opening, &packet);
             return;
         }
         if self.state != State::Open || packet.connection != self.connection {
@@ -161,22 +161,22 @@ impl Endpoint {
         }
         self.signals.arrived(now, packet.number, packet.shown);
         if let Some(ack) = &packet.frames.ack {
-            let told = self.outbound.acked(now, ack, &self.rtt);
-            if let Some(rtt) = told.rtt {
+            let outcome = self.outbound.acked(now, ack, &self.rtt);
+            if let Some(rtt) = outcome.rtt {
                 self.rtt.add(rtt, ack.held.min(ACK_DELAY));
                 self.events.push_back(ModelEvent::RttSample(rtt));
             }
-            if told.news {
+            if outcome.newly_acked {
                 self.backoff = 0;
             }
-            self.note_lost(told.lost);
+            self.note_lost(outcome.lost);
         }
         if let Some(chunk) = packet.frames.chunk {
-            self.hear_chunk(now, chunk, arrival);
+            self.receive_chunk(now, chunk, arrival);
         }
     }
 
-    fn hear_opening(&mut self, now: Instant, opening: Opening, packet: &Arriving) {
+    fn receive_opening(&mut self, now: Instant, opening: Opening, packet: &Arriving) {
         match (opening, self.role) {
             (Opening::Hello, Role::Responder) => {
                 if self.state == State::Idle {
@@ -185,7 +185,7 @@ impl Endpoint {
                     self.establish(now, packet.number);
                 }
                 // A second hello says that the answer was lost.
-                self.owes_opening |= packet.connection == self.connection;
+                self.opening_pending |= packet.connection == self.connection;
             }
             (Opening::Answer, Role::Initiator)
                 if self.state == State::Opening && packet.connection == self.connection =>
@@ -209,7 +209,7 @@ impl Endpoint {
         self.events.push_back(ModelEvent::Established);
     }
 
-    fn hear_chunk(&mut self, now: Instant, chunk: Chunk, arrival: Arrival) {
+    fn receive_chunk(&mut self, now: Instant, chunk: Chunk, arrival: Arrival) {
         let brought = self.inbound.take(chunk);
         if brought.bytes > 0 {
             self.events.push_back(ModelEvent::Delivered(brought.bytes));
@@ -235,7 +235,7 @@ impl Endpoint {
     /// Writes the next packet to be sent now into `out`, which is emptied
     /// first: all but the zeros at its end. Its UDP payload's whole length.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<u32> {
-        if self.owes_opening {
+        if self.opening_pending {
             return Some(self.send_opening(now, out));
         }
         if self.state != State::Open {
@@ -295,7 +295,7 @@ impl Endpoint {
 
     fn may_send(&self, now: Instant) -> bool {
         match self.spec.pace() {
-            Pace::Window(window) => self.outbound.flying() < window,
+            Pace::Window(window) => self.outbound.in_flight() < window,
             Pace::Rate(_) => self.next_at_rate <= now,
         }
     }
@@ -317,7 +317,7 @@ impl Endpoint {
             self.opened = true;
             self.signals.open_out(now, number, answer);
         }
-        self.owes_opening = false;
+        self.opening_pending = false;
         self.last_call = now;
         let frames = Frames {
             opening: Some(if answer {
@@ -374,9 +374,9 @@ impl Endpoint {
     /// When something happens by itself.
     pub fn next_timeout(&self) -> Option<Instant> {
         let opening = (self.state == State::Opening).then(|| self.timeout_at());
-        let flying = self.outbound.flying() > 0;
-        let loss = self.outbound.loss_time(&self.rtt).filter(|_| flying);
-        let probe = (flying && loss.is_none()).then(|| self.timeout_at());
+        let in_flight = self.outbound.in_flight() > 0;
+        let loss = self.outbound.loss_time(&self.rtt).filter(|_| in_flight);
+        let probe = (in_flight && loss.is_none()).then(|| self.timeout_at());
         let paced = match self.spec.pace() {
             Pace::Rate(_) if self.state == State::Open && self.outbound.waits() => {
                 Some(self.next_at_rate)
@@ -403,10 +403,10 @@ impl Endpoint {
     pub fn on_timeout(&mut self, now: Instant) {
         if self.state == State::Opening && self.timeout_at() <= now {
             self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
-            self.owes_opening = true;
+            self.opening_pending = true;
             self.events.push_back(ModelEvent::Timeout);
         }
-        if self.state != State::Open || self.outbound.flying() == 0 {
+        if self.state != State::Open || self.outbound.in_flight() == 0 {
             return;
         }
         match self.outbound.loss_time(&self.rtt) {
@@ -420,7 +420,7 @@ impl Endpoint {
                 // lost in place of one probe. A path that loses one packet after
                 // the other until some have passed would starve probes.
                 self.backoff = (self.backoff + 1).min(MOST_BACKOFF);
-                self.outbound.give_up();
+                self.outbound.declare_all_lost();
                 self.events.push_back(ModelEvent::Timeout);
             }
             None => {}
@@ -431,19 +431,19 @@ impl Endpoint {
     pub fn sample(&self) -> FlowSample {
         let (window, pacing) = match self.spec.pace() {
             Pace::Window(window) => (window, 0),
-            Pace::Rate(rate) => (self.outbound.flying(), rate.as_bytes()),
+            Pace::Rate(rate) => (self.outbound.in_flight(), rate.as_bytes()),
         };
         FlowSample {
             cwnd: window,
             ssthresh: u32::MAX,
-            in_flight: self.outbound.flying(),
+            in_flight: self.outbound.in_flight(),
             srtt: self.rtt.smoothed,
             latest_rtt: self.rtt.latest,
             min_rtt: self.rtt.least,
             pacing_rate: pacing,
             delivery_rate: 0,
             bytes_acked: self.outbound.acked_bytes,
-            retransmits: self.outbound.sent_again,
+            retransmits: self.outbound.retransmitted,
             delivered: self.outbound.acked_packets,
             delivered_ce: 0,
             ca_state: 0,

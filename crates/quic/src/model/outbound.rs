@@ -11,8 +11,8 @@ use super::rtt::Rtt;
 const REORDERING: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Flying,
+enum SentState {
+    InFlight,
     Acked,
     Lost,
 }
@@ -23,14 +23,14 @@ struct Sent {
     number: u32,
     at: Instant,
     chunk: Chunk,
-    fate: Fate,
+    state: SentState,
 }
 
 /// What an acknowledgement brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct AckOutcome {
     /// Whether anything was acknowledged for the first time.
-    pub news: bool,
+    pub newly_acked: bool,
     /// The round trip of the largest, if it was among that.
     pub rtt: Option<Duration>,
     /// Packets that are now taken for lost.
@@ -50,14 +50,14 @@ pub(super) struct Outbound {
     again: VecDeque<Chunk>,
     /// In the order of their numbers; what stands first is not acknowledged.
     sent: VecDeque<Sent>,
-    flying: u32,
+    in_flight: u32,
     largest_acked: Option<u32>,
     /// Packets taken for lost, and of these those that were acknowledged later.
     pub lost: u64,
     pub spurious: u64,
     pub acked_packets: u64,
     pub acked_bytes: u64,
-    pub sent_again: u64,
+    pub retransmitted: u64,
 }
 
 impl Outbound {
@@ -76,8 +76,8 @@ impl Outbound {
     }
 
     /// Packets on their way.
-    pub fn flying(&self) -> u32 {
-        self.flying
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     /// Whether there is a piece to be sent.
@@ -88,7 +88,7 @@ impl Outbound {
     /// The next piece of at most `room` bytes, and whether it goes again.
     pub fn piece(&mut self, room: u16) -> Option<(Chunk, bool)> {
         if let Some(chunk) = self.again.pop_front() {
-            self.sent_again += 1;
+            self.retransmitted += 1;
             return Some((chunk, true));
         }
         if !self.waits() {
@@ -106,10 +106,14 @@ impl Outbound {
     }
 
     /// Takes all that is on its way for lost.
-    pub fn give_up(&mut self) {
-        for sent in self.sent.iter_mut().filter(|s| s.fate == Fate::Flying) {
-            sent.fate = Fate::Lost;
-            self.flying -= 1;
+    pub fn declare_all_lost(&mut self) {
+        for sent in self
+            .sent
+            .iter_mut()
+            .filter(|s| s.state == SentState::InFlight)
+        {
+            sent.state = SentState::Lost;
+            self.in_flight -= 1;
             self.lost += 1;
             self.again.push_back(sent.chunk);
         }
@@ -117,20 +121,20 @@ impl Outbound {
 
     /// Packet `number` leaves with `chunk`.
     pub fn sent(&mut self, now: Instant, number: u32, chunk: Chunk) {
-        self.flying += 1;
+        self.in_flight += 1;
         self.sent.push_back(Sent {
             number,
             at: now,
             chunk,
-            fate: Fate::Flying,
+            state: SentState::InFlight,
         });
     }
 
     /// An acknowledgement arrives.
-    pub fn acked(&mut self, now: Instant, ack: &Ack, rtt: &Rtt) -> Told {
-        let mut told = Told::default();
+    pub fn acked(&mut self, now: Instant, ack: &Ack, rtt: &Rtt) -> AckOutcome {
+        let mut outcome = AckOutcome::default();
         let Some(front) = self.sent.front().map(|s| s.number) else {
-            return told;
+            return outcome;
         };
         // Serial numbers: places are distances from the first.
         let place = ack.largest.wrapping_sub(front);
@@ -138,32 +142,32 @@ impl Outbound {
             let after = |sent: &Sent| sent.number.wrapping_sub(front) <= place;
             let until = self.sent.partition_point(after);
             for sent in self.sent.range_mut(..until) {
-                if sent.fate == Fate::Acked || !ack.has(sent.number) {
+                if sent.state == SentState::Acked || !ack.has(sent.number) {
                     continue;
                 }
-                match sent.fate {
-                    Fate::Flying => {
-                        self.flying -= 1;
+                match sent.state {
+                    SentState::InFlight => {
+                        self.in_flight -= 1;
                         // What was taken for lost counts with the copy that
                         // replaced it, so each byte counts once.
                         self.acked_bytes += u64::from(sent.chunk.len);
                         if sent.number == ack.largest {
-                            told.rtt = Some(now.since(sent.at));
+                            outcome.rtt = Some(now.since(sent.at));
                         }
                     }
                     _ => self.spurious += 1,
                 }
-                sent.fate = Fate::Acked;
+                sent.state = SentState::Acked;
                 self.acked_packets += 1;
-                told.news = true;
+                outcome.newly_acked = true;
             }
             let newer = |known: u32| ack.largest.wrapping_sub(known) < 1 << 31;
             if self.largest_acked.is_none_or(newer) {
                 self.largest_acked = Some(ack.largest);
             }
         }
-        told.lost = self.detect(now, rtt);
-        told
+        outcome.lost = self.detect(now, rtt);
+        outcome
     }
 
     /// Takes for lost what was sent so long before what was acknowledged that it
@@ -177,13 +181,13 @@ impl Outbound {
             let behind = |s: &Sent| place < 1 << 31 && s.number.wrapping_sub(front) < place;
             let until = self.sent.partition_point(behind);
             for sent in self.sent.range_mut(..until) {
-                if sent.fate != Fate::Flying {
+                if sent.state != SentState::InFlight {
                     continue;
                 }
                 let late = now.since(sent.at) >= delay;
                 if late || largest.wrapping_sub(sent.number) >= REORDERING {
-                    sent.fate = Fate::Lost;
-                    self.flying -= 1;
+                    sent.state = SentState::Lost;
+                    self.in_flight -= 1;
                     self.lost += 1;
                     self.again.push_back(sent.chunk);
                     lost += 1;
@@ -194,10 +198,10 @@ impl Outbound {
         // (RFC 9002 §6.1 leaves it open; appendix A.1 keeps it "for some time").
         let kept = delay * 3;
         while let Some(first) = self.sent.front() {
-            let settled = match first.fate {
-                Fate::Flying => false,
-                Fate::Acked => true,
-                Fate::Lost => now.since(first.at) >= kept,
+            let settled = match first.state {
+                SentState::InFlight => false,
+                SentState::Acked => true,
+                SentState::Lost => now.since(first.at) >= kept,
             };
             if !settled {
                 break;
@@ -218,14 +222,16 @@ impl Outbound {
         let place = largest.wrapping_sub(front);
         let behind = |s: &&Sent| place < 1 << 31 && s.number.wrapping_sub(front) < place;
         let mut waiting = self.sent.iter().take_while(behind);
-        let first = waiting.find(|s| s.fate == Fate::Flying)?;
+        let first = waiting.find(|s| s.state == SentState::InFlight)?;
         Some(first.at + rtt.loss_delay())
     }
 
     /// When the last packet left that is still on its way.
     pub fn last_sent(&self) -> Option<Instant> {
         let mut newest = self.sent.iter().rev();
-        newest.find(|s| s.fate == Fate::Flying).map(|s| s.at)
+        newest
+            .find(|s| s.state == SentState::InFlight)
+            .map(|s| s.at)
     }
 }
 
@@ -264,21 +270,24 @@ mod tests {
     #[test]
     fn three_later_packets_make_one_lost_and_two_do_not() {
         let (mut out, rtt) = flight(6);
-        let told = out.acked(MS(41), &ack(&[1, 2]), &rtt);
-        assert_eq!((told.lost, told.rtt), (0, Some(Duration::from_millis(39))));
+        let outcome = out.acked(MS(41), &ack(&[1, 2]), &rtt);
+        assert_eq!(
+            (outcome.lost, outcome.rtt),
+            (0, Some(Duration::from_millis(39)))
+        );
         assert_eq!(out.acked(MS(42), &ack(&[1, 2, 3]), &rtt).lost, 1);
-        assert_eq!((out.lost, out.flying()), (1, 2));
+        assert_eq!((out.lost, out.in_flight()), (1, 2));
         let (again, is_again) = out.piece(100).unwrap();
         assert_eq!((again.offset, is_again), (0, true));
         // It was only late.
-        let told = out.acked(MS(43), &ack(&[0, 1, 2, 3]), &rtt);
-        assert!(told.news);
-        assert_eq!((out.spurious, out.flying()), (1, 2));
+        let outcome = out.acked(MS(43), &ack(&[0, 1, 2, 3]), &rtt);
+        assert!(outcome.newly_acked);
+        assert_eq!((out.spurious, out.in_flight()), (1, 2));
         // What went again is what will count.
         assert_eq!(out.acked_bytes, 300);
         out.sent(MS(44), 6, again);
         out.acked(MS(84), &ack(&[1, 2, 3, 4, 5, 6]), &rtt);
-        assert_eq!((out.acked_bytes, out.flying()), (600, 0));
+        assert_eq!((out.acked_bytes, out.in_flight()), (600, 0));
     }
 
     #[test]
