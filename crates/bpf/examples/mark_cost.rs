@@ -90,7 +90,7 @@ fn run() -> Result<(), BpfError> {
     println!("  ns per run, median (least) of {BATCHES} x {RUNS} test runs");
     let parts: [(&str, Part); 6] = [
         ("an empty program", |f| f.empty_ns),
-        ("... that reads the headers", |f| f.look_ns),
+        ("... that reads the headers", |f| f.read_ns),
         ("... that finds the connection", |f| f.lookup_ns),
         ("... the same by a hash table", |f| f.lookup_hashed_ns),
         ("... that reads the clock", |f| f.clock_ns),

@@ -72,11 +72,11 @@ fn shape() -> Result<Shape, BpfError> {
     if let Some(shape) = SHAPE.get() {
         return Ok(*shape);
     }
-    let shape = look_up_shape()?;
+    let shape = find_shape()?;
     Ok(*SHAPE.get_or_init(|| shape))
 }
 
-fn look_up_shape() -> Result<Shape, BpfError> {
+fn find_shape() -> Result<Shape, BpfError> {
     let no_btf = || BpfError::Kernel {
         what: "this kernel does not describe its types (/sys/kernel/btf/vmlinux is missing)"
             .to_owned(),

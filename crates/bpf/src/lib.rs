@@ -163,7 +163,7 @@ pub struct MarkFloor {
     /// Nanoseconds of a run that does nothing; the others contain it.
     pub empty_ns: u64,
     /// Reading a packet's headers.
-    pub look_ns: u64,
+    pub read_ns: u64,
     /// Finding a connection.
     pub lookup_ns: u64,
     /// Finding it in a hash table of the kernel's, for comparison.

@@ -92,7 +92,7 @@ pub fn mark_floor(frame: &[u8], repeat: u32) -> Result<MarkFloor, BpfError> {
     let part = |name: &str| Ok::<_, BpfError>(run(&object, name, frame, repeat, None)?.ns);
     Ok(MarkFloor {
         empty_ns: part("nw_empty")?,
-        look_ns: part("nw_looking")?,
+        read_ns: part("nw_reading")?,
         lookup_ns: part("nw_lookup")?,
         lookup_hashed_ns: part("nw_lookup_hashed")?,
         clock_ns: part("nw_clock_read")?,

@@ -117,7 +117,7 @@ NW_INLINE void nw_report(s64 *out, const NW_STATE(NW_ALGORITHM) *ca,
 	NW_TELEMETRY(NW_REPORT_FIELD)
 }
 
-NW_INLINE void nw_tell(struct tcp_sock *tp, const struct nw_socket *s, u32 sample,
+NW_INLINE void nw_emit(struct tcp_sock *tp, const struct nw_socket *s, u32 sample,
 		       u32 hook, u32 argument, u32 answer,
 		       const NW_STATE(NW_ALGORITHM) *ca,
 		       const NW_PARAMS(NW_ALGORITHM) *p,
@@ -176,12 +176,12 @@ NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
 	if (!s)
 		return;
 	if (nw_config.trace == NW_TRACE_FULL) {
-		nw_tell(tp, s, 0, hook, argument, answer, ca, p, f, d);
+		nw_emit(tp, s, 0, hook, argument, answer, ca, p, f, d);
 	} else if (nw_is_event(hook, d)) {
-		nw_tell(tp, s, 1, hook, argument, answer, ca, p, f, d);
+		nw_emit(tp, s, 1, hook, argument, answer, ca, p, f, d);
 	} else if (nw_is_due(hook, f, s)) {
 		s->sampled_ns = f->now_ns;
-		nw_tell(tp, s, 1, hook, argument, answer, ca, p, f, d);
+		nw_emit(tp, s, 1, hook, argument, answer, ca, p, f, d);
 	}
 }
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * The connections that are marked: a table of rows of NW_WAYS, of which a hash of
- * the connection says the row. In a full row the one that was silent longest makes
- * room.
+ * The marked connections: a set-associative table, NW_WAYS entries in a row; a hash
+ * of the connection selects the row. In a full row the connection that has been idle
+ * longest is replaced.
  *
- * The kernel's own hash tables would do, but a look-up there is two calls and a
- * comparison byte by byte, which costs as much as all else that is done with a
- * packet; of an array the program finds a row in a few instructions.
+ * The kernel's own hash tables would do, but a lookup there is two calls and a
+ * comparison byte by byte, which costs as much as all other work on a packet; a row
+ * of an array is found in a few instructions.
  *
- * Who looks up takes no lock. A row is locked only by SYNs that find nobody there,
- * and who comes new has its ports, which belong to what is compared, written last.
- * A connection that is turned out while one of its packets is being looked at may
- * have that packet's change; as in the kernel's tables.
+ * A lookup takes no lock. A row is locked only by SYNs whose connection is not in it,
+ * and the ports of a new entry, which are part of its key, are written last. If an
+ * entry is replaced while a packet of its connection is processed, the new connection
+ * may get that packet's state change, as in the kernel's own LRU tables.
  */
 #ifndef NW_FLOWS_H
 #define NW_FLOWS_H
 
-#include "look.h"
+#include "segment.h"
 
 #define NW_ROWS		16384
 #define NW_WAYS		8
@@ -30,7 +30,7 @@ static long (*nw_lock)(struct bpf_spin_lock *lock) = (void *)93;
 static long (*nw_unlock)(struct bpf_spin_lock *lock) = (void *)94;
 
 struct nw_way {
-	struct nw_mark_key key;		/* ports of 0: nobody */
+	struct nw_mark_key key;		/* ports of 0: free */
 	u64 used;			/* jiffies of its latest packet */
 	struct nw_efm_flow flow;
 };
@@ -50,8 +50,8 @@ struct {
 
 /*
  * The row of a connection: its words times numbers that are drawn when the program
- * is loaded (multiply-shift hashing), so that nobody who opens connections knows
- * which of them meet in a row.
+ * is loaded (multiply-shift hashing), so that a peer cannot choose connections that
+ * collide in a row.
  */
 NW_INLINE u32 nw_row_of(const struct nw_mark_key *key, const volatile u64 (*seeds)[3])
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0
 /*
- * Explicit flow measurement at a device: what leaves is marked in the three
- * usable bits of TCP's byte 12, what arrives is learnt from. The state machines
- * are those of the simulator (flow.h); here is how they see the kernel's packets.
+ * Explicit flow measurement at a device: outgoing segments get their signals in the
+ * three reserved bits of TCP's byte 12, incoming ones update the flow's state. The
+ * state machines are those of the simulator (flow.h); here is how they see skbs.
  *
- * A flow is known from its SYN on; packets of earlier connections, fragments,
- * what is no TCP and TCP behind extension headers of IPv6 go by as they are.
+ * A flow is known from its SYN on. Packets of earlier connections, fragments, other
+ * protocols and TCP behind IPv6 extension headers pass unchanged.
  */
 #define NW_EFM_ATOMIC
 
@@ -48,7 +48,7 @@ NW_INLINE int nw_wanted_port(u16 port)
 	return nw_settings.ports[port >> 6 & 1023] >> (port & 63) & 1;
 }
 
-/* Whether a connection is one that was asked for. */
+/* Whether the filter selects a connection. */
 NW_INLINE int nw_wanted(const struct nw_mark_key *key)
 {
 	u32 filter = nw_settings.filter;
@@ -69,18 +69,18 @@ NW_INLINE int nw_wanted(const struct nw_mark_key *key)
 }
 
 /* The flow of a packet; a SYN makes one. */
-NW_INLINE struct nw_efm_flow *nw_flow_of(const struct nw_look *look,
+NW_INLINE struct nw_efm_flow *nw_flow_of(const struct nw_segment *segment,
 					 struct nw_mark_counters *counters)
 {
-	struct nw_row *row = nw_find_row(&look->key, &nw_settings.seeds);
+	struct nw_row *row = nw_find_row(&segment->key, &nw_settings.seeds);
 	struct nw_efm_flow *flow;
 
 	if (!row)
 		return 0;
-	flow = nw_find(row, &look->key);
-	if (flow || !(look->packet.flags & NW_TCP_SYN) || !nw_wanted(&look->key))
+	flow = nw_find(row, &segment->key);
+	if (flow || !(segment->packet.flags & NW_TCP_SYN) || !nw_wanted(&segment->key))
 		return flow;
-	return nw_add(row, &look->key, counters);
+	return nw_add(row, &segment->key, counters);
 }
 
 /* What the socket counted, where a signal wants it. Lost is what was sent again:
@@ -88,7 +88,7 @@ NW_INLINE struct nw_efm_flow *nw_flow_of(const struct nw_look *look,
  * was not. A loss is spurious when the peer has said by DSACK (RFC 2883) that it
  * had got the segment before.
  */
-NW_INLINE void nw_ask_socket(struct nw_skb *skb, struct nw_efm_packet *packet)
+NW_INLINE void nw_read_socket(struct nw_skb *skb, struct nw_efm_packet *packet)
 {
 	void *sk = skb->sk;
 	struct tcp_sock *tp;
@@ -104,36 +104,36 @@ NW_INLINE void nw_ask_socket(struct nw_skb *skb, struct nw_efm_packet *packet)
 	packet->has |= NW_EFM_HAS_SOCKET;
 }
 
-NW_INLINE void nw_tell(struct nw_look *look, u32 direction, u32 write,
+NW_INLINE void nw_emit(struct nw_segment *segment, u32 direction, u32 write,
 		       struct nw_mark_counters *counters)
 {
 	struct nw_mark_record *record;
 
-	/* also for those of which no rule asked when */
-	nw_clock(&look->packet);
+	/* no rule may have needed the time of this packet */
+	nw_clock(&segment->packet);
 	record = nw_ring_reserve(&nw_trace, sizeof(*record), 0);
 	if (!record) {
 		counters->untraced++;
 		return;
 	}
-	record->packet = look->packet;
-	record->key = look->key;
+	record->packet = segment->packet;
+	record->key = segment->key;
 	record->direction = direction;
 	record->write = write;
 	nw_ring_submit(record, NW_RING_NO_WAKEUP);
 }
 
-/* Writes the bits; AE and whatever else stands in these 16 bits stays. */
-NW_INLINE int nw_put(struct nw_skb *skb, const struct nw_look *look, u32 write)
+/* Writes the signals; the other bits of the word, AE among them, stay. */
+NW_INLINE int nw_put(struct nw_skb *skb, const struct nw_segment *segment, u32 write)
 {
 	/* byte 12 comes first, whichever half of the word that is */
 	u16 mask = nw_be16((u16)(write & 0xff00));
 	u16 bits = nw_be16((u16)(write << 8)) & mask;
-	u16 new = (look->word_12 & (u16)~mask) | bits;
+	u16 new = (segment->word_12 & (u16)~mask) | bits;
 
-	if (new == look->word_12)
+	if (new == segment->word_12)
 		return 0;
-	return nw_change_word_12(skb, look->tcp_at, look->word_12, new);
+	return nw_change_word_12(skb, segment->tcp_at, segment->word_12, new);
 }
 
 NW_INLINE void nw_count(struct nw_mark_counters *counters,
@@ -166,7 +166,7 @@ NW_SECTION("tcx/egress") int nw_mark_out(struct nw_skb *skb)
 	const struct nw_efm_params *params = nw_settled_params();
 	struct nw_mark_counters *counters;
 	struct nw_efm_flow *flow;
-	struct nw_look look;
+	struct nw_segment segment;
 	u32 first = 0, write;
 	int options;
 
@@ -176,33 +176,33 @@ NW_SECTION("tcx/egress") int nw_mark_out(struct nw_skb *skb)
 	counters = nw_map_lookup(&nw_counters, &first);
 	if (!counters)
 		return NW_TC_NEXT;
-	if (!nw_look_at(skb, &look, nw_settings.net_at, 0, options)) {
+	if (!nw_read_segment(skb, &segment, nw_settings.net_at, 0, options)) {
 		counters->other++;
 		return NW_TC_NEXT;
 	}
 	if (nw_settings.needs_socket) {
 		/* a forwarded connection has no socket here that would know */
-		if (look.packet.flags & NW_TCP_SYN && !skb->sk) {
+		if (segment.packet.flags & NW_TCP_SYN && !skb->sk) {
 			counters->without_socket++;
 			return NW_TC_NEXT;
 		}
-		nw_ask_socket(skb, &look.packet);
+		nw_read_socket(skb, &segment.packet);
 	}
-	flow = nw_flow_of(&look, counters);
+	flow = nw_flow_of(&segment, counters);
 	if (!flow) {
 		counters->passed_over++;
 		return NW_TC_NEXT;
 	}
 	/* TCP says when a packet is to leave, by the clock that nw_ktime_ns() reads */
 	if (skb->sk)
-		look.packet.now_ns = skb->tstamp;
-	write = nw_efm_egress(flow, params, &look.packet);
+		segment.packet.now_ns = skb->tstamp;
+	write = nw_efm_egress(flow, params, &segment.packet);
 	if (nw_settings.trace)
-		nw_tell(&look, NW_MARK_OUT, write, counters);
+		nw_emit(&segment, NW_MARK_OUT, write, counters);
 	if (!write)
 		return NW_TC_NEXT;
-	nw_count(counters, flow, params->signals, &look.packet, write);
-	if (nw_put(skb, &look, write))
+	nw_count(counters, flow, params->signals, &segment.packet, write);
+	if (nw_put(skb, &segment, write))
 		counters->refused++;
 	return NW_TC_NEXT;
 }
@@ -212,22 +212,22 @@ NW_SECTION("tcx/ingress") int nw_mark_in(struct nw_skb *skb)
 	const struct nw_efm_params *params = nw_settled_params();
 	struct nw_mark_counters *counters;
 	struct nw_efm_flow *flow;
-	struct nw_look look;
+	struct nw_segment segment;
 	u32 first = 0;
 	int options;
 
 	/* timestamps may show which of two packets is newer */
 	options = params->signals & NW_EFM_S || nw_settings.trace;
-	if (!nw_look_at(skb, &look, nw_settings.net_at, 1, options))
+	if (!nw_read_segment(skb, &segment, nw_settings.net_at, 1, options))
 		return NW_TC_NEXT;
 	counters = nw_map_lookup(&nw_counters, &first);
 	if (!counters)
 		return NW_TC_NEXT;
-	flow = nw_flow_of(&look, counters);
+	flow = nw_flow_of(&segment, counters);
 	if (!flow)
 		return NW_TC_NEXT;
-	nw_efm_ingress(flow, params, &look.packet);
+	nw_efm_ingress(flow, params, &segment.packet);
 	if (nw_settings.trace)
-		nw_tell(&look, NW_MARK_IN, 0, counters);
+		nw_emit(&segment, NW_MARK_IN, 0, counters);
 	return NW_TC_NEXT;
 }

@@ -29,16 +29,16 @@ NW_SECTION("tcx/egress") int nw_empty(struct nw_skb *skb)
 }
 
 /* Reading of an Ethernet frame's headers, options left out. */
-NW_SECTION("tcx/egress") int nw_looking(struct nw_skb *skb)
+NW_SECTION("tcx/egress") int nw_reading(struct nw_skb *skb)
 {
-	struct nw_look look;
+	struct nw_segment segment;
 
-	if (nw_look_at(skb, &look, 14, 0, 0))
-		nw_keep(&look);
+	if (nw_read_segment(skb, &segment, 14, 0, 0))
+		nw_keep(&segment);
 	return NW_TC_NEXT;
 }
 
-/* The look-up of a connection: nobody's, which stands first in a row. */
+/* The lookup of a connection: an empty key, which matches the first free way. */
 NW_SECTION("tcx/egress") int nw_lookup(struct nw_skb *skb)
 {
 	struct nw_mark_key key = { 0 };

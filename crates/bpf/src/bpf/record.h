@@ -28,7 +28,7 @@ enum nw_trace {
 	NW_TRACE_FULL = 2,
 };
 
-#define NW_SAMPLE_NS	1000000ULL	/* a socket's ACKs are told of once per ms at most */
+#define NW_SAMPLE_NS	1000000ULL	/* at most one record per ms of a socket's ACKs */
 
 /* Fields of the socket as they are, from which some facts were computed. */
 struct nw_raw {

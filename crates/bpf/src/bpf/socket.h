@@ -2,7 +2,7 @@
 /*
  * What Narrows keeps beside a socket, and what it reports of one to the loader.
  * The algorithm's own state is in icsk_ca_priv, if it fits: it is at hand without a
- * look-up and zeroed by the kernel before init. Here is what is not the algorithm's.
+ * lookup and zeroed by the kernel before init. Here is what is not the algorithm's.
  */
 #ifndef NW_SOCKET_H
 #define NW_SOCKET_H

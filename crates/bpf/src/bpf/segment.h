@@ -3,8 +3,8 @@
  * What the marking programs parse: a whole TCP segment in IPv4 or IPv6, and the
  * connection that it belongs to.
  */
-#ifndef NW_LOOK_H
-#define NW_LOOK_H
+#ifndef NW_SEGMENT_H
+#define NW_SEGMENT_H
 
 /* One instruction, and one to turn it. */
 #define NW_EFM_BE32(at)		nw_be32(*(const u32 *)(at))
@@ -25,7 +25,7 @@ NW_INLINE u64 nw_clock(const struct nw_efm_packet *p);
 #define NW_IP_MIN		20	/* bytes of a header without options */
 #define NW_IPV6_HEADER		40
 
-struct nw_look {
+struct nw_segment {
 	struct nw_efm_packet packet;
 	struct nw_mark_key key;
 	u32 tcp_at;		/* bytes before the TCP header */
@@ -77,8 +77,8 @@ NW_INLINE void nw_mapped(u64 *to, const u8 *from)
 	words[3] = *(const u32 *)from;
 }
 
-/* Reads options of whatever kind and order into look->packet. */
-NW_INLINE void nw_read_copy(struct nw_skb *skb, struct nw_look *look, u32 header,
+/* Reads options of whatever kind and order into segment->packet. */
+NW_INLINE void nw_read_copy(struct nw_skb *skb, struct nw_segment *segment, u32 header,
 			    u32 which)
 {
 	struct nw_options *copy = nw_map_lookup(&nw_copies, &which);
@@ -92,21 +92,21 @@ NW_INLINE void nw_read_copy(struct nw_skb *skb, struct nw_look *look, u32 header
 	asm volatile("" : "+r"(header));
 	if (header < NW_TCP_HEADER_MIN || header > NW_TCP_HEADER_MAX)
 		return;
-	if (nw_load(skb, look->tcp_at, copy->tcp, header))
+	if (nw_load(skb, segment->tcp_at, copy->tcp, header))
 		return;
 	copy->packet.has = 0;
 	copy->packet.tsval = 0;
 	nw_efm_read_options(&copy->packet, copy->tcp, header);
-	look->packet.tsval = copy->packet.tsval;
-	look->packet.has |= copy->packet.has & (NW_EFM_HAS_TS | NW_EFM_HAS_SACK);
+	segment->packet.tsval = copy->packet.tsval;
+	segment->packet.has |= copy->packet.has & (NW_EFM_HAS_TS | NW_EFM_HAS_SACK);
 }
 
 /*
- * Reads a whole TCP segment of which the network header is at `at`; 0 where it is
- * none. `in` says that the other end sent it, `options` that they are asked for.
+ * Reads a whole TCP segment whose network header is at `at`; 0 if there is none.
+ * `in`: the other end sent it. `options`: TCP options are needed too.
  */
-NW_INLINE int nw_look_at(struct nw_skb *skb, struct nw_look *look, u32 at, int in,
-			 int options)
+NW_INLINE int nw_read_segment(struct nw_skb *skb, struct nw_segment *segment, u32 at,
+			      int in, int options)
 {
 	u16 protocol = nw_be16((u16)skb->protocol);
 	u32 total, length, header, rest;
@@ -129,16 +129,16 @@ NW_INLINE int nw_look_at(struct nw_skb *skb, struct nw_look *look, u32 at, int i
 			return 0;
 		total = nw_be16(*(u16 *)(net + 2));
 		whole = !total;
-		nw_mapped(look->key.local, net + (in ? 16 : 12));
-		nw_mapped(look->key.remote, net + (in ? 12 : 16));
+		nw_mapped(segment->key.local, net + (in ? 16 : 12));
+		nw_mapped(segment->key.remote, net + (in ? 12 : 16));
 	} else if (protocol == NW_PROTO_IPV6) {
 		if (net[6] != NW_IPPROTO_TCP)
 			return 0;
 		length = NW_IPV6_HEADER;
 		total = nw_be16(*(u16 *)(net + 4)) + NW_IPV6_HEADER;
 		whole = total == NW_IPV6_HEADER;
-		nw_copy_address(look->key.local, net + (in ? 24 : 8));
-		nw_copy_address(look->key.remote, net + (in ? 8 : 24));
+		nw_copy_address(segment->key.local, net + (in ? 24 : 8));
+		nw_copy_address(segment->key.remote, net + (in ? 8 : 24));
 	} else {
 		return 0;
 	}
@@ -149,7 +149,7 @@ NW_INLINE int nw_look_at(struct nw_skb *skb, struct nw_look *look, u32 at, int i
 	if (total < length + NW_TCP_HEADER_MIN)
 		return 0;
 	at += length;
-	look->tcp_at = at;
+	segment->tcp_at = at;
 	tcp = nw_in_place(skb, at, NW_TCP_HEADER_MIN);
 	if (!tcp) {
 		if (nw_pull(skb, at + NW_TCP_HEADER_MIN))
@@ -158,17 +158,17 @@ NW_INLINE int nw_look_at(struct nw_skb *skb, struct nw_look *look, u32 at, int i
 		if (!tcp)
 			return 0;
 	}
-	look->packet.has = 0;
-	look->packet.lost = 0;
-	look->packet.spurious = 0;
-	look->packet.delivered_ce = 0;
-	look->packet.unused = 0;
-	look->packet.now_ns = 0;
-	look->word_12 = *(u16 *)(tcp + 12);
-	look->key.local_port = *(u16 *)(tcp + (in ? 2 : 0));
-	look->key.remote_port = *(u16 *)(tcp + (in ? 0 : 2));
-	look->key.unused = 0;
-	header = nw_efm_read_fixed(&look->packet, tcp, total - length);
+	segment->packet.has = 0;
+	segment->packet.lost = 0;
+	segment->packet.spurious = 0;
+	segment->packet.delivered_ce = 0;
+	segment->packet.unused = 0;
+	segment->packet.now_ns = 0;
+	segment->word_12 = *(u16 *)(tcp + 12);
+	segment->key.local_port = *(u16 *)(tcp + (in ? 2 : 0));
+	segment->key.remote_port = *(u16 *)(tcp + (in ? 0 : 2));
+	segment->key.unused = 0;
+	header = nw_efm_read_fixed(&segment->packet, tcp, total - length);
 	if (!header)
 		return 0;
 	if (options && header > NW_TCP_HEADER_MIN) {
@@ -177,23 +177,23 @@ NW_INLINE int nw_look_at(struct nw_skb *skb, struct nw_look *look, u32 at, int i
 		else
 			tcp = 0;
 		if (tcp && nw_efm_be32(tcp + NW_TCP_HEADER_MIN) == NW_TCP_TIMESTAMP) {
-			look->packet.tsval = nw_efm_be32(tcp + NW_TCP_HEADER_MIN + 4);
-			look->packet.has = NW_EFM_HAS_TS;
+			segment->packet.tsval = nw_efm_be32(tcp + NW_TCP_HEADER_MIN + 4);
+			segment->packet.has = NW_EFM_HAS_TS;
 		} else {
-			nw_read_copy(skb, look, header, in ? NW_MARK_IN : NW_MARK_OUT);
+			nw_read_copy(skb, segment, header, in ? NW_MARK_IN : NW_MARK_OUT);
 		}
 	}
 	/* a sender that may not be trusted leaves the count to be worked out */
-	look->packet.segments = skb->gso_segs;
-	if (skb->gso_size && look->packet.segments < 2) {
-		u32 payload = look->packet.seq_end - look->packet.seq;
+	segment->packet.segments = skb->gso_segs;
+	if (skb->gso_size && segment->packet.segments < 2) {
+		u32 payload = segment->packet.seq_end - segment->packet.seq;
 
-		look->packet.segments = (payload + skb->gso_size - 1) /
+		segment->packet.segments = (payload + skb->gso_size - 1) /
 					skb->gso_size;
 	}
-	if (!look->packet.segments)
-		look->packet.segments = 1;
+	if (!segment->packet.segments)
+		segment->packet.segments = 1;
 	return 1;
 }
 
-#endif /* NW_LOOK_H */
+#endif /* NW_SEGMENT_H */
