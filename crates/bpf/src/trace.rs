@@ -32,7 +32,7 @@ const MAGIC: [u8; 8] = *b"NWTRACE\x02";
 const END: u8 = 255;
 const SAMPLE: u8 = 128;
 /// Words that the first byte of a record already holds: kind and hook.
-const TOLD: usize = 2;
+const FIRST_WORDS: usize = 2;
 
 /// What a control received and decided, call by call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,11 +93,11 @@ impl Trace {
         for record in &self.records {
             let words = record.to_words();
             let first = record.hook as u8 | if record.sample { SAMPLE } else { 0 };
-            let (last, told) = last
+            let (last, values) = last
                 .entry(first)
                 .or_insert_with(|| ([0; RECORD_WORDS], vec![0_i64; fields]));
             bytes.push(first);
-            let pairs = || words.iter().zip(last.iter()).skip(TOLD);
+            let pairs = || words.iter().zip(last.iter()).skip(FIRST_WORDS);
             let mask = pairs()
                 .enumerate()
                 .fold(0, |mask, (i, (a, b))| mask | u64::from(a != b) << i);
@@ -107,7 +107,7 @@ impl Trace {
                 put(&mut bytes, u64::from((by << 1 ^ by >> 31) as u32));
             }
             *last = words;
-            for (before, value) in told.iter_mut().zip(record.values()) {
+            for (before, value) in values.iter_mut().zip(record.values()) {
                 let by = value.wrapping_sub(*before);
                 put(&mut bytes, (by << 1 ^ by >> 63) as u64);
                 *before = value;
@@ -136,26 +136,26 @@ impl Trace {
             if first == END {
                 break;
             }
-            let (last, told) = last
+            let (last, values) = last
                 .entry(first)
                 .or_insert_with(|| ([0; RECORD_WORDS], vec![0_i64; fields]));
             last[0] = u32::from(first & SAMPLE != 0);
             last[1] = u32::from(first & !SAMPLE);
             let mask = take(&mut rest)?;
-            for (i, word) in last.iter_mut().skip(TOLD).enumerate() {
+            for (i, word) in last.iter_mut().skip(FIRST_WORDS).enumerate() {
                 if mask >> i & 1 != 0 {
                     let zigzag = take(&mut rest)? as u32;
                     let by = zigzag >> 1 ^ (zigzag & 1).wrapping_neg();
                     *word = word.wrapping_add(by);
                 }
             }
-            for value in told.iter_mut() {
+            for value in values.iter_mut() {
                 let zigzag = take(&mut rest)?;
                 let by = (zigzag >> 1 ^ (zigzag & 1).wrapping_neg()) as i64;
                 *value = value.wrapping_add(by);
             }
             let record =
-                Record::from_words(last, told).ok_or_else(|| damaged("an unknown hook"))?;
+                Record::from_words(last, values).ok_or_else(|| damaged("an unknown hook"))?;
             records.push(record);
         }
         if take(&mut rest)? != records.len() as u64 || !rest.is_empty() {

@@ -15,7 +15,7 @@ use narrows_bpf::trace::Trace as Kept;
 use narrows_bpf::{EcnFlags, Ect1, Hook, Loaded, Record, Trace};
 use narrows_cc::Spec;
 
-use rig::path::{Look, Rig, Seen};
+use rig::path::{Rig, Seen, TcpPacket};
 use rig::transfer::{Chosen, Transfer};
 use rig::{Namespace, Path, control, skipped};
 
@@ -237,12 +237,12 @@ fn without_accurate_ecn_the_receiver_echoes_each_change_of_the_mark() {
     assert_eq!(last.raw.ecn_flags & 17, 1, "classic");
     // Marks of the first and the last packets may be reported more or less often than
     // once: an ACK for two counts both.
-    let told = u64::from(last.facts.delivered_ce);
-    println!("{told} told, {seen:?}");
-    assert!(seen.marked > 10 && told > 0, "{seen:?}");
+    let reported = u64::from(last.facts.delivered_ce);
+    println!("{reported} reported, {seen:?}");
+    assert!(seen.marked > 10 && reported > 0, "{seen:?}");
     assert!(
-        told.abs_diff(seen.marked) <= seen.marked / 4 + 4,
-        "{told}, {seen:?}"
+        reported.abs_diff(seen.marked) <= seen.marked / 4 + 4,
+        "{reported}, {seen:?}"
     );
     assert_eq!(seen.data[2], 0, "{seen:?}");
 }
@@ -527,10 +527,10 @@ fn ect1_is_written_behind_an_ethernet_header_and_the_checksum_stays_right() {
     let (mut marked, mut buffer) = (0, vec![0; 70_000]);
     while let Ok(n) = nix::sys::socket::recv(capture.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
         let ip = &buffer[14..n];
-        let Some(look) = Look::at(ip).filter(|l| l.to_port == 5001 && l.payload > 0) else {
+        let Some(packet) = TcpPacket::at(ip).filter(|l| l.to_port == 5001 && l.payload > 0) else {
             continue;
         };
-        assert_eq!(look.ecn, 1);
+        assert_eq!(packet.ecn, 1);
         let words = ip[..20].chunks_exact(2);
         let sum: u32 = words
             .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))

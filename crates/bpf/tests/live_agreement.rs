@@ -15,7 +15,7 @@ use narrows_bpf::trace::Trace as Kept;
 use narrows_bpf::{BpfError, EcnFlags, Ect1, Tap, Trace};
 use narrows_cc::Spec;
 
-use rig::path::{Look, Rig, Seen};
+use rig::path::{Rig, Seen, TcpPacket};
 use rig::transfer::{Chosen, Transfer};
 use rig::{Path, control, skipped};
 
@@ -205,7 +205,7 @@ fn record(test: &str, scene: &Scene) -> Option<(Kept, Vec<Packet>, Seen)> {
     );
     assert_eq!(dropped, (0, 0));
     records.retain(|r| r.raw.remote_port == 5001);
-    packets.retain(|p| Look::at(&p.bytes).is_some());
+    packets.retain(|p| TcpPacket::at(&p.bytes).is_some());
     let uname = nix::sys::utsname::uname().expect("the kernel has a name");
     let trace = Kept {
         spec: Spec::parse(scene.words).expect("words"),

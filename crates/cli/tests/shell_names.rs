@@ -50,10 +50,10 @@ fn resolved(test: &str, user: &str) {
     let patience = server.set_read_timeout(Some(Duration::from_millis(100)));
     patience.expect("a socket obeys");
     let done = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&done);
+    let stopped = Arc::clone(&done);
     let serving = thread::spawn(move || {
         let mut buffer = [0; 512];
-        while !told.load(Ordering::Relaxed) {
+        while !stopped.load(Ordering::Relaxed) {
             let Ok((n, asker)) = server.recv_from(&mut buffer) else {
                 continue;
             };

@@ -50,7 +50,7 @@ impl Bursts {
     pub(crate) fn detach(self) {}
 
     /// Adds what was counted to `facts`, which are in the plan's order.
-    pub(crate) fn tell(&self, plan: &Plan, facts: &mut [FlowFacts]) {
+    pub(crate) fn add_to(&self, plan: &Plan, facts: &mut [FlowFacts]) {
         let Some(bursts) = &self.0 else { return };
         for (i, (flow, facts)) in plan.flows.iter().zip(facts).enumerate() {
             if flow.is_tcp() {

@@ -8,12 +8,12 @@ use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, SocketOptions, Trace};
 use narrows_packet::FlowId;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
-use crate::hearing::Hearing;
+use crate::control_records::ControlRecords;
 use crate::{Clock, LiveError, Reporter, World};
 
 /// How often records are taken out of the ring buffers. Each holds far more
 /// than what comes in that time: a record per socket and millisecond.
-const LISTENING: std::time::Duration = std::time::Duration::from_millis(25);
+const READ_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
 /// Narrows' own congestion controls that a plan's flows use, registered under
 /// names of the run, and what gives their packets ECT(1). All of it is taken
@@ -190,26 +190,26 @@ impl Controls {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn listen(
+    pub(crate) fn read_records(
         &mut self,
         plan: &Plan,
         clock: Clock,
         reporter: Reporter,
-    ) -> Result<Listening, LiveError> {
+    ) -> Result<RecordReader, LiveError> {
         let mut loaded = std::mem::take(&mut self.loaded);
-        let mut hearing = Hearing::new(plan, clock, reporter);
+        let mut records = ControlRecords::new(plan, clock, reporter);
         let (stop, stopped) = channel::<()>();
-        let listener = std::thread::Builder::new()
+        let reader = std::thread::Builder::new()
             .name("controls".to_owned())
             .spawn(move || {
-                let unread = drain(&mut loaded, &mut hearing, &stopped);
+                let unread = drain(&mut loaded, &mut records, &stopped);
                 let dropped = loaded.iter().filter_map(|l| l.dropped().ok()).sum();
                 (loaded, dropped, unread)
             })
             .map_err(|e| LiveError::refused("starting a thread", e))?;
-        Ok(Listening {
+        Ok(RecordReader {
             stop: Some(stop),
-            listener: Some(listener),
+            reader: Some(reader),
         })
     }
 }
@@ -225,11 +225,11 @@ fn kernels_own(spec: &narrows_cc::Spec) -> Option<&'static str> {
 }
 
 /// Hands over records until stopped; whether some could not be read.
-fn drain(loaded: &mut [Loaded], hearing: &mut Hearing, stopped: &Receiver<()>) -> bool {
+fn drain(loaded: &mut [Loaded], records: &mut ControlRecords, stopped: &Receiver<()>) -> bool {
     loop {
-        let last = stopped.recv_timeout(LISTENING) != Err(RecvTimeoutError::Timeout);
+        let last = stopped.recv_timeout(READ_EVERY) != Err(RecvTimeoutError::Timeout);
         for control in loaded.iter_mut() {
-            if control.poll(|record| hearing.hear(&record)).is_err() {
+            if control.poll(|record| records.report(&record)).is_err() {
                 return true;
             }
         }
@@ -239,22 +239,22 @@ fn drain(loaded: &mut [Loaded], hearing: &mut Hearing, stopped: &Receiver<()>) -
     }
 }
 
-/// A thread that listens to the controls. They stay registered until this is
-/// dropped.
-pub(crate) struct Listening {
+/// A thread that reads the records of the controls. They stay registered until this
+/// is dropped.
+pub(crate) struct RecordReader {
     stop: Option<Sender<()>>,
-    listener: Option<JoinHandle<(Vec<Loaded>, u64, bool)>>,
+    reader: Option<JoinHandle<(Vec<Loaded>, u64, bool)>>,
 }
 
-impl Listening {
-    /// Stops listening and takes the controls back; how many records there
-    /// was no room for.
+impl RecordReader {
+    /// Stops the thread and takes the controls back; returns the number of records
+    /// for which there was no room.
     ///
     /// # Errors
     /// When what came through a ring buffer could not be read.
     pub(crate) fn stop(mut self) -> Result<u64, LiveError> {
         self.stop = None;
-        let ended = self.listener.take().map(JoinHandle::join);
+        let ended = self.reader.take().map(JoinHandle::join);
         match ended {
             Some(Ok((_, dropped, false))) => Ok(dropped),
             _ => Err(LiveError::refused(
@@ -265,11 +265,11 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for RecordReader {
     fn drop(&mut self) {
         self.stop = None;
-        if let Some(listener) = self.listener.take() {
-            let _ = listener.join();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
         }
     }
 }

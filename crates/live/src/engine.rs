@@ -15,7 +15,7 @@ use crate::datapath::Datapath;
 use crate::disciplines::{Counted, Place, Watching};
 use crate::flows::{Commands, Flows};
 use crate::marks::Marks;
-use crate::stolen::Ticks;
+use crate::steal_time::Ticks;
 use crate::{Clock, Control, LiveError, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for
@@ -72,7 +72,7 @@ pub fn run(
         &reporter,
     )?;
     let commands = Commands::start(plan, &host, clock, control.keep)?;
-    let listening = controls.listen(plan, clock, reporter)?;
+    let records = controls.read_records(plan, clock, reporter)?;
     let mut notes = controls.notes.clone();
     let late = clock.now();
     if late > narrows_units::Instant::ZERO {
@@ -89,7 +89,7 @@ pub fn run(
     let driven = path.drive(&clock, &reports, sink, control);
     let ended = Instant::now();
     let mut flow_facts = flows.stop();
-    bursts.tell(plan, &mut flow_facts);
+    bursts.add_to(plan, &mut flow_facts);
     let command_facts = commands.stop();
     let driven = driven?;
     let passed_on = path.pass_on_rest(&reports, driven.reached, sink);
@@ -104,7 +104,7 @@ pub fn run(
     notes.extend(full_devices(plan, &world));
     notes.extend(kernel_links(plan));
     let mark_counters = marks.counters(&mut notes);
-    let ring_drops = listening.stop()?;
+    let ring_drops = records.stop()?;
     drop(path);
     drop(flows);
     drop(controls);
@@ -128,7 +128,7 @@ pub fn run(
             refused: driven.refused,
             stolen_pct: ticks
                 .zip(Ticks::read())
-                .and_then(|(before, after)| after.stolen_since(before)),
+                .and_then(|(before, after)| after.steal_since(before)),
             set_up_s,
             tear_down_s: ended.elapsed().as_secs_f64(),
             notes,
@@ -160,7 +160,7 @@ fn kernel_links(plan: &Plan) -> impl Iterator<Item = String> {
     let theirs = plan.links.iter().filter(|l| !l.datapath.is_own());
     theirs.map(|link| {
         format!(
-            "link/{}: its datapath is the kernel's, which does not tell how long packets waited \
+            "link/{}: its datapath is the kernel's, which does not report how long packets waited \
              nor what became of which",
             link.name
         )

@@ -28,6 +28,8 @@ mod check;
 #[cfg(target_os = "linux")]
 mod clock;
 #[cfg(target_os = "linux")]
+mod control_records;
+#[cfg(target_os = "linux")]
 mod controls;
 #[cfg(target_os = "linux")]
 pub mod datapath;
@@ -40,8 +42,6 @@ mod error;
 #[cfg(target_os = "linux")]
 pub mod flows;
 #[cfg(target_os = "linux")]
-mod hearing;
-#[cfg(target_os = "linux")]
 pub mod machine;
 #[cfg(target_os = "linux")]
 mod marks;
@@ -51,7 +51,7 @@ pub mod sample;
 #[cfg(target_os = "linux")]
 pub mod shell;
 #[cfg(target_os = "linux")]
-mod stolen;
+mod steal_time;
 #[cfg(target_os = "linux")]
 pub mod world;
 

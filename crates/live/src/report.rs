@@ -17,19 +17,19 @@ pub type Report = Event<'static>;
 #[derive(Clone, Debug)]
 pub struct Reporter {
     channel: Sender<(Instant, Report)>,
-    flows: Arc<[Told]>,
+    flows: Arc<[ControlReports]>,
 }
 
-/// What a flow's congestion control has told by itself.
+/// What a flow's congestion control reports itself.
 #[derive(Debug)]
-struct Told {
+struct ControlReports {
     /// What it last reported of itself, which samples of a socket do not show.
     telemetry: Mutex<Vec<(TelemetryField, i64)>>,
-    /// Whether it tells of round trips and of changes of its state.
-    all: AtomicBool,
+    /// Whether it reports its round trips and changes of state itself.
+    reports_events: AtomicBool,
 }
 
-impl Told {
+impl ControlReports {
     fn lock(&self) -> MutexGuard<'_, Vec<(TelemetryField, i64)>> {
         self.telemetry
             .lock()
@@ -46,12 +46,16 @@ impl Reporter {
     /// and nothing happens.
     ///
     /// A sample of a flow's socket is preceded by what its congestion control
-    /// reported last of itself. Where the control itself tells of round trips and of
-    /// changes of its state, those of samples, which see less, are left out.
+    /// reported last of itself. Where the control itself reports round trips and
+    /// changes of state, those of samples, which see less, are left out.
     pub fn report(&self, at: Instant, report: Report) {
         match &report {
             Report::Sampled { flow, .. } => {
-                for (field, value) in self.told(*flow).map(Told::telemetry).unwrap_or_default() {
+                for (field, value) in self
+                    .control(*flow)
+                    .map(ControlReports::telemetry)
+                    .unwrap_or_default()
+                {
                     let flow = *flow;
                     let _ = self
                         .channel
@@ -59,8 +63,8 @@ impl Reporter {
                 }
             }
             Report::RttSample { flow, .. } | Report::Recovery { flow, .. } => {
-                let told = self.told(*flow);
-                if told.is_some_and(|told| told.all.load(Ordering::Relaxed)) {
+                let control = self.control(*flow);
+                if control.is_some_and(|control| control.reports_events.load(Ordering::Relaxed)) {
                     return;
                 }
             }
@@ -69,11 +73,11 @@ impl Reporter {
         let _ = self.channel.send((at, report));
     }
 
-    /// Reports what a flow's congestion control told: from now on all of its
+    /// Reports an event from a flow's congestion control itself: from now on all of its
     /// round trips and changes of state come this way.
     pub fn report_of_control(&self, at: Instant, flow: FlowId, report: Report) {
-        if let Some(told) = self.told(flow) {
-            told.all.store(true, Ordering::Relaxed);
+        if let Some(control) = self.control(flow) {
+            control.reports_events.store(true, Ordering::Relaxed);
         }
         let _ = self.channel.send((at, report));
     }
@@ -81,12 +85,12 @@ impl Reporter {
     /// Keeps what a flow's congestion control reports of itself for the next sample
     /// of its socket.
     pub fn set_telemetry(&self, flow: FlowId, telemetry: Vec<(TelemetryField, i64)>) {
-        if let Some(told) = self.told(flow) {
-            *told.lock() = telemetry;
+        if let Some(control) = self.control(flow) {
+            *control.lock() = telemetry;
         }
     }
 
-    fn told(&self, flow: FlowId) -> Option<&Told> {
+    fn control(&self, flow: FlowId) -> Option<&ControlReports> {
         self.flows.get(flow.0 as usize)
     }
 }
@@ -105,9 +109,9 @@ impl Reports {
 /// A channel of reports on a plan with so many flows.
 pub fn reports(flows: usize) -> (Reporter, Reports) {
     let (channel, receiver) = channel();
-    let nothing = |_| Told {
+    let nothing = |_| ControlReports {
         telemetry: Mutex::default(),
-        all: AtomicBool::new(false),
+        reports_events: AtomicBool::new(false),
     };
     let flows = (0..flows).map(nothing).collect();
     (Reporter { channel, flows }, Reports(receiver))
@@ -145,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_control_tells_takes_the_place_of_what_looks_saw() {
+    fn reports_of_a_control_replace_those_of_samples() {
         let (reporter, reports) = reports(2);
         let rtt = |ms| Report::RttSample {
             flow: FlowId(0),

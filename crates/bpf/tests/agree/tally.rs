@@ -147,15 +147,15 @@ impl Held {
     }
 
     /// Both made a call.
-    pub fn call(&mut self, record: &Record, theirs: &Call, own: &Call, told: &Facts) {
+    pub fn call(&mut self, record: &Record, theirs: &Call, own: &Call, own_facts: &Facts) {
         self.calls += 1;
         let kernel = &record.facts;
-        let mut pairs: Vec<_> = facts(kernel).into_iter().zip(facts(told)).collect();
+        let mut pairs: Vec<_> = facts(kernel).into_iter().zip(facts(own_facts)).collect();
         if matches!(theirs, Call::PktsAcked | Call::CongControl) {
-            pairs.extend(of_ack(kernel).into_iter().zip(of_ack(told)));
+            pairs.extend(of_ack(kernel).into_iter().zip(of_ack(own_facts)));
         }
         if *theirs == Call::CongControl {
-            pairs.extend(sample(kernel).into_iter().zip(sample(told)));
+            pairs.extend(sample(kernel).into_iter().zip(sample(own_facts)));
         }
         let mut wrong = Vec::new();
         if theirs != own {

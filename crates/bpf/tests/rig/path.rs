@@ -86,8 +86,8 @@ impl Rig {
         let near = client.tun(1)?;
         let far = server.tun(2)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let thread = thread::spawn(move || relay(&path, &near, &far, &told));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || relay(&path, &near, &far, &stopped));
         Ok(Self {
             client,
             server,
@@ -144,12 +144,12 @@ fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen 
             let n = nix::unistd::read(near, &mut buffer).unwrap_or(0);
             let now = Instant::now();
             let mut bytes = buffer[..n].to_vec();
-            let Some(look) = Look::at(&bytes) else {
+            let Some(packet) = TcpPacket::at(&bytes) else {
                 continue;
             };
-            look.count(&mut seen);
-            data += u64::from(look.payload > 0);
-            if look.payload > 0 {
+            packet.count(&mut seen);
+            data += u64::from(packet.payload > 0);
+            if packet.payload > 0 {
                 let span = |list: &[(u64, Duration)]| {
                     let found = list.iter().find(|h| h.0 == data);
                     found.map(|h| now + h.1)
@@ -157,13 +157,13 @@ fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen 
                 hole = span(&path.holes).unwrap_or(hole);
                 stall = span(&path.stalls).unwrap_or(stall);
             }
-            let lost = look.payload > 0 && path.lose.contains(&data);
+            let lost = packet.payload > 0 && path.lose.contains(&data);
             let waits = free.saturating_duration_since(now);
             if now < hole || lost || waits > path.queue {
                 seen.lost += 1;
                 continue;
             }
-            if path.mark.is_some_and(|mark| waits > mark) && look.ecn != 0 {
+            if path.mark.is_some_and(|mark| waits > mark) && packet.ecn != 0 {
                 seen.marked += 1;
                 set_ce(&mut bytes);
             }
@@ -171,7 +171,7 @@ fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen 
             free = free.max(now).max(stall) + Duration::from_nanos(nanos);
             let mut due = free + path.delay;
             let mut queue = &mut forth;
-            if let Some((_, more)) = path.late.iter().find(|l| look.payload > 0 && l.0 == data) {
+            if let Some((_, more)) = path.late.iter().find(|l| packet.payload > 0 && l.0 == data) {
                 due += *more;
                 queue = &mut late;
             }
@@ -180,9 +180,9 @@ fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen 
         if ready[1] {
             let n = nix::unistd::read(far, &mut buffer).unwrap_or(0);
             let now = Instant::now();
-            if let Some(look) = Look::at(&buffer[..n]) {
+            if let Some(packet) = TcpPacket::at(&buffer[..n]) {
                 seen.back += 1;
-                seen.back_ece += u64::from(look.flags & 0x40 != 0);
+                seen.back_ece += u64::from(packet.flags & 0x40 != 0);
             }
             if now >= hole {
                 back.push_back(Packet {
@@ -195,15 +195,15 @@ fn relay(path: &Path, near: &OwnedFd, far: &OwnedFd, stop: &AtomicBool) -> Seen 
     seen
 }
 
-/// What matters of a TCP packet.
-pub struct Look {
+/// The fields of a TCP packet that tests check.
+pub struct TcpPacket {
     pub ecn: u8,
     pub flags: u16,
     pub payload: usize,
     pub to_port: u16,
 }
 
-impl Look {
+impl TcpPacket {
     pub fn at(bytes: &[u8]) -> Option<Self> {
         let (ecn, header, protocol) = match bytes.first()? >> 4 {
             4 => (bytes[1] & 3, usize::from(bytes[0] & 15) * 4, bytes[9]),

@@ -87,8 +87,8 @@ impl Wire {
         let near = client.tun(1)?;
         let far = server.tun(2)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let thread = thread::spawn(move || carry(delay, &near, &far, &told));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || carry(delay, &near, &far, &stopped));
         Ok(Self {
             client,
             server,

@@ -7,9 +7,9 @@ use narrows_run::{Handle, Lateness};
 use narrows_units::{Duration, Instant};
 
 use super::devices::{Buffer, Written, sleep};
+use super::flow_table::{TranslationSink, is_link_local};
 use super::lateness::Lates;
-use super::pace::{Awake, ExactTimers, Wait, wait};
-use super::whose::{Noting, is_neighbours_talk};
+use super::pace::{Awake, ExactTimers, Idle, until_wake};
 use super::{Datapath, PathError};
 use crate::clock::Clock;
 use crate::report::Reports;
@@ -24,7 +24,7 @@ const REPORTS_AT_A_TIME: usize = 64;
 const REPORTS_WAIT: Duration = Duration::from_millis(1);
 
 /// Time between two checks of the caller's cancel flag.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const TICK_EVERY: Duration = Duration::from_millis(20);
 
 /// Wakes at one instant after which a path counts as stuck.
 const MOST_AT_ONCE: u64 = 1 << 24;
@@ -117,12 +117,12 @@ impl Datapath<'_> {
 impl Drive<'_, '_, '_> {
     fn run(&mut self, reports: &Reports, handle: &Handle<'_>) -> Result<(), PathError> {
         let end = self.path.end;
-        let mut look = Instant::ZERO;
-        let mut listen = Instant::ZERO;
+        let mut tick = Instant::ZERO;
+        let mut report = Instant::ZERO;
         loop {
             let clock = self.clock.now();
-            if clock >= look {
-                look = clock + LOOK_EVERY;
+            if clock >= tick {
+                tick = clock + TICK_EVERY;
                 if !handle.tick(clock.min(end)) {
                     self.counted.interrupted = true;
                     return Ok(());
@@ -133,19 +133,19 @@ impl Drive<'_, '_, '_> {
                 return Ok(());
             }
             let read = self.read_devices()?;
-            if read && clock < listen {
+            if read && clock < report {
                 continue;
             }
-            listen = clock + REPORTS_WAIT;
+            report = clock + REPORTS_WAIT;
             if self.pass_on(reports, REPORTS_AT_A_TIME) || read {
                 continue;
             }
             let due = self.next_due().min(end);
-            match wait(self.clock.now(), due) {
-                Wait::Sleep(longest) => sleep(&self.path.devices, longest)
+            match until_wake(self.clock.now(), due) {
+                Idle::Sleep(longest) => sleep(&self.path.devices, longest)
                     .map_err(|e| self.path.device_error(0, "watched", e))?,
-                Wait::Look => std::hint::spin_loop(),
-                Wait::Watch => {
+                Idle::Poll => std::hint::spin_loop(),
+                Idle::Spin => {
                     while self.clock.now() < due {
                         std::hint::spin_loop();
                     }
@@ -197,7 +197,7 @@ impl Drive<'_, '_, '_> {
         let stages = path.paths.stages.len();
         if i < stages {
             self.due = Some(self.now);
-            let mut sink = Noting {
+            let mut sink = TranslationSink {
                 sink: self.sink,
                 flows: &mut path.flows,
             };
@@ -253,7 +253,7 @@ impl Drive<'_, '_, '_> {
         };
         self.now = clock.min(path.end);
         self.counted.events += 1;
-        if is_neighbours_talk(bytes) {
+        if is_link_local(bytes) {
             self.counted.neighbours += 1;
             return Ok(true);
         }
@@ -295,7 +295,7 @@ impl Drive<'_, '_, '_> {
             };
             match next {
                 Next::Stage(i, port) => {
-                    let mut sink = Noting {
+                    let mut sink = TranslationSink {
                         sink: self.sink,
                         flows: &mut path.flows,
                     };

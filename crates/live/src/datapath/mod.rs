@@ -32,10 +32,10 @@
 
 mod devices;
 mod drive;
+mod flow_table;
 mod forwarded;
 mod lateness;
 mod pace;
-mod whose;
 
 use std::os::fd::BorrowedFd;
 
@@ -47,8 +47,8 @@ use narrows_units::{Duration, Instant};
 
 use devices::Device;
 pub use drive::Driven;
+use flow_table::FlowTable;
 use forwarded::Forwarded;
-use whose::FlowTable;
 
 /// Why a path cannot be driven, or cannot be driven any longer.
 #[derive(Debug, thiserror::Error)]

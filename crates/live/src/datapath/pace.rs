@@ -6,38 +6,38 @@ use std::io::Write;
 use narrows_units::{Duration, Instant};
 use nix::sys::prctl;
 
-/// How long before a wake the thread stops sleeping. A timer wakes a thread
+/// How long before a wake the thread stops sleeping and polls. A timer wakes a thread
 /// 18 to 35 µs late in the middle and rarely more than 100 µs (measured on a
 /// virtual machine, timer slack 1 ns).
-const SPIN: Duration = Duration::from_micros(100);
+const POLL_BEFORE: Duration = Duration::from_micros(100);
 
-/// How long before a wake the thread stops looking at devices: about the time
-/// that it takes to poll two of them.
-const ALMOST: Duration = Duration::from_micros(2);
+/// How long before a wake the thread stops polling devices and spins on the clock:
+/// about the time that it takes to poll two of them.
+const SPIN_BEFORE: Duration = Duration::from_micros(2);
 
 /// The longest sleep, so that a cancelled run ends soon.
 const LONGEST: Duration = Duration::from_millis(20);
 
 /// What to do while nothing is due and no packet waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum Idle {
     /// Sleep so long at most, or until a packet comes.
     Sleep(Duration),
     /// Poll clock and devices again.
-    Look,
+    Poll,
     /// Poll the clock alone until the wake is due.
-    Watch,
+    Spin,
 }
 
 /// What to do at `now` if the next wake is due at `due`.
-pub(super) fn wait(now: Instant, due: Instant) -> Wait {
+pub(super) fn until_wake(now: Instant, due: Instant) -> Idle {
     let left = due.since(now);
-    if left > SPIN {
-        Wait::Sleep(left.saturating_sub(SPIN).min(LONGEST))
-    } else if left > ALMOST {
-        Wait::Look
+    if left > POLL_BEFORE {
+        Idle::Sleep(left.saturating_sub(POLL_BEFORE).min(LONGEST))
+    } else if left > SPIN_BEFORE {
+        Idle::Poll
     } else {
-        Wait::Watch
+        Idle::Spin
     }
 }
 
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_sleeps_looks_and_watches_as_the_wake_comes_near() {
+    fn the_thread_sleeps_polls_and_spins_as_the_wake_comes_near() {
         let now = Instant::from_nanos(5_000_000_000);
-        let left = |ns| wait(now, now + Duration::from_nanos(ns));
-        assert_eq!(left(60_000_000_000), Wait::Sleep(LONGEST));
-        assert_eq!(left(150_000), Wait::Sleep(Duration::from_micros(50)));
-        assert_eq!(left(100_000), Wait::Look);
-        assert_eq!(left(2_000), Wait::Watch);
-        assert_eq!(wait(now, Instant::ZERO), Wait::Watch);
+        let left = |ns| until_wake(now, now + Duration::from_nanos(ns));
+        assert_eq!(left(60_000_000_000), Idle::Sleep(LONGEST));
+        assert_eq!(left(150_000), Idle::Sleep(Duration::from_micros(50)));
+        assert_eq!(left(100_000), Idle::Poll);
+        assert_eq!(left(2_000), Idle::Spin);
+        assert_eq!(until_wake(now, Instant::ZERO), Idle::Spin);
     }
 }

@@ -54,15 +54,15 @@ impl Place {
     fn read(&self) -> Result<Counted, LiveError> {
         let mut counted = Counted::default();
         for message in self.namespace.queues()? {
-            let Some(told) = Told::of(&message).filter(|t| t.device == self.device) else {
+            let Some(stats) = QdiscStats::of(&message).filter(|t| t.device == self.device) else {
                 continue;
             };
-            if told.is_root {
-                counted.packets = told.packets;
-                counted.bytes = told.bytes;
-                counted.drops = told.drops;
+            if stats.is_root {
+                counted.packets = stats.packets;
+                counted.bytes = stats.bytes;
+                counted.drops = stats.drops;
             }
-            counted.marks = counted.marks.or(told.marks);
+            counted.marks = counted.marks.or(stats.marks);
         }
         Ok(counted)
     }
@@ -143,8 +143,8 @@ impl Drop for Watching {
     }
 }
 
-/// A discipline as the kernel tells of it.
-struct Told {
+/// A discipline's counters, as the kernel reports them.
+struct QdiscStats {
     device: u32,
     is_root: bool,
     packets: u64,
@@ -153,7 +153,7 @@ struct Told {
     marks: Option<u64>,
 }
 
-impl Told {
+impl QdiscStats {
     /// Reads a `tcmsg` (linux/rtnetlink.h: family and padding, then index,
     /// handle, parent and info of 32 bits each) and its attributes: TCA_KIND 1,
     /// TCA_STATS2 7, in which TCA_STATS_BASIC 1 (bytes of 64 bits, packets of
@@ -234,7 +234,7 @@ mod tests {
         bytes
     }
 
-    fn told(kind: &str, app: &[u32]) -> Vec<u8> {
+    fn message(kind: &str, app: &[u32]) -> Vec<u8> {
         let words = |all: &[u32]| {
             all.iter()
                 .flat_map(|w| w.to_ne_bytes())
@@ -255,18 +255,18 @@ mod tests {
 
     #[test]
     fn counters_are_read_where_the_kernel_has_them() {
-        let read = Told::of(&told("fq_codel", &[0, 1514, 0, 42])).unwrap();
+        let read = QdiscStats::of(&message("fq_codel", &[0, 1514, 0, 42])).unwrap();
         assert_eq!((read.device, read.is_root), (3, true));
         assert_eq!((read.bytes, read.packets), (7_000_000_000, 5));
         assert_eq!((read.drops, read.marks), (9, Some(42)));
-        assert_eq!(Told::of(&told("pfifo", &[])).unwrap().marks, None);
+        assert_eq!(QdiscStats::of(&message("pfifo", &[])).unwrap().marks, None);
     }
 
     #[test]
     fn what_is_cut_off_is_no_discipline() {
-        let whole = told("codel", &[0; 9]);
+        let whole = message("codel", &[0; 9]);
         for length in 0..60 {
-            assert!(Told::of(&whole[..length]).is_none(), "{length}");
+            assert!(QdiscStats::of(&whole[..length]).is_none(), "{length}");
         }
     }
 }

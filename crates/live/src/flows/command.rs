@@ -112,10 +112,10 @@ impl Commands {
         let stop = Stop::new().map_err(system)?;
         let mut thread = None;
         if !running.is_empty() {
-            let told = stop.clone();
+            let stopped = stop.clone();
             // Processes die with the thread that started them, so one thread
             // starts all and stays.
-            let body = move || supervise(running, &namespaces, &told, &clock);
+            let body = move || supervise(running, &namespaces, &stopped, &clock);
             let builder = std::thread::Builder::new().name("commands".to_owned());
             thread = Some(builder.spawn(body).map_err(system)?);
         }
@@ -130,7 +130,7 @@ impl Commands {
     }
 
     fn end(&mut self) -> Vec<CommandFacts> {
-        self.stop.tell();
+        self.stop.request();
         // A panic there was printed there, and took its processes along.
         let ended = self.thread.take().map(JoinHandle::join);
         ended.and_then(Result::ok).unwrap_or_default()
@@ -272,7 +272,7 @@ fn supervise(
     stop: &Stop,
     clock: &Clock,
 ) -> Vec<CommandFacts> {
-    // Told to stop before the run begins, no command is started at all.
+    // If the stop comes before the run begins, no command is started at all.
     let mut goes_on = stop.wait_until(clock, Instant::ZERO) == Wait::Due;
     while goes_on {
         let now = clock.now();

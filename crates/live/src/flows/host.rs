@@ -168,7 +168,7 @@ impl Host {
         wake_sharply();
         let mut ready = vec![EpollEvent::empty(); 256];
         let mut set = None;
-        while !self.stop.told() {
+        while !self.stop.requested() {
             self.serve_timers();
             for s in self.kernel.take_waiting() {
                 self.with_hosts(|hosts, net| hosts.serve(net, s));

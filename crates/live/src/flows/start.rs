@@ -47,10 +47,10 @@ pub struct Flows {
     samplers: Vec<JoinHandle<io::Result<()>>>,
 }
 
-/// A thread's word that it has what it needs, and the word that it may begin.
+/// A host's thread reports that it is set up, and waits for the start.
 struct Ready {
-    tell: Sender<Result<(), FlowError>>,
-    go: Receiver<()>,
+    ready: Sender<Result<(), FlowError>>,
+    start: Receiver<()>,
 }
 
 impl Flows {
@@ -84,7 +84,7 @@ impl Flows {
         open_files(2 * (plan.flows.len() + plan.probes.len()) as u64 + OTHER_FILES);
         let stop = Stop::new().map_err(|reason| FlowError::Host {
             host: "*".to_owned(),
-            action: "tell threads when to end",
+            action: "stop threads",
             reason,
         })?;
         let mut flows = Self {
@@ -156,14 +156,15 @@ impl Flows {
         let refused = |e: crate::LiveError| failed(io::Error::other(e.to_string()));
         let mut begin = None;
         if !work.apps.is_empty() {
-            let (ready, told, go) = ready();
+            let (ready, is_ready, may_start) = ready();
             let body = move || ready.run(work);
             self.threads
                 .push(namespace.spawn("host", body).map_err(refused)?);
             // A thread that says nothing has panicked, and printed why.
-            told.recv()
+            is_ready
+                .recv()
                 .unwrap_or_else(|_| Err(failed(io::ErrorKind::BrokenPipe.into())))?;
-            begin = Some(go);
+            begin = Some(may_start);
         }
         if let Some(sampler) = sampler {
             let stop = self.stop.clone();
@@ -177,7 +178,7 @@ impl Flows {
     /// Ends all flows, and says what the kernel made of each, in the plan's
     /// order.
     pub fn stop(&mut self) -> Vec<FlowFacts> {
-        self.stop.tell();
+        self.stop.request();
         let layout = EcnLayout::of_this_kernel();
         let mut broken = BTreeMap::new();
         for thread in self.threads.drain(..) {
@@ -220,9 +221,9 @@ impl Drop for Flows {
 }
 
 fn ready() -> (Ready, Receiver<Result<(), FlowError>>, Sender<()>) {
-    let (tell, told) = channel();
-    let (may, go) = channel();
-    (Ready { tell, go }, told, may)
+    let (ready, is_ready) = channel();
+    let (may_start, start) = channel();
+    (Ready { ready, start }, is_ready, may_start)
 }
 
 impl Ready {
@@ -232,14 +233,14 @@ impl Ready {
     fn run(self, work: Work) -> Vec<EndFacts> {
         let (clock, stop) = (work.clock, work.stop.clone());
         let made = Host::new(work);
-        let (told, host) = match made {
+        let (outcome, host) = match made {
             Ok(host) => (Ok(()), Some(host)),
             Err(error) => (Err(error), None),
         };
-        let _ = self.tell.send(told);
-        match (host, self.go.recv()) {
+        let _ = self.ready.send(outcome);
+        match (host, self.start.recv()) {
             (Some(host), Ok(())) => {
-                // Who is told to stop before then sees it by itself.
+                // A host that is stopped before then returns from `run` at once.
                 stop.wait_until(&clock, Instant::ZERO);
                 host.run()
             }

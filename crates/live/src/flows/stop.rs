@@ -12,14 +12,14 @@ use nix::sys::time::TimeSpec;
 
 use crate::Clock;
 
-/// Tells threads that they are to end, whatever they wait for.
+/// A request to threads to end, whatever they wait for.
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    told: AtomicBool,
-    /// Readable once told; never read, so that it wakes everybody.
+    requested: AtomicBool,
+    /// Readable once requested; never read, so that it wakes every thread.
     event: EventFd,
 }
 
@@ -33,28 +33,28 @@ pub enum Wait {
 }
 
 impl Stop {
-    /// Nobody is told yet.
+    /// Not yet requested.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self(Arc::new(Inner {
-            told: AtomicBool::new(false),
+            requested: AtomicBool::new(false),
             event,
         })))
     }
 
-    /// Tells all.
-    pub fn tell(&self) {
-        self.0.told.store(true, Ordering::Release);
+    /// Asks all threads to end.
+    pub fn request(&self) {
+        self.0.requested.store(true, Ordering::Release);
         // It fails only when it is readable already.
         let _ = self.0.event.write(1);
     }
 
-    /// Whether they were told.
-    pub fn told(&self) -> bool {
-        self.0.told.load(Ordering::Acquire)
+    /// Whether the threads are to end.
+    pub fn requested(&self) -> bool {
+        self.0.requested.load(Ordering::Acquire)
     }
 
     /// Waits for `due` on the run's clock, to the nanosecond that the kernel's
@@ -63,7 +63,7 @@ impl Stop {
     pub fn wait_until(&self, clock: &Clock, due: Instant) -> Wait {
         let mut fds = [self.poll_fd()];
         loop {
-            if self.told() {
+            if self.requested() {
                 return Wait::Stopped;
             }
             let Some(left) = clock.until(due) else {
@@ -125,7 +125,7 @@ mod tests {
     use narrows_units::Duration;
 
     #[test]
-    fn a_wait_ends_when_told_and_not_before_it_is_due() {
+    fn a_wait_ends_at_a_stop_and_not_before_it_is_due() {
         let stop = Stop::new().unwrap();
         let clock = Clock::starting_in(Duration::from_millis(2));
         let due = Instant::ZERO + Duration::from_millis(3);
@@ -136,8 +136,8 @@ mod tests {
             let stop = stop.clone();
             std::thread::spawn(move || stop.wait_until(&clock, far))
         };
-        stop.tell();
+        stop.request();
         assert_eq!(waiting.join().unwrap(), Wait::Stopped);
-        assert!(stop.told());
+        assert!(stop.requested());
     }
 }

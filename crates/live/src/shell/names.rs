@@ -108,12 +108,12 @@ impl Names {
             server: SocketAddr::new(server, PORT),
             waiting: Vec::new(),
         };
-        let told = stop.clone();
+        let stopped = stop.clone();
         let thread = Builder::new().name("names".to_owned());
         Ok(Some(Self {
             file,
             stop,
-            relay: Some(thread.spawn(move || relay.run(&told))?),
+            relay: Some(thread.spawn(move || relay.run(&stopped))?),
         }))
     }
 
@@ -125,7 +125,7 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        self.stop.tell();
+        self.stop.request();
         if let Some(relay) = self.relay.take() {
             // It has nothing to hand over.
             let _ = relay.join();
@@ -154,7 +154,7 @@ struct Waiting {
 impl Relay {
     fn run(mut self, stop: &Stop) {
         let mut buffer = vec![0; LARGEST];
-        while !stop.told() {
+        while !stop.requested() {
             let sockets = self.waiting.iter().map(|w| w.socket.as_fd());
             let mut fds: Vec<_> = [self.udp.as_fd(), self.tcp.as_fd()]
                 .into_iter()
@@ -317,7 +317,7 @@ mod tests {
             let mut answer = Vec::new();
             asker.read_to_end(&mut answer).unwrap();
             assert_eq!(answer, b"long?");
-            stop.tell();
+            stop.request();
         });
     }
 }

@@ -140,12 +140,12 @@ impl Namespace {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>, LiveError> {
         let refused = |e| LiveError::refused(format!("{}: thread {name}", self.name()), e);
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let here = self.clone();
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
             let entered = here.enter();
             let outside = entered.is_err();
-            let _ = tell.send(entered);
+            let _ = sender.send(entered);
             drop(here);
             if outside {
                 // Ends the thread without a word: its starter has the error.
@@ -154,7 +154,7 @@ impl Namespace {
             work()
         });
         let thread = thread.map_err(refused)?;
-        match told.recv() {
+        match receiver.recv() {
             Ok(Ok(())) => Ok(thread),
             Ok(Err(e)) => {
                 let _ = thread.join();

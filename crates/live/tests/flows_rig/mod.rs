@@ -307,9 +307,9 @@ impl Run {
 impl Wire {
     fn start(world: World, lose: impl Fn(&Seen) -> bool + Send + 'static) -> Self {
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let (told, record) = (Arc::clone(&stop), Arc::clone(&seen));
+        let (stopped, record) = (Arc::clone(&stop), Arc::clone(&seen));
         let body = move || {
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 carry(&world, &lose, &record);
             }
         };

@@ -93,9 +93,9 @@ impl Relay {
     /// Starts it over all links of a world with `links` of them.
     pub fn start(world: World, links: usize) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = Builder::new().name("relay".to_owned()).spawn(move || {
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 carry(&world, links);
             }
             world

@@ -1,4 +1,4 @@
-//! From what congestion controls tell of their sockets to the run's events.
+//! From the records of congestion controls to the run's events.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use narrows_units::Duration;
 use crate::flows::sender_port;
 use crate::{Clock, Report, Reporter};
 
-/// Who is told what the records of the plan's senders say.
-pub(crate) struct Hearing {
+/// Turns the records of the plan's senders into reports.
+pub(crate) struct ControlRecords {
     /// Senders by their local port, which no other flow's end has.
     senders: BTreeMap<u16, Sender>,
     clock: Clock,
     reporter: Reporter,
 }
 
-/// A sender, as far as it has told of itself.
+/// What is known of a sender from its records.
 #[derive(Clone, Debug)]
 struct Sender {
     flow: FlowId,
@@ -29,7 +29,7 @@ struct Sender {
     marks: u32,
 }
 
-impl Hearing {
+impl ControlRecords {
     /// Of the flows of `plan`, on the run's clock.
     pub(crate) fn new(plan: &Plan, clock: Clock, reporter: Reporter) -> Self {
         let flows = (0..plan.flows.len()).map(|i| FlowId(i as u32));
@@ -49,17 +49,17 @@ impl Hearing {
         }
     }
 
-    /// Reports what a record says; nothing of a receiver's.
-    pub(crate) fn hear(&mut self, record: &Record) {
+    /// Reports what a record shows; a receiver's are ignored.
+    pub(crate) fn report(&mut self, record: &Record) {
         let Some(sender) = self.senders.get_mut(&record.raw.local_port) else {
             return;
         };
         let flow = sender.flow;
         let at = self.clock.at(record.raw.ktime_ns);
-        let told = sender.fields.iter().zip(&record.telemetry);
-        let told: Vec<_> = told.filter_map(|(f, v)| Some((*f, (*v)?))).collect();
-        if !told.is_empty() {
-            self.reporter.set_telemetry(flow, told);
+        let telemetry = sender.fields.iter().zip(&record.telemetry);
+        let telemetry: Vec<_> = telemetry.filter_map(|(f, v)| Some((*f, (*v)?))).collect();
+        if !telemetry.is_empty() {
+            self.reporter.set_telemetry(flow, telemetry);
         }
         if record.hook == Hook::PktsAcked && record.facts.rtt_us > 0 {
             let rtt = Duration::from_micros(u64::from(record.facts.rtt_us));
@@ -145,12 +145,14 @@ mod tests {
     }
 
     /// What is reported of these records.
-    fn heard(records: &[Record]) -> Vec<Report> {
+    fn reported(records: &[Record]) -> Vec<Report> {
         let draft = narrows_scenario::Draft::read("test.toml", PLAN.as_bytes());
         let plan = draft.and_then(|d| d.check()).expect("the plan is good");
         let (reporter, reports) = reports(plan.flows.len());
-        let mut hearing = Hearing::new(&plan, Clock::starting_now(), reporter);
-        records.iter().for_each(|record| hearing.hear(record));
+        let mut control_records = ControlRecords::new(&plan, Clock::starting_now(), reporter);
+        records
+            .iter()
+            .for_each(|record| control_records.report(record));
         std::iter::from_fn(|| reports.next().map(|(_, report)| report)).collect()
     }
 
@@ -166,7 +168,7 @@ mod tests {
             rtt: Duration::from_micros(us),
         };
         // Flow 0's sender opens, at 32768; flow 1's answers, at 5002.
-        let seen = heard(&[
+        let seen = reported(&[
             acked(32_768, 20_100),
             acked(5_002, 20_200),
             // Their receivers, an ACK without a sample, a stranger.
@@ -188,7 +190,7 @@ mod tests {
         };
         let mut left = record(32_768, Hook::PktsAcked);
         left.decision.events = Decision::SLOW_START_EXIT;
-        let seen = heard(&[
+        let seen = reported(&[
             left,
             change(CaState::Open, CaState::Disorder, 0),
             change(CaState::Disorder, CaState::Recovery, 0),
@@ -228,10 +230,11 @@ mod tests {
         let draft = narrows_scenario::Draft::read("test.toml", PLAN.as_bytes());
         let plan = draft.and_then(|d| d.check()).expect("the plan is good");
         let (reporter, reports) = reports(plan.flows.len());
-        let mut hearing = Hearing::new(&plan, Clock::starting_now(), reporter.clone());
-        let mut told = record(32_768, Hook::Init);
-        told.telemetry = vec![Some(7)];
-        hearing.hear(&told);
+        let mut control_records =
+            ControlRecords::new(&plan, Clock::starting_now(), reporter.clone());
+        let mut record = record(32_768, Hook::Init);
+        record.telemetry = vec![Some(7)];
+        control_records.report(&record);
         let (flow, sample) = (FlowId(0), narrows_packet::FlowSample::default());
         reporter.report(Instant::ZERO, Report::Sampled { flow, sample });
         let seen = reports.next().map(|r| r.1);

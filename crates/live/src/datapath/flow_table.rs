@@ -1,4 +1,4 @@
-//! Whose a packet is.
+//! Which flow a packet belongs to, and whether it begins or ends at a node.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -53,13 +53,13 @@ impl FlowTable {
     }
 }
 
-/// Hands events on, and notes the addresses that boxes give flows.
-pub(super) struct Noting<'a> {
+/// Passes events on, and records the addresses that boxes give to flows.
+pub(super) struct TranslationSink<'a> {
     pub sink: &'a mut dyn EventSink,
     pub flows: &'a mut FlowTable,
 }
 
-impl EventSink for Noting<'_> {
+impl EventSink for TranslationSink<'_> {
     fn record(&mut self, now: Instant, event: Event<'_>) {
         if let Event::Translated {
             flow: Some(flow),
@@ -95,11 +95,10 @@ impl Node {
     }
 }
 
-/// Whether the packet is talk between neighbours (router solicitations,
-/// multicast reports, neighbour discovery), which no link of a plan carries:
-/// IPv6 with a link-local address or a multicast group of link scope (RFC 4291
+/// Whether the packet is of link-local scope (router solicitations, multicast
+/// reports, neighbour discovery), which no link of a plan carries: IPv6 with a link-local address or a multicast group of link scope (RFC 4291
 /// §2.5.6, §2.7), or IPv4 to 224.0.0.0/24 (RFC 5771 §4).
-pub(super) fn is_neighbours_talk(bytes: &[u8]) -> bool {
+pub(super) fn is_link_local(bytes: &[u8]) -> bool {
     match bytes {
         [first, ..] if first >> 4 == 6 && bytes.len() >= 40 => {
             let link_local = |a: &[u8]| a[0] == 0xfe && a[1] & 0xc0 == 0x80;

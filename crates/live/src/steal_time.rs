@@ -1,4 +1,4 @@
-//! Time that the machine's own host took away.
+//! Steal time: processor time that the hypervisor gave to others.
 
 /// The processors' time so far, from the first line of `/proc/stat`
 /// (proc_stat(5)): user, nice, system, idle, iowait, irq, softirq, steal, in
@@ -29,7 +29,7 @@ impl Ticks {
     }
 
     /// In percent; `None` where no tick has passed.
-    pub(crate) fn stolen_since(self, before: Self) -> Option<f64> {
+    pub(crate) fn steal_since(self, before: Self) -> Option<f64> {
         let all = self.all.checked_sub(before.all).filter(|n| *n > 0)?;
         let stolen = self.stolen.saturating_sub(before.stolen);
         Some(100.0 * stolen as f64 / all as f64)
@@ -45,8 +45,8 @@ mod tests {
         let at =
             |user, steal| Ticks::parse(&format!("cpu  {user} 0 50 800 0 0 5 {steal} 0 0\ncpu0 1"));
         let (before, after) = (at(100, 10).unwrap(), at(280, 30).unwrap());
-        assert_eq!(after.stolen_since(before), Some(10.0));
-        assert_eq!(before.stolen_since(before), None);
+        assert_eq!(after.steal_since(before), Some(10.0));
+        assert_eq!(before.steal_since(before), None);
         assert_eq!(Ticks::parse("cpu  1 2 3 4"), None);
         assert_eq!(Ticks::parse(""), None);
     }
