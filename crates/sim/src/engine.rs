@@ -15,7 +15,7 @@ use crate::control::{ElementReport, FlowReport, Outcome, SimError};
 
 /// Steps, wakes and packets that reach a node, between two checks of the
 /// caller's cancel flag: milliseconds of real time, whatever the run's does.
-const LOOK_EVERY: u64 = 1 << 14;
+const CANCEL_CHECK_EVERY: u64 = 1 << 14;
 
 /// Steps at one instant after which a run counts as stuck. A burst of the
 /// largest window that can be (a million segments) stays below.
@@ -168,7 +168,7 @@ impl Engine<'_> {
     fn step(&mut self) -> bool {
         self.steps += 1;
         self.at_once += 1;
-        if self.steps % LOOK_EVERY == 0 {
+        if self.steps % CANCEL_CHECK_EVERY == 0 {
             self.interrupted = !self.control.tick(self.sim.now);
         }
         !self.interrupted && self.at_once <= MOST_AT_ONCE

@@ -22,8 +22,8 @@ use super::stop::{Stop, Wait};
 use crate::machine::find_program;
 use crate::{Clock, CommandFacts};
 
-/// How often processes are looked after while some run.
-const LOOK: Duration = Duration::from_millis(10);
+/// How often running processes are polled.
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// How long a process that was asked to end may take before it is killed.
 const GRACE: Duration = Duration::from_millis(500);
@@ -107,7 +107,7 @@ impl Commands {
         }
         let system = |reason: io::Error| FlowError::Command {
             name: "*".to_owned(),
-            reason: format!("there is nobody to look after commands: {reason}"),
+            reason: format!("no thread could be started for commands: {reason}"),
         };
         let stop = Stop::new().map_err(system)?;
         let mut thread = None;
@@ -280,8 +280,10 @@ fn supervise(
             command.attend(now);
         }
         let waits = running.iter().filter(|c| c.end == End::Waits);
-        let looks = running.iter().any(|c| c.end == End::Runs);
-        let due = waits.map(|c| c.start).chain(looks.then_some(now + LOOK));
+        let any_runs = running.iter().any(|c| c.end == End::Runs);
+        let due = waits
+            .map(|c| c.start)
+            .chain(any_runs.then_some(now + POLL_EVERY));
         // With nothing to do there is still the end to wait for.
         let due = due.min().unwrap_or(now + Duration::from_secs(3_600));
         goes_on = stop.wait_until(clock, due) == Wait::Due;

@@ -14,10 +14,10 @@ pub struct EndFacts {
     pub sends: bool,
     /// As `getsockopt(TCP_CONGESTION)` says; empty where there is no such socket.
     pub congestion_control: String,
-    /// The last look at the socket.
+    /// The last sample of the socket.
     pub info: Option<TcpInfo>,
     /// Whether that was the last one.
-    pub looked: bool,
+    pub sampled_last: bool,
     /// Why its connection is gone, in a sentence.
     pub broken: Option<String>,
     /// What went otherwise than the plan says, in sentences.

@@ -63,11 +63,11 @@ pub struct Work {
     pub watches: Vec<Arc<Mutex<Watch>>>,
     /// Seeds what connections draw.
     pub seed: u64,
-    /// Time between looks at senders that the kernel does not know.
+    /// Time between samples of senders that are no TCP sockets of the kernel.
     pub sample_interval: Duration,
     /// The run's clock.
     pub clock: Clock,
-    /// Who is told what happens.
+    /// Receives what happens.
     pub reporter: Reporter,
     /// Says when all ends.
     pub stop: Stop,
@@ -324,7 +324,7 @@ impl Host {
     fn end(mut self) -> Vec<EndFacts> {
         self.read_lazily();
         self.with_hosts(Hosts::end);
-        // Connections take their last look as they go.
+        // Connections take their last sample as they go.
         drop(self.hosts);
         let mut ends = self.ends.take();
         for port in self.kernel.ports.values() {

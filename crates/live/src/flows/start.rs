@@ -1,4 +1,4 @@
-//! From a plan to threads that serve hosts and look at their sockets.
+//! From a plan to threads that serve hosts and sample their sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,7 +33,7 @@ use crate::{Clock, FlowFacts, Namespace, Reporter};
 const OTHER_FILES: u64 = 256;
 
 /// The plan's applications, at work: each host has a thread that serves theirs, and
-/// one that looks at its TCP senders, if it has such.
+/// one that samples its TCP senders, if it has such.
 ///
 /// They begin at the plan's times on the run's clock, and go on until
 /// [`stop`](Self::stop) or until this is dropped; no thread is left half a
@@ -205,7 +205,7 @@ impl Flows {
         }
         for thread in self.samplers.drain(..) {
             if let Ok(Err(e)) = thread.join() {
-                let note = format!("its socket could not be looked at while it ran: {e}");
+                let note = format!("its socket could not be sampled while it ran: {e}");
                 let facts = self.facts.iter_mut();
                 facts.for_each(|f| f.notes.push(note.clone()));
             }
@@ -311,7 +311,7 @@ fn name_of(socket: &SocketPlan, control: &dyn Fn(FlowId) -> String) -> String {
     }
 }
 
-/// What looks at the TCP sockets of `host`, if there are endpoints.
+/// What samples the TCP sockets of `host`, if there are endpoints.
 fn sampler(
     plan: &Plan,
     host: HostIndex,

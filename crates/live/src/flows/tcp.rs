@@ -185,22 +185,22 @@ impl KernelTcp {
         }
     }
 
-    /// Looks at the socket of a flow, for the `last` time or not.
-    fn look(&self, last: bool) {
+    /// Samples the socket of a flow; `last`: as its connection ends.
+    fn sample(&self, last: bool) {
         let Some(socket) = &self.socket else { return };
         let (now, stack) = (self.stack.clock.now(), &self.stack);
         self.note(|end| {
             // Nothing is known of a connection that never was.
-            if last && (end.looked || end.congestion_control.is_empty()) {
+            if last && (end.sampled_last || end.congestion_control.is_empty()) {
                 return;
             }
-            end.looked = last;
+            end.sampled_last = last;
             end.info = tcp_info(socket).or(end.info);
             end.congestion_control = control_of(socket);
             if let (true, true, Some(info)) = (last, end.sends, &end.info) {
                 let watch = stack.watches[end.flow].lock();
                 let mut watch = watch.unwrap_or_else(PoisonError::into_inner);
-                watch.look(now, info, &mut |report| stack.reporter.report(now, report));
+                watch.sample(now, info, &mut |report| stack.reporter.report(now, report));
             }
         });
     }
@@ -257,7 +257,7 @@ impl KernelTcp {
         let ecn = info.is_some_and(|i| i.ecn()) && !accecn;
         self.events
             .push_back(SocketEvent::Established { ecn, accecn });
-        self.look(false);
+        self.sample(false);
         if std::mem::take(&mut self.ending) {
             self.end_stream();
         }
@@ -281,7 +281,7 @@ impl KernelTcp {
             Phase::Deferred | Phase::Opening => "cannot connect",
             Phase::Open | Phase::Over => "was broken off",
         };
-        self.look(true);
+        self.sample(true);
         self.note(|end| {
             let sentence = format!("{action}: {}", why.desc());
             end.broken.get_or_insert(sentence);
@@ -448,7 +448,7 @@ impl Endpoint for KernelTcp {
             match self.receive_some(part, into.as_deref_mut()) {
                 Ok(0) => {
                     (self.readable, self.peer_closed) = (false, true);
-                    self.look(true);
+                    self.sample(true);
                     self.events.push_back(SocketEvent::PeerClosed);
                 }
                 Ok(bytes) => total += bytes as u64,
@@ -473,7 +473,7 @@ impl Endpoint for KernelTcp {
 
     fn close(&mut self, now: Instant) {
         self.events.clear();
-        self.look(true);
+        self.sample(true);
         if self.phase != Phase::Open {
             self.socket = None;
             return;
@@ -484,7 +484,7 @@ impl Endpoint for KernelTcp {
     }
 
     fn abort(&mut self, _: Instant) {
-        self.look(true);
+        self.sample(true);
         // Its `SO_LINGER` makes that a reset.
         (self.socket, self.phase) = (None, Phase::Over);
     }
@@ -501,6 +501,6 @@ impl Endpoint for KernelTcp {
 
 impl Drop for KernelTcp {
     fn drop(&mut self) {
-        self.look(true);
+        self.sample(true);
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at TCP sockets while a run goes on.
+//! Samples of TCP sockets while a run goes on.
 //!
 //! A sampler asks for TCP sockets of a host's namespace through netlink, each by
 //! its addresses: to list them all costs a hundred times as much, and the
@@ -23,8 +23,8 @@ pub use diag::Diag;
 pub use tcp_info::{EcnLayout, TCP_INFO_LEN, parse_tcp_info};
 pub use watch::Watch;
 
-/// A look costs about 10 µs for each socket; more often than this, it would
-/// disturb what it looks at.
+/// A sample costs about 10 µs for each socket; more often than this, it would
+/// disturb what it measures.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Both addresses of a socket: its own first.
@@ -33,19 +33,19 @@ pub type Ends = (SocketAddr, SocketAddr);
 /// What a sampler watches in one host.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Time between looks.
+    /// Time between samples.
     pub interval: Duration,
     /// The run's clock.
     pub clock: Clock,
-    /// Who is told of the plan's flows.
+    /// Receives the samples of the plan's flows.
     pub reporter: Reporter,
     /// Sockets that send the plan's flows; the flow itself takes the last
-    /// look, so that nothing of its end is missed.
+    /// sample, so that nothing of its end is missed.
     pub senders: BTreeMap<Ends, Arc<Mutex<Watch>>>,
 }
 
 impl Sampler {
-    /// Looks at the flows' sockets until it is stopped; to be called on a thread in
+    /// Samples the flows' sockets until it is stopped; to be called on a thread in
     /// the host's namespace.
     ///
     /// # Errors
@@ -64,9 +64,9 @@ impl Sampler {
                 watch
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
-                    .look(at, &info, &mut |r| self.reporter.report(at, r));
+                    .sample(at, &info, &mut |r| self.reporter.report(at, r));
             }
-            // A look that was late does not make the next ones late, and is
+            // A sample that was late does not make the next ones late, and is
             // not made up for.
             while due <= now {
                 due += interval;

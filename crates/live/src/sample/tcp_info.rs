@@ -315,26 +315,26 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
-        let look = |near: &std::net::TcpStream, far: &std::net::TcpStream| {
+        let infos = |near: &std::net::TcpStream, far: &std::net::TcpStream| {
             let info = |end| crate::flows::socket_option::tcp_info(end).unwrap();
             [info(near), info(far)]
         };
         let [opened, sent] = simulated();
         assert_eq!(
-            look(&near, &far).map(|i| counts(&i)),
+            infos(&near, &far).map(|i| counts(&i)),
             opened.map(|i| counts(&i))
         );
         // Of the handshake every packet is known as well.
         let packets = |i: TcpInfo| (i.segs_out, i.segs_in, i.delivered);
-        assert_eq!(look(&near, &far).map(packets), opened.map(packets));
+        assert_eq!(infos(&near, &far).map(packets), opened.map(packets));
         near.write_all(&[0; 3000]).unwrap();
         far.read_exact(&mut [0; 3000]).unwrap();
         // However long the ACK takes.
-        while look(&near, &far)[0].unacked > 0 {
+        while infos(&near, &far)[0].unacked > 0 {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert_eq!(
-            look(&near, &far).map(|i| counts(&i)),
+            infos(&near, &far).map(|i| counts(&i)),
             sent.map(|i| counts(&i))
         );
     }

@@ -1,4 +1,4 @@
-//! From two looks at a sender to what happened between them.
+//! From two samples of a sender to what happened between them.
 
 use narrows_packet::{FlowId, INFINITE_SSTHRESH, RecoveryEvent, TcpInfo};
 use narrows_units::{Duration, Instant};
@@ -12,24 +12,24 @@ const LOSS: u8 = 4;
 /// `TCP_ESTABLISHED`.
 const ESTABLISHED: u8 = 1;
 
-/// Remembers the last look at a flow's sender.
+/// Remembers the last sample of a flow's sender.
 ///
-/// What lies between two looks is seen only as far as counters tell:
+/// What lies between two samples is seen only as far as counters tell:
 ///
-/// - `RttSample` is the smoothed round trip at the look, because the kernel
+/// - `RttSample` is the smoothed round trip at the sample, because the kernel
 ///   does not keep single ones: its percentiles are those of the smoothed
 ///   value, narrower than of the samples that a simulated sender reports. Of
-///   Narrows' own controls in the kernel it is not used: they tell of single
-///   ACKs, and of each change of state, themselves.
+///   Narrows' own controls in the kernel it is not used: they report single
+///   ACKs, and each change of state, themselves.
 /// - `Retransmitted` comes once for each segment that was sent again
-///   (`tcpi_total_retrans`), all at the time of the look, with
+///   (`tcpi_total_retrans`), all at the time of the sample, with
 ///   `tcpi_bytes_retrans` shared out among them.
-/// - `Recovery` is a congestion state that a look found new, or a new
-///   slow-start threshold that an episode between two looks left behind: with
+/// - `Recovery` is a congestion state that a sample found new, or a new
+///   slow-start threshold that an episode between two samples left behind: with
 ///   segments sent again it was a fast retransmit, with marks a reduction
 ///   after an ECN signal, and the first threshold without either the end of
 ///   slow start by the algorithm's choice. Of several episodes between two
-///   looks one is seen. Timeouts are counted by the kernel itself from Linux
+///   samples one is seen. Timeouts are counted by the kernel itself from Linux
 ///   6.7 on (`tcpi_total_rto`), and none is missed; before, they are the state
 ///   Loss. Tail-loss probes and undone reductions do not show in `tcp_info`.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Before the first look.
+    /// Before the first sample.
     pub fn new(flow: FlowId) -> Self {
         Self {
             flow,
@@ -52,8 +52,8 @@ impl Watch {
         }
     }
 
-    /// Takes a look at `at`, and reports what it shows.
-    pub fn look(&mut self, at: Instant, info: &TcpInfo, report: &mut dyn FnMut(Report)) {
+    /// Takes the sample of `at`, and reports what it shows.
+    pub fn sample(&mut self, at: Instant, info: &TcpInfo, report: &mut dyn FnMut(Report)) {
         let flow = self.flow;
         let last = std::mem::replace(&mut self.last, *info);
         let since = *self.since.get_or_insert(if info.state >= ESTABLISHED {
@@ -146,15 +146,15 @@ mod tests {
 
     const FLOW: FlowId = FlowId(4);
 
-    fn looks(infos: &[TcpInfo]) -> Vec<Vec<Report>> {
+    fn samples(infos: &[TcpInfo]) -> Vec<Vec<Report>> {
         let mut watch = Watch::new(FLOW);
-        let look = |(i, info): (usize, &TcpInfo)| {
+        let sample = |(i, info): (usize, &TcpInfo)| {
             let mut seen = Vec::new();
             let at = Instant::ZERO + Duration::from_millis(50) * i as u64;
-            watch.look(at, info, &mut |report| seen.push(report));
+            watch.sample(at, info, &mut |report| seen.push(report));
             seen
         };
-        infos.iter().enumerate().map(look).collect()
+        infos.iter().enumerate().map(sample).collect()
     }
 
     fn established() -> TcpInfo {
@@ -185,7 +185,7 @@ mod tests {
     fn each_segment_sent_again_is_reported_and_the_bytes_add_up() {
         let mut later = established();
         (later.total_retrans, later.bytes_retrans) = (3, Some(2900));
-        let seen = looks(&[established(), later, later]);
+        let seen = samples(&[established(), later, later]);
         let resent = |reports: &[Report]| -> Vec<u32> {
             let bytes = |r: &Report| match r {
                 Report::Retransmitted { bytes, .. } => Some(*bytes),
@@ -205,7 +205,7 @@ mod tests {
             total_rto,
             ..established()
         };
-        let seen = looks(&[
+        let seen = samples(&[
             in_state(0, Some(0)),
             in_state(2, Some(0)),
             in_state(2, Some(0)),
@@ -219,13 +219,13 @@ mod tests {
         assert_eq!(recoveries(&seen[4]), [RetransmissionTimeout; 2]);
         assert_eq!(recoveries(&seen[5]), [RetransmissionTimeout]);
         // A kernel that does not count them shows the state.
-        let seen = looks(&[in_state(0, None), in_state(4, None), in_state(4, None)]);
+        let seen = samples(&[in_state(0, None), in_state(4, None), in_state(4, None)]);
         assert_eq!(recoveries(&seen[1]), [RetransmissionTimeout]);
         assert!(recoveries(&seen[2]).is_empty());
     }
 
     #[test]
-    fn an_episode_between_two_looks_shows_by_its_threshold() {
+    fn an_episode_between_two_samples_shows_by_its_threshold() {
         let after = |snd_ssthresh, total_retrans, delivered_ce| TcpInfo {
             snd_ssthresh,
             total_retrans,
@@ -246,12 +246,12 @@ mod tests {
                 SlowStartExit,
             ),
         ] {
-            let seen = looks(&[first, second, second]);
+            let seen = samples(&[first, second, second]);
             assert_eq!(recoveries(&seen[1]), [expected]);
             assert!(recoveries(&seen[2]).is_empty());
         }
         // Segments sent again in an episode that goes on are none of a new one.
-        let seen = looks(&[after(80, 2, 0), after(80, 5, 0)]);
+        let seen = samples(&[after(80, 2, 0), after(80, 5, 0)]);
         assert!(recoveries(&seen[1]).is_empty());
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn time_that_is_not_busy_had_nothing_to_send() {
         let mut later = established();
         (later.busy_time, later.rwnd_limited) = (Some(30_000), Some(10_000));
-        let seen = looks(&[established(), later]);
+        let seen = samples(&[established(), later]);
         let expected = Report::Limited {
             flow: FLOW,
             receive_window: Duration::from_millis(10),

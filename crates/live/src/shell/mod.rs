@@ -174,13 +174,13 @@ impl Shell {
         let mut command = command.map_err(not_started)?;
         command.env(OUTSIDE_VARIABLE, self.gateway.to_string());
         let mut child = command.spawn().map_err(not_started)?;
-        let mut look = || {
+        let mut on_tick = || {
             tick(self.gauge.read());
             self.path.as_ref().is_some_and(|p| !p.is_finished())
         };
         let status = self
             .signals
-            .wait(&mut child, &mut look)
+            .wait(&mut child, &mut on_tick)
             .map_err(ShellError::Waiting)?;
         processes::end_all_in(&[self.inside.inode()]);
         let (tally, lateness) = self.stop()?;

@@ -15,8 +15,8 @@ use crate::world::{Namespace, RunId};
 /// The longest that rules may take to be there.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Time between two looks whether they are.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Time between two checks whether they are.
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// The beginning of the names of runs' devices, as nft matches it.
 const RUNS_DEVICES: &str = "nw*";
@@ -174,7 +174,7 @@ fn own(here: &Namespace, words: &str, table: &str) -> io::Result<(Child, Option<
             text.matches("# handle").count() >= rules + 3
         });
         if !there {
-            sleep(LOOK_EVERY);
+            sleep(POLL_EVERY);
         }
     }
     if there {

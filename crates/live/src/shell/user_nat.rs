@@ -32,8 +32,8 @@ pub(super) const BETWEEN: u32 = 1;
 /// The longest that a program may take to make its device.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time between two looks whether it is there.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Time between two checks whether it is there.
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
 /// Programs that do it, the first that is there is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ impl UserNat {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return false;
             }
-            sleep(LOOK_EVERY);
+            sleep(POLL_EVERY);
         }
         false
     }
