@@ -98,7 +98,7 @@ pub struct Shell {
     // In the order in which they have to go.
     inside: Namespace,
     names: Option<Names>,
-    _door: outside::Door,
+    _uplink: outside::Uplink,
     _state: State,
     signals: Signals,
 }
@@ -142,7 +142,7 @@ impl Shell {
             path: Some(path),
             inside,
             names: outside.names,
-            _door: outside.door,
+            _uplink: outside.uplink,
             _state: state,
             signals,
         })

@@ -16,11 +16,11 @@ use crate::world::{LOOPBACK, Namespace, Route, RunId, Tun, sysctl};
 /// The largest IP packet of a path, in bytes: Ethernet's.
 pub(super) const MTU: u32 = 1500;
 
-/// How packets get on from the far end.
+/// How packets leave the far end.
 #[derive(Debug)]
-pub(super) enum Door {
+pub(super) enum Uplink {
     /// The kernel translates their addresses to this machine's.
-    // Held for its end.
+    // Kept: dropping it removes the table.
     Kernel { _table: Table },
     /// A program makes connections of its own for them.
     UserSpace { _program: UserNat },
@@ -28,7 +28,7 @@ pub(super) enum Door {
     Closed,
 }
 
-/// The far end of a path: a device, addresses for both ends, and the door.
+/// The far end of a path: a device, addresses for both ends, and the uplink.
 #[derive(Debug)]
 pub(super) struct Outside {
     pub tun: Tun,
@@ -38,7 +38,7 @@ pub(super) struct Outside {
     pub gateway: IpAddr,
     /// Where routes lead from the inside, beside its own networks.
     pub reach: Vec<(IpAddr, u8)>,
-    pub door: Door,
+    pub uplink: Uplink,
     /// What names are resolved by, if not by this machine's servers.
     pub names: Option<Names>,
     /// What is not as one might expect, a sentence each.
@@ -77,7 +77,7 @@ impl Outside {
     /// path ends in, and its address there.
     fn resolve(&mut self, state: &State, (far, at): &(Namespace, IpAddr)) {
         let inside = self.inside.first().map(|(address, _)| *address);
-        let (Some(inside), false) = (inside, matches!(self.door, Door::Closed)) else {
+        let (Some(inside), false) = (inside, matches!(self.uplink, Uplink::Closed)) else {
             return;
         };
         match Names::relay(far, *at, inside, state) {
@@ -132,20 +132,20 @@ fn by_kernel(
         opened: &forwarding.opened(),
     };
     let mut reach = Vec::new();
-    let door = match Table::new(here, &rules, state) {
+    let uplink = match Table::new(here, &rules, state) {
         Ok(table) => {
             forwarding.apply(here, state)?;
             reach.push(ALL_IPV4);
-            Door::Kernel { _table: table }
+            Uplink::Kernel { _table: table }
         }
         Err(e) => {
             notes.push(closed(&format!("{e}"), "apt-get install nftables"));
             six.closed = None;
             six.switch = None;
-            Door::Closed
+            Uplink::Closed
         }
     };
-    let open = matches!(door, Door::Kernel { .. });
+    let open = matches!(uplink, Uplink::Kernel { .. });
     if open && six.switch.is_some() {
         reach.push(ALL_IPV6);
     }
@@ -162,7 +162,7 @@ fn by_kernel(
         inside,
         gateway,
         reach,
-        door,
+        uplink,
         names: None,
         notes,
     })
@@ -307,10 +307,10 @@ fn by_user_space(
     let tun = Tun::new(&outside, &run.device("out"), MTU)?;
     let inside = IpAddr::V4(subnet.host(user_nat::INSIDE));
     let mut notes = Vec::new();
-    let (door, gateway, reach) = match UserNat::start(&outside, subnet) {
+    let (uplink, gateway, reach) = match UserNat::start(&outside, subnet) {
         Ok(program) => {
             let gateway = subnet.host(user_nat::ROUTER).into();
-            (Door::UserSpace { _program: program }, gateway, ALL_IPV4)
+            (Uplink::UserSpace { _program: program }, gateway, ALL_IPV4)
         }
         Err(e) => {
             notes.push(match e.kind() {
@@ -323,7 +323,7 @@ fn by_user_space(
             });
             let gateway = IpAddr::V4(subnet.host(1));
             outside.add_address(tun.index(), gateway, 32)?;
-            (Door::Closed, gateway, (gateway, 32))
+            (Uplink::Closed, gateway, (gateway, 32))
         }
     };
     // More precise than the program's own network, of which it is a part.
@@ -341,7 +341,7 @@ fn by_user_space(
         inside: vec![(inside, 32)],
         gateway,
         reach: vec![reach],
-        door,
+        uplink,
         names: None,
         notes,
     };

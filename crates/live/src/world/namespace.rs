@@ -36,9 +36,9 @@ struct Held {
 }
 
 /// What `setns` takes in a child: the handle keeps the descriptor open.
-struct Door(Namespace);
+struct NamespaceFd(Namespace);
 
-impl AsFd for Door {
+impl AsFd for NamespaceFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.descriptor()
     }
@@ -172,7 +172,7 @@ impl Namespace {
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env(RUN_VARIABLE, self.run_id().to_string());
-        start_in(&mut command, Door(self.clone()));
+        start_in(&mut command, NamespaceFd(self.clone()));
         command
     }
 
