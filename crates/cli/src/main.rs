@@ -12,8 +12,8 @@ mod defect;
 mod live;
 mod output;
 mod progress;
-mod slips;
 mod status;
+mod unknown_option;
 
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
 fn program() -> ExitCode {
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) if error.use_stderr() => return slips::refuse(&error),
+        Err(error) if error.use_stderr() => return unknown_option::refuse(&error),
         Err(help) => {
             output::note(help.print());
             return output::status().code();

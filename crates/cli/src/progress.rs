@@ -40,8 +40,8 @@ impl Bar {
         Self { bar }
     }
 
-    /// Receives the laboratory's progress.
-    pub fn hear(&self, progress: Progress<'_>) {
+    /// Shows the progress of runs.
+    pub fn update(&self, progress: Progress<'_>) {
         match progress {
             Progress::Run { reached, of } => {
                 self.bar.set_length(of.as_millis());

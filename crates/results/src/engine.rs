@@ -77,12 +77,12 @@ pub enum Progress<'a> {
     },
 }
 
-/// The caller's two ends of a run: a flag to stop it, and a place to hear how
+/// The caller's two ends of a run: a flag to stop it, and a callback for how
 /// far it is. The callback may be called from several threads.
 pub struct Watch<'a> {
     /// Set it to end the run early; its results are kept and marked incomplete.
     pub cancel: &'a AtomicBool,
-    /// Hears of progress.
+    /// Called as the run advances.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 

@@ -13,7 +13,7 @@ use narrows_results::{Engine, Progress};
 use narrows_scenario::{Between, Campaign, PairedCells};
 
 use super::judge::{Sides, rows};
-use super::run::{Hall, Made, summaries};
+use super::run::{Made, Runner, summaries};
 
 /// Refuses what cannot be run in pairs, before anything is made.
 pub(super) fn accepts(
@@ -36,7 +36,7 @@ pub(super) fn accepts(
     Ok(())
 }
 
-impl Hall<'_> {
+impl Runner<'_> {
     /// The runs of pair number `index` of `of`, and what they came to; `None`
     /// if cancelled.
     pub fn pair(

@@ -91,7 +91,7 @@ pub fn compare(
         folder.write_record(&record)?;
     }
     let started = std::time::Instant::now();
-    let hall = Hall {
+    let runner = Runner {
         campaign,
         seeds: &seeds,
         again: options.again,
@@ -134,17 +134,17 @@ pub fn compare(
     };
     if paired {
         for (index, pair) in pairs.iter().enumerate() {
-            let Some(cell) = hall.pair(index, pairs.len(), pair, live)? else {
+            let Some(cell) = runner.pair(index, pairs.len(), pair, live)? else {
                 break;
             };
             keep(cell)?;
         }
     } else {
-        for (index, runs) in hall.simulate(sim)?.into_iter().enumerate() {
+        for (index, runs) in runner.simulate(sim)?.into_iter().enumerate() {
             if watch.cancelled() || runs.len() < seeds.len() {
                 break;
             }
-            let Some(cell) = hall.cell(index, runs, live)? else {
+            let Some(cell) = runner.cell(index, runs, live)? else {
                 break;
             };
             keep(cell)?;
@@ -164,8 +164,8 @@ fn trust(runs: &[Made]) -> Vec<String> {
     lines.collect()
 }
 
-/// A comparison under way.
-pub(super) struct Hall<'a> {
+/// What makes the runs of a comparison.
+pub(super) struct Runner<'a> {
     pub campaign: &'a Campaign,
     pub seeds: &'a [u64],
     again: u64,
@@ -174,7 +174,7 @@ pub(super) struct Hall<'a> {
     pub watch: &'a Watch<'a>,
 }
 
-impl Hall<'_> {
+impl Runner<'_> {
     /// One run into `cells/<cell>/<leaf>`.
     fn run(
         &self,
@@ -265,7 +265,7 @@ impl Hall<'_> {
                 }
                 Err(error) => return Err(error),
             }
-            self.tell(index, n + 1);
+            self.report_progress(index, n + 1);
         }
         let sides = Sides {
             name: &name,
@@ -324,7 +324,7 @@ impl Hall<'_> {
         }
     }
 
-    fn tell(&self, cell: usize, repetitions: usize) {
+    fn report_progress(&self, cell: usize, repetitions: usize) {
         let each = self.seeds.len();
         (self.watch.progress)(Progress::Compared {
             runs: cell * each + repetitions,

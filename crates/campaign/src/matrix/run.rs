@@ -99,10 +99,10 @@ pub fn run_campaign(
         folder.write_record(&record)?;
     }
     let started = WallInstant::now();
-    let hall = Batch::new(engine, campaign, options, folder.as_ref(), watch, started);
-    hall.work()?;
+    let batch = Batch::new(engine, campaign, options, folder.as_ref(), watch, started);
+    batch.work()?;
 
-    let state = hall.state.into_inner().unwrap_or_else(|e| e.into_inner());
+    let state = batch.state.into_inner().unwrap_or_else(|e| e.into_inner());
     let result = collect(campaign, options, &state.cells);
     record.wall_s = started.elapsed().as_secs_f64();
     record.virtual_s = state.virtual_time.as_secs_f64();

@@ -86,7 +86,7 @@ fn one(
         let bar = Bar::new(&campaign.name);
         let watch = Watch {
             cancel: cancel_flag(),
-            progress: &|progress| bar.hear(progress),
+            progress: &|progress| bar.update(progress),
         };
         run_campaign(engine, campaign, &options, &watch)?
     };

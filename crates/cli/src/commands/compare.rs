@@ -24,7 +24,7 @@ pub fn compare(args: &Args) -> Outcome {
         let bar = Bar::new(&campaign.name);
         let watch = Watch {
             cancel: cancel_flag(),
-            progress: &|progress| bar.hear(progress),
+            progress: &|progress| bar.update(progress),
         };
         narrows::compare(&*sim, &*engine, &campaign, &options, &watch)?
     };

@@ -42,7 +42,7 @@ pub fn run(args: &Run) -> Outcome {
         let bar = Bar::new(&plan.name);
         let watch = Watch {
             cancel: cancel_flag(),
-            progress: &|progress| bar.hear(progress),
+            progress: &|progress| bar.update(progress),
         };
         run_scenario(&*engine, &plan, &options, &watch)?
     };

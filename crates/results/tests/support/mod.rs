@@ -249,7 +249,7 @@ pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Calls `f` with a watch that hears nothing and never stops.
+/// Calls `f` with a watch that ignores progress and never cancels.
 pub fn unwatched<T>(f: impl FnOnce(&Watch<'_>) -> T) -> T {
     let cancel = AtomicBool::new(false);
     let progress = |_: Progress<'_>| {};

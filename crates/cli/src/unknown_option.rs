@@ -1,4 +1,4 @@
-//! Options that people expect where they are not.
+//! Advice for options that belong elsewhere.
 
 use std::process::ExitCode;
 
