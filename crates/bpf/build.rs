@@ -56,7 +56,7 @@ fn main() {
         objects += &format!("({name:?}, include_bytes!({object:?})),\n");
     }
     std::fs::write(out.join("controls.rs"), objects + "]\n").expect("OUT_DIR can be written");
-    for hook in ["burst", "ect1", "mark", "mark_floor", "tap"] {
+    for hook in ["burst", "ect1", "mark", "signal_cost", "tap"] {
         let object = out.join(format!("{hook}.bpf.o"));
         compile(&clang, big_endian, &format!("{hook}.bpf.c"), &[], &object);
     }

@@ -10,8 +10,8 @@
 //! change where a signal does and not in each run; `out + change` is what a run
 //! costs that has to change them.
 
-use narrows_bpf::{BpfError, MarkFloor, MarkOptions, MarkRuns, mark_floor};
-use narrows_efm::Spec;
+use narrows_bpf::{BpfError, SignalCost, SignalOptions, SignalRuns, signal_cost};
+use narrows_efm::SignalSpec;
 
 /// Nanoseconds that a run may cost.
 const BAR: u64 = 100;
@@ -63,8 +63,8 @@ fn cell((median, least): (u64, u64)) -> String {
 /// Nanoseconds of a packet that leaves, of one that arrives and of one that is
 /// forwarded, in each batch, on a connection that was opened from here.
 fn costs(words: &str, ipv6: bool) -> Result<Vec<[u64; 3]>, BpfError> {
-    let spec = Spec::parse(words).expect("the words name signals");
-    let runs = MarkRuns::load(&spec, &MarkOptions::default())?;
+    let spec = SignalSpec::parse(words).expect("the words name signals");
+    let runs = SignalRuns::load(&spec, &SignalOptions::default())?;
     runs.leave(&frame(ipv6, true, 0x02, 1, 0), 1)?;
     runs.arrive(&frame(ipv6, false, 0x12, 1, 0), 1)?;
     let leaves = frame(ipv6, true, 0x10, 2, 1000);
@@ -80,12 +80,12 @@ fn costs(words: &str, ipv6: bool) -> Result<Vec<[u64; 3]>, BpfError> {
 }
 
 /// One of the times that make up the floor, in nanoseconds.
-type Part = fn(&MarkFloor) -> u64;
+type Part = fn(&SignalCost) -> u64;
 
 fn run() -> Result<(), BpfError> {
     let packet = frame(false, true, 0x10, 2, 1000);
-    let floor: Result<Vec<MarkFloor>, BpfError> =
-        (0..BATCHES).map(|_| mark_floor(&packet, RUNS)).collect();
+    let floor: Result<Vec<SignalCost>, BpfError> =
+        (0..BATCHES).map(|_| signal_cost(&packet, RUNS)).collect();
     let floor = floor?;
     println!("  ns per run, median (least) of {BATCHES} x {RUNS} test runs");
     let parts: [(&str, Part); 6] = [

@@ -8,7 +8,8 @@ use narrows_cc::Spec;
 use crate::error::{BpfError, NOT_BUILT};
 use crate::packets::Packet;
 use crate::{
-    EcnFlags, MarkCounters, MarkFloor, MarkOptions, MarkRecord, MarkRun, Record, Survey, Trace,
+    EcnFlags, Record, SignalCost, SignalCounters, SignalOptions, SignalRecord, SignalRun, Survey,
+    Trace,
 };
 
 /// Loads congestion controls; here it says why it cannot.
@@ -121,14 +122,14 @@ impl Ect1 {
 
 /// Marks packets at a device; here it says why it cannot.
 #[derive(Debug)]
-pub struct Mark(Infallible);
+pub struct SignalProgram(Infallible);
 
-impl Mark {
+impl SignalProgram {
     /// Refuses.
     ///
     /// # Errors
     /// Always: this build cannot load BPF.
-    pub fn attach(_: u32, _: &narrows_efm::Spec) -> Result<Self, BpfError> {
+    pub fn attach(_: u32, _: &narrows_efm::SignalSpec) -> Result<Self, BpfError> {
         Err(BpfError::NotBuilt(NOT_BUILT))
     }
 
@@ -136,7 +137,11 @@ impl Mark {
     ///
     /// # Errors
     /// Always: this build cannot load BPF.
-    pub fn attach_with(_: u32, _: &narrows_efm::Spec, _: &MarkOptions) -> Result<Self, BpfError> {
+    pub fn attach_with(
+        _: u32,
+        _: &narrows_efm::SignalSpec,
+        _: &SignalOptions,
+    ) -> Result<Self, BpfError> {
         Err(BpfError::NotBuilt(NOT_BUILT))
     }
 
@@ -149,7 +154,7 @@ impl Mark {
     ///
     /// # Errors
     /// Never here.
-    pub fn counters(&self) -> Result<MarkCounters, BpfError> {
+    pub fn counters(&self) -> Result<SignalCounters, BpfError> {
         match self.0 {}
     }
 
@@ -165,21 +170,21 @@ impl Mark {
     ///
     /// # Errors
     /// Never here.
-    pub fn poll(&mut self, _: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
+    pub fn poll(&mut self, _: impl FnMut(SignalRecord)) -> Result<usize, BpfError> {
         match self.0 {}
     }
 }
 
 /// The marking programs without a device; here it says why there are none.
 #[derive(Debug)]
-pub struct MarkRuns(Infallible);
+pub struct SignalRuns(Infallible);
 
-impl MarkRuns {
+impl SignalRuns {
     /// Refuses.
     ///
     /// # Errors
     /// Always: this build cannot load BPF.
-    pub fn load(_: &narrows_efm::Spec, _: &MarkOptions) -> Result<Self, BpfError> {
+    pub fn load(_: &narrows_efm::SignalSpec, _: &SignalOptions) -> Result<Self, BpfError> {
         Err(BpfError::NotBuilt(NOT_BUILT))
     }
 
@@ -187,7 +192,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// Never here.
-    pub fn leave(&self, _: &[u8], _: u32) -> Result<MarkRun, BpfError> {
+    pub fn leave(&self, _: &[u8], _: u32) -> Result<SignalRun, BpfError> {
         match self.0 {}
     }
 
@@ -195,7 +200,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// Never here.
-    pub fn leave_at(&self, _: &[u8], _: u32, _: u64) -> Result<MarkRun, BpfError> {
+    pub fn leave_at(&self, _: &[u8], _: u32, _: u64) -> Result<SignalRun, BpfError> {
         match self.0 {}
     }
 
@@ -203,7 +208,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// Never here.
-    pub fn arrive(&self, _: &[u8], _: u32) -> Result<MarkRun, BpfError> {
+    pub fn arrive(&self, _: &[u8], _: u32) -> Result<SignalRun, BpfError> {
         match self.0 {}
     }
 
@@ -211,7 +216,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// Never here.
-    pub fn counters(&self) -> Result<MarkCounters, BpfError> {
+    pub fn counters(&self) -> Result<SignalCounters, BpfError> {
         match self.0 {}
     }
 }
@@ -220,7 +225,7 @@ impl MarkRuns {
 ///
 /// # Errors
 /// Always: this build cannot load BPF.
-pub fn mark_floor(_: &[u8], _: u32) -> Result<MarkFloor, BpfError> {
+pub fn signal_cost(_: &[u8], _: u32) -> Result<SignalCost, BpfError> {
     Err(BpfError::NotBuilt(NOT_BUILT))
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use libbpf_rs::{Link, Object, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder};
 use nix::sched::{CloneFlags, setns};
 
-use crate::MARK_PLACE;
+use crate::SIGNAL_PRIORITY;
 use crate::error::BpfError;
 use crate::libbpf::refused;
 use crate::tcx;
@@ -18,7 +18,7 @@ pub(crate) enum Place {
     /// ECT(1).
     Ect1 = 1,
     /// Measurement signals.
-    Mark = MARK_PLACE as isize,
+    Mark = SIGNAL_PRIORITY as isize,
 }
 
 /// All programs of an object, attached. Dropping it detaches them.

@@ -3,7 +3,7 @@
 //! [`Control::load`] registers the C of `narrows-cc` as a congestion control of
 //! the running kernel (BPF `struct_ops`), under a name that sockets choose with
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
-//! gives packets of its sockets the L4S codepoint, and [`Mark::attach`] puts the
+//! gives packets of its sockets the L4S codepoint, and [`SignalProgram::attach`] puts the
 //! signals of `narrows-efm` into packets at a device. [`Record`]s hold what each
 //! hook received and decided; [`trace`] keeps them in a file and
 //! [`replay`](trace::Trace::replay) runs them through the native build. [`Tap`]
@@ -43,10 +43,10 @@
 #![deny(unsafe_code)]
 
 mod error;
-mod mark_record;
-mod mark_trace;
 pub mod packets;
 mod record;
+mod signal_record;
+mod signal_trace;
 pub mod trace;
 mod trace_file;
 
@@ -63,11 +63,11 @@ mod ect1;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod libbpf;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-mod mark;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-mod mark_runs;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ring;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod signal_program;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod signal_runs;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -78,8 +78,8 @@ mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 pub use absent::{
-    Bursts, Control, Ect1, Loaded, Mark, MarkRuns, SocketOptions, Tap, held_by_kernel, mark_floor,
-    survey,
+    Bursts, Control, Ect1, Loaded, SignalProgram, SignalRuns, SocketOptions, Tap, held_by_kernel,
+    signal_cost, survey,
 };
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
@@ -88,14 +88,14 @@ pub use control::{Control, Loaded, SocketOptions};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use ect1::Ect1;
 pub use error::BpfError;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use mark::Mark;
-pub use mark_record::MarkRecord;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use mark_runs::{MarkRuns, mark_floor};
-pub use mark_trace::{MarkDifference, MarkTrace, MarksReplayed};
-pub use narrows_efm::Counters as MarkCounters;
+pub use narrows_efm::SignalCounters;
 pub use record::{Hook, RawSocket, Record};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use signal_program::SignalProgram;
+pub use signal_record::SignalRecord;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use signal_runs::{SignalRuns, signal_cost};
+pub use signal_trace::{SignalDifference, SignalTrace, SignalsReplayed};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use survey::{held_by_kernel, survey};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -135,14 +135,14 @@ pub enum Trace {
     Full,
 }
 
-/// Which connections a [`Mark`] marks, and how it is attached.
+/// Which connections a [`SignalProgram`] marks, and how it is attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MarkOptions {
+pub struct SignalOptions {
     /// Only connections with this end.
     pub host: Option<std::net::IpAddr>,
     /// Only connections with one of these ports at either end; all if empty.
     pub ports: Vec<u16>,
-    /// Report every packet of a marked flow, see [`Mark::poll`].
+    /// Report every packet of a marked flow, see [`SignalProgram::poll`].
     pub trace: bool,
     /// By clsact, also where the kernel has tcx.
     pub clsact: bool,
@@ -150,7 +150,7 @@ pub struct MarkOptions {
 
 /// What became of a frame in test runs of the marking programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MarkRun {
+pub struct SignalRun {
     /// Nanoseconds of a run, on average.
     pub ns: u64,
     /// The frame after the last.
@@ -159,7 +159,7 @@ pub struct MarkRun {
 
 /// What the parts of such a run cost, each as a program of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MarkFloor {
+pub struct SignalCost {
     /// Nanoseconds of a run that does nothing; the others contain it.
     pub empty_ns: u64,
     /// Reading a packet's headers.
@@ -176,9 +176,9 @@ pub struct MarkFloor {
 }
 
 /// Priority and handle of the clsact filters that mark packets.
-pub const MARK_PLACE: u32 = 2;
+pub const SIGNAL_PRIORITY: u32 = 2;
 /// How the names of the programs that mark packets begin.
-pub const MARK_PROGRAM: &str = "nw_mark_";
+pub const SIGNAL_PROGRAM: &str = "nw_mark_";
 
 /// What this machine can load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -223,7 +223,7 @@ const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Loaded>();
     is_send::<Ect1>();
-    is_send::<Mark>();
+    is_send::<SignalProgram>();
 };
 
 #[cfg(test)]

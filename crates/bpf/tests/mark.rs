@@ -8,8 +8,8 @@ mod rig;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use narrows_bpf::{BpfError, EcnFlags, Mark, MarkCounters, MarkOptions, Trace};
-use narrows_efm::Spec;
+use narrows_bpf::{BpfError, EcnFlags, SignalCounters, SignalOptions, SignalProgram, Trace};
+use narrows_efm::SignalSpec;
 use narrows_wire::{Profile, Signal};
 
 use rig::transfer::{Chosen, Transfer};
@@ -24,8 +24,8 @@ const DELAY: Duration = Duration::from_millis(4);
 /// The AE flag.
 const AE: u8 = 1;
 
-fn spec(words: &str) -> Spec {
-    Spec::parse(words).expect("the words name signals")
+fn spec(words: &str) -> SignalSpec {
+    SignalSpec::parse(words).expect("the words name signals")
 }
 
 /// The path, or the word that this machine has none.
@@ -33,9 +33,14 @@ fn wire(test: &str) -> Option<Wire> {
     Wire::start(DELAY).map_err(|why| skipped(test, &why)).ok()
 }
 
-fn attach(test: &str, host: &Namespace, words: &str, options: &MarkOptions) -> Option<Mark> {
+fn attach(
+    test: &str,
+    host: &Namespace,
+    words: &str,
+    options: &SignalOptions,
+) -> Option<SignalProgram> {
     let index = host.index("tun0");
-    match host.run(|| Mark::attach_with(index, &spec(words), options)) {
+    match host.run(|| SignalProgram::attach_with(index, &spec(words), options)) {
         Ok(mark) => Some(mark),
         Err(e @ (BpfError::NotBuilt(_) | BpfError::Kernel { .. })) => {
             skipped(test, &e);
@@ -63,8 +68,8 @@ fn marked(
     test: &str,
     words: &str,
     server: IpAddr,
-    options: &MarkOptions,
-) -> Option<(Vec<Passed>, [MarkCounters; 2])> {
+    options: &SignalOptions,
+) -> Option<(Vec<Passed>, [SignalCounters; 2])> {
     let wire = wire(test)?;
     wire.one_segment();
     let near = attach(test, &wire.client, words, options)?;
@@ -92,7 +97,7 @@ fn runs(passed: &[&Passed], mask: u8) -> Vec<usize> {
     runs
 }
 
-fn check(words: &str, passed: &[Passed], counters: &[MarkCounters; 2]) {
+fn check(words: &str, passed: &[Passed], counters: &[SignalCounters; 2]) {
     let first = words.split(' ').next().expect("a first word");
     let profile: Profile = first.parse().expect("a profile");
     let code = profile.code().unwrap_or(0);
@@ -140,7 +145,7 @@ fn every_profile_with_a_code_stands_in_the_packets_of_both_ends() {
         "d+q+l hold off",
         "d+q+r hold off",
     ] {
-        let Some((passed, counters)) = marked(test, words, V4, &MarkOptions::default()) else {
+        let Some((passed, counters)) = marked(test, words, V4, &SignalOptions::default()) else {
             return;
         };
         check(words, &passed, &counters);
@@ -151,7 +156,7 @@ fn every_profile_with_a_code_stands_in_the_packets_of_both_ends() {
 fn profiles_without_a_code_mark_and_leave_syns_alone() {
     let test = "profiles_without_a_code_mark_and_leave_syns_alone";
     for words in ["s+t", "d+q+e hold off"] {
-        let Some((passed, counters)) = marked(test, words, V4, &MarkOptions::default()) else {
+        let Some((passed, counters)) = marked(test, words, V4, &SignalOptions::default()) else {
             return;
         };
         check(words, &passed, &counters);
@@ -162,9 +167,9 @@ fn profiles_without_a_code_mark_and_leave_syns_alone() {
 fn ipv6_and_clsact_mark_alike() {
     let test = "ipv6_and_clsact_mark_alike";
     for (server, clsact) in [(V6, false), (V4, true)] {
-        let options = MarkOptions {
+        let options = SignalOptions {
             clsact,
-            ..MarkOptions::default()
+            ..SignalOptions::default()
         };
         let Some((passed, counters)) = marked(test, "s+d+q hold off", server, &options) else {
             return;
@@ -186,7 +191,7 @@ fn accurate_ecn_negotiates_and_counts_beside_marks() {
         return;
     };
     wire.one_segment();
-    let options = MarkOptions::default();
+    let options = SignalOptions::default();
     let Some(_near) = attach(test, &wire.client, "s+vec", &options) else {
         return;
     };
@@ -214,7 +219,7 @@ fn packets_that_will_be_cut_stay_unmarked_and_are_counted() {
     let Some(wire) = wire(test) else {
         return;
     };
-    let options = MarkOptions::default();
+    let options = SignalOptions::default();
     let Some(near) = attach(test, &wire.client, "d+q", &options) else {
         return;
     };
@@ -244,10 +249,10 @@ fn what_the_filter_leaves_out_and_what_comes_after_detaching_is_unmarked() {
         (Some(V4), Some(5001), true),
         (Some(not_here), None, false),
     ] {
-        let options = MarkOptions {
+        let options = SignalOptions {
             host,
             ports: port.into_iter().collect(),
-            ..MarkOptions::default()
+            ..SignalOptions::default()
         };
         let Some((passed, counters)) = marked(test, "s", V4, &options) else {
             return;
@@ -257,9 +262,9 @@ fn what_the_filter_leaves_out_and_what_comes_after_detaching_is_unmarked() {
         assert_eq!(counters[0].flows, u64::from(fits));
     }
     for clsact in [false, true] {
-        let options = MarkOptions {
+        let options = SignalOptions {
             clsact,
-            ..MarkOptions::default()
+            ..SignalOptions::default()
         };
         let Some(wire) = wire(test) else {
             return;
@@ -281,7 +286,7 @@ fn signals_of_the_socket_are_refused_where_packets_of_others_pass() {
     let forward = || std::fs::write("/proc/sys/net/ipv4/conf/tun0/forwarding", "1");
     host.run(forward).expect("the switch is there");
     for (words, refused) in [("d+q+l", true), ("d+q+e", true), ("d+q+r", false)] {
-        match host.run(|| Mark::attach(index, &spec(words))) {
+        match host.run(|| SignalProgram::attach(index, &spec(words))) {
             Err(BpfError::NotBuilt(why)) => return skipped(test, &why),
             Err(e) => assert!(refused && e.to_string().contains("forwards"), "{e}"),
             Ok(_) => assert!(!refused, "{words}"),

@@ -8,8 +8,8 @@ mod rig;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use narrows_bpf::{MarkOptions, MarkRuns};
-use narrows_efm::{Marker, Spec};
+use narrows_bpf::{SignalOptions, SignalRuns};
+use narrows_efm::{SignalHook, SignalSpec};
 use narrows_packet::{HostHook, Packet, Role};
 use narrows_units::Instant;
 use narrows_wire::Signal;
@@ -25,9 +25,9 @@ const ACK: u8 = 0x10;
 const CONNECTIONS: u16 = 8;
 const PACKETS: usize = 4000;
 
-fn load(test: &str, words: &str) -> Option<MarkRuns> {
-    let spec = Spec::parse(words).expect("the words name signals");
-    loaded(test, MarkRuns::load(&spec, &MarkOptions::default()))
+fn load(test: &str, words: &str) -> Option<SignalRuns> {
+    let spec = SignalSpec::parse(words).expect("the words name signals");
+    loaded(test, SignalRuns::load(&spec, &SignalOptions::default()))
 }
 
 /// xorshift64*, so that a failure can be had again.
@@ -177,8 +177,8 @@ fn kernel_and_native_marker_treat_every_frame_alike() {
         let Some(runs) = load(test, words) else {
             return;
         };
-        let spec = Spec::parse(words).expect("the words name signals");
-        let mut native = Marker::new(&spec);
+        let spec = SignalSpec::parse(words).expect("the words name signals");
+        let mut native = SignalHook::new(&spec);
         let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
         let mut changed = 0;
         for n in 0..PACKETS {

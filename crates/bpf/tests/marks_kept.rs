@@ -7,12 +7,12 @@ mod kept_files;
 use std::collections::BTreeSet;
 
 use kept_files::Kind;
-use narrows_bpf::MarkTrace;
-use narrows_efm::{Spec, Write};
+use narrows_bpf::SignalTrace;
+use narrows_efm::{SignalSpec, Write};
 
-const KEPT: Kind<MarkTrace> = Kind {
+const KEPT: Kind<SignalTrace> = Kind {
     folder: "tests/marks",
-    read: |input| MarkTrace::read(input),
+    read: |input| SignalTrace::read(input),
     write: |trace, out| trace.write(out),
 };
 
@@ -40,7 +40,7 @@ fn one_altered_decision_or_packet_is_found() {
     for path in KEPT.files() {
         let trace = KEPT.open(&path);
         let name = path.display();
-        let left = |r: &narrows_bpf::MarkRecord| !r.arrived && !r.packet.is_syn();
+        let left = |r: &narrows_bpf::SignalRecord| !r.arrived && !r.packet.is_syn();
         let all: Vec<usize> = (0..trace.records.len())
             .filter(|i| left(&trace.records[*i]))
             .collect();
@@ -70,8 +70,8 @@ fn other_rules_do_not_decide_alike() {
             "s" => "s+d",
             _ => "d+q",
         };
-        let other = MarkTrace {
-            spec: Spec::parse(other).expect("words"),
+        let other = SignalTrace {
+            spec: SignalSpec::parse(other).expect("words"),
             ..trace
         };
         assert!(

@@ -11,8 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path as Folder;
 use std::time::Duration;
 
-use narrows_bpf::{BpfError, EcnFlags, Mark, MarkOptions, MarkTrace, Trace};
-use narrows_efm::Spec;
+use narrows_bpf::{BpfError, EcnFlags, SignalOptions, SignalProgram, SignalTrace, Trace};
+use narrows_efm::SignalSpec;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -88,14 +88,14 @@ fn scenes() -> Vec<Scene> {
     ]
 }
 
-fn attach(test: &str, host: &Namespace, words: &str) -> Option<Mark> {
-    let spec = Spec::parse(words).expect("the words name signals");
-    let options = MarkOptions {
+fn attach(test: &str, host: &Namespace, words: &str) -> Option<SignalProgram> {
+    let spec = SignalSpec::parse(words).expect("the words name signals");
+    let options = SignalOptions {
         trace: true,
-        ..MarkOptions::default()
+        ..SignalOptions::default()
     };
     let index = host.index("tun0");
-    match host.run(|| Mark::attach_with(index, &spec, &options)) {
+    match host.run(|| SignalProgram::attach_with(index, &spec, &options)) {
         Ok(mark) => Some(mark),
         Err(e @ (BpfError::NotBuilt(_) | BpfError::Kernel { .. })) => {
             skipped(test, &e);
@@ -117,7 +117,7 @@ fn on_one_cpu() {
 
 /// Runs the transfer; the traces of initiator and responder. `None` where the
 /// machine cannot record it.
-fn record(test: &str, scene: &Scene) -> Option<[MarkTrace; 2]> {
+fn record(test: &str, scene: &Scene) -> Option<[SignalTrace; 2]> {
     let rig = match Rig::start(scene.path.clone()) {
         Ok(rig) => rig,
         Err(why) => {
@@ -153,8 +153,8 @@ fn record(test: &str, scene: &Scene) -> Option<[MarkTrace; 2]> {
         let mut records = Vec::new();
         mark.poll(|r| records.push(r)).expect("the ring buffer");
         assert_eq!(mark.untraced().expect("counters"), 0);
-        MarkTrace {
-            spec: Spec::parse(scene.words).expect("words"),
+        SignalTrace {
+            spec: SignalSpec::parse(scene.words).expect("words"),
             kernel: kernel.clone(),
             records,
         }

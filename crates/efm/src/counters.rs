@@ -7,7 +7,7 @@ use narrows_wire::Signal;
 /// What marking has come to so far: packets that left, marked, or left unmarked
 /// for which reason. A simulated host counts as a device of a real one does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct SignalCounters {
     /// Connections that began and were parsed.
     pub flows: u64,
     /// Of these, forgotten because there were too many.
@@ -37,7 +37,7 @@ pub struct Counters {
     pub other: u64,
 }
 
-impl Counters {
+impl SignalCounters {
     /// Packets with the bit of `signal` set.
     pub fn set(&self, signal: Signal) -> u64 {
         let found = self.signals().find(|(s, _)| *s == signal);
@@ -52,7 +52,7 @@ impl Counters {
     }
 }
 
-impl AddAssign for Counters {
+impl AddAssign for SignalCounters {
     fn add_assign(&mut self, other: Self) {
         self.flows += other.flows;
         self.evicted += other.evicted;
@@ -72,11 +72,11 @@ impl AddAssign for Counters {
 
 /// What a `[[mark]]` of a scenario did at one of its hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HostMarks {
+pub struct HostSignals {
     /// The mark's name; that of the flow where the flow itself says it.
     pub mark: String,
     /// The host's name.
     pub host: String,
     /// Over all devices of the host.
-    pub counters: Counters,
+    pub counters: SignalCounters,
 }

@@ -1,6 +1,6 @@
 //! The border to C: the only unsafe code of the crate.
 
-use crate::params::{PacketFacts, Params};
+use crate::params::{PacketFacts, SignalParams};
 
 /// `NW_TCP_HEADER_MAX`, the bytes that the reader of headers may touch.
 pub(crate) const HEADER_MAX: usize = 60;
@@ -17,10 +17,14 @@ const MASKS: usize = 168 / 8;
 unsafe extern "C" {
     fn nw_efm_native_egress(
         flow: *mut u64,
-        params: *const Params,
+        params: *const SignalParams,
         packet: *const PacketFacts,
     ) -> u32;
-    fn nw_efm_native_ingress(flow: *mut u64, params: *const Params, packet: *const PacketFacts);
+    fn nw_efm_native_ingress(
+        flow: *mut u64,
+        params: *const SignalParams,
+        packet: *const PacketFacts,
+    );
     fn nw_efm_native_read(packet: *mut PacketFacts, header: *const u8, len: u32) -> u32;
     fn nw_efm_native_write(header: *mut u8, mask: u32, bits: u32);
     #[cfg(test)]
@@ -54,11 +58,11 @@ impl Write {
 
 /// One connection at one host: the state of all its signals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
+pub struct SignalFlow {
     words: [u64; STATE_WORDS],
 }
 
-impl Flow {
+impl SignalFlow {
     /// A flow of which nothing was seen. It marks nothing until a handshake has
     /// gone through it.
     pub fn new() -> Self {
@@ -66,7 +70,7 @@ impl Flow {
     }
 
     /// A packet leaves; what to write into it, if anything.
-    pub fn egress(&mut self, params: &Params, packet: &PacketFacts) -> Option<Write> {
+    pub fn egress(&mut self, params: &SignalParams, packet: &PacketFacts) -> Option<Write> {
         // SAFETY: the state is the 184 bytes, aligned to 8, that C asserts its
         // struct to have, and any bit pattern is valid for it; parameters and
         // packet have the C layout (asserted on both sides). All outlive the
@@ -83,7 +87,7 @@ impl Flow {
     }
 
     /// A packet arrives.
-    pub fn ingress(&mut self, params: &Params, packet: &PacketFacts) {
+    pub fn ingress(&mut self, params: &SignalParams, packet: &PacketFacts) {
         // SAFETY: as in `egress`.
         unsafe { nw_efm_native_ingress(self.words.as_mut_ptr(), params, packet) };
     }

@@ -14,10 +14,10 @@ pub(crate) const DELAY_SKIP_SACK: u8 = 0x08;
 pub(crate) const VEC_HOLD: u8 = 0x10;
 
 /// The rules of a sender as its state machines want them: `struct
-/// nw_efm_params` of kernel/nw_efm.h. Made from a [`Spec`](crate::Spec).
+/// nw_efm_params` of kernel/nw_efm.h. Made from a [`SignalSpec`](crate::SignalSpec).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Params {
+pub struct SignalParams {
     pub(crate) t_max_us: u32,
     pub(crate) hold_us: u32,
     pub(crate) vec_hold_us: u32,
@@ -29,7 +29,7 @@ pub struct Params {
     pub(crate) unused: u8,
 }
 
-impl Params {
+impl SignalParams {
     /// The bytes of `struct nw_efm_params` on this machine, for a program that
     /// is to be loaded into its kernel.
     pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
@@ -49,8 +49,8 @@ impl Params {
     }
 }
 
-const _: () = assert!(size_of::<Params>() == 24);
-const _: () = assert!(core::mem::offset_of!(Params, signals) == 20);
+const _: () = assert!(size_of::<SignalParams>() == 24);
+const _: () = assert!(core::mem::offset_of!(SignalParams, signals) == 20);
 
 /// A packet, and what its host's socket knows: `struct nw_efm_packet` of
 /// kernel/nw_efm.h.

@@ -6,7 +6,9 @@ use std::fmt;
 use narrows_units::{Duration, Value, Word, WordError, Words};
 use narrows_wire::{Profile, Signal};
 
-use crate::params::{DELAY_DYNAMIC, DELAY_HOLD, DELAY_SKIP_SACK, Params, SPIN_NAIVE, VEC_HOLD};
+use crate::params::{
+    DELAY_DYNAMIC, DELAY_HOLD, DELAY_SKIP_SACK, SPIN_NAIVE, SignalParams, VEC_HOLD,
+};
 
 /// What SYNs say of the signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ const THRESHOLD: u32 = 10;
 
 /// Signals and the rules by which they are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spec {
+pub struct SignalSpec {
     profile: Profile,
     announce: Announce,
     spin: SpinRule,
@@ -101,7 +103,7 @@ impl Delay {
     }
 }
 
-impl Spec {
+impl SignalSpec {
     /// `profile` by the rules of the RFC.
     pub fn new(profile: Profile) -> Self {
         Self {
@@ -190,7 +192,7 @@ impl Spec {
     }
 
     /// As the state machines want it.
-    pub fn params(&self) -> Params {
+    pub fn params(&self) -> SignalParams {
         let micros = |d: Duration| (d.as_nanos() / 1000) as u32;
         let rules = [
             (self.spin == SpinRule::Naive, SPIN_NAIVE),
@@ -199,7 +201,7 @@ impl Spec {
             (self.delay.skip_sack, DELAY_SKIP_SACK),
             (self.vec_hold.is_some(), VEC_HOLD),
         ];
-        Params {
+        SignalParams {
             t_max_us: micros(self.delay.t_max),
             hold_us: self.delay.hold.map_or(0, micros),
             vec_hold_us: self.vec_hold.map_or(0, micros),
@@ -379,7 +381,7 @@ fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'stat
         .map_or("", |(name, _)| name)
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for SignalSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = Self::new(self.profile);
         let rule = Delay::of(self.delay.rule);
@@ -422,7 +424,7 @@ fn or_off(time: Option<Duration>) -> String {
     time.map_or("off".to_owned(), |t| t.to_string())
 }
 
-narrows_units::written_as_words!(Spec);
+narrows_units::written_as_words!(SignalSpec);
 
 #[cfg(test)]
 mod tests {
@@ -451,9 +453,9 @@ mod tests {
             ("d announce never", "d announce never"),
             ("none", "none"),
         ] {
-            let spec = Spec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
+            let spec = SignalSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
             assert_eq!(spec.to_string(), canonical);
-            assert_eq!(Spec::parse(canonical), Ok(spec));
+            assert_eq!(SignalSpec::parse(canonical), Ok(spec));
         }
     }
 
@@ -481,17 +483,17 @@ mod tests {
             ("s+t announce negotiate", "negotiate"),
             ("s+t announce always", "always"),
         ] {
-            let error = Spec::parse(words).expect_err(words);
+            let error = SignalSpec::parse(words).expect_err(words);
             assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
         }
     }
 
     #[test]
     fn one_segment_per_packet_is_asked_for_by_all_but_the_spin_bit() {
-        let counts = |words: &str| Spec::parse(words).unwrap().counts_packets();
+        let counts = |words: &str| SignalSpec::parse(words).unwrap().counts_packets();
         assert!(!counts("none") && !counts("s"));
         assert!(counts("d") && counts("s+vec") && counts("q") && counts("s+t"));
-        assert!(Spec::parse("d+q+l").unwrap().needs_socket());
-        assert!(!Spec::parse("d+q+r").unwrap().needs_socket());
+        assert!(SignalSpec::parse("d+q+l").unwrap().needs_socket());
+        assert!(!SignalSpec::parse("d+q+r").unwrap().needs_socket());
     }
 }

@@ -1,7 +1,7 @@
 //! The words of marks, and packets to be marked, over kept corpora and mutations
 //! of them.
 
-use narrows_efm::{Marker, Spec};
+use narrows_efm::{SignalHook, SignalSpec};
 use narrows_fuzz::Corpus;
 use narrows_packet::{HostHook, Packet, Role};
 use narrows_units::{Instant, WordError};
@@ -25,7 +25,7 @@ fn fuzz_mark_words() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/marks.txt");
     let corpus = Corpus::lines_of(corpus).with_words(&WORDS);
     let place = |e: &WordError| e.span.clone();
-    let read = corpus.run_words(20_000, Spec::parse, place, |spec| {
+    let read = corpus.run_words(20_000, SignalSpec::parse, place, |spec| {
         let _ = spec.params();
     });
     assert!(read > 100, "mutations that are still marks: {read}");
@@ -46,7 +46,7 @@ fn sum(segment: &[u8]) -> u32 {
 #[test]
 fn fuzz_marked_packets() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/tests/corpus/packet");
-    let marker = |words: &str| Marker::new(&Spec::parse(words).unwrap()).with_room_for(4);
+    let marker = |words: &str| SignalHook::new(&SignalSpec::parse(words).unwrap()).with_room_for(4);
     let mut markers = ["s+d+q", "d+q+l", "d+q+r", "s+vec", "q announce never"].map(marker);
     let (mut n, mut marked) = (0, 0);
     // About one in 25 mutations is a packet that is marked: the corpus has frames and

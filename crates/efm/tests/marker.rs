@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use narrows_efm::{Counters, Marker, Spec};
+use narrows_efm::{SignalCounters, SignalHook, SignalSpec};
 use narrows_packet::{FlowId, HookVerdict, HostHook, Packet, Role};
 use narrows_units::Instant;
 use narrows_wire::checksum::Sum;
@@ -50,12 +50,12 @@ fn packet(ends: (IpAddr, IpAddr), port: u16, flags: u16, between: &[u8]) -> Pack
     }
 }
 
-fn leaves(marker: &mut Marker, packet: &mut Packet) {
+fn leaves(marker: &mut SignalHook, packet: &mut Packet) {
     let verdict = marker.egress(Instant::ZERO, Role::Initiator, packet, None);
     assert_eq!(verdict, HookVerdict::Pass);
 }
 
-fn answer(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16) {
+fn answer(marker: &mut SignalHook, ends: (IpAddr, IpAddr), port: u16) {
     let mut back = packet((ends.1, ends.0), 80, TcpFlags::SYN | TcpFlags::ACK, &[]);
     let at = Ip::parse(&back.bytes).unwrap().header_len;
     back.bytes[at + 2..at + 4].copy_from_slice(&port.to_be_bytes());
@@ -66,14 +66,14 @@ fn answer(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16) {
 }
 
 /// Opens a connection; the bits of its first packet.
-fn first_bits(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16, between: &[u8]) -> u8 {
+fn first_bits(marker: &mut SignalHook, ends: (IpAddr, IpAddr), port: u16, between: &[u8]) -> u8 {
     leaves(marker, &mut packet(ends, port, TcpFlags::SYN, between));
     answer(marker, ends, port);
     bits(marker, ends, port, between)
 }
 
 /// Sends a packet; its bits. Its checksum is checked.
-fn bits(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16, between: &[u8]) -> u8 {
+fn bits(marker: &mut SignalHook, ends: (IpAddr, IpAddr), port: u16, between: &[u8]) -> u8 {
     let mut sent = packet(ends, port, TcpFlags::ACK, between);
     leaves(marker, &mut sent);
     let header = Ip::parse(&sent.bytes).unwrap();
@@ -86,8 +86,8 @@ fn bits(marker: &mut Marker, ends: (IpAddr, IpAddr), port: u16, between: &[u8]) 
     Tcp::parse(segment).unwrap().flags.measurement_bits()
 }
 
-fn marker(words: &str) -> Marker {
-    Marker::new(&Spec::parse(words).unwrap())
+fn marker(words: &str) -> SignalHook {
+    SignalHook::new(&SignalSpec::parse(words).unwrap())
 }
 
 #[test]
@@ -164,13 +164,13 @@ fn the_connection_that_was_silent_longest_makes_room() {
     set[3] = 1;
     assert_eq!(
         marker.counters(),
-        Counters {
+        SignalCounters {
             flows: 3,
             evicted: 1,
             marked: 2 * 64 + 2,
             set,
             passed_over: 1,
-            ..Counters::default()
+            ..SignalCounters::default()
         }
     );
 }

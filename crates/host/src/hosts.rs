@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use narrows_efm::HostMarks;
+use narrows_efm::HostSignals;
 use narrows_packet::{
     App, DropCause, EntityId, Event, EventSink, FlowId, HostHook, Limited, Packet, Profile, Role,
     SocketError,
@@ -196,8 +196,8 @@ impl Hosts {
     }
 
     /// What the plan's signals did at each host, of which `name` gives the name.
-    pub fn marks(&self, name: impl Fn(EntityId) -> String) -> Vec<HostMarks> {
-        let of = |node| Node::marks(node, &name(node.entity)).collect::<Vec<_>>();
+    pub fn signals(&self, name: impl Fn(EntityId) -> String) -> Vec<HostSignals> {
+        let of = |node| Node::signals(node, &name(node.entity)).collect::<Vec<_>>();
         self.nodes.iter().flat_map(of).collect()
     }
 

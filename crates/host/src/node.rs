@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use narrows_efm::{HostMarks, Marker};
+use narrows_efm::{HostSignals, SignalHook};
 use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 
@@ -31,7 +31,7 @@ pub struct Node {
     /// Path MTUs in bytes, and until when they hold.
     pub(crate) mtus: BTreeMap<IpAddr, (u32, Instant)>,
     /// Signals of the plan, each with its name; they come before other hooks.
-    pub markers: Vec<(String, Marker)>,
+    pub signal_hooks: Vec<(String, SignalHook)>,
     /// What else reads or marks its packets.
     pub hooks: Vec<Box<dyn HostHook>>,
 }
@@ -70,23 +70,28 @@ impl Node {
     /// Whether its packets pass any hook.
     #[inline]
     pub fn has_hooks(&self) -> bool {
-        !self.hooks.is_empty() || !self.markers.is_empty()
+        !self.hooks.is_empty() || !self.signal_hooks.is_empty()
     }
 
     /// All hooks, in order.
     fn all_hooks(&mut self) -> impl Iterator<Item = &mut dyn HostHook> {
-        let markers = self.markers.iter_mut().map(|(_, m)| m as &mut dyn HostHook);
+        let signal_hooks = self
+            .signal_hooks
+            .iter_mut()
+            .map(|(_, m)| m as &mut dyn HostHook);
         let others = self.hooks.iter_mut().map(|h| &mut **h as &mut dyn HostHook);
-        markers.chain(others)
+        signal_hooks.chain(others)
     }
 
-    /// What the markers of this host, which has the name `host`, have done.
-    pub fn marks(&self, host: &str) -> impl Iterator<Item = HostMarks> {
-        self.markers.iter().map(move |(mark, marker)| HostMarks {
-            mark: mark.clone(),
-            host: host.to_owned(),
-            counters: marker.counters(),
-        })
+    /// What the signal hooks of this host, which has the name `host`, have done.
+    pub fn signals(&self, host: &str) -> impl Iterator<Item = HostSignals> {
+        self.signal_hooks
+            .iter()
+            .map(move |(mark, marker)| HostSignals {
+                mark: mark.clone(),
+                host: host.to_owned(),
+                counters: marker.counters(),
+            })
     }
 
     /// Shows a leaving packet to the hooks; whether it goes on.

@@ -14,7 +14,7 @@ use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::disciplines::{Counted, Place, Watching};
 use crate::flows::{Commands, Flows};
-use crate::marks::Marks;
+use crate::signals::RunSignals;
 use crate::steal_time::Ticks;
 use crate::{Clock, Control, LiveError, RunId, World, reports};
 
@@ -48,7 +48,7 @@ pub fn run(
     check_kernel_links(plan)?;
     let world = World::build(plan, &RunId::random())?;
     let mut controls = Controls::load(plan, &world)?;
-    let marks = Marks::attach(plan, &world)?;
+    let signals = RunSignals::attach(plan, &world)?;
     let bursts = Bursts::attach(plan, &world);
     let devices: Vec<_> = (0..plan.links.len())
         .map(|l| world.own(LinkIndex(l)))
@@ -103,12 +103,12 @@ pub fn run(
     let disciplines = discipline_facts(plan, &world.disciplines(), counted);
     notes.extend(full_devices(plan, &world));
     notes.extend(kernel_links(plan));
-    let mark_counters = marks.counters(&mut notes);
+    let signal_counters = signals.counters(&mut notes);
     let ring_drops = records.stop()?;
     drop(path);
     drop(flows);
     drop(controls);
-    drop(marks);
+    drop(signals);
     bursts.detach();
     drop(devices);
     drop(world);
@@ -120,7 +120,7 @@ pub fn run(
         packets: driven.packets,
         virtual_time: driven.reached.since(narrows_units::Instant::ZERO),
         interrupted: driven.interrupted,
-        marks: mark_counters,
+        signals: signal_counters,
         rig: Some(Rig {
             kernel: kernel_release(),
             lateness: driven.lateness,

@@ -119,7 +119,7 @@ pub enum LiveError {
     Path(#[from] crate::datapath::PathError),
     /// Packets cannot be marked.
     #[error("{what}: {error}")]
-    Mark {
+    Signals {
         /// Where: `mark/NAME`, or a device.
         what: String,
         /// Why.

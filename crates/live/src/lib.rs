@@ -43,13 +43,13 @@ mod error;
 pub mod flows;
 #[cfg(target_os = "linux")]
 pub mod machine;
-#[cfg(target_os = "linux")]
-mod marks;
 mod report;
 #[cfg(target_os = "linux")]
 pub mod sample;
 #[cfg(target_os = "linux")]
 pub mod shell;
+#[cfg(target_os = "linux")]
+mod signals;
 #[cfg(target_os = "linux")]
 mod steal_time;
 #[cfg(target_os = "linux")]
@@ -64,11 +64,11 @@ pub use engine::run;
 #[cfg(target_os = "linux")]
 pub use error::LiveError;
 #[cfg(target_os = "linux")]
-pub use marks::DeviceMarks;
-#[cfg(target_os = "linux")]
-pub use narrows_bpf::{MarkCounters, MarkOptions};
+pub use narrows_bpf::{SignalCounters, SignalOptions};
 pub use narrows_run::{CommandFacts, Ended, FlowFacts, Handle as Control};
 pub use narrows_scenario::NameTable;
 pub use report::{Report, Reporter, Reports, reports};
+#[cfg(target_os = "linux")]
+pub use signals::DeviceSignals;
 #[cfg(target_os = "linux")]
 pub use world::{Namespace, RunId, Tun, World, become_root_of_own_user_namespace};

@@ -37,7 +37,7 @@
 //! | hold two results against each other | [`results::open`], [`diff()`] |
 //! | write pages, figures and tables | [`report`] |
 //! | measure in captures and at devices | [`observe`] |
-//! | mark packets at a device | [`marks`] |
+//! | mark packets at a device | [`signals`] |
 //! | put a command behind a path | `shell`, on Linux |
 //! | ask what this machine can run | `machine`, on Linux |
 
@@ -45,10 +45,10 @@
 
 mod engines;
 pub mod load;
-pub mod marks;
 pub mod observe;
 #[cfg(target_os = "linux")]
 pub mod shell;
+pub mod signals;
 
 pub use engines::{EngineName, gain_rights};
 pub use narrows_campaign as campaign;

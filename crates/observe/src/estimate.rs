@@ -6,9 +6,9 @@ use narrows_wire::efm::Signal;
 use crate::flow::Flow;
 use crate::interval::Interval;
 use crate::ledger::{Count, Ledger, Sums};
-use crate::marks::Marks;
 use crate::mean::{Mean, RttMeans};
 use crate::sample::{Quantity, Side, Technique};
+use crate::signals::Signals;
 use crate::square::Known;
 
 /// What an estimate's value is in.
@@ -105,18 +105,18 @@ pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
         let how = (Technique::PsnPse, 0, Basis::Measured);
         of_means(visible.serials.means.as_deref(), how, &mut all);
     }
-    if let Some(marks) = &flow.estimators.marks {
-        of_marks(marks, &mut all);
+    if let Some(signals) = &flow.estimators.signals {
+        of_signals(signals, &mut all);
     }
     let capable = |side| {
         [Ecn::Ect0, Ecn::Ect1, Ecn::Ce]
             .iter()
             .any(|e| flow.ecn(side, *e) > 0)
     };
-    if flow.estimators.marks.as_ref().is_some_and(|m| m.counts())
+    if flow.estimators.signals.as_ref().is_some_and(|m| m.counts())
         || Side::BOTH.into_iter().any(capable)
     {
-        flow.with_ledger(|ledger| rates(flow.estimators.marks.as_deref(), ledger, &mut all));
+        flow.with_ledger(|ledger| rates(flow.estimators.signals.as_deref(), ledger, &mut all));
     }
     all
 }
@@ -159,7 +159,7 @@ pub(crate) fn of_means(means: Option<&RttMeans>, how: How, all: &mut Vec<Estimat
     all.extend(of_mean(&means.right, Quantity::RightRtt, how));
 }
 
-fn of_marks(marks: &Marks, all: &mut Vec<Estimate>) {
+fn of_signals(signals: &Signals, all: &mut Vec<Estimate>) {
     for technique in [
         Technique::Spin,
         Technique::SpinPacketNumber,
@@ -167,17 +167,19 @@ fn of_marks(marks: &Marks, all: &mut Vec<Estimate>) {
         Technique::Vec,
         Technique::VecNonZero,
     ] {
-        let rejected = marks.spin().map_or(0, |s| u64::from(s.rejected(technique)));
+        let rejected = signals
+            .spin()
+            .map_or(0, |s| u64::from(s.rejected(technique)));
         let how = (technique, rejected, Basis::Measured);
-        of_means(marks.means_of(technique), how, all);
+        of_means(signals.means_of(technique), how, all);
     }
-    if let Some(delay) = marks.delay() {
+    if let Some(delay) = signals.delay() {
         let how = (
             Technique::Delay,
             u64::from(delay.rejected),
             delay.t_max().1.into(),
         );
-        of_means(marks.means_of(Technique::Delay), how, all);
+        of_means(signals.means_of(Technique::Delay), how, all);
     }
 }
 
@@ -188,20 +190,20 @@ fn rest(a: f64, b: f64) -> Option<f64> {
 }
 
 /// Loss and marking rates from a ledger.
-fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
+fn rates(signals: Option<&Signals>, ledger: &Ledger, all: &mut Vec<Estimate>) {
     let groups = ledger.groups();
     let no_wave = (0, Basis::Measured);
     let wave = |side| {
-        marks
+        signals
             .and_then(|m| m.square(side))
             .map_or(no_wave, |w| (u64::from(w.rejected), w.n().1.into()))
     };
     let reflected = |side| {
-        marks
+        signals
             .and_then(|m| m.reflection(side))
             .map_or(no_wave, |w| (u64::from(w.rejected), w.n().1.into()))
     };
-    let has = |signal| marks.is_some_and(|m| m.has(signal));
+    let has = |signal| signals.is_some_and(|m| m.has(signal));
     for side in Side::BOTH {
         let (own, other) = (side.index(), side.other().index());
         let mut add = |technique,
@@ -299,7 +301,7 @@ fn rates(marks: Option<&Marks>, ledger: &Ledger, all: &mut Vec<Estimate>) {
             );
         }
         if has(Signal::RoundTripLoss) {
-            let rejected = marks
+            let rejected = signals
                 .and_then(|m| m.trains(side))
                 .map_or(0, |t| u64::from(t.rejected));
             let quantity = Quantity::RoundTripLoss(side);

@@ -14,10 +14,10 @@ pub(crate) use self::estimators::{Estimators, Opening, Passed};
 use self::way::{Order, Way};
 use crate::classify::{Above, Ends, Packet, Segment};
 use crate::config::Config;
-use crate::marks::{Marks, count_packets};
 use crate::probes::Room;
 use crate::quic::{self, Quic};
 use crate::sample::{Measured, Now, Sample, Side};
+use crate::signals::{Signals, count_packets};
 use crate::spin::SpinClass;
 use crate::visible::{self, Visible};
 
@@ -155,8 +155,8 @@ impl Flow {
 
     /// What its spin bit does; unknown where none was announced.
     pub fn spin_class(&self) -> SpinClass {
-        let marks = self.estimators.marks.as_ref();
-        marks.map_or(SpinClass::Unknown, |m| m.spin_class())
+        let signals = self.estimators.signals.as_ref();
+        signals.map_or(SpinClass::Unknown, |m| m.spin_class())
     }
 
     /// Whether `packet` begins another connection on this flow's ports.
@@ -205,7 +205,7 @@ impl Flow {
             }
             Above::Udp(payload) => {
                 let side = self.pass(packet, now);
-                let counts = self.estimators.marks.as_ref().is_some_and(|m| m.counts());
+                let counts = self.estimators.signals.as_ref().is_some_and(|m| m.counts());
                 if self.begins_counting(counts) {
                     let early = self.counts_before(side, packet.ecn);
                     self.estimators.begin_ledger(&early);
@@ -260,11 +260,13 @@ impl Flow {
             }
         }
         let loss = visible.shows_loss();
-        let Estimators { marks, ledger, .. } = &mut self.estimators;
-        let marks = marks.get_or_insert_with(|| Box::new(Marks::visible(loss, config)));
+        let Estimators {
+            signals, ledger, ..
+        } = &mut self.estimators;
+        let signals = signals.get_or_insert_with(|| Box::new(Signals::visible(loss, config)));
         let ledger = ledger.as_deref_mut();
         let bits = (seen.bits, (0, 0));
-        marks.packet(side, bits, seen.newer, floor, now, ledger, out);
+        signals.packet(side, bits, seen.newer, floor, now, ledger, out);
         true
     }
 

@@ -14,8 +14,8 @@ use narrows_wire::quic::{LEAST_INITIAL, Long, LongType};
 use crate::classify::Packet;
 use crate::config::Config;
 use crate::flow::Flow;
-use crate::marks::Marks;
 use crate::sample::{Now, Sample, Side};
+use crate::signals::Signals;
 
 /// Bytes of the least IP packet with a short header, beside its connection id:
 /// IPv4 and UDP headers, the first byte, and what header protection needs
@@ -161,11 +161,11 @@ impl Flow {
                 let floor = self.estimators.floor();
                 let parts = <[_; 2]>::from(self.estimators.handshake.parts());
                 let parts = parts.map(|part| part.map_or(0, Duration::as_nanos));
-                let marks = self
+                let signals = self
                     .estimators
-                    .marks
-                    .get_or_insert_with(|| Box::new(Marks::of_quic(config)));
-                marks.spin_alone((side, spin), floor, parts, now, out);
+                    .signals
+                    .get_or_insert_with(|| Box::new(Signals::of_quic(config)));
+                signals.spin_alone((side, spin), floor, parts, now, out);
             }
             Shown::Nothing => {}
         }

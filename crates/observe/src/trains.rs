@@ -29,7 +29,7 @@ pub(crate) struct Trains {
     /// Of trains that were longer than the one before, how many were even and
     /// odd ones, the latest most.
     longer: [f32; 2],
-    /// Marks in the current spin period.
+    /// Packets with T set in the current spin period.
     in_period: u32,
     spin: Option<bool>,
     /// Trains that fit no pair.

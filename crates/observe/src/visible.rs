@@ -7,7 +7,7 @@ use crate::sample::Side;
 use crate::serials::Serials;
 
 /// The places of these flows' signals in the bits that
-/// [`Marks`](crate::marks::Marks) reads; TCP's byte 12 has no room for all.
+/// [`Signals`](crate::signals::Signals) reads; TCP's byte 12 has no room for all.
 pub(crate) const SPIN: u8 = 0x01;
 /// The valid edge counter, one above the spin bit.
 pub(crate) const VEC: u8 = 0x06;

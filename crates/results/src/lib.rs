@@ -35,12 +35,12 @@ pub mod flent;
 pub mod folder;
 #[cfg(target_os = "linux")]
 mod live;
-mod marks;
 pub mod metric;
 mod observers;
 pub mod reduce;
 mod run;
 pub mod series;
+mod signals;
 mod sim;
 pub mod summary;
 pub mod text;
@@ -51,10 +51,10 @@ pub use error::Error;
 pub use folder::{Results, RunRecord, RunResult, open, open_run};
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
-pub use marks::{MarkSummary, Unmarked};
 pub use narrows_run::{Ended, Handle, Rig};
 pub use run::{Output, Reduction, RunOptions, reduce_run, run_scenario};
 pub use series::{Series, Track};
+pub use signals::{SignalSummary, Unmarked};
 pub use sim::SimEngine;
 pub use summary::RunSummary;
 pub use verdict::Verdict;

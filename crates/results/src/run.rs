@@ -160,7 +160,7 @@ pub fn reduce_run(
         let flows = &reduced.summary.flows;
         reduced.summary.observations = observers.finish(plan, flows, keep)?;
     }
-    reduced.summary.marks = ended.marks.iter().map(Into::into).collect();
+    reduced.summary.marks = ended.signals.iter().map(Into::into).collect();
     let (summary, interrupted) = (&reduced.summary, ended.interrupted);
     let verdict = match &ended.rig {
         Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),

@@ -38,7 +38,7 @@ impl Engine for SimEngine {
             virtual_time: outcome.virtual_time,
             interrupted: outcome.interrupted,
             rig: None,
-            marks: outcome.marks,
+            signals: outcome.signals,
         })
     }
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::distribution::Distribution;
-use crate::marks::MarkSummary;
+use crate::signals::SignalSummary;
 
 /// The metrics of one run. `summary.json` is this.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct RunSummary {
     pub droppers: Vec<DropperSummary>,
     /// What the scenario's marks did, one for each of their hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<MarkSummary>,
+    pub marks: Vec<SignalSummary>,
     /// What the scenario's observers came to, one for each technique and
     /// quantity of each flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

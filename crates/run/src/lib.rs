@@ -33,7 +33,7 @@ mod handle;
 mod rig;
 mod setup;
 
-use narrows_efm::HostMarks;
+use narrows_efm::HostSignals;
 use narrows_units::Duration;
 
 pub use handle::Handle;
@@ -53,6 +53,6 @@ pub struct Ended {
     pub interrupted: bool,
     /// What is known of the machine, where it had a part in the run.
     pub rig: Option<Rig>,
-    /// What the plan's marks did at each of their hosts.
-    pub marks: Vec<HostMarks>,
+    /// What the plan's signals (`[[mark]]`) did at each of their hosts.
+    pub signals: Vec<HostSignals>,
 }

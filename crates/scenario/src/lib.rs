@@ -56,10 +56,10 @@ pub use lone_link::lone_link;
 pub use names::NameTable;
 pub use notes::notes;
 pub use oneline::Side;
-pub use parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
+pub use parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
-    LinkIndex, LinkPlan, MarkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, TapPlan,
+    LinkIndex, LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, SignalPlan, TapPlan,
     TimedChange, Window, codepoint_word, ecn_mode_word,
 };
 pub use refusal::Refusal;

@@ -2,6 +2,6 @@
 
 pub use crate::control::Control;
 pub use narrows_app::Spec as Traffic;
-pub use narrows_efm::Spec as Marking;
+pub use narrows_efm::SignalSpec;
 pub use narrows_path::{Dscp, EcnWord, ElementSpec};
 pub use narrows_tcp::{EcnMode, Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};

@@ -11,7 +11,7 @@ use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::parts::{Control, EcnMode, ElementSpec, HostModel, Marking, Traffic};
+use crate::parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
 use crate::transport::{SpinUse, Transport};
 
 /// One run, checked: names are unique, every flow has a path, every value is
@@ -52,7 +52,7 @@ pub struct Plan {
     pub taps: Vec<TapPlan>,
     /// Flows whose packets carry measurement signals.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<MarkPlan>,
+    pub marks: Vec<SignalPlan>,
     /// Programs that run in hosts; the live engine alone has such.
     pub commands: Vec<CommandPlan>,
     /// Observers of measurement signals.
@@ -311,12 +311,12 @@ pub struct CommandPlan {
 /// Signals in the packets of flows, at the hosts that put them there. No host
 /// has two for one flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MarkPlan {
+pub struct SignalPlan {
     /// Its name; that of the flow where the flow itself says it.
     pub name: String,
     /// The signals and their rules.
     #[serde(serialize_with = "words")]
-    pub signals: Marking,
+    pub signals: SignalSpec,
     /// Whose packets carry them, in order: flows over TCP.
     #[serde(serialize_with = "flow_numbers")]
     pub flows: Vec<FlowId>,

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use narrows_efm::Marker;
+use narrows_efm::SignalHook;
 use narrows_host::{Hosts, Node, Options, Topology, Transport};
 use narrows_path::paths::{Next, Paths};
 use narrows_path::wakes::Slot;
@@ -148,8 +148,8 @@ fn nodes(plan: &Plan, names: &NameTable) -> Vec<Node> {
     let mut nodes: Vec<_> = plan.hosts.iter().map(node).collect();
     for mark in &plan.marks {
         for HostIndex(host) in &mark.hosts {
-            let marker = Marker::new(&mark.signals).only(mark.flows.clone());
-            nodes[*host].markers.push((mark.name.clone(), marker));
+            let marker = SignalHook::new(&mark.signals).only(mark.flows.clone());
+            nodes[*host].signal_hooks.push((mark.name.clone(), marker));
         }
     }
     nodes

@@ -1,7 +1,7 @@
 //! What a run reports to its caller.
 
 use narrows_app::Ledger;
-use narrows_efm::HostMarks;
+use narrows_efm::HostSignals;
 use narrows_packet::{Counters, EntityId, SocketError};
 use narrows_scenario::BadChange;
 use narrows_units::{Duration, Instant};
@@ -32,7 +32,7 @@ pub struct Outcome {
     /// Each flow, in the plan's order.
     pub flows: Vec<FlowReport>,
     /// What the plan's marks did at each of their hosts.
-    pub marks: Vec<HostMarks>,
+    pub signals: Vec<HostSignals>,
     /// The names of entities, by their index.
     pub names: Vec<String>,
 }

@@ -291,7 +291,7 @@ impl Engine<'_> {
             interrupted,
             elements,
             flows: sim.ledgers.iter().map(|l| FlowReport::of(l)).collect(),
-            marks: sim.hosts.marks(|host| {
+            signals: sim.hosts.signals(|host| {
                 let name = sim.names.name(host);
                 name.strip_prefix("host/").unwrap_or_default().to_owned()
             }),

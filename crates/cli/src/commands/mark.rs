@@ -1,7 +1,7 @@
 //! `narrows mark`: measurement signals in the packets of a device.
 
-use narrows::marks::MarkFilter;
-use narrows::scenario::{Marking, Refusal};
+use narrows::scenario::{Refusal, SignalSpec};
+use narrows::signals::SignalFilter;
 use narrows::units::{Duration, Value};
 
 use crate::args::Mark;
@@ -9,13 +9,13 @@ use crate::status::Outcome;
 
 /// What was asked for.
 struct Request {
-    signals: Marking,
-    filter: MarkFilter,
+    signals: SignalSpec,
+    filter: SignalFilter,
     duration: Option<Duration>,
 }
 
 pub fn mark(args: &Mark) -> Outcome {
-    let signals = args.profile.parse::<Marking>();
+    let signals = args.profile.parse::<SignalSpec>();
     let signals = signals.map_err(|e| {
         let found = format!("`{}`: {e}", args.profile);
         Refusal::new("--profile", found, "signals such as d+q, and their rules")
@@ -43,7 +43,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     use std::sync::mpsc::{RecvTimeoutError, channel};
 
     use narrows::Error;
-    use narrows::marks::DeviceMarks;
+    use narrows::signals::DeviceSignals;
 
     use crate::output::say;
 
@@ -55,7 +55,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
         let _ = stop.send(());
     });
     told.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
-    let marks = DeviceMarks::attach(&args.dev, &request.signals, &request.filter.options());
+    let marks = DeviceSignals::attach(&args.dev, &request.signals, &request.filter.options());
     let marks = marks.map_err(|e| failed(&e))?;
     let by = if marks.is_tcx() { "tcx" } else { "clsact" };
     let until = request
@@ -84,7 +84,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
 }
 
 #[cfg(target_os = "linux")]
-fn print_counters(args: &Mark, request: &Request, counters: &narrows::marks::MarkCounters) {
+fn print_counters(args: &Mark, request: &Request, counters: &narrows::signals::SignalCounters) {
     use crate::args::Format;
     use crate::output::{print, print_json};
 

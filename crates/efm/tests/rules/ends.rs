@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use narrows_efm::{Flow, PacketFacts, Params, Spec};
+use narrows_efm::{PacketFacts, SignalFlow, SignalParams, SignalSpec};
 use narrows_units::Instant;
 use narrows_wire::{Profile, SackList, Signal, Tcp, TcpFields, TcpFlags, TcpOptions};
 
@@ -37,8 +37,8 @@ impl Segment {
 /// One end.
 #[derive(Clone, Debug)]
 pub struct End {
-    pub flow: Flow,
-    pub params: Params,
+    pub flow: SignalFlow,
+    pub params: SignalParams,
     /// Sequence number of the next octet to be sent.
     pub next: u32,
     /// Sequence number of the next octet expected.
@@ -85,8 +85,8 @@ pub const SYN_ACK: Kind = Kind {
 impl End {
     pub fn new(words: &str, isn: u32) -> Self {
         Self {
-            flow: Flow::new(),
-            params: Spec::parse(words).unwrap().params(),
+            flow: SignalFlow::new(),
+            params: SignalSpec::parse(words).unwrap().params(),
             next: isn,
             expected: 0,
             timestamps: true,

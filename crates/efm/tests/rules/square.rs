@@ -28,7 +28,7 @@ fn rfc_3_2_blocks_of_n_packets_alternate() {
 /// RFC 9506 §3.2.1: N is a power of two and at least 64.
 #[test]
 fn rfc_3_2_1_n_is_constant_and_64_by_default() {
-    let spec = narrows_efm::Spec::parse("d+q").unwrap();
+    let spec = narrows_efm::SignalSpec::parse("d+q").unwrap();
     assert_eq!(spec.block(), 64);
 }
 

@@ -26,7 +26,7 @@ pub enum Undo {
     },
     /// Remove the filters that mark packets at a device: those of clsact stay
     /// when their process is killed.
-    MarkFilters(String),
+    SignalFilters(String),
     /// Remove a network device.
     Device(String),
     /// Remove a table of nftables.
@@ -49,7 +49,7 @@ impl Undo {
         match self {
             Self::Sysctl { name, .. } => Some(format!("sysctl {name}")),
             Self::Segments { device, .. } => Some(format!("segments {device}")),
-            Self::MarkFilters(device) => Some(format!("mark_filters {device}")),
+            Self::SignalFilters(device) => Some(format!("mark_filters {device}")),
             _ => None,
         }
     }
@@ -62,7 +62,7 @@ impl Undo {
         let done = match self {
             Self::Sysctl { name, value } => set_back(name, value),
             Self::Segments { device, value } => set_segments_back(device, *value),
-            Self::MarkFilters(device) => remove_mark_filters(device),
+            Self::SignalFilters(device) => remove_mark_filters(device),
             Self::Device(name) => remove_device(name),
             Self::NftTable { family, table } => delete_table(family, table),
             Self::Cgroup(path) => gone(fs::remove_dir(path)),
@@ -81,7 +81,7 @@ impl Undo {
             Self::Segments { device, value } => {
                 format!("set gso_max_segs of {device} back to {value}")
             }
-            Self::MarkFilters(device) => format!("removed the marks of {device}"),
+            Self::SignalFilters(device) => format!("removed the marks of {device}"),
             Self::Device(name) => format!("removed the device {name}"),
             Self::NftTable { family, table } => {
                 format!("removed the nftables table {family} {table}")
@@ -128,7 +128,7 @@ fn set_segments_back(device: &str, value: u32) -> io::Result<bool> {
 }
 
 fn remove_mark_filters(device: &str) -> io::Result<bool> {
-    let place = narrows_bpf::MARK_PLACE.to_string();
+    let place = narrows_bpf::SIGNAL_PRIORITY.to_string();
     let tc = |what: &str, side: &str, more: &[&str]| {
         let words = ["filter", what, "dev", device, side, "pref", &place];
         let mut command = Command::new("tc");
@@ -143,7 +143,7 @@ fn remove_mark_filters(device: &str) -> io::Result<bool> {
             Err(e) => return Err(e),
         };
         // Others may have a filter in the same place.
-        if !String::from_utf8_lossy(&shown).contains(narrows_bpf::MARK_PROGRAM) {
+        if !String::from_utf8_lossy(&shown).contains(narrows_bpf::SIGNAL_PROGRAM) {
             continue;
         }
         let deleted = tc("del", side, &["handle", &place, "bpf"])?;
@@ -189,7 +189,7 @@ impl fmt::Display for Undo {
         match self {
             Self::Sysctl { name, value } => write!(f, "sysctl {name} {value}"),
             Self::Segments { device, value } => write!(f, "segments {device} {value}"),
-            Self::MarkFilters(device) => write!(f, "mark_filters {device}"),
+            Self::SignalFilters(device) => write!(f, "mark_filters {device}"),
             Self::Device(name) => write!(f, "device {name}"),
             Self::NftTable { family, table } => write!(f, "nft {family} {table}"),
             Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
@@ -226,7 +226,7 @@ impl FromStr for Undo {
                         value: value.parse().ok()?,
                     }
                 }
-                "mark_filters" => Self::MarkFilters(rest.to_owned()),
+                "mark_filters" => Self::SignalFilters(rest.to_owned()),
                 "device" => Self::Device(rest.to_owned()),
                 "nft" => {
                     let (family, table) = rest.split_once(' ')?;
@@ -259,7 +259,7 @@ mod tests {
                 device: "eth0".to_owned(),
                 value: 65_535,
             },
-            Undo::MarkFilters("eth0".to_owned()),
+            Undo::SignalFilters("eth0".to_owned()),
             Undo::Device("nwabcde-out".to_owned()),
             Undo::NftTable {
                 family: "inet".to_owned(),
@@ -275,11 +275,13 @@ mod tests {
 
     #[test]
     fn filters_that_mark_are_removed_and_those_of_others_are_not() {
-        use narrows_bpf::{Mark, MarkOptions};
-        let signals = "s".parse::<narrows_scenario::Marking>().expect("a profile");
-        let options = MarkOptions {
+        use narrows_bpf::{SignalOptions, SignalProgram};
+        let signals = "s"
+            .parse::<narrows_scenario::SignalSpec>()
+            .expect("a profile");
+        let options = SignalOptions {
             clsact: true,
-            ..MarkOptions::default()
+            ..SignalOptions::default()
         };
         let inside = move || -> Result<(), String> {
             nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).map_err(|e| e.to_string())?;
@@ -289,9 +291,10 @@ mod tests {
                 ran.map_err(|e| e.to_string())
                     .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
             };
-            let mark = Mark::attach_with(lo, &signals, &options).map_err(|e| e.to_string())?;
+            let mark =
+                SignalProgram::attach_with(lo, &signals, &options).map_err(|e| e.to_string())?;
             tc("filter add dev lo egress pref 7 protocol ip matchall action pass")?;
-            let undo = Undo::MarkFilters("lo".to_owned());
+            let undo = Undo::SignalFilters("lo".to_owned());
             assert_eq!(undo.apply(), Ok(Some("removed the marks of lo".to_owned())));
             let left = tc("filter show dev lo egress")?;
             assert!(!left.contains("nw_mark"), "{left}");

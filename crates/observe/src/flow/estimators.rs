@@ -18,10 +18,10 @@ use crate::classify::Segment;
 use crate::config::{Config, Mode};
 use crate::estimate::{Basis, Estimate, of_mean, of_means};
 use crate::ledger::{Count, Ledger};
-use crate::marks::Marks;
 use crate::mean::{Mean, RttMeans};
 use crate::probes::Room;
 use crate::sample::{Measured, Now, Quantity, Sample, Side, Technique};
+use crate::signals::Signals;
 
 /// Round trips by timestamps, and their means.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ pub(crate) struct Passed {
 pub(crate) struct Estimators {
     pub stamped: Option<Box<Stamped>>,
     pub acked: Option<Box<Acked>>,
-    pub marks: Option<Box<Marks>>,
+    pub signals: Option<Box<Signals>>,
     pub ledger: Option<Box<Ledger>>,
     /// The least full round trip that is sure, for judging edges.
     floor: u64,
@@ -88,7 +88,7 @@ impl Default for Estimators {
         Self {
             stamped: None,
             acked: None,
-            marks: None,
+            signals: None,
             ledger: None,
             floor: u64::MAX,
             handshake: Handshake::default(),
@@ -159,18 +159,18 @@ impl Estimators {
 
     fn marked(&mut self, passed: &Passed, config: &Config, out: &mut Vec<Sample>) {
         let floor = self.floor();
-        let marks = self.marks.get_or_insert_with(|| {
-            let mut marks = Box::new(Marks::new(passed.profile, config));
+        let signals = self.signals.get_or_insert_with(|| {
+            let mut signals = Box::new(Signals::new(passed.profile, config));
             if let Some(right) = self.handshake.parts().1 {
-                marks.reached(Side::Responder, right.as_nanos());
+                signals.reached(Side::Responder, right.as_nanos());
             }
-            marks
+            signals
         });
         let ledger = self.ledger.as_deref_mut();
         let segment = &passed.segment;
         let bits = (segment.flags.measurement_bits(), (segment.seq, segment.ack));
         let newer = passed.order.newer;
-        marks.packet(passed.side, bits, newer, floor, passed.now, ledger, out);
+        signals.packet(passed.side, bits, newer, floor, passed.now, ledger, out);
     }
 
     /// Adds what handshake, acknowledgements and timestamps came to.
@@ -201,8 +201,8 @@ impl Estimators {
     pub fn begin_ledger(&mut self, early: &EcnCounts) {
         let mut ledger = Box::<Ledger>::default();
         self.early(early, &mut ledger);
-        if let Some(marks) = &mut self.marks {
-            marks.hand_over();
+        if let Some(signals) = &mut self.signals {
+            signals.hand_over();
         }
         self.ledger = Some(ledger);
     }
@@ -214,8 +214,8 @@ impl Estimators {
             let capable = ect0.saturating_add(ect1).saturating_add(ce);
             ledger.add(side.index(), Count::Ce, ce, capable);
         }
-        if let Some(marks) = &self.marks {
-            marks.early(ledger);
+        if let Some(signals) = &self.signals {
+            signals.early(ledger);
         }
     }
 
@@ -241,8 +241,8 @@ impl Estimators {
             Quantity::RightRtt => Side::Responder,
             _ => return,
         };
-        if let Some(marks) = &mut self.marks {
-            marks.reached(side, rtt.as_nanos());
+        if let Some(signals) = &mut self.signals {
+            signals.reached(side, rtt.as_nanos());
         }
     }
 
@@ -314,16 +314,16 @@ impl Estimators {
             }
             // Kept with the numbers themselves.
             Technique::PsnPse => {}
-            // Its marks are dropped rather than held.
+            // Its signals are dropped rather than held.
             Technique::Delay => {
-                if let Some(marks) = &mut self.marks {
-                    mean_of(marks.means(sample.technique), sample.quantity).add(ms);
+                if let Some(signals) = &mut self.signals {
+                    mean_of(signals.means(sample.technique), sample.quantity).add(ms);
                 }
                 return true;
             }
             _ => {
-                let marks = self.marks.as_mut();
-                return marks
+                let signals = self.signals.as_mut();
+                return signals
                     .is_none_or(|m| add(mean_of(m.means(sample.technique), sample.quantity)));
             }
         }

@@ -20,7 +20,7 @@ const MOST: usize = 1 << 16;
 /// Decimals of round trips.
 const DECIMALS: usize = 3;
 
-/// Which round trips a line shows: the first of these that the flow has. Marks before
+/// Which round trips a line shows: the first of these that the flow has. Signals before
 /// timestamps, as they are made to be read here; parts of a path after the whole of it.
 const ROUND_TRIPS: [Technique; 6] = [
     Technique::Delay,

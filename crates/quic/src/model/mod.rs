@@ -11,7 +11,7 @@
 //! or serial numbers with an echo ([`narrows_wire::Plus`]).
 //!
 //! The signals themselves come from the same C as those in TCP
-//! ([`narrows_efm::Flow`]).
+//! ([`narrows_efm::SignalFlow`]).
 
 mod endpoint;
 mod frame;

@@ -1,7 +1,7 @@
 //! The measurement bits of one end: the C senders of `narrows-efm`, called with
 //! packet numbers in place of TCP's.
 
-use narrows_efm::{Flow, PacketFacts, Params};
+use narrows_efm::{PacketFacts, SignalFlow, SignalParams};
 use narrows_units::{Instant, Rng};
 use narrows_wire::quic_model::Shown;
 use narrows_wire::{Profile, Signal};
@@ -11,8 +11,8 @@ use super::spec::{Spec, SpinUse};
 /// One C state machine and where its signals stand.
 #[derive(Clone, Debug)]
 struct Machine {
-    flow: Flow,
-    params: Params,
+    flow: SignalFlow,
+    params: SignalParams,
     profile: Profile,
 }
 
@@ -24,10 +24,10 @@ impl Machine {
             false => profile.to_string(),
         };
         // The block's length was checked when the flow's words were read.
-        let spec =
-            narrows_efm::Spec::parse(&words).unwrap_or_else(|_| narrows_efm::Spec::new(profile));
+        let spec = narrows_efm::SignalSpec::parse(&words)
+            .unwrap_or_else(|_| narrows_efm::SignalSpec::new(profile));
         Self {
-            flow: Flow::new(),
+            flow: SignalFlow::new(),
             params: spec.params(),
             profile,
         }

@@ -360,7 +360,7 @@ mod tests {
     fn a_block_has_the_lengths_that_the_senders_of_marks_have() {
         for n in (0..=15).map(|shift| 1u32 << shift) {
             let ours = Spec::parse(&format!("quic-model signals q n {n}")).is_ok();
-            let theirs = narrows_efm::Spec::parse(&format!("d+q n {n}")).is_ok();
+            let theirs = narrows_efm::SignalSpec::parse(&format!("d+q n {n}")).is_ok();
             assert_eq!(ours, theirs, "{n}");
         }
     }

@@ -6,7 +6,7 @@ use narrows_scenario::metrics::{KINDS, words};
 use narrows_wire::efm::Signal;
 
 use super::*;
-use crate::marks::MarkSummary;
+use crate::signals::SignalSummary;
 use crate::summary::{
     BandSummary, DropCounts, DropperSummary, ErrorSpread, FlowSummary, ObservationSummary,
     ProbeSummary, QueueSummary, TelemetrySummary,
@@ -74,11 +74,11 @@ fn full() -> RunSummary {
             too_big: 1,
         },
     };
-    let mark = MarkSummary {
+    let mark = SignalSummary {
         name: "mark/efm".to_owned(),
         host: "client".to_owned(),
         set: Signal::ALL.map(|s| (s.word().to_owned(), 1)).into(),
-        ..MarkSummary::default()
+        ..SignalSummary::default()
     };
     RunSummary {
         jain: Some(0.8),

@@ -4,7 +4,7 @@ use narrows_packet::FlowId;
 
 use super::{Check, Names};
 use crate::document::{At, Mark};
-use crate::plan::{FlowPlan, HostIndex, MarkPlan};
+use crate::plan::{FlowPlan, HostIndex, SignalPlan};
 use crate::refusal::{Refusal, one_of};
 
 impl Check<'_> {
@@ -24,7 +24,7 @@ impl Check<'_> {
                     "the signals stand in the TCP header; QUIC and plain datagrams have none";
                 return Err(places.refuse(said, "a flow over TCP").with_help(help));
             }
-            self.plan.marks.push(MarkPlan {
+            self.plan.marks.push(SignalPlan {
                 name: flow.name.clone(),
                 signals,
                 hosts: ends(flow),
@@ -40,7 +40,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn mark(&self, table: &At<Mark>, name: String) -> Result<MarkPlan, Refusal> {
+    fn mark(&self, table: &At<Mark>, name: String) -> Result<SignalPlan, Refusal> {
         let (places, plan) = (self.places, &self.plan);
         let allowed = "signals in words, such as \"d+q\" or \"s spin naive\"";
         let signals = places.needed(table, "signals", &table.signals, allowed)?;
@@ -81,7 +81,7 @@ impl Check<'_> {
                 host.map(Ok)
             })?,
         };
-        Ok(MarkPlan {
+        Ok(SignalPlan {
             name,
             signals,
             flows: flows.into_iter().map(|i| FlowId(i as u32)).collect(),
@@ -117,7 +117,7 @@ impl Check<'_> {
     }
 
     /// Refuses a mark for packets that another one marks.
-    fn once(&self, table: &At<Mark>, mark: &MarkPlan) -> Result<(), Refusal> {
+    fn once(&self, table: &At<Mark>, mark: &SignalPlan) -> Result<(), Refusal> {
         let plan = &self.plan;
         for other in &plan.marks {
             let flows = mark.flows.iter().filter(|f| other.flows.contains(f));

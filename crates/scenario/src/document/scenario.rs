@@ -13,7 +13,7 @@ use super::leaf::{
 use super::place::{At, More, Needed, Said};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
-    Control, Dscp, EcnMode, EcnWord, Gro, Marking, PacingUse, Segmentation, SendBuffer,
+    Control, Dscp, EcnMode, EcnWord, Gro, PacingUse, Segmentation, SendBuffer, SignalSpec,
     SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
@@ -165,7 +165,7 @@ pub(crate) struct Flow {
     /// Whether data goes with the SYN.
     pub(crate) fast_open: Said<bool>,
     /// Measurement signals in its packets, in words: `d+q`, `s spin naive`.
-    pub(crate) mark: Said<Words<Marking>>,
+    pub(crate) mark: Said<Words<SignalSpec>>,
     /// How the two hosts treat this flow's segments.
     pub(crate) host_model: Said<HostModel>,
 }
@@ -178,7 +178,7 @@ pub(crate) struct Mark {
     pub(crate) name: Needed<Name>,
     /// The signals and their rules in words: `d+q`, `s spin naive`, `d delay
     /// thesis tmax 225ms`.
-    pub(crate) signals: Needed<Words<Marking>>,
+    pub(crate) signals: Needed<Words<SignalSpec>>,
     /// The flows; all over TCP by default.
     pub(crate) flows: Said<More<String>>,
     /// The hosts that put them there; both ends of the flows by default.
@@ -444,6 +444,6 @@ grammar!(
 );
 grammar!(Traffic, "traffic in words");
 grammar!(
-    Marking,
+    SignalSpec,
     "signals in words, such as \"d+q\" or \"s spin naive\""
 );

@@ -18,7 +18,7 @@ use crate::check::{
 use crate::parts::{EcnMode, EcnWord, ElementSpec, Traffic};
 use crate::plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkPlan,
-    MarkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, TimedChange, ecn_mode_word,
+    NamedElement, ObserverPlan, Plan, ProbePlan, SignalPlan, TimedChange, ecn_mode_word,
 };
 use crate::transport::Transport;
 
@@ -90,7 +90,7 @@ impl Plan {
         }
     }
 
-    fn mark(&self, mark: &MarkPlan) -> Mark {
+    fn mark(&self, mark: &SignalPlan) -> Mark {
         let flows = mark.flows.iter().map(|f| &self.flows[f.0 as usize].name);
         let hosts = mark.hosts.iter().map(|h| &self.host(*h).name);
         Mark {

@@ -4,19 +4,19 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 #[cfg(target_os = "linux")]
-pub use narrows_live::{DeviceMarks, MarkCounters, MarkOptions};
+pub use narrows_live::{DeviceSignals, SignalCounters, SignalOptions};
 use narrows_scenario::Refusal;
 
 /// Which connections are marked: those of a host, of a port, or of both; else all.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct MarkFilter {
+pub struct SignalFilter {
     /// One of their two addresses.
     pub host: Option<IpAddr>,
     /// One of their two ports.
     pub port: Option<u16>,
 }
 
-impl FromStr for MarkFilter {
+impl FromStr for SignalFilter {
     type Err = Refusal;
 
     /// Reads `host ADDRESS`, `port NUMBER`, or both with `and` between.
@@ -48,13 +48,13 @@ impl FromStr for MarkFilter {
 }
 
 #[cfg(target_os = "linux")]
-impl MarkFilter {
-    /// The same for a [`DeviceMarks`].
-    pub fn options(&self) -> MarkOptions {
-        MarkOptions {
+impl SignalFilter {
+    /// The same for a [`DeviceSignals`].
+    pub fn options(&self) -> SignalOptions {
+        SignalOptions {
             host: self.host,
             ports: self.port.into_iter().collect(),
-            ..MarkOptions::default()
+            ..SignalOptions::default()
         }
     }
 }
@@ -63,19 +63,19 @@ impl MarkFilter {
 mod tests {
     use super::*;
 
-    fn read(words: &str) -> Result<MarkFilter, Refusal> {
+    fn read(words: &str) -> Result<SignalFilter, Refusal> {
         words.parse()
     }
 
     #[test]
     fn a_filter_names_a_host_a_port_or_both_once() {
-        let both = MarkFilter {
+        let both = SignalFilter {
             host: Some([10, 0, 0, 1].into()),
             port: Some(443),
         };
         assert_eq!(read("host 10.0.0.1 and port 443").unwrap(), both);
         assert_eq!(read("port 443 and host 10.0.0.1").unwrap(), both);
-        assert_eq!(read("").unwrap(), MarkFilter::default());
+        assert_eq!(read("").unwrap(), SignalFilter::default());
         for bad in [
             "host",
             "host x",

@@ -4,12 +4,12 @@
 use std::fmt;
 
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
-use narrows_efm::Spec;
+use narrows_efm::SignalSpec;
 
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
-use crate::mark::{ETHERNET, counters, load};
-use crate::{MarkCounters, MarkFloor, MarkOptions, MarkRun};
+use crate::signal_program::{ETHERNET, counters, load};
+use crate::{SignalCost, SignalCounters, SignalOptions, SignalRun};
 
 /// Bytes of `struct __sk_buff` up to the field behind `tstamp`, and where that
 /// stands (include/uapi/linux/bpf.h).
@@ -20,22 +20,22 @@ const RUNNING: &str = "test the programs that mark packets";
 
 /// The marking programs as they are at an Ethernet device, with a table of
 /// connections of their own. Threads may run them at the same time, as CPUs do.
-pub struct MarkRuns {
+pub struct SignalRuns {
     object: Object,
 }
 
-impl fmt::Debug for MarkRuns {
+impl fmt::Debug for SignalRuns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MarkRuns").finish_non_exhaustive()
+        f.debug_struct("SignalRuns").finish_non_exhaustive()
     }
 }
 
-impl MarkRuns {
+impl SignalRuns {
     /// Loads them.
     ///
     /// # Errors
     /// If the kernel refuses, or the caller is not root.
-    pub fn load(spec: &Spec, options: &MarkOptions) -> Result<Self, BpfError> {
+    pub fn load(spec: &SignalSpec, options: &SignalOptions) -> Result<Self, BpfError> {
         let object = load(spec, ETHERNET, options)?;
         Ok(Self { object })
     }
@@ -45,7 +45,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// If the kernel refuses, as it does a frame of less than 14 bytes.
-    pub fn leave(&self, frame: &[u8], repeat: u32) -> Result<MarkRun, BpfError> {
+    pub fn leave(&self, frame: &[u8], repeat: u32) -> Result<SignalRun, BpfError> {
         run(&self.object, "nw_mark_out", frame, repeat, None)
     }
 
@@ -54,7 +54,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// As [`leave`](Self::leave).
-    pub fn leave_at(&self, frame: &[u8], repeat: u32, at_ns: u64) -> Result<MarkRun, BpfError> {
+    pub fn leave_at(&self, frame: &[u8], repeat: u32, at_ns: u64) -> Result<SignalRun, BpfError> {
         run(&self.object, "nw_mark_out", frame, repeat, Some(at_ns))
     }
 
@@ -62,7 +62,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// As [`leave`](Self::leave).
-    pub fn arrive(&self, frame: &[u8], repeat: u32) -> Result<MarkRun, BpfError> {
+    pub fn arrive(&self, frame: &[u8], repeat: u32) -> Result<SignalRun, BpfError> {
         run(&self.object, "nw_mark_in", frame, repeat, None)
     }
 
@@ -70,7 +70,7 @@ impl MarkRuns {
     ///
     /// # Errors
     /// If the counters cannot be read.
-    pub fn counters(&self) -> Result<MarkCounters, BpfError> {
+    pub fn counters(&self) -> Result<SignalCounters, BpfError> {
         Ok(counters(&self.object)?.0)
     }
 }
@@ -80,8 +80,8 @@ impl MarkRuns {
 ///
 /// # Errors
 /// If the kernel refuses, or the caller is not root.
-pub fn mark_floor(frame: &[u8], repeat: u32) -> Result<MarkFloor, BpfError> {
-    let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/mark_floor.bpf.o"));
+pub fn signal_cost(frame: &[u8], repeat: u32) -> Result<SignalCost, BpfError> {
+    let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/signal_cost.bpf.o"));
     let object = libbpf::load(libbpf::open(bytes)?, "load the parts of marking")?;
     for map in object.maps().filter(|m| m.name() == "nw_hashed") {
         let key = vec![0; map.key_size() as usize];
@@ -90,7 +90,7 @@ pub fn mark_floor(frame: &[u8], repeat: u32) -> Result<MarkFloor, BpfError> {
             .map_err(|e| refused(RUNNING, &e))?;
     }
     let part = |name: &str| Ok::<_, BpfError>(run(&object, name, frame, repeat, None)?.ns);
-    Ok(MarkFloor {
+    Ok(SignalCost {
         empty_ns: part("nw_empty")?,
         read_ns: part("nw_reading")?,
         lookup_ns: part("nw_lookup")?,
@@ -107,7 +107,7 @@ fn run(
     frame: &[u8],
     repeat: u32,
     at_ns: Option<u64>,
-) -> Result<MarkRun, BpfError> {
+) -> Result<SignalRun, BpfError> {
     let program = object.progs_mut().find(|p| p.name() == name);
     let program = program.ok_or_else(|| BpfError::Refused {
         what: RUNNING.to_owned(),
@@ -125,5 +125,5 @@ fn run(
     };
     let output = program.test_run(input).map_err(|e| refused(RUNNING, &e))?;
     let ns = output.duration.as_nanos() as u64;
-    Ok(MarkRun { ns, frame: after })
+    Ok(SignalRun { ns, frame: after })
 }

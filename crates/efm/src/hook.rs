@@ -1,40 +1,40 @@
-//! The hook that marks the packets of a simulated host.
+//! The hook that sets signals in the packets of a simulated host.
 
 use narrows_packet::{FlowId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 use narrows_wire::{FlowKey, Ip, ip};
 
-use crate::counters::Counters;
-use crate::ffi::{Flow, Write};
-use crate::params::{PacketFacts, Params};
-use crate::spec::Spec;
+use crate::counters::SignalCounters;
+use crate::ffi::{SignalFlow, Write};
+use crate::params::{PacketFacts, SignalParams};
+use crate::spec::SignalSpec;
 use crate::table::Table;
 
 /// Connections that a host keeps by default.
 const FLOWS: usize = 65_536;
 
 /// Marks the TCP connections of one host that begin while it runs, by the
-/// rules of a [`Spec`]. What is no TCP, a fragment or of an earlier connection
+/// rules of a [`SignalSpec`]. What is no TCP, a fragment or of an earlier connection
 /// goes on unchanged.
 ///
 /// Roles come from the handshake, as they do in the BPF program, and not from
 /// the caller.
 #[derive(Clone, Debug)]
-pub struct Marker {
-    params: Params,
-    flows: Table<FlowKey, Flow>,
+pub struct SignalHook {
+    params: SignalParams,
+    flows: Table<FlowKey, SignalFlow>,
     only: Option<Vec<FlowId>>,
-    counters: Counters,
+    counters: SignalCounters,
 }
 
-impl Marker {
+impl SignalHook {
     /// A marker for all connections of a host.
-    pub fn new(spec: &Spec) -> Self {
+    pub fn new(spec: &SignalSpec) -> Self {
         Self {
             params: spec.params(),
             flows: Table::new(FLOWS),
             only: None,
-            counters: Counters::default(),
+            counters: SignalCounters::default(),
         }
     }
 
@@ -58,8 +58,8 @@ impl Marker {
     }
 
     /// What it has done so far.
-    pub fn counters(&self) -> Counters {
-        Counters {
+    pub fn counters(&self) -> SignalCounters {
+        SignalCounters {
             flows: self.flows.inserted(),
             evicted: self.flows.evicted(),
             ..self.counters
@@ -118,7 +118,7 @@ fn segment(
     Some((key, at, facts))
 }
 
-impl HostHook for Marker {
+impl HostHook for SignalHook {
     fn egress(
         &mut self,
         now: Instant,

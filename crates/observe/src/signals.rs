@@ -59,7 +59,7 @@ pub(crate) const fn count_packets(signals: u8) -> bool {
 /// flow's profile lacks takes no room.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Marks {
+pub(crate) struct Signals {
     masks: Masks,
     spin: Option<Box<Spin>>,
     delay: Option<Box<Delay>>,
@@ -79,7 +79,7 @@ pub(crate) struct Marks {
     means: [Option<Box<RttMeans>>; 6],
 }
 
-impl Marks {
+impl Signals {
     /// Signals of a TCP flow with this profile.
     pub fn new(profile: Profile, config: &Config) -> Self {
         Self::with(profile.bits(), Masks::of(profile), config)

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use narrows_efm::{Counters as MarkCounters, PacketFacts, Write};
+use narrows_efm::{PacketFacts, SignalCounters, Write};
 use narrows_wire::{FlowKey, ip};
 
 use crate::error::BpfError;
@@ -18,7 +18,7 @@ const COUNTERS: usize = 19;
     not(all(target_os = "linux", feature = "load", bpf_objects)),
     allow(dead_code)
 )]
-pub(crate) fn sum(cpus: &[Vec<u8>]) -> (MarkCounters, u64) {
+pub(crate) fn sum(cpus: &[Vec<u8>]) -> (SignalCounters, u64) {
     let mut sum = [0u64; COUNTERS];
     for cpu in cpus {
         for (total, word) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
@@ -28,7 +28,7 @@ pub(crate) fn sum(cpus: &[Vec<u8>]) -> (MarkCounters, u64) {
     }
     let mut set = [0; 8];
     set.copy_from_slice(&sum[3..11]);
-    let counters = MarkCounters {
+    let counters = SignalCounters {
         flows: sum[0],
         evicted: sum[18],
         announced: sum[1],
@@ -46,7 +46,7 @@ pub(crate) fn sum(cpus: &[Vec<u8>]) -> (MarkCounters, u64) {
 
 /// One packet at a device, and what was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkRecord {
+pub struct SignalRecord {
     /// Its connection, this host's end as the source.
     pub flow: FlowKey,
     /// Whether it arrived.
@@ -57,7 +57,7 @@ pub struct MarkRecord {
     pub write: Option<Write>,
 }
 
-impl MarkRecord {
+impl SignalRecord {
     /// The bytes that [`from_bytes`](Self::from_bytes) reads.
     pub fn to_bytes(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
@@ -128,7 +128,7 @@ mod tests {
         bytes[80..84].copy_from_slice(&[0x12, 0x34, 0x13, 0x89]);
         bytes[88..92].copy_from_slice(&1u32.to_ne_bytes());
         bytes[92..].copy_from_slice(&0x0e02u32.to_ne_bytes());
-        let record = MarkRecord::from_bytes(&bytes).unwrap();
+        let record = SignalRecord::from_bytes(&bytes).unwrap();
         assert_eq!(record.flow.source, IpAddr::from([10, 9, 0, 1]));
         assert!(record.flow.destination.is_ipv6() && record.arrived);
         let ports = (record.flow.source_port, record.flow.destination_port);
@@ -139,7 +139,7 @@ mod tests {
         };
         assert_eq!(record.write, Some(write));
         assert_eq!(record.to_bytes(), bytes);
-        assert!(MarkRecord::from_bytes(&bytes[1..]).is_err());
+        assert!(SignalRecord::from_bytes(&bytes[1..]).is_err());
     }
 
     #[test]

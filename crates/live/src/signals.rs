@@ -1,11 +1,11 @@
 //! Measurement signals in the packets of devices: of this machine's own, for
 //! `narrows mark`, and of the hosts of a run.
 
-use narrows_bpf::{BpfError, Mark, MarkCounters, MarkOptions};
-use narrows_efm::HostMarks;
+use narrows_bpf::{BpfError, SignalCounters, SignalOptions, SignalProgram};
+use narrows_efm::HostSignals;
 use narrows_packet::FlowId;
 use narrows_scenario::endpoints::ANSWERER_PORTS;
-use narrows_scenario::{FlowPlan, LinkIndex, MarkPlan, Marking, Plan};
+use narrows_scenario::{FlowPlan, LinkIndex, Plan, SignalPlan, SignalSpec};
 
 use crate::machine::{State, Undo};
 use crate::world::{own_segments, set_own_segments};
@@ -15,18 +15,18 @@ use crate::{LiveError, RunId, World};
 /// packet on the wire.
 const ONE_SEGMENT: u32 = 1;
 
-/// Marks at a device of this process's network namespace. Dropping it detaches
+/// RunSignals at a device of this process's network namespace. Dropping it detaches
 /// them and sets the device back; what a killed process cannot set back is
 /// written down for [`sweep`](crate::machine::sweep).
 #[derive(Debug)]
-pub struct DeviceMarks {
+pub struct DeviceSignals {
     // Declared in the order in which they are to go.
-    mark: Mark,
+    mark: SignalProgram,
     _state: State,
 }
 
-impl DeviceMarks {
-    /// Marks connections that begin at `device` from now on. For profiles that
+impl DeviceSignals {
+    /// RunSignals connections that begin at `device` from now on. For profiles that
     /// count packets the device is told to take one segment in a packet.
     ///
     /// # Errors
@@ -34,14 +34,14 @@ impl DeviceMarks {
     /// caller is not root.
     pub fn attach(
         device: &str,
-        signals: &Marking,
-        options: &MarkOptions,
+        signals: &SignalSpec,
+        options: &SignalOptions,
     ) -> Result<Self, LiveError> {
         let absent = |e| LiveError::refused(format!("there is no device {device}"), e);
         let (_, segments) = own_segments(device).map_err(absent)?;
         // Written down before it is done: a killed process undoes nothing.
         let state = State::open(&RunId::random())?;
-        state.record(&Undo::MarkFilters(device.to_owned()))?;
+        state.record(&Undo::SignalFilters(device.to_owned()))?;
         let mark = attach_own(device, signals, options)?;
         if signals.counts_packets() && segments != ONE_SEGMENT {
             state.record(&Undo::Segments {
@@ -62,8 +62,8 @@ impl DeviceMarks {
     ///
     /// # Errors
     /// If the kernel does not answer.
-    pub fn counters(&self) -> Result<MarkCounters, LiveError> {
-        self.mark.counters().map_err(|error| LiveError::Mark {
+    pub fn counters(&self) -> Result<SignalCounters, LiveError> {
+        self.mark.counters().map_err(|error| LiveError::Signals {
             what: "counters".to_owned(),
             error,
         })
@@ -75,18 +75,22 @@ impl DeviceMarks {
     }
 }
 
-fn attach_own(device: &str, signals: &Marking, options: &MarkOptions) -> Result<Mark, LiveError> {
-    let refused = |error| LiveError::Mark {
+fn attach_own(
+    device: &str,
+    signals: &SignalSpec,
+    options: &SignalOptions,
+) -> Result<SignalProgram, LiveError> {
+    let refused = |error| LiveError::Signals {
         what: device.to_owned(),
         error,
     };
     let absent = |e| LiveError::refused(format!("there is no device {device}"), e);
     let (index, _) = own_segments(device).map_err(absent)?;
-    Mark::attach_with(index, signals, options).map_err(refused)
+    SignalProgram::attach_with(index, signals, options).map_err(refused)
 }
 
 /// The marks of a run: at every device of the hosts that put them there.
-pub(crate) struct Marks {
+pub(crate) struct RunSignals {
     attached: Vec<At>,
 }
 
@@ -94,10 +98,10 @@ pub(crate) struct Marks {
 struct At {
     mark: String,
     host: String,
-    programs: Mark,
+    programs: SignalProgram,
 }
 
-impl Marks {
+impl RunSignals {
     /// Attaches what `plan` asks for.
     ///
     /// # Errors
@@ -127,8 +131,8 @@ impl Marks {
 
     /// What they did, by mark and host; in `notes` a sentence for each that left
     /// packets without marks that should have them.
-    pub(crate) fn counters(&self, notes: &mut Vec<String>) -> Vec<HostMarks> {
-        let mut all: Vec<HostMarks> = Vec::new();
+    pub(crate) fn counters(&self, notes: &mut Vec<String>) -> Vec<HostSignals> {
+        let mut all: Vec<HostSignals> = Vec::new();
         for at in &self.attached {
             let counters = match at.programs.counters() {
                 Ok(counters) => counters,
@@ -137,10 +141,10 @@ impl Marks {
                     continue;
                 }
             };
-            let same = |m: &&mut HostMarks| m.mark == at.mark && m.host == at.host;
+            let same = |m: &&mut HostSignals| m.mark == at.mark && m.host == at.host;
             match all.iter_mut().find(same) {
                 Some(sum) => sum.counters += counters,
-                None => all.push(HostMarks {
+                None => all.push(HostSignals {
                     mark: at.mark.clone(),
                     host: at.host.clone(),
                     counters,
@@ -152,7 +156,7 @@ impl Marks {
     }
 }
 
-fn incomplete(marks: &HostMarks) -> Option<String> {
+fn incomplete(marks: &HostSignals) -> Option<String> {
     let c = &marks.counters;
     let unmarked = c.segments + c.refused;
     (unmarked + c.evicted > 0).then(|| {
@@ -165,7 +169,12 @@ fn incomplete(marks: &HostMarks) -> Option<String> {
 }
 
 /// Attaches to a device of a host that marks.
-fn attach_at(mark: &MarkPlan, plan: &Plan, device: &str, index: u32) -> Result<Mark, LiveError> {
+fn attach_at(
+    mark: &SignalPlan,
+    plan: &Plan,
+    device: &str,
+    index: u32,
+) -> Result<SignalProgram, LiveError> {
     let tcp = |flow: &FlowId| {
         let flow = plan.flows.get(flow.0 as usize);
         flow.is_some_and(FlowPlan::is_tcp)
@@ -177,7 +186,7 @@ fn attach_at(mark: &MarkPlan, plan: &Plan, device: &str, index: u32) -> Result<M
         let ports = mark.flows.iter().map(|f| ANSWERER_PORTS + f.0 as u16);
         ports.collect()
     };
-    let refused = |error: BpfError| LiveError::Mark {
+    let refused = |error: BpfError| LiveError::Signals {
         what: format!("mark/{}", mark.name),
         error,
     };
@@ -185,11 +194,11 @@ fn attach_at(mark: &MarkPlan, plan: &Plan, device: &str, index: u32) -> Result<M
         set_own_segments(device, ONE_SEGMENT)
             .map_err(|e| LiveError::refused(format!("{device}: gso_max_segs cannot be set"), e))?;
     }
-    let options = MarkOptions {
+    let options = SignalOptions {
         ports,
-        ..MarkOptions::default()
+        ..SignalOptions::default()
     };
-    let attached = Mark::attach_with(index, &mark.signals, &options).map_err(refused)?;
+    let attached = SignalProgram::attach_with(index, &mark.signals, &options).map_err(refused)?;
     if !attached.is_tcx() && plan.marks.len() > 1 {
         return Err(refused(BpfError::Kernel {
             what: "several marks in one scenario need tcx".to_owned(),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use narrows_efm::HostMarks;
+use narrows_efm::HostSignals;
 use serde::{Deserialize, Serialize};
 
 /// A mark at one of its hosts, over the whole run. All packets are packets that
 /// left the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MarkSummary {
+pub struct SignalSummary {
     /// Full name, `mark/efm`.
     pub name: String,
     /// The host, `client`.
@@ -45,7 +45,7 @@ pub struct Unmarked {
     pub other: u64,
 }
 
-impl MarkSummary {
+impl SignalSummary {
     /// Every number with its name.
     pub(crate) fn counts(&self) -> Vec<(String, u64)> {
         let named = |name: &str, n| (name.to_owned(), n);
@@ -69,8 +69,8 @@ impl MarkSummary {
     }
 }
 
-impl From<&HostMarks> for MarkSummary {
-    fn from(at: &HostMarks) -> Self {
+impl From<&HostSignals> for SignalSummary {
+    fn from(at: &HostSignals) -> Self {
         let c = at.counters;
         Self {
             name: format!("mark/{}", at.mark),

@@ -6,16 +6,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
 use libbpf_rs::{MapCore, MapFlags, Object, OpenObject};
-use narrows_efm::Spec;
+use narrows_efm::SignalSpec;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 
 use crate::device::{Attached, Place};
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
-use crate::mark_record::{self, MarkRecord};
 use crate::ring::Ring;
-use crate::{MarkCounters, MarkOptions};
+use crate::signal_record::{self, SignalRecord};
+use crate::{SignalCounters, SignalOptions};
 
 /// Bytes of an Ethernet header, and of what loopback has in its place.
 pub(crate) const ETHERNET: u32 = 14;
@@ -42,39 +42,43 @@ const PROGRAMS: &str = "the programs that mark packets";
 
 /// Marks the TCP connections that begin at a device, on either end, while it is
 /// attached. Dropping it detaches it.
-pub struct Mark {
+pub struct SignalProgram {
     ring: Option<Ring>,
     attached: Attached,
 }
 
-impl fmt::Debug for Mark {
+impl fmt::Debug for SignalProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mark")
+        f.debug_struct("SignalProgram")
             .field("tcx", &self.is_tcx())
             .finish_non_exhaustive()
     }
 }
 
-impl Mark {
+impl SignalProgram {
     /// Attaches to both sides of device `ifindex` of the *calling thread's*
     /// network namespace: by tcx, or by clsact where the kernel has no tcx. The
     /// device may have an Ethernet header or none.
     ///
-    /// Profiles of which [`Spec::counts_packets`] is true leave packets that are
+    /// Profiles of which [`SignalSpec::counts_packets`] is true leave packets that are
     /// to be cut in several unmarked: set the device's `gso_max_segs` to 1.
     ///
     /// # Errors
     /// If the device does not exist or is of another type, the kernel refuses,
     /// the caller is not root, or the profile has L or E and the device forwards.
-    pub fn attach(ifindex: u32, spec: &Spec) -> Result<Self, BpfError> {
-        Self::attach_with(ifindex, spec, &MarkOptions::default())
+    pub fn attach(ifindex: u32, spec: &SignalSpec) -> Result<Self, BpfError> {
+        Self::attach_with(ifindex, spec, &SignalOptions::default())
     }
 
     /// The same with options.
     ///
     /// # Errors
-    /// As [`Mark::attach`].
-    pub fn attach_with(ifindex: u32, spec: &Spec, options: &MarkOptions) -> Result<Self, BpfError> {
+    /// As [`SignalProgram::attach`].
+    pub fn attach_with(
+        ifindex: u32,
+        spec: &SignalSpec,
+        options: &SignalOptions,
+    ) -> Result<Self, BpfError> {
         let device = Device::of(ifindex)?;
         if spec.needs_socket() && device.forwards() {
             return Err(BpfError::Refused {
@@ -104,7 +108,7 @@ impl Mark {
     ///
     /// # Errors
     /// If the counters cannot be read.
-    pub fn counters(&self) -> Result<MarkCounters, BpfError> {
+    pub fn counters(&self) -> Result<SignalCounters, BpfError> {
         Ok(counters(self.attached.object())?.0)
     }
 
@@ -121,9 +125,9 @@ impl Mark {
     ///
     /// # Errors
     /// If the ring buffer cannot be read or holds what is no record.
-    pub fn poll(&mut self, each: impl FnMut(MarkRecord)) -> Result<usize, BpfError> {
+    pub fn poll(&mut self, each: impl FnMut(SignalRecord)) -> Result<usize, BpfError> {
         match &self.ring {
-            Some(ring) => ring.poll(MarkRecord::from_bytes, each),
+            Some(ring) => ring.poll(SignalRecord::from_bytes, each),
             None => Ok(0),
         }
     }
@@ -176,7 +180,11 @@ impl Device {
 }
 
 /// Loads both programs for one kind of device.
-pub(crate) fn load(spec: &Spec, net_at: u32, options: &MarkOptions) -> Result<Object, BpfError> {
+pub(crate) fn load(
+    spec: &SignalSpec,
+    net_at: u32,
+    options: &SignalOptions,
+) -> Result<Object, BpfError> {
     let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/mark.bpf.o"));
     let mut object = libbpf::open(bytes)?;
     prepare(&mut object, spec, net_at, options).map_err(|e| refused("set up marks", &e))?;
@@ -186,9 +194,9 @@ pub(crate) fn load(spec: &Spec, net_at: u32, options: &MarkOptions) -> Result<Ob
 /// Writes `struct nw_mark_settings` into the object.
 fn prepare(
     object: &mut OpenObject,
-    spec: &Spec,
+    spec: &SignalSpec,
     net_at: u32,
-    options: &MarkOptions,
+    options: &SignalOptions,
 ) -> libbpf_rs::Result<()> {
     let mut settings = spec.params().to_bytes().to_vec();
     let of_ports = if options.ports.is_empty() {
@@ -234,7 +242,7 @@ fn prepare(
 }
 
 /// What the programs of `object` have done, and records that found no room.
-pub(crate) fn counters(object: &Object) -> Result<(MarkCounters, u64), BpfError> {
+pub(crate) fn counters(object: &Object) -> Result<(SignalCounters, u64), BpfError> {
     let what = "read the counters of marks";
     let map = object.maps().find(|m| m.name() == "nw_counters");
     let cpus = map
@@ -243,5 +251,5 @@ pub(crate) fn counters(object: &Object) -> Result<(MarkCounters, u64), BpfError>
         .map_err(|e| refused(what, &e))?
         .flatten()
         .unwrap_or_default();
-    Ok(mark_record::sum(&cpus))
+    Ok(signal_record::sum(&cpus))
 }

@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 
-use narrows_efm::{Flow, Spec};
+use narrows_efm::{SignalFlow, SignalSpec};
 use narrows_wire::FlowKey;
 
 use crate::error::BpfError;
-use crate::mark_record::{MarkRecord, RECORD_BYTES};
+use crate::signal_record::{RECORD_BYTES, SignalRecord};
 use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
 
 const MAGIC: [u8; 8] = *b"NWMARKS\x01";
@@ -30,18 +30,18 @@ const MAGIC: [u8; 8] = *b"NWMARKS\x01";
 /// What the marking programs received of each packet of a device, and what they
 /// decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MarkTrace {
+pub struct SignalTrace {
     /// The signals and their rules.
-    pub spec: Spec,
+    pub spec: SignalSpec,
     /// Release of the kernel that ran the programs.
     pub kernel: String,
     /// In the order in which the packets came to the device.
-    pub records: Vec<MarkRecord>,
+    pub records: Vec<SignalRecord>,
 }
 
 /// What a replay ran through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MarksReplayed {
+pub struct SignalsReplayed {
     /// Connections.
     pub flows: usize,
     /// Packets that left, each with a decision.
@@ -54,20 +54,20 @@ pub struct MarksReplayed {
 
 /// The first packet for which the kernel and the native build decide otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MarkDifference {
+pub struct SignalDifference {
     /// Index of the record.
     pub index: usize,
     /// What differs, with both values.
     pub what: String,
 }
 
-impl fmt::Display for MarkDifference {
+impl fmt::Display for SignalDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "record {}: {}", self.index, self.what)
     }
 }
 
-impl MarkTrace {
+impl SignalTrace {
     /// Writes the file.
     ///
     /// # Errors
@@ -91,14 +91,16 @@ impl MarkTrace {
         let bytes = unpack(input)?;
         let mut rest = bytes.as_slice();
         let (words, kernel) = take_head(&mut rest, MAGIC)?;
-        let spec = Spec::parse(&words)
+        let spec = SignalSpec::parse(&words)
             .map_err(|e| BpfError::Trace(format!("its profile `{words}`: {e}")))?;
         let (count, rest) = rest.split_first_chunk().ok_or_else(cut_short)?;
         let count = u32::from_le_bytes(*count) as usize;
         if Some(rest.len()) != count.checked_mul(RECORD_BYTES) {
             return Err(cut_short());
         }
-        let records = rest.chunks_exact(RECORD_BYTES).map(MarkRecord::from_bytes);
+        let records = rest
+            .chunks_exact(RECORD_BYTES)
+            .map(SignalRecord::from_bytes);
         Ok(Self {
             spec,
             kernel,
@@ -112,12 +114,12 @@ impl MarkTrace {
     /// # Errors
     /// The first difference; a packet of a connection whose SYN is not in the
     /// trace counts as one.
-    pub fn replay(&self) -> Result<MarksReplayed, MarkDifference> {
+    pub fn replay(&self) -> Result<SignalsReplayed, SignalDifference> {
         let params = self.spec.params();
-        let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
-        let mut done = MarksReplayed::default();
+        let mut flows: BTreeMap<FlowKey, SignalFlow> = BTreeMap::new();
+        let mut done = SignalsReplayed::default();
         for (index, record) in self.records.iter().enumerate() {
-            let differs = |what| MarkDifference { index, what };
+            let differs = |what| SignalDifference { index, what };
             if record.packet.is_syn() {
                 flows.entry(record.flow).or_default();
             }
