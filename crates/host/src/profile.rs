@@ -12,9 +12,9 @@ use narrows_wire::tcp::FastOpenCookie;
 #[derive(Clone, Debug)]
 pub enum Transport {
     /// TCP; addresses, MTU and Fast Open cookie are filled in for each connection.
-    Tcp(Box<narrows_tcp::Config>),
+    Tcp(Box<narrows_tcp::TcpConfig>),
     /// QUIC, in a run whose time starts at the epoch; addresses and MTU are filled in.
-    Quic(narrows_quic::Config, narrows_quic::Epoch),
+    Quic(narrows_quic::QuicConfig, narrows_quic::Epoch),
     /// A modelled flow.
     Model(narrows_quic::model::Spec),
     /// Datagrams.
@@ -109,7 +109,7 @@ impl Maker {
         } = *ends;
         Some(match &self.options.transport {
             Transport::Tcp(config) => {
-                let config = narrows_tcp::Config {
+                let config = narrows_tcp::TcpConfig {
                     local,
                     remote,
                     mtu,
@@ -122,7 +122,7 @@ impl Maker {
                 })
             }
             Transport::Quic(config, epoch) => {
-                let config = narrows_quic::Config {
+                let config = narrows_quic::QuicConfig {
                     local,
                     remote,
                     mtu,

@@ -28,7 +28,7 @@ pub struct Pinned {
 
 /// An observer's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ObserverConfig {
     /// Flows at a time; with more, the one that was silent longest goes.
     pub max_flows: u32,
     /// A flow that was silent for longer has ended.
@@ -46,7 +46,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for ObserverConfig {
     /// 2²⁰ flows; 300 s until a flow has ended (pping's default).
     fn default() -> Self {
         Self {

@@ -13,7 +13,7 @@ use narrows_wire::efm::Profile;
 pub(crate) use self::estimators::{Estimators, Opening, Passed};
 use self::way::{Order, Way};
 use crate::classify::{Above, Ends, Packet, Segment};
-use crate::config::Config;
+use crate::config::ObserverConfig;
 use crate::probes::Room;
 use crate::quic::{self, Quic};
 use crate::sample::{Measured, Now, Sample, Side};
@@ -190,7 +190,7 @@ impl Flow {
         &mut self,
         packet: &Packet<'_>,
         now: Now,
-        config: &Config,
+        config: &ObserverConfig,
         room: &mut Room,
         out: &mut Vec<Sample>,
     ) {
@@ -239,7 +239,7 @@ impl Flow {
         side: Side,
         payload: &[u8],
         now: Now,
-        config: &Config,
+        config: &ObserverConfig,
         out: &mut Vec<Sample>,
     ) -> bool {
         let floor = self.estimators.floor();
@@ -278,7 +278,7 @@ impl Flow {
         packet: &Packet<'_>,
         segment: &Segment,
         now: Now,
-        config: &Config,
+        config: &ObserverConfig,
     ) -> Passed {
         let side = self.pass(packet, now);
         let counts = count_packets(self.profile.bits());
@@ -330,7 +330,7 @@ impl Flow {
     }
 
     /// A SYN or SYN-ACK.
-    fn opening(&mut self, side: Side, segment: &Segment, config: &Config) -> Opening {
+    fn opening(&mut self, side: Side, segment: &Segment, config: &ObserverConfig) -> Opening {
         let code = segment.flags.announced_code();
         let opening = if segment.flags.has(TcpFlags::ACK) {
             self.codes[1] = Some(code);

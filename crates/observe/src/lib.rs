@@ -8,15 +8,15 @@
 //! observer can (a laboratory) can say how wrong it is. [`Observer::estimates`]
 //! says what the samples of a flow amount to.
 //!
-//! Memory is bounded: flows live in a table of [`Config::max_flows`], of which
+//! Memory is bounded: flows live in a table of [`ObserverConfig::max_flows`], of which
 //! the one that was silent longest makes room for a new one, and is counted.
 //! What an estimator needs of a flow is made when the flow first needs it.
 //!
 //! ```
-//! use narrows_observe::{Config, Nothing, Observer};
+//! use narrows_observe::{ObserverConfig, Nothing, Observer};
 //! use narrows_units::Instant;
 //!
-//! let mut observer = Observer::new(Config::default());
+//! let mut observer = Observer::new(ObserverConfig::default());
 //! // No header is that short.
 //! observer.observe(&[0x45, 0], Instant::ZERO, 1, &mut Nothing);
 //! observer.finish(&mut Nothing);
@@ -51,7 +51,7 @@ mod trains;
 mod visible;
 
 pub use classify::{Classified, Packet, Unread, classify, classify_into};
-pub use config::{Config, Mode, Pinned};
+pub use config::{Mode, ObserverConfig, Pinned};
 pub use estimate::{Basis, Estimate, Unit};
 pub use filter::Filter;
 pub use flow::{End, Flow, FlowId, State};

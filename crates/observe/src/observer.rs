@@ -4,7 +4,7 @@ use narrows_units::Instant;
 use narrows_wire::link::{self, LinkType};
 
 use crate::classify::{Classified, OptionsRead, Packet, Unread, classify};
-use crate::config::Config;
+use crate::config::ObserverConfig;
 use crate::estimate::{self, Estimate};
 use crate::flow::{End, Flow};
 use crate::probes::Room;
@@ -86,7 +86,7 @@ impl Counters {
 /// A point on a path.
 #[derive(Debug)]
 pub struct Observer {
-    config: Config,
+    config: ObserverConfig,
     table: Table,
     counters: Counters,
     samples: Vec<Sample>,
@@ -97,7 +97,7 @@ pub struct Observer {
 
 impl Observer {
     /// An observer that has seen nothing yet.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: ObserverConfig) -> Self {
         Self {
             config,
             table: Table::new(config.seed),
@@ -114,7 +114,7 @@ impl Observer {
     }
 
     /// Its settings.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &ObserverConfig {
         &self.config
     }
 

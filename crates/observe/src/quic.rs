@@ -12,7 +12,7 @@ use narrows_wire::Quic as Header;
 use narrows_wire::quic::{LEAST_INITIAL, Long, LongType};
 
 use crate::classify::Packet;
-use crate::config::Config;
+use crate::config::ObserverConfig;
 use crate::flow::Flow;
 use crate::sample::{Now, Sample, Side};
 use crate::signals::Signals;
@@ -137,7 +137,7 @@ impl Flow {
         side: Side,
         packet: &Packet<'_>,
         now: Now,
-        config: &Config,
+        config: &ObserverConfig,
         out: &mut Vec<Sample>,
     ) {
         let Some(payload) = packet.datagram() else {

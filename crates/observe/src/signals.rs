@@ -3,7 +3,7 @@
 
 use narrows_wire::efm::{Profile, Signal};
 
-use crate::config::{Config, Mode};
+use crate::config::{Mode, ObserverConfig};
 use crate::delay::{Delay, Rule};
 use crate::ledger::{Account, Count, Ledger, Row};
 use crate::mean::RttMeans;
@@ -81,13 +81,13 @@ pub(crate) struct Signals {
 
 impl Signals {
     /// Signals of a TCP flow with this profile.
-    pub fn new(profile: Profile, config: &Config) -> Self {
+    pub fn new(profile: Profile, config: &ObserverConfig) -> Self {
         Self::with(profile.bits(), Masks::of(profile), config)
     }
 
     /// Signals of a flow whose header has a place for each, whether its sender
     /// uses it or not; those of loss only where `loss`.
-    pub fn visible(loss: bool, config: &Config) -> Self {
+    pub fn visible(loss: bool, config: &ObserverConfig) -> Self {
         let masks = Masks {
             spin: visible::SPIN,
             vec: visible::VEC,
@@ -105,7 +105,7 @@ impl Signals {
         }
     }
 
-    fn with(signals: u8, masks: Masks, config: &Config) -> Self {
+    fn with(signals: u8, masks: Masks, config: &ObserverConfig) -> Self {
         let has = |signal: Signal| signals & signal as u8 != 0;
         let pinned = &config.pinned;
         let rule = match (pinned.t_max, config.mode) {
@@ -132,7 +132,7 @@ impl Signals {
 
     /// QUIC's: the spin bit alone, of packets of which nobody on the path can
     /// tell the order.
-    pub fn of_quic(config: &Config) -> Self {
+    pub fn of_quic(config: &ObserverConfig) -> Self {
         let mut marks = Self::new(Profile::of(&[Signal::Spin]).unwrap_or_default(), config);
         if let Some(spin) = &mut marks.spin {
             spin.without_numbers();

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use narrows_observe::{Config, Nothing, Observer, Side};
+use narrows_observe::{Nothing, Observer, ObserverConfig, Side};
 use narrows_units::{Instant, Rng};
 use narrows_wire::{IpFields, TcpFields, TcpFlags, ip};
 
@@ -174,7 +174,7 @@ fn run(
     let mut ends = [End::default(), End::default()];
     let mut arriving: [VecDeque<Option<bool>>; 2] = Default::default();
     let mut path = Path {
-        observer: Observer::new(Config::default()),
+        observer: Observer::new(ObserverConfig::default()),
         id: 0,
     };
     path.observe(Side::Initiator, TcpFlags::SYN | code << 9, 0);

@@ -4,14 +4,14 @@
 mod flows;
 
 use narrows_observe::format::{Format, Names, Report, Rows};
-use narrows_observe::{Config, Nothing, Observer, Pinned};
+use narrows_observe::{Nothing, Observer, ObserverConfig, Pinned};
 use narrows_units::{Duration, Instant};
 use serde_json::Value;
 
 use flows::flow;
 
 fn report(format: Format, rows: Rows, names: Names) -> String {
-    let mut observer = Observer::new(Config::default());
+    let mut observer = Observer::new(ObserverConfig::default());
     let mut report = Report::new(Vec::new(), format, rows, names, "tap, \"mid\"");
     for (id, (at, bytes)) in flow().iter().enumerate() {
         observer.observe(bytes, Instant::from_nanos(*at), id as u64 + 1, &mut report);
@@ -385,10 +385,10 @@ fn no_address_is_left_where_pseudonyms_are_asked_for() {
 #[test]
 fn what_is_pinned_is_taken_and_called_so() {
     let basis = |pinned: Pinned, technique: &str| {
-        let config = Config {
+        let config = ObserverConfig {
             profile: "s+d+q".parse().ok(),
             pinned,
-            ..Config::default()
+            ..ObserverConfig::default()
         };
         let mut observer = Observer::new(config);
         for (id, (at, bytes)) in flow().iter().enumerate() {

@@ -3,7 +3,7 @@
 mod targets;
 
 use narrows_fuzz::Corpus;
-use narrows_observe::{Config, Filter, Nothing, Observer, classify_into};
+use narrows_observe::{Filter, Nothing, Observer, ObserverConfig, classify_into};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::link::LinkType;
 use targets::{is_accounted_for, read, small};
@@ -282,7 +282,7 @@ fn a_long_chain_of_extension_headers_ends() {
     for _ in 0..8_000 {
         bytes.extend_from_slice(&[0, 0, 1, 4, 0, 0, 0, 0]);
     }
-    let mut observer = Observer::new(Config::default());
+    let mut observer = Observer::new(ObserverConfig::default());
     observer.observe(&bytes, Instant::from_nanos(0), 0, &mut Nothing);
     let c = observer.counters();
     assert_eq!((c.observed, c.truncated + c.malformed), (0, 1));
@@ -290,10 +290,10 @@ fn a_long_chain_of_extension_headers_ends() {
 
 #[test]
 fn silent_flows_end_and_the_table_never_overflows() {
-    let config = Config {
+    let config = ObserverConfig {
         max_flows: 100,
         idle: Duration::from_secs(10),
-        ..Config::default()
+        ..ObserverConfig::default()
     };
     let mut observer = Observer::new(config);
     let mut bytes = std::fs::read(format!(

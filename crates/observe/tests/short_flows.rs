@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use narrows_observe::{Config, Nothing, Observer, Quantity, Side, Technique};
+use narrows_observe::{Nothing, Observer, ObserverConfig, Quantity, Side, Technique};
 use narrows_units::Instant;
 use narrows_wire::{IpFields, TcpFields, TcpFlags, ip};
 
@@ -15,9 +15,9 @@ struct Point {
 impl Point {
     fn new(profile: &str) -> Self {
         let profile = (profile != "none").then(|| profile.parse().unwrap());
-        let config = Config {
+        let config = ObserverConfig {
             profile,
-            ..Config::default()
+            ..ObserverConfig::default()
         };
         Self {
             observer: Observer::new(config),

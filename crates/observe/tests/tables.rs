@@ -3,7 +3,7 @@
 mod flows;
 
 use narrows_observe::format::{Format, Names, PrefixLengths, Report, Rows};
-use narrows_observe::{Config, Observer};
+use narrows_observe::{Observer, ObserverConfig};
 use narrows_units::Instant;
 use narrows_wire::TcpFlags;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const ESTIMATES: Rows = Rows {
 /// Three flows of one to five segments of 100 bytes, each acknowledged after 10 ms; an end
 /// of one is in another network than all other ends.
 fn three_flows(report: &mut Report<Vec<u8>>) {
-    let mut observer = Observer::new(Config::default());
+    let mut observer = Observer::new(ObserverConfig::default());
     let mut passed = Vec::new();
     for (host, packets) in [(1, 1u64), (77, 5), (2, 3)] {
         for n in 0..packets {
@@ -134,7 +134,7 @@ fn flows_are_taken_together_by_the_networks_of_their_ends() {
 
 #[test]
 fn a_line_has_the_round_trips_and_the_loss_that_marks_show() {
-    let mut observer = Observer::new(Config::default());
+    let mut observer = Observer::new(ObserverConfig::default());
     let mut report = Report::new(Vec::new(), Format::Brief, ESTIMATES, Names::open(), "");
     for (id, (at, bytes)) in flow().iter().enumerate() {
         observer.observe(bytes, Instant::from_nanos(*at), id as u64, &mut report);

@@ -15,7 +15,7 @@ use quinn_proto::{
 use crate::datagram::{self, Sealer};
 use crate::epoch::Epoch;
 use crate::null::Null;
-use crate::settings::{self, Config, SERVER_NAME};
+use crate::settings::{self, QuicConfig, SERVER_NAME};
 use crate::watch::{Watch, WatchEvent};
 
 /// What an application may have written ahead of what is acknowledged, beside
@@ -63,7 +63,7 @@ pub enum QuicEvent {
 
 /// One end of a connection.
 pub struct Connection {
-    config: Config,
+    config: QuicConfig,
     epoch: Epoch,
     endpoint: Endpoint,
     /// Of the end that connects, until it does.
@@ -85,7 +85,7 @@ pub struct Connection {
 
 impl Connection {
     /// The end that will [`open`](Self::open) the connection.
-    pub fn client(config: Config, epoch: Epoch, mut rng: Rng) -> Self {
+    pub fn client(config: QuicConfig, epoch: Epoch, mut rng: Rng) -> Self {
         let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
         let watch = Watch::default();
         let transport = config.transport(&watch);
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// The end that waits.
-    pub fn server(config: Config, epoch: Epoch, mut rng: Rng) -> Self {
+    pub fn server(config: QuicConfig, epoch: Epoch, mut rng: Rng) -> Self {
         let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
         let watch = Watch::default();
         let transport = config.transport(&watch);
@@ -107,7 +107,7 @@ impl Connection {
     }
 
     fn new(
-        config: Config,
+        config: QuicConfig,
         epoch: Epoch,
         endpoint: Endpoint,
         client: Option<ClientConfig>,
@@ -139,7 +139,7 @@ impl Connection {
     }
 
     /// Its settings.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &QuicConfig {
         &self.config
     }
 

@@ -32,5 +32,5 @@ mod watch;
 pub use connection::{Connection, QuicEvent};
 pub use control::{Control, PREFIX};
 pub use epoch::Epoch;
-pub use settings::{Config, LEAST_PAYLOAD, SERVER_NAME, Tls};
+pub use settings::{LEAST_PAYLOAD, QuicConfig, SERVER_NAME, Tls};
 pub use socket::Socket;

@@ -33,7 +33,7 @@ const STREAM_WINDOW: u32 = 6 << 20;
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct QuicConfig {
     /// Its address.
     pub local: SocketAddr,
     /// The other end's.
@@ -73,7 +73,7 @@ pub struct Tls {
 /// What clients call every server.
 pub const SERVER_NAME: &str = "narrows";
 
-impl Config {
+impl QuicConfig {
     /// The largest UDP payload on the path, in bytes.
     pub fn payload(&self) -> u16 {
         let headers = if self.local.is_ipv4() { 28 } else { 48 };

@@ -11,7 +11,7 @@ use narrows_units::{Duration, Instant, Rng};
 use crate::connection::Connection;
 use crate::datagram;
 use crate::epoch::Epoch;
-use crate::settings::Config;
+use crate::settings::QuicConfig;
 
 /// Packets of each end that are examined: a greased one passes for spinning
 /// once in 2³².
@@ -46,7 +46,12 @@ struct Record {
 }
 
 /// Whether client and server spin when they have these generators; `epoch` is any.
-pub fn rehearse(epoch: Epoch, client: &Config, server: &Config, rngs: (Rng, Rng)) -> (bool, bool) {
+pub fn rehearse(
+    epoch: Epoch,
+    client: &QuicConfig,
+    server: &QuicConfig,
+    rngs: (Rng, Rng),
+) -> (bool, bool) {
     let mut ends = [
         Connection::client(client.clone(), epoch, rngs.0),
         Connection::server(server.clone(), epoch, rngs.1),
@@ -112,8 +117,8 @@ pub fn generators(
     seed: u64,
     name: &str,
     on: bool,
-    client: &Config,
-    server: &Config,
+    client: &QuicConfig,
+    server: &QuicConfig,
 ) -> (Rng, Rng) {
     let draw = |number: u32| {
         let rng = |end: &str| {

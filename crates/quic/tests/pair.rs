@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 
 use narrows_packet::{Packet, PacketPool};
-use narrows_quic::{Config, Connection, Control, Epoch, QuicEvent, spin};
+use narrows_quic::{Connection, Control, Epoch, QuicConfig, QuicEvent, spin};
 use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::quic::{LongType, Quic};
 
-fn config(client: bool) -> Config {
+fn config(client: bool) -> QuicConfig {
     let (a, b) = (
         "10.0.0.1:32768".parse().unwrap(),
         "10.0.0.2:5001".parse().unwrap(),
     );
     let (local, remote) = if client { (a, b) } else { (b, a) };
-    Config {
+    QuicConfig {
         local,
         remote,
         control: Control::Cubic,
@@ -204,7 +204,7 @@ fn each_end_spins_on_seven_connections_in_eight() {
 
 #[test]
 fn an_end_that_may_not_spin_does_not() {
-    let greased = Config {
+    let greased = QuicConfig {
         spin: false,
         ..config(true)
     };

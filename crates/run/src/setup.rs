@@ -10,7 +10,7 @@ use narrows_app::{
 use narrows_host::{AppOn, Transport};
 use narrows_packet::{App, FlowId, Profile, Role};
 use narrows_path::routes::Routes;
-use narrows_quic::{Config, Epoch, Tls, spin};
+use narrows_quic::{Epoch, QuicConfig, Tls, spin};
 use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
 use narrows_scenario::{
     Control, EcnMode, FlowPlan, HostIndex, HostModel, NameTable, Plan, SpinUse,
@@ -259,7 +259,7 @@ impl Builder<'_> {
         if plan.transport == narrows_scenario::Transport::Quic {
             let ends = self.plan.flow_ends(i);
             let (near, far) = (ends.opener.1, ends.answerer.1);
-            let config = |local, remote| Config {
+            let config = |local, remote| QuicConfig {
                 local,
                 remote,
                 control: plan.cc.quic().unwrap_or_default(),
@@ -276,7 +276,7 @@ impl Builder<'_> {
                 spin::generators(epoch, self.seed, &plan.name, on, &client, &server);
             return [(client, ours), (server, theirs)].map(|(config, rng)| {
                 let tls = self.tls.map(Arc::clone);
-                let config = Config { tls, ..config };
+                let config = QuicConfig { tls, ..config };
                 (Carrier::Shared(Transport::Quic(config, epoch)), Some(rng))
             });
         }

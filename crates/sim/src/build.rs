@@ -9,7 +9,7 @@ use narrows_path::wakes::Slot;
 use narrows_quic::Epoch;
 use narrows_run::{Carrier, Setup, SocketPlan};
 use narrows_scenario::{HostIndex, NameTable, Plan, Traffic, assemble};
-use narrows_tcp::Config;
+use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
 
 use crate::control::SimError;
@@ -83,13 +83,13 @@ fn options(socket: SocketPlan) -> Result<Options, SimError> {
             })?;
             // Each connection gets its own addresses.
             let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-            Transport::Tcp(Box::new(Config {
+            Transport::Tcp(Box::new(TcpConfig {
                 ecn: tcp.ecn,
                 dscp: traffic_class >> 2,
                 fast_open: tcp.fast_open,
                 host: tcp.host,
                 flow,
-                ..Config::new(nowhere, nowhere, control)
+                ..TcpConfig::new(nowhere, nowhere, control)
             }))
         }
     };

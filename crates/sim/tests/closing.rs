@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use narrows_host::{Options, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{Control, Simulation};
-use narrows_tcp::Config;
+use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
 use relay_apps::{Account, Client};
 use rig::plan;
@@ -77,7 +77,7 @@ fn learns(manner: Manner) -> (Account, usize) {
     let mut sim = Simulation::new(&plan, 5).unwrap();
     let host = |name: &str| plan.hosts.iter().find(|h| h.name == name).unwrap();
     let at = |name: &str, port| SocketAddr::from((host(name).ipv4, port));
-    let config = Config::new(at("client", 0), at("server", 0), "cubic".parse().unwrap());
+    let config = TcpConfig::new(at("client", 0), at("server", 0), "cubic".parse().unwrap());
     let profile = sim.add_profile(Options {
         transport: Transport::Tcp(Box::new(config)),
         traffic_class: 0,

@@ -11,7 +11,7 @@ use narrows_app::Relay;
 use narrows_host::{Options, Transport};
 use narrows_packet::NullSink;
 use narrows_sim::{Control, Simulation};
-use narrows_tcp::Config;
+use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
 use relay_apps::{Account, Client, Echo};
 use rig::plan;
@@ -48,7 +48,7 @@ fn through_a_relay(
     let mut sim = Simulation::new(&plan, 5).unwrap();
     let host = |name: &str| plan.hosts.iter().find(|h| h.name == name).unwrap();
     let at = |name: &str, port| SocketAddr::from((host(name).ipv4, port));
-    let config = Config::new(at("client", 0), at("server", 0), "cubic".parse().unwrap());
+    let config = TcpConfig::new(at("client", 0), at("server", 0), "cubic".parse().unwrap());
     let mut profile = |name: &str| {
         sim.add_profile(Options {
             transport: Transport::Tcp(Box::new(config.clone())),

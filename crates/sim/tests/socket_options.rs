@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use narrows_host::{Options, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{Control, Simulation};
-use narrows_tcp::Config;
+use narrows_tcp::TcpConfig;
 use narrows_units::Duration;
 use relay_apps::Echo;
 use rig::plan;
@@ -63,7 +63,7 @@ fn options_are_set_by_name_before_the_handshake_and_after_it() {
     let mut sim = Simulation::new(&plan, 5).unwrap();
     let host = |name: &str| plan.hosts.iter().find(|h| h.name == name).unwrap();
     let at = |name: &str, port| SocketAddr::from((host(name).ipv4, port));
-    let config = Config::new(at("client", 0), at("server", 0), "prague".parse().unwrap());
+    let config = TcpConfig::new(at("client", 0), at("server", 0), "prague".parse().unwrap());
     let mut profile = |name: &str| {
         let mut config = config.clone();
         config.ecn = narrows_tcp::EcnMode::AccEcn;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use narrows_cc::Spec;
 use narrows_packet::{Packet, PacketPool};
-use narrows_tcp::{Config, Connection, EcnMode};
+use narrows_tcp::{Connection, EcnMode, TcpConfig};
 use narrows_units::{Duration, Instant, Rng};
 
 /// A bulk flow over a link of `mbit` with `delay_ms` each way; every `drop`th
@@ -15,8 +15,8 @@ fn run(cc: &str, mbit: u64, delay_ms: u64, drop: u64, segments: u64) -> (f64, u6
         return (0.0, 0);
     };
     let address = |n: u8| std::net::SocketAddr::from(([192, 0, 2, n], 5000));
-    let mut client = Config::new(address(1), address(2), spec.clone());
-    let mut server = Config::new(address(2), address(1), spec);
+    let mut client = TcpConfig::new(address(1), address(2), spec.clone());
+    let mut server = TcpConfig::new(address(2), address(1), spec);
     client.ecn = EcnMode::AccEcn;
     server.ecn = EcnMode::AccEcn;
     client.cwnd_clamp = (mbit * 125 * 2 * delay_ms / 1514) as u32;

@@ -145,7 +145,7 @@ pub enum SmallQueues {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SendBuffer {
-    /// What [`Config::send_buffer`] says, in bytes of payload.
+    /// What [`TcpConfig::send_buffer`] says, in bytes of payload.
     #[default]
     Unlimited,
     /// Memory for twice the largest window so far; whoever finds it full waits
@@ -239,7 +239,7 @@ impl HostModel {
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct TcpConfig {
     /// This end.
     pub local: SocketAddr,
     /// The other end. A server adopts the address that the SYN comes from.
@@ -291,7 +291,7 @@ pub struct Config {
     pub flow: Option<FlowId>,
 }
 
-impl Config {
+impl TcpConfig {
     /// A Linux host's defaults between `local` and `remote`, with `cc`.
     pub fn new(local: SocketAddr, remote: SocketAddr, cc: Spec) -> Self {
         Self {

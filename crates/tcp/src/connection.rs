@@ -9,7 +9,7 @@ use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
 
 use crate::accecn::AccEcn;
-use crate::config::{Config, EcnMode};
+use crate::config::{EcnMode, TcpConfig};
 use crate::congestion::Congestion;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{EcnState, Feedback};
@@ -123,7 +123,7 @@ impl Totals {
 /// acknowledged one by one have to be followed by such a round each.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) config: Config,
+    pub(crate) config: TcpConfig,
     pub(crate) rng: Rng,
     pub(crate) now: Instant,
     pub(crate) state: State,
@@ -175,16 +175,16 @@ pub struct Connection {
 
 impl Connection {
     /// An end that will open the connection.
-    pub fn client(config: Config, rng: Rng) -> Self {
+    pub fn client(config: TcpConfig, rng: Rng) -> Self {
         Self::new(config, rng, State::Closed)
     }
 
     /// An end that listens and adopts the first SYN's sender.
-    pub fn server(config: Config, rng: Rng) -> Self {
+    pub fn server(config: TcpConfig, rng: Rng) -> Self {
         Self::new(config, rng, State::Listen)
     }
 
-    fn new(config: Config, mut rng: Rng, state: State) -> Self {
+    fn new(config: TcpConfig, mut rng: Rng, state: State) -> Self {
         let iss = rng.draw_u64() as u32;
         let first = sequence::first(iss);
         let mss = config.advertised_mss();
@@ -411,7 +411,7 @@ impl Connection {
     }
 
     /// How it was set up.
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &TcpConfig {
         &self.config
     }
 

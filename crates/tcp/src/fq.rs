@@ -103,11 +103,11 @@ mod tests {
     use narrows_units::{Duration, Rng};
 
     use super::*;
-    use crate::config::Config;
+    use crate::config::TcpConfig;
 
     fn connection(pacing: PacingUse, words: &str) -> Connection {
         let end = "192.0.2.1:1".parse().unwrap();
-        let mut config = Config::new(end, end, Spec::parse(words).unwrap());
+        let mut config = TcpConfig::new(end, end, Spec::parse(words).unwrap());
         config.host.pacing = pacing;
         Connection::client(config, Rng::for_name(1, "fq"))
     }

@@ -10,12 +10,12 @@
 //! ```
 //! use narrows_cc::Spec;
 //! use narrows_packet::PacketPool;
-//! use narrows_tcp::{Config, Connection};
+//! use narrows_tcp::{TcpConfig, Connection};
 //! use narrows_units::{Instant, Rng};
 //!
 //! let local = "10.0.0.1:40000".parse().unwrap();
 //! let remote = "10.0.0.2:443".parse().unwrap();
-//! let config = Config::new(local, remote, Spec::parse("cubic").unwrap());
+//! let config = TcpConfig::new(local, remote, Spec::parse("cubic").unwrap());
 //! let mut client = Connection::client(config, Rng::for_name(1, "client"));
 //! let mut pool = PacketPool::new();
 //! client.open(Instant::ZERO);
@@ -95,8 +95,8 @@ mod window;
 
 pub use build::reset_for;
 pub use config::{
-    AccEcnOptionUse, Config, EcnMode, Gro, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
-    Segmentation, SendBuffer, SmallQueues,
+    AccEcnOptionUse, EcnMode, Gro, HostModel, KeepAlive, PacingUse, ReceiveBuffer, Segmentation,
+    SendBuffer, SmallQueues, TcpConfig,
 };
 pub use connection::Connection;
 pub use event::{State, TcpEvent};

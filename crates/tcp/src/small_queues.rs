@@ -92,13 +92,13 @@ mod tests {
     use narrows_units::Rng;
 
     use super::*;
-    use crate::config::{Config, HostModel};
+    use crate::config::{HostModel, TcpConfig};
 
     const MSS: u64 = 1448;
 
     fn sender(small_queues: SmallQueues) -> Connection {
         let end = "192.0.2.1:1".parse().unwrap();
-        let mut config = Config::new(end, end, narrows_cc::Spec::parse("reno").unwrap());
+        let mut config = TcpConfig::new(end, end, narrows_cc::Spec::parse("reno").unwrap());
         config.host.small_queues = small_queues;
         let mut c = Connection::client(config, Rng::for_name(1, "small queues"));
         c.board.packets_out = 1;

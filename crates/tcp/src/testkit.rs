@@ -12,7 +12,7 @@ use narrows_cc::{Answer, CaState, Call, CwndEvent, Facts, Observer};
 use narrows_packet::PacketPool;
 use narrows_units::{Instant, Rng};
 
-use crate::config::Config;
+use crate::config::TcpConfig;
 use crate::connection::Connection;
 use crate::scoreboard::flag;
 use crate::sequence;
@@ -98,7 +98,7 @@ pub struct Replay {
 impl Replay {
     /// An end whose SYN, due at once, has the number `iss`, and whose
     /// timestamps are milliseconds of its clock plus `ts_offset`.
-    pub fn new(config: Config, iss: u32, ts_offset: u32) -> Self {
+    pub fn new(config: TcpConfig, iss: u32, ts_offset: u32) -> Self {
         let mut connection = Connection::client(config, Rng::for_name(1, "replay"));
         let first = sequence::first(iss);
         connection.iss = iss;

@@ -3,7 +3,7 @@
 mod pipe;
 
 use narrows_packet::RecoveryEvent;
-use narrows_tcp::{Config, Gro, HostModel, PacingUse, TcpEvent};
+use narrows_tcp::{Gro, HostModel, PacingUse, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Instant};
 use pipe::{Path, Pipe, config};
 
@@ -113,7 +113,7 @@ fn a_receiver_in_steady_state_acknowledges_every_second_segment() {
 }
 
 /// One change of the host at a time, none of which may cost throughput.
-fn rate_with(change: impl Fn(&mut Config), cc: &str) -> (f64, Pipe) {
+fn rate_with(change: impl Fn(&mut TcpConfig), cc: &str) -> (f64, Pipe) {
     let (mut c, mut s) = config(cc, false);
     change(&mut c);
     change(&mut s);

@@ -3,7 +3,7 @@
 
 mod pipe;
 
-use narrows_tcp::{AccEcnOptionUse, Config, EcnMode, HostModel, ReceiveBuffer, State, TcpEvent};
+use narrows_tcp::{AccEcnOptionUse, EcnMode, HostModel, ReceiveBuffer, State, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Rng};
 use pipe::{Path, Pipe, config};
 
@@ -56,7 +56,7 @@ impl Writer {
     }
 }
 
-fn vary(rng: &mut Rng, c: &mut Config) {
+fn vary(rng: &mut Rng, c: &mut TcpConfig) {
     c.sack = rng.below(8) > 0;
     c.timestamps = rng.below(8) > 0;
     c.window_scaling = rng.below(8) > 0;

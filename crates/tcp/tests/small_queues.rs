@@ -3,7 +3,7 @@
 
 mod pipe;
 
-use narrows_tcp::{Config, EcnMode, HostModel, SendBuffer, SmallQueues, State, TcpEvent};
+use narrows_tcp::{EcnMode, HostModel, SendBuffer, SmallQueues, State, TcpConfig, TcpEvent};
 use narrows_units::Duration;
 use pipe::{Path, Pipe, config};
 
@@ -36,7 +36,7 @@ fn bulk(pipe: &mut Pipe) -> f64 {
     bytes as f64 * 8.0 / 50e6
 }
 
-fn with(cc: &str, mark: u32, change: impl Fn(&mut Config)) -> (f64, Pipe) {
+fn with(cc: &str, mark: u32, change: impl Fn(&mut TcpConfig)) -> (f64, Pipe) {
     let (mut c, mut s) = config(cc, false);
     for end in [&mut c, &mut s] {
         end.ecn = EcnMode::AccEcn;
@@ -53,7 +53,7 @@ fn with(cc: &str, mark: u32, change: impl Fn(&mut Config)) -> (f64, Pipe) {
 /// rate that its window law gives, CUBIC nearly all of its own.
 #[test]
 fn a_window_of_three_is_stuck_where_nobody_reports_packets_that_left() {
-    let unreported = |c: &mut Config| c.host.small_queues = HostModel::UNREPORTED;
+    let unreported = |c: &mut TcpConfig| c.host.small_queues = HostModel::UNREPORTED;
     let (reno, _) = with("reno", 25, |_| {});
     let (stuck_reno, _) = with("reno", 25, unreported);
     let (cubic, _) = with("cubic", 25, |_| {});

@@ -12,7 +12,7 @@ use narrows_bpf::packets::Packet;
 use narrows_bpf::trace::Trace;
 use narrows_cc::{Answer, CaState, Call, CwndEvent};
 use narrows_tcp::testkit::{Mutant, Replay, Timer};
-use narrows_tcp::{Config, EcnMode};
+use narrows_tcp::{EcnMode, TcpConfig};
 use narrows_units::Instant;
 use narrows_wire::{Ip, Tcp, TcpFlags};
 
@@ -80,7 +80,7 @@ pub fn hold(name: &str, trace: &Trace, packets: &[Packet], mutant: Option<Mutant
             .has(TcpFlags::FIN)
             .then(|| h.tcp.seq.wrapping_add(h.payload))
     });
-    let mut config = Config::new(
+    let mut config = TcpConfig::new(
         (read.ip.source, read.tcp.source_port).into(),
         (read.ip.destination, read.tcp.destination_port).into(),
         trace.spec.clone(),

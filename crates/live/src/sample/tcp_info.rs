@@ -286,7 +286,7 @@ mod tests {
         let [a, b] = ["192.0.2.1:1", "192.0.2.2:2"].map(|a| a.parse().unwrap());
         let config = |local, remote| {
             let cubic = narrows_cc::Spec::parse("cubic").unwrap();
-            narrows_tcp::Config::new(local, remote, cubic)
+            narrows_tcp::TcpConfig::new(local, remote, cubic)
         };
         let rng = |name| narrows_units::Rng::for_name(1, name);
         let mut ends = [

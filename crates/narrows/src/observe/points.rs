@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use narrows_observe::format::Report;
-use narrows_observe::{Config, Observer};
+use narrows_observe::{Observer, ObserverConfig};
 use narrows_results::Error;
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::Record;
@@ -43,7 +43,7 @@ pub type View = Box<dyn FnMut(&[Tap]) -> ControlFlow<()>>;
 
 /// All points at which packets are observed, and what is written about them.
 pub struct Observation<W: Write> {
-    config: Config,
+    config: ObserverConfig,
     wanted: Wanted,
     interval: Option<u64>,
     taps: Vec<Tap>,
@@ -62,7 +62,7 @@ impl<W: Write> Observation<W> {
     /// Observes the `wanted` packets with `config`, and writes to `report`: at the end, and
     /// after each `interval` of the time of packets.
     pub fn new(
-        config: Config,
+        config: ObserverConfig,
         wanted: Wanted,
         interval: Option<Duration>,
         report: Report<W>,

@@ -15,7 +15,7 @@ use self::timestamps::Timestamps;
 use super::EcnCounts;
 use super::way::Order;
 use crate::classify::Segment;
-use crate::config::{Config, Mode};
+use crate::config::{Mode, ObserverConfig};
 use crate::estimate::{Basis, Estimate, of_mean, of_means};
 use crate::ledger::{Count, Ledger};
 use crate::mean::{Mean, RttMeans};
@@ -108,7 +108,7 @@ impl Estimators {
     pub fn segment(
         &mut self,
         passed: &Passed,
-        config: &Config,
+        config: &ObserverConfig,
         room: &mut Room,
         out: &mut Vec<Sample>,
     ) {
@@ -157,7 +157,7 @@ impl Estimators {
         }
     }
 
-    fn marked(&mut self, passed: &Passed, config: &Config, out: &mut Vec<Sample>) {
+    fn marked(&mut self, passed: &Passed, config: &ObserverConfig, out: &mut Vec<Sample>) {
         let floor = self.floor();
         let signals = self.signals.get_or_insert_with(|| {
             let mut signals = Box::new(Signals::new(passed.profile, config));

@@ -2,7 +2,7 @@
 //! them; by libFuzzer, in `fuzz/` at the root, inputs that coverage guides.
 
 use narrows_observe::format::{Format, Names, Report, Rows};
-use narrows_observe::{Config, Observer};
+use narrows_observe::{Observer, ObserverConfig};
 use narrows_units::Instant;
 use narrows_wire::capture::CaptureReader;
 
@@ -17,11 +17,11 @@ pub fn is_accounted_for(observer: &Observer) {
 }
 
 /// Room for four flows, so that most inputs fill it.
-pub fn small() -> Config {
-    Config {
+pub fn small() -> ObserverConfig {
+    ObserverConfig {
         max_flows: 4,
         profile: "s+d+q".parse().ok(),
-        ..Config::default()
+        ..ObserverConfig::default()
     }
 }
 

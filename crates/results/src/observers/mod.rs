@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use narrows_observe::format::Names;
-use narrows_observe::{Config, End, Estimate, Flow, Mode, Observer, Pinned, Sample, Side, Sink};
+use narrows_observe::{
+    End, Estimate, Flow, Mode, Observer, ObserverConfig, Pinned, Sample, Side, Sink,
+};
 use narrows_packet::{EntityId, Event, EventSink, FlowId};
 use narrows_scenario::{ObserverPlan, Plan};
 use narrows_units::Instant;
@@ -123,8 +125,8 @@ impl Sink for Found {
 }
 
 /// The settings of `narrows-observe` that a plan's words select.
-fn config(plan: &ObserverPlan) -> Config {
-    Config {
+fn config(plan: &ObserverPlan) -> ObserverConfig {
+    ObserverConfig {
         mode: if plan.thesis { Mode::Thesis } else { Mode::Rfc },
         profile: plan.profile,
         negotiated: plan.negotiated,
@@ -133,7 +135,7 @@ fn config(plan: &ObserverPlan) -> Config {
             block: plan.block,
             reordering: plan.reordering,
         },
-        ..Config::default()
+        ..ObserverConfig::default()
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use narrows_observe::format::{Format, Names, Report, Rows};
-use narrows_observe::{Config, Observer};
+use narrows_observe::{Observer, ObserverConfig};
 use narrows_wire::capture::CaptureReader;
 
 /// An observer at `tap/mid` and a capture of what passes there.
@@ -44,7 +44,7 @@ fn read_again(dir: &Path) -> Vec<Vec<String>> {
         estimates: true,
     };
     let mut report = Report::new(Vec::new(), Format::Csv, rows, Names::open(), "tap/mid");
-    let mut observer = Observer::new(Config::default());
+    let mut observer = Observer::new(ObserverConfig::default());
     while let Some(record) = capture.read().unwrap() {
         let (packet, at) = (record.ip_packet().unwrap(), record.at.unwrap());
         observer.observe(packet, at, record.id.unwrap(), &mut report);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use narrows_packet::{Packet, PacketPool};
-use narrows_tcp::{Config, Connection, TcpEvent};
+use narrows_tcp::{Connection, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Ecn, ip};
 
@@ -65,16 +65,16 @@ pub fn address(host: u8, v6: bool) -> SocketAddr {
     }
 }
 
-pub fn config(cc: &str, v6: bool) -> (Config, Config) {
+pub fn config(cc: &str, v6: bool) -> (TcpConfig, TcpConfig) {
     let spec = narrows_cc::Spec::parse(cc).unwrap();
     (
-        Config::new(address(1, v6), address(2, v6), spec.clone()),
-        Config::new(address(2, v6), address(1, v6), spec),
+        TcpConfig::new(address(1, v6), address(2, v6), spec.clone()),
+        TcpConfig::new(address(2, v6), address(1, v6), spec),
     )
 }
 
 impl Pipe {
-    pub fn new(client: Config, server: Config, paths: [Path; 2], seed: u64) -> Self {
+    pub fn new(client: TcpConfig, server: TcpConfig, paths: [Path; 2], seed: u64) -> Self {
         let d = |path| Direction {
             path,
             free_at: Instant::ZERO,

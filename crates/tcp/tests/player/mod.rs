@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 
 use narrows_packet::{Packet, PacketPool};
 use narrows_tcp::{
-    AccEcnOptionUse, Config, Connection, EcnMode, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
-    TcpEvent,
+    AccEcnOptionUse, Connection, EcnMode, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
+    TcpConfig, TcpEvent,
 };
 use narrows_units::{Duration, Instant, Rng, Value};
 use narrows_wire::tcp::FastOpenCookie;
@@ -40,7 +40,7 @@ struct Sent {
 
 /// A host, the script so far, and what the host has sent.
 pub struct Player {
-    config: Config,
+    config: TcpConfig,
     server: bool,
     /// By the peer's number.
     sockets: BTreeMap<u16, Socket>,

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use narrows::Error;
 use narrows::observe::format::{Format, Names, PrefixLengths, Report, Rows};
 use narrows::observe::{
-    CaptureRead, Config, Exposed, Filter, Mode, Observation, Pinned, Profile, Saved, Wanted,
+    CaptureRead, Exposed, Filter, Mode, Observation, ObserverConfig, Pinned, Profile, Saved, Wanted,
 };
 use narrows::scenario::Refusal;
 use narrows::units::{Duration, Value, WordError};
@@ -226,13 +226,13 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn config(args: &Observe) -> Result<Config, Refusal> {
+fn config(args: &Observe) -> Result<ObserverConfig, Refusal> {
     let profile = args.profile.as_deref();
     let profile = profile
         .map(|word| parse::<Profile>("--profile", word))
         .transpose()?;
     let t_max = optional_time("--t-max", args.t_max.as_deref())?;
-    Ok(Config {
+    Ok(ObserverConfig {
         max_flows: args.max_flows,
         idle: time("--idle", &args.idle)?,
         mode: match args.mode {

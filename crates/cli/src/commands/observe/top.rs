@@ -276,7 +276,7 @@ fn value(estimates: &[Estimate], technique: Technique, what: What) -> Option<f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use narrows::observe::{Config, Nothing};
+    use narrows::observe::{Nothing, ObserverConfig};
     use narrows::units::Instant;
 
     /// A datagram between two ends that differ by their number.
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn tap(packets: &[(u8, usize)]) -> Tap {
-        let mut observer = Observer::new(Config::default());
+        let mut observer = Observer::new(ObserverConfig::default());
         for (flow, count) in packets {
             for id in 0..*count {
                 let at = Instant::from_nanos(id as u64);
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_the_whole_round_trip_or_both_parts_and_the_worse_loss() {
-        let mut observer = Observer::new(Config::default());
+        let mut observer = Observer::new(ObserverConfig::default());
         // SYN, SYN-ACK and ACK at 0, 30 and 50 ms.
         for (n, (flags, from_client)) in [(2u8, true), (18, false), (16, true)].iter().enumerate() {
             let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
