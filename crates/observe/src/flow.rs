@@ -27,7 +27,7 @@ pub type FlowId = u64;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum FlowState {
     /// A SYN, and nothing from the other side.
     Starting,
     /// Packets of an open connection, or of a flow that is not TCP.
@@ -38,7 +38,7 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl FlowState {
     /// The word for it in every output (spindump's).
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ pub enum End {
 pub struct Flow {
     pub(crate) ends: Ends,
     pub(crate) last_at: u64,
-    state: State,
+    state: FlowState,
     profile: Profile,
     low_opened: bool,
     pub(crate) role_known: bool,
@@ -115,7 +115,11 @@ impl Flow {
         Self {
             ends: packet.ends,
             last_at: at,
-            state: if syn { State::Starting } else { State::Up },
+            state: if syn {
+                FlowState::Starting
+            } else {
+                FlowState::Up
+            },
             profile: Profile::NONE,
             low_opened,
             role_known: opens,
@@ -171,9 +175,9 @@ impl Flow {
         let same = self.syn.is_none_or(|isn| isn == segment.seq);
         let own = self.side(packet.from_low) == Side::Initiator;
         match self.state {
-            State::Starting => own && !same,
-            State::Up => !(own && same),
-            State::Closing | State::Closed => true,
+            FlowState::Starting => own && !same,
+            FlowState::Up => !(own && same),
+            FlowState::Closing | FlowState::Closed => true,
         }
     }
 
@@ -298,7 +302,7 @@ impl Flow {
             opening: Opening::None,
         };
         if flags.has(TcpFlags::RST) {
-            self.state = State::Closed;
+            self.state = FlowState::Closed;
             return passed;
         }
         passed.order = self.ways[side.index()].order(segment);
@@ -306,8 +310,8 @@ impl Flow {
             passed.opening = self.opening(side, segment, config);
             return passed;
         }
-        if self.state == State::Starting {
-            self.state = State::Up;
+        if self.state == FlowState::Starting {
+            self.state = FlowState::Up;
         }
         if !self.opened && side == Side::Initiator && flags.has(TcpFlags::ACK) {
             self.opened = true;
@@ -321,9 +325,9 @@ impl Flow {
         if flags.has(TcpFlags::FIN) {
             self.ways[side.index()].fin = true;
             self.state = if self.ways[side.other().index()].fin {
-                State::Closed
+                FlowState::Closed
             } else {
-                State::Closing
+                FlowState::Closing
             };
         }
         passed
@@ -334,8 +338,8 @@ impl Flow {
         let code = segment.flags.announced_code();
         let opening = if segment.flags.has(TcpFlags::ACK) {
             self.codes[1] = Some(code);
-            if self.state == State::Starting {
-                self.state = State::Up;
+            if self.state == FlowState::Starting {
+                self.state = FlowState::Up;
             }
             Opening::Answered
         } else {

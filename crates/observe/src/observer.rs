@@ -32,7 +32,7 @@ impl Sink for Nothing {}
 
 /// What passed an observer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ObserverCounters {
     /// Packets in all.
     pub packets: u64,
     /// Packets of flows.
@@ -62,7 +62,7 @@ pub struct Counters {
     pub dropped: u64,
 }
 
-impl Counters {
+impl ObserverCounters {
     /// Every counter with its name.
     pub fn named(&self) -> [(&'static str, u64); 13] {
         [
@@ -88,7 +88,7 @@ impl Counters {
 pub struct Observer {
     config: ObserverConfig,
     table: Table,
-    counters: Counters,
+    counters: ObserverCounters,
     samples: Vec<Sample>,
     /// What the queues of all flows share.
     room: Room,
@@ -101,7 +101,7 @@ impl Observer {
         Self {
             config,
             table: Table::new(config.seed),
-            counters: Counters::default(),
+            counters: ObserverCounters::default(),
             samples: Vec::with_capacity(64),
             room: Room::default(),
             newest: 0,
@@ -109,7 +109,7 @@ impl Observer {
     }
 
     /// What passed so far.
-    pub fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &ObserverCounters {
         &self.counters
     }
 

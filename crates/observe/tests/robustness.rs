@@ -113,12 +113,12 @@ fn packets() -> Vec<(String, Vec<u8>)> {
 }
 
 /// What an observer that has seen nothing counts for one packet.
-fn counted(bytes: &[u8]) -> narrows_observe::Counters {
+fn counted(bytes: &[u8]) -> narrows_observe::ObserverCounters {
     counted_cut(bytes, 0)
 }
 
 /// The same of a packet of which a capture has not kept the last `cut` bytes.
-fn counted_cut(bytes: &[u8], cut: usize) -> narrows_observe::Counters {
+fn counted_cut(bytes: &[u8], cut: usize) -> narrows_observe::ObserverCounters {
     let mut observer = Observer::new(small());
     let mut read = None;
     classify_into(bytes, cut as u32, &mut read);

@@ -17,7 +17,7 @@ pub const DOWN: Port = 1;
 
 /// What an element counts, whatever its kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ElementCounters {
     /// Packets taken.
     pub packets_in: u64,
     /// IP bytes taken.
@@ -102,7 +102,7 @@ pub trait Element: Send {
     fn change(&mut self, now: Instant, change: &Change) -> Result<(), narrows_units::WordError>;
 
     /// What it has counted.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> ElementCounters;
 
     /// Reports a periodic sample of its state (a queue: backlog and
     /// probability). Most elements have nothing to say.

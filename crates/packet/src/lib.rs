@@ -37,7 +37,7 @@ pub use app::{
     App, Breakage, Data, Datagram, DatagramError, Profile, SocketError, SocketEvent, SocketId,
     Sockets, Undelivered, WRITE_AHEAD,
 };
-pub use element::{Change, Counters, DOWN, Element, Outlet, Port, UP};
+pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
     DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, Value, Word, WordError, Words};
 use narrows_wire::ip;
 
@@ -144,7 +144,7 @@ impl BySpec {
             key: self.key,
             class_of,
             lanes,
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 }
@@ -291,7 +291,7 @@ pub struct By {
     class_of: [u8; 64],
     /// Lane 0 is `else`.
     lanes: Vec<Lane>,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 impl By {
@@ -360,7 +360,7 @@ impl Element for By {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         let mut counters = self.counters;
         for lane in &self.lanes {
             let inner = lane.chain.counters();

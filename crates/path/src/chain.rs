@@ -1,6 +1,6 @@
 //! Boxes one after the other, as one box.
 
-use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError};
 
 /// A one-way chain of elements: what the first lets out, the second takes.
@@ -121,13 +121,13 @@ impl Element for Chain {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
-        let mut counters = Counters {
+    fn counters(&self) -> ElementCounters {
+        let mut counters = ElementCounters {
             packets_in: self.taken.0,
             bytes_in: self.taken.1,
             packets_out: self.let_out.0,
             bytes_out: self.let_out.1,
-            ..Counters::default()
+            ..ElementCounters::default()
         };
         for element in &self.elements {
             let inner = element.counters();

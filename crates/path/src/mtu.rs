@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use narrows_packet::{
-    Change, Counters, DOWN, DropCause, Element, EntityId, Outlet, Packet, Port, UP,
+    Change, DOWN, DropCause, Element, ElementCounters, EntityId, Outlet, Packet, Port, UP,
 };
 use narrows_units::{Instant, WordError, Words};
 use narrows_wire::Icmp;
@@ -49,7 +49,7 @@ impl MtuSpec {
             entity: site.entity,
             addresses: site.addresses,
             spec: *self,
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 }
@@ -67,7 +67,7 @@ pub struct Mtu {
     entity: EntityId,
     addresses: [IpAddr; 2],
     spec: MtuSpec,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 impl Element for Mtu {
@@ -105,7 +105,7 @@ impl Element for Mtu {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.counters
     }
 }

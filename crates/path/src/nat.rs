@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
-    Change, Counters, DropCause, Element, EntityId, Event, Outlet, Packet, Port, UP,
+    Change, DropCause, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port, UP,
 };
 use narrows_units::{Duration, Instant, WordError};
 use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, ip, set_end};
@@ -56,7 +56,7 @@ pub struct Nat {
     /// Where the search for a free port begins.
     next_port: u16,
     sweep: Option<Instant>,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 /// The two ends of a packet that has ports or an echo identifier, and its protocol.
@@ -94,7 +94,7 @@ impl Nat {
             back: BTreeMap::new(),
             next_port: 0,
             sweep: None,
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 
@@ -227,7 +227,7 @@ impl Element for Nat {
         Err(nothing_to_change(&change.words, "nat"))
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.counters
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_packet::{
-    Change, Counters, DropCause, Element, EntityId, Event, MarkCause, Outlet, Packet, Port,
+    Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
 use narrows_units::{Bytes, Instant, Rate, WordError, Words};
 use narrows_wire::ip;
@@ -57,7 +57,7 @@ impl PoliceSpec {
             spec: *self,
             tokens: u128::from(self.burst.get()) * TOKEN,
             filled: Instant::ZERO,
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 }
@@ -85,7 +85,7 @@ pub struct Police {
     spec: PoliceSpec,
     tokens: u128,
     filled: Instant,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 impl Police {
@@ -160,7 +160,7 @@ impl Element for Police {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.counters
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_aqm::QueueSpec;
-use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Duration, Instant, Rate, WordError, Words};
 
 use crate::serialise::Serialiser;
@@ -206,7 +206,7 @@ impl Element for RateLink {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.waiting.counters()
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{Change, Counters, Element, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, ElementCounters, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError, Words};
 use narrows_wire::ip;
 
@@ -64,7 +64,7 @@ impl RemarkSpec {
     pub(crate) fn build(&self) -> Remark {
         Remark {
             spec: *self,
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 }
@@ -92,7 +92,7 @@ impl fmt::Display for RemarkSpec {
 #[derive(Clone, Debug)]
 pub struct Remark {
     spec: RemarkSpec,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 impl Element for Remark {
@@ -127,7 +127,7 @@ impl Element for Remark {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.counters
     }
 }

@@ -1,6 +1,6 @@
 //! An observation point.
 
-use narrows_packet::{Change, Counters, Element, EntityId, Event, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError};
 
 /// Reports each packet and lets it pass at once. The taps of one name in both
@@ -9,7 +9,7 @@ use narrows_units::{Instant, WordError};
 pub struct Tap {
     entity: EntityId,
     forward: bool,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 impl Tap {
@@ -18,7 +18,7 @@ impl Tap {
         Self {
             entity,
             forward,
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 }
@@ -47,13 +47,13 @@ impl Element for Tap {
         Err(nothing_to_change(&change.words, "a tap"))
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.counters
     }
 }
 
 /// Counts a packet in and out of an element that never holds one.
-pub(crate) fn pass(counters: &mut Counters, packet: &Packet) {
+pub(crate) fn pass(counters: &mut ElementCounters, packet: &Packet) {
     let bytes = u64::from(packet.len());
     counters.packets_in += 1;
     counters.bytes_in += bytes;

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use narrows_packet::{
-    Change, Counters, DropCause, Element, EntityId, Event, EventSink, Outlet, Packet, PacketPool,
-    Port,
+    Change, DropCause, Element, ElementCounters, EntityId, Event, EventSink, Outlet, Packet,
+    PacketPool, Port,
 };
 use narrows_units::{Duration, Instant};
 use narrows_wire::{IpFields, UdpFields, ip};
@@ -147,7 +147,7 @@ impl Bench {
 
     /// Packets in equal those out, dropped, and still held.
     pub fn check_conservation(&self) {
-        let Counters {
+        let ElementCounters {
             packets_out,
             dropped,
             ..

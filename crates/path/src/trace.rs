@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use narrows_aqm::QueueSpec;
-use narrows_packet::{Change, Counters, Element, EventSink, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, Rate, WordError, Words};
 
 use crate::rate::{DEFAULT_QUEUE, RateChange, read_overhead};
@@ -293,7 +293,7 @@ impl Element for TraceLink {
         self.waiting.change(now, parsed.queue)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.waiting.counters()
     }
 

@@ -1,7 +1,7 @@
 //! The queue in front of a link, and the record of what goes in and out of it.
 
 use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_packet::{Counters, EntityId, Event, EventSink, Outlet, Packet, Queue};
+use narrows_packet::{ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
 use narrows_units::{Instant, Rate, Rng, WordError, Words};
 
 use crate::spec::Site;
@@ -12,7 +12,7 @@ pub(crate) struct Waiting {
     /// Bytes that the link counts for each packet above its IP length.
     overhead: u32,
     pub(crate) queue: Box<dyn Queue>,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 /// The generator of the queue of the element `name` in a run with `seed`.
@@ -33,7 +33,7 @@ impl Waiting {
             entity: site.entity,
             overhead,
             queue: queue.build(site.entity, link, rng),
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 
@@ -103,9 +103,9 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> ElementCounters {
         let counts = self.queue.counts();
-        Counters {
+        ElementCounters {
             dropped: counts.dropped,
             marked: counts.marked,
             ..self.counters

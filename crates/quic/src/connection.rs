@@ -16,7 +16,7 @@ use crate::datagram::{self, Sealer};
 use crate::epoch::Epoch;
 use crate::null::Null;
 use crate::settings::{self, QuicConfig, SERVER_NAME};
-use crate::watch::{Watch, WatchEvent};
+use crate::watch::{ControllerEvent, ControllerWatch};
 
 /// What an application may have written ahead of what is acknowledged, beside
 /// two windows: four of the largest bursts that segmentation makes (64 KiB),
@@ -29,7 +29,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Bytes that an application may have written that are not acknowledged:
 /// enough that the connection never waits for the application, and little
 /// enough that a flow that is stopped ends soon.
-fn send_window(watch: &Watch) -> u64 {
+fn send_window(watch: &ControllerWatch) -> u64 {
     2 * watch.window() + WRITE_AHEAD
 }
 
@@ -69,7 +69,7 @@ pub struct Connection {
     /// Of the end that connects, until it does.
     client: Option<ClientConfig>,
     inner: Option<(ConnectionHandle, quinn_proto::Connection)>,
-    watch: Watch,
+    watch: ControllerWatch,
     sealer: Sealer,
     /// What the endpoint itself has to say, connection or not.
     responses: VecDeque<Vec<u8>>,
@@ -87,7 +87,7 @@ impl Connection {
     /// The end that will [`open`](Self::open) the connection.
     pub fn client(config: QuicConfig, epoch: Epoch, mut rng: Rng) -> Self {
         let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
-        let watch = Watch::default();
+        let watch = ControllerWatch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));
         let client = config.client(crypto, transport, &mut rng);
@@ -98,7 +98,7 @@ impl Connection {
     /// The end that waits.
     pub fn server(config: QuicConfig, epoch: Epoch, mut rng: Rng) -> Self {
         let crypto = Arc::new(Null(settings::draw_key(&mut rng)));
-        let watch = Watch::default();
+        let watch = ControllerWatch::default();
         let transport = config.transport(&watch);
         let endpoint = Arc::new(config.endpoint(crypto.clone(), &mut rng));
         let server = Arc::new(config.server(crypto, transport));
@@ -111,7 +111,7 @@ impl Connection {
         epoch: Epoch,
         endpoint: Endpoint,
         client: Option<ClientConfig>,
-        watch: Watch,
+        watch: ControllerWatch,
     ) -> Self {
         let sealer = Sealer {
             source: config.local,
@@ -254,8 +254,8 @@ impl Connection {
         };
         for (_, noted) in self.watch.take() {
             self.events.push_back(match noted {
-                WatchEvent::Rtt(rtt) => QuicEvent::RttSample(rtt),
-                WatchEvent::Recovery(event) => QuicEvent::Recovery(event),
+                ControllerEvent::Rtt(rtt) => QuicEvent::RttSample(rtt),
+                ControllerEvent::Recovery(event) => QuicEvent::Recovery(event),
             });
         }
         if let Some((packets, bytes)) = self.watch.take_lost(|| connection.stats()) {
@@ -389,7 +389,7 @@ impl Connection {
         self.end(QuicEvent::Closed);
     }
 
-    /// A sample of the sender, as [`Watch::sample`] gives it.
+    /// A sample of the sender, as [`ControllerWatch::sample`] gives it.
     pub fn sample(&self) -> FlowSample {
         let Some((_, connection)) = &self.inner else {
             return FlowSample::default();
@@ -398,12 +398,12 @@ impl Connection {
     }
 
     /// For how long something else than congestion held the sender back, as
-    /// [`Watch::limited`] gives it.
+    /// [`ControllerWatch::limited`] gives it.
     pub fn limited(&self) -> Limited {
         self.watch.limited()
     }
 
-    /// See [`Watch::has_more`].
+    /// See [`ControllerWatch::has_more`].
     pub fn has_more(&self, has_more: bool) {
         self.watch.has_more(has_more);
     }

@@ -13,7 +13,7 @@ use quinn_proto::{
 
 use crate::control::Control;
 use crate::null::Null;
-use crate::watch::Watch;
+use crate::watch::ControllerWatch;
 
 /// Bytes of a UDP payload that every path must carry (RFC 9000 §14).
 pub const LEAST_PAYLOAD: u32 = 1_200;
@@ -85,7 +85,7 @@ impl QuicConfig {
     /// How quinn is set up for it, in both engines: quinn's defaults but for
     /// the windows, the limit of MTU discovery, and segmentation offload,
     /// which is off. `watch` sees what its congestion control sees.
-    pub(crate) fn transport(&self, watch: &Watch) -> Arc<TransportConfig> {
+    pub(crate) fn transport(&self, watch: &ControllerWatch) -> Arc<TransportConfig> {
         let mut discovery = MtuDiscoveryConfig::default();
         discovery.upper_bound(self.payload());
         let mut transport = TransportConfig::default();

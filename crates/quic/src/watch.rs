@@ -18,7 +18,7 @@ use crate::epoch::span;
 
 /// Something that a congestion control received or did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatchEvent {
+pub enum ControllerEvent {
     /// The newest packet of an acknowledgement was that long on its way.
     Rtt(Duration),
     /// The window was reduced.
@@ -28,7 +28,7 @@ pub enum WatchEvent {
 /// What a connection's congestion control received.
 #[derive(Debug, Default)]
 struct Seen {
-    noted: VecDeque<(time::Instant, WatchEvent)>,
+    noted: VecDeque<(time::Instant, ControllerEvent)>,
     latest_rtt: Duration,
     min_rtt: Duration,
     /// Bytes of packets that are neither acknowledged nor lost.
@@ -70,9 +70,9 @@ impl Seen {
 
 /// Shared between a connection and its congestion control.
 #[derive(Clone, Debug, Default)]
-pub struct Watch(Arc<Mutex<Seen>>);
+pub struct ControllerWatch(Arc<Mutex<Seen>>);
 
-impl Watch {
+impl ControllerWatch {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,7 +89,7 @@ impl Watch {
     }
 
     /// What was noted since this was last called, in order.
-    pub fn take(&self) -> Vec<(time::Instant, WatchEvent)> {
+    pub fn take(&self) -> Vec<(time::Instant, ControllerEvent)> {
         self.seen().noted.drain(..).collect()
     }
 
@@ -161,7 +161,7 @@ pub fn lost_sizes(packets: u64, bytes: u64) -> impl Iterator<Item = u32> {
 /// Builds a watched controller.
 struct Watched {
     factory: Arc<dyn ControllerFactory + Send + Sync>,
-    watch: Watch,
+    watch: ControllerWatch,
 }
 
 impl ControllerFactory for Watched {
@@ -175,7 +175,7 @@ impl ControllerFactory for Watched {
 
 struct Watcher {
     inner: Box<dyn Controller>,
-    watch: Watch,
+    watch: ControllerWatch,
 }
 
 impl Watcher {
@@ -222,7 +222,7 @@ impl Controller for Watcher {
         if let Some(sent) = seen.newest.take() {
             let rtt = span(now.saturating_duration_since(sent));
             seen.latest_rtt = rtt;
-            seen.noted.push_back((now, WatchEvent::Rtt(rtt)));
+            seen.noted.push_back((now, ControllerEvent::Rtt(rtt)));
         }
         self.update_window(&mut seen);
     }
@@ -247,7 +247,8 @@ impl Controller for Watcher {
         seen.in_flight = seen.in_flight.saturating_sub(lost_bytes);
         seen.losses |= lost_bytes > 0;
         if self.inner.window() < before {
-            seen.noted.push_back((now, WatchEvent::Recovery(event)));
+            seen.noted
+                .push_back((now, ControllerEvent::Recovery(event)));
         }
         self.update_window(&mut seen);
     }

@@ -2,7 +2,7 @@
 
 use narrows_app::Ledger;
 use narrows_efm::HostSignals;
-use narrows_packet::{Counters, EntityId, SocketError};
+use narrows_packet::{ElementCounters, EntityId, SocketError};
 use narrows_scenario::BadChange;
 use narrows_units::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub struct ElementReport {
     /// Which element; the two sides of a tap share one.
     pub element: EntityId,
     /// Its counters.
-    pub counters: Counters,
+    pub counters: ElementCounters,
 }
 
 /// How a flow fared.

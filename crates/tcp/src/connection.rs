@@ -13,7 +13,7 @@ use crate::config::{EcnMode, TcpConfig};
 use crate::congestion::Congestion;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{EcnState, Feedback};
-use crate::event::{State, TcpEvent};
+use crate::event::{TcpEvent, TcpState};
 use crate::fq::FairQueue;
 use crate::limits::Limits;
 use crate::output::Output;
@@ -126,7 +126,7 @@ pub struct Connection {
     pub(crate) config: TcpConfig,
     pub(crate) rng: Rng,
     pub(crate) now: Instant,
-    pub(crate) state: State,
+    pub(crate) state: TcpState,
     pub(crate) events: VecDeque<TcpEvent>,
     pub(crate) ident: u32,
     pub(crate) agreed: Agreed,
@@ -176,15 +176,15 @@ pub struct Connection {
 impl Connection {
     /// An end that will open the connection.
     pub fn client(config: TcpConfig, rng: Rng) -> Self {
-        Self::new(config, rng, State::Closed)
+        Self::new(config, rng, TcpState::Closed)
     }
 
     /// An end that listens and adopts the first SYN's sender.
     pub fn server(config: TcpConfig, rng: Rng) -> Self {
-        Self::new(config, rng, State::Listen)
+        Self::new(config, rng, TcpState::Listen)
     }
 
-    fn new(config: TcpConfig, mut rng: Rng, state: State) -> Self {
+    fn new(config: TcpConfig, mut rng: Rng, state: TcpState) -> Self {
         let iss = rng.draw_u64() as u32;
         let first = sequence::first(iss);
         let mss = config.advertised_mss();
@@ -288,7 +288,7 @@ impl Connection {
 
     /// How much of a write of `bytes` fits.
     fn room(&mut self, bytes: u64) -> u64 {
-        if self.closing || (self.state == State::Closed && self.handshake.finished) {
+        if self.closing || (self.state == TcpState::Closed && self.handshake.finished) {
             return 0;
         }
         let room = match self.buffer_room() {
@@ -339,9 +339,9 @@ impl Connection {
     pub fn close(&mut self, now: Instant) {
         self.advance(now);
         match self.state {
-            State::Listen => self.enter_closed(None),
-            State::Closed if self.handshake.finished => {}
-            State::SynSent if self.outgoing.len() == 0 && !self.handshake.finished => {
+            TcpState::Listen => self.enter_closed(None),
+            TcpState::Closed if self.handshake.finished => {}
+            TcpState::SynSent if self.outgoing.len() == 0 && !self.handshake.finished => {
                 self.enter_closed(Some(TcpEvent::Closed));
             }
             _ => self.closing = true,
@@ -353,7 +353,7 @@ impl Connection {
         self.advance(now);
         let synchronized = !matches!(
             self.state,
-            State::Closed | State::Listen | State::SynSent | State::TimeWait
+            TcpState::Closed | TcpState::Listen | TcpState::SynSent | TcpState::TimeWait
         );
         self.out.reset = synchronized;
         self.enter_closed(Some(TcpEvent::Closed));
@@ -392,11 +392,11 @@ impl Connection {
 
     /// Whether it is closed, but for a reset that may still have to leave.
     pub(crate) fn is_over(&self) -> bool {
-        self.state == State::Closed
+        self.state == TcpState::Closed
     }
 
     /// The state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> TcpState {
         self.state
     }
 
@@ -477,8 +477,8 @@ impl Connection {
 
     /// The connection is over.
     pub(crate) fn enter_closed(&mut self, event: Option<TcpEvent>) {
-        if self.state != State::Closed {
-            self.state = State::Closed;
+        if self.state != TcpState::Closed {
+            self.state = TcpState::Closed;
             self.cc.release();
         }
         self.handshake.finished = true;

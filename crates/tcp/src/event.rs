@@ -5,7 +5,7 @@ use narrows_units::Duration;
 
 /// States of RFC 9293 §3.3.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum TcpState {
     /// Waits for a SYN.
     Listen,
     /// Sent a SYN.
@@ -31,7 +31,7 @@ pub enum State {
     Closed,
 }
 
-impl State {
+impl TcpState {
     /// Linux's number of the state (`include/net/tcp_states.h`).
     pub(crate) fn number(self) -> u8 {
         match self {

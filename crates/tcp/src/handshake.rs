@@ -10,7 +10,7 @@ use crate::config::AccEcnOptionUse;
 use crate::connection::Connection;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{self, Feedback};
-use crate::event::{State, TcpEvent};
+use crate::event::{TcpEvent, TcpState};
 use crate::input::Arrived;
 use crate::limits::Limit;
 use crate::rate_sample::micros;
@@ -61,10 +61,10 @@ impl Connection {
     /// [`poll_transmit`](Self::poll_transmit) may travel in the SYN.
     pub fn open(&mut self, now: Instant) {
         self.advance(now);
-        if self.state != State::Closed || self.handshake.finished {
+        if self.state != TcpState::Closed || self.handshake.finished {
             return;
         }
-        self.state = State::SynSent;
+        self.state = TcpState::SynSent;
         self.handshake.due = true;
     }
 
@@ -75,7 +75,7 @@ impl Connection {
         }
         self.handshake.sent_at = self.now;
         self.snd.next = self.snd.next.max(self.snd.una + 1);
-        let packet = if self.state == State::SynSent {
+        let packet = if self.state == TcpState::SynSent {
             self.build_syn(pool)
         } else {
             self.build_syn_ack(pool)
@@ -199,7 +199,7 @@ impl Connection {
             self.accecn.handshake_received(a.ecn);
         }
         self.consider_fast_open(a);
-        self.state = State::SynReceived;
+        self.state = TcpState::SynReceived;
         self.handshake.due = true;
     }
 
@@ -293,7 +293,7 @@ impl Connection {
             if self.ecn.feedback == Feedback::Accurate {
                 self.accecn.handshake_received(a.ecn);
             }
-            self.state = State::SynReceived;
+            self.state = TcpState::SynReceived;
             self.handshake.due = true;
             return;
         }
@@ -319,7 +319,7 @@ impl Connection {
         if !refused {
             self.acknowledge_syn_ack(a.ecn);
         }
-        self.state = State::Established;
+        self.state = TcpState::Established;
         self.start_transfer();
         if self.config.fast_open && !refused {
             self.take_early_data(a);
@@ -398,7 +398,7 @@ impl Connection {
         self.stamp_cwnd();
         // A socket that a listener made on the last ACK begins with the SYN as
         // received (`tcp_create_openreq_child`).
-        if self.handshake.passive && self.state != State::Listen {
+        if self.handshake.passive && self.state != TcpState::Listen {
             self.totals.segs_in = 1;
         }
         self.handshake.begun_at = self.now;
@@ -409,7 +409,7 @@ impl Connection {
     /// Whether there is more of this end than a listener and its memory of a
     /// SYN (Linux's request sock): counters are a socket's.
     pub(crate) fn has_socket(&self) -> bool {
-        !self.handshake.passive && self.state != State::Listen || self.handshake.started
+        !self.handshake.passive && self.state != TcpState::Listen || self.handshake.started
     }
 
     /// Sequence numbers of ours that the peer has acknowledged
@@ -478,8 +478,8 @@ impl Connection {
             }
         }
         self.syn_acknowledged_by_ack(a, una);
-        if matches!(self.state, State::SynReceived) {
-            self.state = State::Established;
+        if matches!(self.state, TcpState::SynReceived) {
+            self.state = TcpState::Established;
         }
         self.start_transfer();
         self.establish();

@@ -12,7 +12,7 @@ use crate::ack::seen;
 use crate::connection::Connection;
 use crate::delayed_ack::MAX_QUICK_ACKS;
 use crate::ecn::Feedback;
-use crate::event::{State, TcpEvent};
+use crate::event::{TcpEvent, TcpState};
 use crate::reassembly::Arrival;
 
 /// Duplicate ACKs that are never compressed (`TCP_FASTRETRANS_THRESH` 3).
@@ -85,10 +85,10 @@ impl Connection {
             tcp,
         };
         match self.state {
-            State::Closed => {}
-            State::Listen => self.on_listen(&arrived),
-            State::SynSent => self.on_syn_sent(&arrived),
-            State::TimeWait => self.on_time_wait(&arrived),
+            TcpState::Closed => {}
+            TcpState::Listen => self.on_listen(&arrived),
+            TcpState::SynSent => self.on_syn_sent(&arrived),
+            TcpState::TimeWait => self.on_time_wait(&arrived),
             // In SYN-RECEIVED, or a server that began early and has sent its
             // FIN already.
             _ if !self.handshake.finished => {
@@ -126,7 +126,7 @@ impl Connection {
             return;
         }
         self.note_fin_acked();
-        if matches!(self.state, State::Closed | State::TimeWait) {
+        if matches!(self.state, TcpState::Closed | TcpState::TimeWait) {
             return;
         }
         if taken > 0 {
@@ -226,15 +226,15 @@ impl Connection {
             return;
         }
         match self.state {
-            State::FinWait1 => self.state = State::FinWait2,
-            State::Closing => self.enter_time_wait(),
-            State::LastAck => self.enter_closed(Some(TcpEvent::Closed)),
+            TcpState::FinWait1 => self.state = TcpState::FinWait2,
+            TcpState::Closing => self.enter_time_wait(),
+            TcpState::LastAck => self.enter_closed(Some(TcpEvent::Closed)),
             _ => {}
         }
     }
 
     fn enter_time_wait(&mut self) {
-        self.state = State::TimeWait;
+        self.state = TcpState::TimeWait;
         self.timers.stop();
         self.timers.keep_alive = None;
         self.limits.stop(self.now);
@@ -354,19 +354,19 @@ impl Connection {
     /// The peer's FIN is in order (`tcp_fin`).
     fn on_peer_closed(&mut self) {
         match self.state {
-            State::Established => {
-                self.state = State::CloseWait;
+            TcpState::Established => {
+                self.state = TcpState::CloseWait;
                 self.delack.become_interactive();
             }
-            State::FinWait1 => {
-                self.state = State::Closing;
+            TcpState::FinWait1 => {
+                self.state = TcpState::Closing;
                 self.out.ack = true;
             }
-            State::FinWait2 => self.out.ack = true,
+            TcpState::FinWait2 => self.out.ack = true,
             _ => return,
         }
         self.emit(TcpEvent::PeerClosed);
-        if self.state == State::FinWait2 {
+        if self.state == TcpState::FinWait2 {
             self.enter_time_wait();
         }
     }

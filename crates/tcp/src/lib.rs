@@ -99,4 +99,4 @@ pub use config::{
     SendBuffer, SmallQueues, TcpConfig,
 };
 pub use connection::Connection;
-pub use event::{State, TcpEvent};
+pub use event::{TcpEvent, TcpState};

@@ -8,7 +8,7 @@ use narrows_units::Duration;
 
 use crate::congestion::REORDERING;
 use crate::connection::Connection;
-use crate::event::{State, TcpEvent};
+use crate::event::{TcpEvent, TcpState};
 use crate::rack::TIMEOUT_MIN;
 use crate::rtt::INITIAL_RTO_US;
 use crate::scoreboard::flag;
@@ -222,7 +222,7 @@ impl Connection {
     /// A SYN or SYN-ACK was not answered (`tcp_retransmit_timer`,
     /// `reqsk_timer_handler`, `tcp_fastopen_synack_timer`).
     fn on_handshake_timeout(&mut self) {
-        let opening = self.state == State::SynSent;
+        let opening = self.state == TcpState::SynSent;
         let limit = if opening {
             SYN_RETRIES + SYN_LINEAR_TIMEOUTS
         } else {

@@ -11,7 +11,7 @@ use narrows_packet::{Packet, PacketPool, RecoveryEvent};
 use narrows_units::Instant;
 
 use crate::connection::Connection;
-use crate::event::{State, TcpEvent};
+use crate::event::{TcpEvent, TcpState};
 use crate::scoreboard::{Segment, flag};
 use crate::sequence;
 
@@ -96,7 +96,7 @@ impl Connection {
             return Some(self.build_stray_reset(pool, seq));
         }
         match self.state {
-            State::Closed | State::Listen => return None,
+            TcpState::Closed | TcpState::Listen => return None,
             _ if !self.handshake.finished => {
                 if let Some(packet) = self.transmit_handshake(pool) {
                     return Some(packet);
@@ -107,7 +107,7 @@ impl Connection {
             }
             _ => {}
         }
-        if self.state == State::TimeWait {
+        if self.state == TcpState::TimeWait {
             if std::mem::take(&mut self.out.time_wait_ack) {
                 return Some(self.build_time_wait_ack(pool));
             }
@@ -146,7 +146,7 @@ impl Connection {
     pub(crate) fn is_synchronized(&self) -> bool {
         !matches!(
             self.state,
-            State::Closed | State::Listen | State::SynSent | State::SynReceived
+            TcpState::Closed | TcpState::Listen | TcpState::SynSent | TcpState::SynReceived
         )
     }
 
@@ -446,8 +446,8 @@ impl Connection {
 
     fn fin_sent(&mut self) {
         self.state = match self.state {
-            State::Established | State::SynReceived => State::FinWait1,
-            State::CloseWait => State::LastAck,
+            TcpState::Established | TcpState::SynReceived => TcpState::FinWait1,
+            TcpState::CloseWait => TcpState::LastAck,
             other => other,
         };
     }
@@ -503,7 +503,7 @@ impl Connection {
     /// Whether a server may send before the handshake is complete: it has
     /// accepted data in a SYN (RFC 7413 §4.2).
     pub(crate) fn may_send_early(&self) -> bool {
-        self.state != State::SynSent && self.handshake.accepted_early
+        self.state != TcpState::SynSent && self.handshake.accepted_early
     }
 
     /// Number of a wire sequence number near what the peer sends.

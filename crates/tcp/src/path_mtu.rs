@@ -6,7 +6,7 @@ use narrows_units::Instant;
 use narrows_wire::Ip;
 
 use crate::connection::Connection;
-use crate::event::State;
+use crate::event::TcpState;
 use crate::sequence;
 
 impl Connection {
@@ -24,7 +24,10 @@ impl Connection {
             Some(sequence::expand(u32::from_be_bytes(*field), self.snd.una))
         });
         let in_flight = seq.is_some_and(|seq| (self.snd.una..=self.snd.next).contains(&seq));
-        let silent = matches!(self.state, State::Closed | State::Listen | State::TimeWait);
+        let silent = matches!(
+            self.state,
+            TcpState::Closed | TcpState::Listen | TcpState::TimeWait
+        );
         if !in_flight || silent || mtu >= self.path_mtu {
             return false;
         }

@@ -8,7 +8,7 @@ use narrows_packet::{Packet, PacketPool};
 use narrows_units::Duration;
 
 use crate::connection::Connection;
-use crate::event::{State, TcpEvent};
+use crate::event::{TcpEvent, TcpState};
 use crate::rtt::MAX_RTO_US;
 use crate::timers::Purpose;
 
@@ -106,7 +106,7 @@ impl Connection {
         let Some(keep_alive) = self.config.keep_alive else {
             return;
         };
-        if !self.is_synchronized() || self.state == State::TimeWait {
+        if !self.is_synchronized() || self.state == TcpState::TimeWait {
             return;
         }
         // Data that is out or waits has its own timers.

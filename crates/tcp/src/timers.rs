@@ -5,7 +5,7 @@
 use narrows_units::{Duration, Instant};
 
 use crate::connection::Connection;
-use crate::event::State;
+use crate::event::TcpState;
 
 /// Ticks within which a timer is exact to a tick (`LVL_SIZE` 64, less the one
 /// under way).
@@ -152,7 +152,7 @@ impl Connection {
         }
         if due(self.timers.time_wait) {
             self.timers.time_wait = None;
-            if self.state == State::TimeWait || self.state == State::FinWait2 {
+            if self.state == TcpState::TimeWait || self.state == TcpState::FinWait2 {
                 self.enter_closed(None);
             }
         }

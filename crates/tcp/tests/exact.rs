@@ -3,7 +3,9 @@
 
 mod pipe;
 
-use narrows_tcp::{AccEcnOptionUse, EcnMode, HostModel, ReceiveBuffer, State, TcpConfig, TcpEvent};
+use narrows_tcp::{
+    AccEcnOptionUse, EcnMode, HostModel, ReceiveBuffer, TcpConfig, TcpEvent, TcpState,
+};
 use narrows_units::{Duration, Rng};
 use pipe::{Path, Pipe, config};
 
@@ -137,7 +139,7 @@ fn run(seed: u64) {
     let mut steps = 0u64;
     loop {
         for (i, writer) in writers.iter_mut().enumerate() {
-            if pipe.ends[i].state() != State::Listen && writer.write(&mut pipe.ends[i]) {
+            if pipe.ends[i].state() != TcpState::Listen && writer.write(&mut pipe.ends[i]) {
                 pipe.ends[i].close(pipe.now);
             }
             // A lazy reader fills its window now and then.
@@ -172,7 +174,7 @@ fn run(seed: u64) {
         );
         assert_eq!(
             pipe.ends[i].state(),
-            State::Closed,
+            TcpState::Closed,
             "seed {seed}: end {i} at {}",
             pipe.now
         );
@@ -225,11 +227,11 @@ fn marks_are_counted_once_and_all() {
         pipe.ends[0].write_zeros(3_000_000);
         pipe.ends[0].close(pipe.now);
         let until = pipe.now + Duration::from_secs(60);
-        while pipe.step(until) && pipe.ends[0].state() != State::FinWait2 {
+        while pipe.step(until) && pipe.ends[0].state() != TcpState::FinWait2 {
             pipe.ends[1].read(u64::MAX);
             pipe.flush();
         }
-        assert_eq!(pipe.ends[0].state(), State::FinWait2);
+        assert_eq!(pipe.ends[0].state(), TcpState::FinWait2);
         let sample = pipe.ends[0].sample(pipe.now);
         assert!(pipe.marked(0) > 0);
         assert_eq!(

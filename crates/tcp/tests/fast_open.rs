@@ -2,7 +2,7 @@
 
 mod pipe;
 
-use narrows_tcp::{Connection, ReceiveBuffer, State};
+use narrows_tcp::{Connection, ReceiveBuffer, TcpState};
 use narrows_units::{Duration, Instant};
 use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{Ip, Tcp, TcpFlags};
@@ -61,7 +61,7 @@ fn exchange(
     assert_eq!(got, [9; 5000]);
     assert!(matches!(
         pipe.ends[0].state(),
-        State::TimeWait | State::Closed
+        TcpState::TimeWait | TcpState::Closed
     ));
     let cookie = pipe.ends[0].fast_open_cookie();
     (done.since(start), cookie, pipe)
@@ -137,6 +137,6 @@ fn a_server_that_begins_early_may_fill_the_window_of_the_syn() {
     while pipe.ends[1].readable() == 0 && pipe.step(until) {}
     pipe.ends[1].write_zeros(20_000);
     pipe.flush();
-    assert_eq!(pipe.ends[1].state(), State::SynReceived);
+    assert_eq!(pipe.ends[1].state(), TcpState::SynReceived);
     assert_eq!(pipe.ends[1].unsent(), 20_000 - 3 * 1448);
 }

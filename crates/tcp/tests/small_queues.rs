@@ -3,7 +3,7 @@
 
 mod pipe;
 
-use narrows_tcp::{EcnMode, HostModel, SendBuffer, SmallQueues, State, TcpConfig, TcpEvent};
+use narrows_tcp::{EcnMode, HostModel, SendBuffer, SmallQueues, TcpConfig, TcpEvent, TcpState};
 use narrows_units::Duration;
 use pipe::{Path, Pipe, config};
 
@@ -99,7 +99,7 @@ fn a_writer_sleeps_until_a_third_of_the_buffer_is_free() {
     let mut pipe = Pipe::new(c, s, [path(15, 0), path(15, 0)], 1);
     pipe.open();
     let until = pipe.now + Duration::from_secs(5);
-    while pipe.ends[0].state() != State::Established && pipe.step(until) {}
+    while pipe.ends[0].state() != TcpState::Established && pipe.step(until) {}
     // Ten segments, each in memory of 4352 bytes, twice: two pieces of 45
     // segments begin before 87 040 bytes are full.
     assert_eq!(pipe.ends[0].write_zeros(1 << 20), 2 * 45 * 1448);

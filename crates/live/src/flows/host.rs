@@ -26,7 +26,7 @@ use super::kernel::{self, Kernel, PORTS};
 use super::options::Owner;
 use super::stop::{Stop, wake_sharply};
 use super::tcp::{Ends, Stack};
-use crate::sample::Watch;
+use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};
 
 /// How often sockets are read whose readers are in no hurry: flows' receivers, which
@@ -60,7 +60,7 @@ pub struct Work {
     /// What sets options of sockets with controls of ours.
     pub options: Vec<SocketOptions>,
     /// What was seen of each flow's sender.
-    pub watches: Vec<Arc<Mutex<Watch>>>,
+    pub watches: Vec<Arc<Mutex<SenderWatch>>>,
     /// Seeds what connections draw.
     pub seed: u64,
     /// Time between samples of senders that are no TCP sockets of the kernel.

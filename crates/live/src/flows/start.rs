@@ -25,7 +25,7 @@ use super::host_model;
 use super::options::Owner;
 use super::stop::Stop;
 use super::tls;
-use crate::sample::{EcnLayout, Sampler, Watch};
+use crate::sample::{EcnLayout, Sampler, SenderWatch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
 
 /// File descriptors that a process needs for itself and what else a run
@@ -94,7 +94,7 @@ impl Flows {
             threads: Vec::new(),
             samplers: Vec::new(),
         };
-        let watches = (0..plan.flows.len()).map(|i| Watch::new(FlowId(i as u32)));
+        let watches = (0..plan.flows.len()).map(|i| SenderWatch::new(FlowId(i as u32)));
         let watches: Vec<_> = watches.map(|w| Arc::new(Mutex::new(w))).collect();
         let mut hosts: BTreeMap<usize, Vec<_>> = BTreeMap::new();
         for app in setup.apps {
@@ -315,7 +315,7 @@ fn name_of(socket: &SocketPlan, control: &dyn Fn(FlowId) -> String) -> String {
 fn sampler(
     plan: &Plan,
     host: HostIndex,
-    watches: &[Arc<Mutex<Watch>>],
+    watches: &[Arc<Mutex<SenderWatch>>],
     clock: Clock,
     reporter: &Reporter,
 ) -> Option<Sampler> {

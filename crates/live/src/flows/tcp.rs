@@ -23,7 +23,7 @@ use super::ecn_switch::{Ask, EcnSwitch};
 use super::facts::EndFacts;
 use super::options::{StreamOptions, control_of};
 use super::socket_option::tcp_info;
-use crate::sample::{EcnLayout, Watch};
+use crate::sample::{EcnLayout, SenderWatch};
 use crate::{Clock, Reporter};
 
 /// What an application writes or reads at once, in bytes: few calls, and no
@@ -58,7 +58,7 @@ pub struct Stack {
     clock: Clock,
     reporter: Reporter,
     /// What was seen of each flow's sender.
-    watches: Rc<[Arc<Mutex<Watch>>]>,
+    watches: Rc<[Arc<Mutex<SenderWatch>>]>,
     ends: Ends,
 }
 
@@ -69,7 +69,7 @@ impl Stack {
         ecn: EcnSwitch,
         clock: Clock,
         reporter: &Reporter,
-        watches: Vec<Arc<Mutex<Watch>>>,
+        watches: Vec<Arc<Mutex<SenderWatch>>>,
         ends: Ends,
         options: Vec<SocketOptions>,
     ) -> Self {

@@ -3,7 +3,7 @@
 //! A sampler asks for TCP sockets of a host's namespace through netlink, each by
 //! its addresses: to list them all costs a hundred times as much, and the
 //! path would be late for it. It reports the events that a simulated sender
-//! would ([`Watch`] says what is seen and what is not).
+//! would ([`SenderWatch`] says what is seen and what is not).
 
 mod diag;
 mod tcp_info;
@@ -21,7 +21,7 @@ use crate::{Clock, Reporter};
 
 pub use diag::Diag;
 pub use tcp_info::{EcnLayout, TCP_INFO_LEN, parse_tcp_info};
-pub use watch::Watch;
+pub use watch::SenderWatch;
 
 /// A sample costs about 10 µs for each socket; more often than this, it would
 /// disturb what it measures.
@@ -41,7 +41,7 @@ pub struct Sampler {
     pub reporter: Reporter,
     /// Sockets that send the plan's flows; the flow itself takes the last
     /// sample, so that nothing of its end is missed.
-    pub senders: BTreeMap<Ends, Arc<Mutex<Watch>>>,
+    pub senders: BTreeMap<Ends, Arc<Mutex<SenderWatch>>>,
 }
 
 impl Sampler {

@@ -33,13 +33,13 @@ const ESTABLISHED: u8 = 1;
 ///   6.7 on (`tcpi_total_rto`), and none is missed; before, they are the state
 ///   Loss. Tail-loss probes and undone reductions do not show in `tcp_info`.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct SenderWatch {
     flow: FlowId,
     last: TcpInfo,
     since: Option<Instant>,
 }
 
-impl Watch {
+impl SenderWatch {
     /// Before the first sample.
     pub fn new(flow: FlowId) -> Self {
         Self {
@@ -147,7 +147,7 @@ mod tests {
     const FLOW: FlowId = FlowId(4);
 
     fn samples(infos: &[TcpInfo]) -> Vec<Vec<Report>> {
-        let mut watch = Watch::new(FLOW);
+        let mut watch = SenderWatch::new(FLOW);
         let sample = |(i, info): (usize, &TcpInfo)| {
             let mut seen = Vec::new();
             let at = Instant::ZERO + Duration::from_millis(50) * i as u64;

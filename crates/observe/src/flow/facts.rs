@@ -4,7 +4,7 @@ use narrows_units::Instant;
 use narrows_wire::efm::Profile;
 use narrows_wire::{Ecn, ip};
 
-use super::{Flow, State};
+use super::{Flow, FlowState};
 use crate::sample::Side;
 
 impl Flow {
@@ -51,7 +51,7 @@ impl Flow {
     }
 
     /// How far it is.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> FlowState {
         self.state
     }
 

@@ -10,7 +10,7 @@ use narrows_units::Instant;
 use super::line::Line;
 use super::{Context, Form, PrefixRow, text};
 use crate::estimate::{Estimate, Unit};
-use crate::observer::Counters;
+use crate::observer::ObserverCounters;
 use crate::sample::{Quantity, Sample, Side, Technique};
 use narrows_wire::Ecn;
 
@@ -179,7 +179,12 @@ impl Form for Brief {
         line.write(out)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+    fn counters(
+        &mut self,
+        out: &mut dyn Write,
+        tap: &str,
+        counters: &ObserverCounters,
+    ) -> io::Result<()> {
         text::counters(out, tap, counters)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Context, Form, PrefixRow, reason, value};
 use crate::estimate::Estimate;
 use crate::flow::{End, Flow};
-use crate::observer::Counters;
+use crate::observer::ObserverCounters;
 use crate::sample::{Sample, Side};
 use narrows_wire::Ecn;
 
@@ -66,7 +66,12 @@ impl Form for Json {
         Ok(())
     }
 
-    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+    fn counters(
+        &mut self,
+        out: &mut dyn Write,
+        tap: &str,
+        counters: &ObserverCounters,
+    ) -> io::Result<()> {
         let mut data = json!({"event": "counters", "tap": tap});
         for (name, count) in counters.named() {
             data[name] = json!(count);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::observer::Counters;
+use crate::observer::ObserverCounters;
 use crate::sample::{Measured, Sample};
 
 /// Upper edges of the buckets of round trips, in seconds: from a machine's own to those
@@ -62,10 +62,13 @@ impl Metrics {
 
     /// The text of all metrics, with what was counted at each point and how many flows
     /// there are at it now.
-    pub fn text<'a>(&self, taps: impl Iterator<Item = (&'a str, &'a Counters, u64)>) -> String {
+    pub fn text<'a>(
+        &self,
+        taps: impl Iterator<Item = (&'a str, &'a ObserverCounters, u64)>,
+    ) -> String {
         let mut text = String::new();
         let taps: Vec<_> = taps.collect();
-        let names = Counters::default().named();
+        let names = ObserverCounters::default().named();
         for (at, (name, _)) in names.iter().enumerate() {
             let metric = format!("narrows_observe_{name}_total");
             head(
@@ -195,9 +198,9 @@ mod tests {
             received: 60,
         };
         add(block, 1);
-        let counters = Counters {
+        let counters = ObserverCounters {
             packets: 7,
-            ..Counters::default()
+            ..ObserverCounters::default()
         };
         let text = metrics.text([("a\"b", &counters, 3)].into_iter());
         let labels = r#"tap="a\"b",technique="seq-ack",quantity="right_rtt""#;

@@ -18,7 +18,7 @@ use narrows_units::Instant;
 
 use crate::estimate::Estimate;
 use crate::flow::{End, Flow};
-use crate::observer::{Counters, Observer, Sink};
+use crate::observer::{Observer, ObserverCounters, Sink};
 use crate::sample::{Measured, Sample};
 
 use metrics::Metrics;
@@ -75,7 +75,7 @@ trait Form {
     fn prefixes(&mut self, _: &mut dyn Write, _tap: &str, _: &[PrefixRow]) -> io::Result<()> {
         Ok(())
     }
-    fn counters(&mut self, _: &mut dyn Write, _tap: &str, _: &Counters) -> io::Result<()> {
+    fn counters(&mut self, _: &mut dyn Write, _tap: &str, _: &ObserverCounters) -> io::Result<()> {
         Ok(())
     }
 }
@@ -150,7 +150,10 @@ impl<W: Write> Report<W> {
 
     /// The metrics of all points, each with its name, its counters and how many flows
     /// there are at it now, in Prometheus's text format; empty if none are kept.
-    pub fn metrics<'a>(&self, taps: impl Iterator<Item = (&'a str, &'a Counters, u64)>) -> String {
+    pub fn metrics<'a>(
+        &self,
+        taps: impl Iterator<Item = (&'a str, &'a ObserverCounters, u64)>,
+    ) -> String {
         let metrics = self.metrics.as_ref();
         metrics.map_or(String::new(), |metrics| metrics.text(taps))
     }
@@ -200,7 +203,7 @@ impl<W: Write> Report<W> {
     }
 
     /// Writes what passed the observer at this point in all.
-    pub fn counters(&mut self, counters: &Counters) {
+    pub fn counters(&mut self, counters: &ObserverCounters) {
         let tap = std::mem::take(&mut self.tap);
         let prefixes = self.prefixes.as_mut();
         let prefixes = prefixes.map(|prefixes| prefixes.rows(&tap, &self.names));

@@ -11,7 +11,7 @@ use super::json::{of_beginning, of_estimate, of_flow, of_sample};
 use super::{Context, Form, reason};
 use crate::estimate::Estimate;
 use crate::flow::End;
-use crate::observer::Counters;
+use crate::observer::ObserverCounters;
 use crate::sample::Sample;
 
 /// RFC 7464's record separator.
@@ -61,7 +61,12 @@ impl Form for Qlog {
         event(out, on, "flow_ended", data)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+    fn counters(
+        &mut self,
+        out: &mut dyn Write,
+        tap: &str,
+        counters: &ObserverCounters,
+    ) -> io::Result<()> {
         let mut data = json!({"tap": tap});
         for (name, count) in counters.named() {
             data[name] = json!(count);

@@ -7,7 +7,7 @@ use super::line::Line;
 use super::{Context, Form, value};
 use crate::estimate::{Basis, Estimate, Unit};
 use crate::flow::Flow;
-use crate::observer::Counters;
+use crate::observer::ObserverCounters;
 use crate::sample::{Sample, Side};
 use crate::spin::SpinClass;
 use narrows_wire::Ecn;
@@ -54,13 +54,22 @@ impl Form for Text {
         line.write(out)
     }
 
-    fn counters(&mut self, out: &mut dyn Write, tap: &str, all: &Counters) -> io::Result<()> {
+    fn counters(
+        &mut self,
+        out: &mut dyn Write,
+        tap: &str,
+        all: &ObserverCounters,
+    ) -> io::Result<()> {
         counters(out, tap, all)
     }
 }
 
 /// The counters of a point in a line, those that are not zero.
-pub(super) fn counters(out: &mut dyn Write, tap: &str, counters: &Counters) -> io::Result<()> {
+pub(super) fn counters(
+    out: &mut dyn Write,
+    tap: &str,
+    counters: &ObserverCounters,
+) -> io::Result<()> {
     if !tap.is_empty() {
         write!(out, "{tap}: ")?;
     }

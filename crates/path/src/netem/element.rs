@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use narrows_packet::{
-    Change, Counters, DropCause, Element, EntityId, Event, MarkCause, Outlet, Packet, Port,
+    Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
 use narrows_units::{Draw, Duration, Instant, Rng, WordError, Words};
 use narrows_wire::ip;
@@ -32,7 +32,7 @@ pub struct Netem {
     slot: Slot,
     /// Whether every packet only waits for the same time.
     plain: bool,
-    counters: Counters,
+    counters: ElementCounters,
 }
 
 /// The slot that is open or comes next.
@@ -81,7 +81,7 @@ impl Netem {
             since_reorder: 0,
             slot: fresh_slot(&spec),
             plain: spec.is_plain(),
-            counters: Counters::default(),
+            counters: ElementCounters::default(),
         }
     }
 
@@ -264,7 +264,7 @@ impl Element for Netem {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> ElementCounters {
         self.counters
     }
 }
