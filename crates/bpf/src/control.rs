@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ReferencesType};
-use narrows_cc::{Controller, Mode, Spec};
+use narrows_cc::{ControlMode, Controller, Spec};
 
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
@@ -135,7 +135,7 @@ impl Control {
         shape: Shape,
     ) -> Result<Loaded, BpfError> {
         let mut object = libbpf::open(object_of(spec)?)?;
-        let window = Controller::new(spec).mode() == Mode::Window;
+        let window = Controller::new(spec).mode() == ControlMode::Window;
         let ops = if window || shape.control_with_flag {
             "nw_ops"
         } else {

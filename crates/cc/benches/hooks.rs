@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use narrows_cc::{Controller, Facts, Flags, Mode, Spec};
+use narrows_cc::{ControlMode, Controller, Facts, Flags, Spec};
 
 fn hooks(c: &mut Criterion) {
     for words in [
@@ -39,8 +39,8 @@ fn hooks(c: &mut Criterion) {
                 f.snd_nxt = f.snd_una.wrapping_add(144_800);
                 cc.pkts_acked(f).apply(f);
                 let decision = match cc.mode() {
-                    Mode::Window => cc.cong_avoid(f, 2),
-                    Mode::Rate => cc.cong_control(f),
+                    ControlMode::Window => cc.cong_avoid(f, 2),
+                    ControlMode::Rate => cc.cong_control(f),
                 };
                 f.cwnd = black_box(decision.cwnd).clamp(50, 200);
             });

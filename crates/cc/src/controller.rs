@@ -11,7 +11,7 @@ use crate::spec::{Needs, Spec};
 
 /// Who owns recovery, PRR and the pacing rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
+pub enum ControlMode {
     /// The stack does and calls [`Controller::cong_avoid`].
     Window,
     /// The algorithm does, from [`Controller::cong_control`] on every ACK. The
@@ -129,11 +129,11 @@ impl Controller {
     }
 
     /// Which contract the algorithm keeps.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> ControlMode {
         if self.instance.params.algorithm().is_rate_mode() {
-            Mode::Rate
+            ControlMode::Rate
         } else {
-            Mode::Window
+            ControlMode::Window
         }
     }
 
@@ -237,12 +237,12 @@ impl Controller {
         self.call(Call::PktsAcked, facts).decision
     }
 
-    /// [`Mode::Window`]: `acked` segments may raise the window.
+    /// [`ControlMode::Window`]: `acked` segments may raise the window.
     pub fn cong_avoid(&mut self, facts: &Facts, acked: u32) -> Decision {
         self.call(Call::CongAvoid(acked), facts).decision
     }
 
-    /// [`Mode::Rate`]: an ACK was processed; the rate sample is in `facts`.
+    /// [`ControlMode::Rate`]: an ACK was processed; the rate sample is in `facts`.
     pub fn cong_control(&mut self, facts: &Facts) -> Decision {
         self.call(Call::CongControl, facts).decision
     }

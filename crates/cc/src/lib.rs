@@ -8,10 +8,10 @@
 //! Linux calls them: [`Facts`] go in, a [`Decision`] comes out.
 //!
 //! ```
-//! use narrows_cc::{Controller, Mode, Spec};
+//! use narrows_cc::{Controller, ControlMode, Spec};
 //!
 //! let spec = Spec::parse("cubic").unwrap();
-//! assert_eq!(Controller::new(&spec).mode(), Mode::Window);
+//! assert_eq!(Controller::new(&spec).mode(), ControlMode::Window);
 //! assert!(Spec::parse("cubik").is_err());
 //! ```
 
@@ -24,7 +24,7 @@ mod ffi;
 mod options;
 mod spec;
 
-pub use controller::{Answer, Call, Controller, Mode, Observer};
+pub use controller::{Answer, Call, ControlMode, Controller, Observer};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
 pub use options::OptionError;
 pub use spec::{Needs, Spec, names, telemetry};

@@ -1,6 +1,6 @@
 //! What holds for every algorithm and any facts at all.
 
-use narrows_cc::{CaState, Controller, CwndEvent, Decision, Facts, Flags, Mode, Spec};
+use narrows_cc::{CaState, ControlMode, Controller, CwndEvent, Decision, Facts, Flags, Spec};
 use proptest::prelude::*;
 
 const SPECS: [&str; 16] = [
@@ -220,7 +220,7 @@ fn each_algorithm_decides_only_in_its_mode() {
         cc.init(&facts);
         let (window, rate) = (cc.cong_avoid(&facts, 1), cc.cong_control(&facts));
         let mode = cc.mode();
-        assert_eq!(window.set != 0, mode == Mode::Window, "{spec}");
-        assert_eq!(rate.set != 0, mode == Mode::Rate, "{spec}");
+        assert_eq!(window.set != 0, mode == ControlMode::Window, "{spec}");
+        assert_eq!(rate.set != 0, mode == ControlMode::Rate, "{spec}");
     }
 }

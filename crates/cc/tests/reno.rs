@@ -1,6 +1,6 @@
 //! Reno's rules, one trace each.
 
-use narrows_cc::{CaState, Controller, Decision, Facts, Flags, Mode, Spec};
+use narrows_cc::{CaState, ControlMode, Controller, Decision, Facts, Flags, Spec};
 
 /// Linux's TCP_INFINITE_SSTHRESH (include/net/tcp.h v6.17).
 const INFINITE: u32 = 0x7fff_ffff;
@@ -117,7 +117,7 @@ fn a_spurious_reduction_is_taken_back() {
 #[test]
 fn the_stack_owns_recovery_and_pacing() {
     let mut cc = reno();
-    assert_eq!(cc.mode(), Mode::Window);
+    assert_eq!(cc.mode(), ControlMode::Window);
     assert_eq!(cc.telemetry().count(), 0);
     assert_eq!(cc.max_tso_segs(), None);
     assert_eq!(

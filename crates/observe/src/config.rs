@@ -5,7 +5,7 @@ use narrows_wire::efm::Profile;
 
 /// How strictly an observer reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum ObserverMode {
     /// As RFC 9506 says, with what the flow shows.
     #[default]
     Rfc,
@@ -34,7 +34,7 @@ pub struct ObserverConfig {
     /// A flow that was silent for longer has ended.
     pub idle: Duration,
     /// How strictly it reads.
-    pub mode: Mode,
+    pub mode: ObserverMode,
     /// The profile of every flow, whatever handshakes announce.
     pub profile: Option<Profile>,
     /// Whether the responder's answer decides on the profile. If not, both
@@ -52,7 +52,7 @@ impl Default for ObserverConfig {
         Self {
             max_flows: 1 << 20,
             idle: Duration::from_secs(300),
-            mode: Mode::Rfc,
+            mode: ObserverMode::Rfc,
             profile: None,
             negotiated: false,
             pinned: Pinned::default(),

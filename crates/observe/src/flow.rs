@@ -23,7 +23,7 @@ use crate::visible::{self, Visible};
 
 /// A flow's number: the order in which flows were first seen, from 0. A
 /// connection that reuses the ports of an ended one has a number of its own.
-pub type FlowId = u64;
+pub type ObservedFlowId = u64;
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,7 +90,7 @@ pub struct Flow {
     /// Over UDP: a transport that shows its packet numbers.
     pub(crate) visible: Option<Box<Visible>>,
     syn: Option<u32>,
-    id: FlowId,
+    id: ObservedFlowId,
     pub(crate) first_at: u64,
 }
 
@@ -98,7 +98,7 @@ pub struct Flow {
 pub(crate) type EcnCounts = [[u32; 4]; 2];
 
 impl Flow {
-    pub(crate) fn new(packet: &Packet<'_>, id: FlowId, at: u64) -> Self {
+    pub(crate) fn new(packet: &Packet<'_>, id: ObservedFlowId, at: u64) -> Self {
         let flags = packet.segment().map_or(TcpFlags(0), |s| s.flags);
         let syn = flags.has(TcpFlags::SYN);
         let payload = packet.datagram();
@@ -143,7 +143,7 @@ impl Flow {
     }
 
     /// Its number.
-    pub fn id(&self) -> FlowId {
+    pub fn id(&self) -> ObservedFlowId {
         self.id
     }
 

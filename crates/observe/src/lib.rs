@@ -51,11 +51,11 @@ mod trains;
 mod visible;
 
 pub use classify::{Classified, Packet, Unread, classify, classify_into};
-pub use config::{Mode, ObserverConfig, Pinned};
+pub use config::{ObserverConfig, ObserverMode, Pinned};
 pub use estimate::{Basis, Estimate, Unit};
 pub use filter::Filter;
-pub use flow::{End, Flow, FlowId, FlowState};
+pub use flow::{End, Flow, FlowState, ObservedFlowId};
 pub use interval::{Interval, student_95};
-pub use observer::{Nothing, Observer, ObserverCounters, Sink};
-pub use sample::{Measured, PacketId, Quantity, Sample, Side, Technique};
+pub use observer::{Nothing, Observer, ObserverCounters, SampleSink};
+pub use sample::{Measured, ObservedPacketId, Quantity, Sample, Side, Technique};
 pub use spin::SpinClass;

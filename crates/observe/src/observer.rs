@@ -8,12 +8,12 @@ use crate::config::ObserverConfig;
 use crate::estimate::{self, Estimate};
 use crate::flow::{End, Flow};
 use crate::probes::Room;
-use crate::sample::{Now, PacketId, Sample};
+use crate::sample::{Now, ObservedPacketId, Sample};
 use crate::table::Table;
 
 /// Receives what an observer finds. Every method does nothing unless it is
 /// written.
-pub trait Sink {
+pub trait SampleSink {
     /// A flow was seen for the first time.
     fn began(&mut self, _flow: &Flow, _at: Instant) {}
     /// A packet of a flow passed.
@@ -28,7 +28,7 @@ pub trait Sink {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nothing;
 
-impl Sink for Nothing {}
+impl SampleSink for Nothing {}
 
 /// What passed an observer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,8 +134,8 @@ impl Observer {
         link: LinkType,
         frame: &[u8],
         at: Instant,
-        id: PacketId,
-        sink: &mut impl Sink,
+        id: ObservedPacketId,
+        sink: &mut impl SampleSink,
     ) {
         match link::ip_packet(link, frame) {
             Some(bytes) => self.observe(bytes, at, id, sink),
@@ -148,7 +148,13 @@ impl Observer {
 
     /// A packet that starts at its IP header; its payload may be cut. Packets
     /// come in the order in which they passed.
-    pub fn observe(&mut self, bytes: &[u8], at: Instant, id: PacketId, sink: &mut impl Sink) {
+    pub fn observe(
+        &mut self,
+        bytes: &[u8],
+        at: Instant,
+        id: ObservedPacketId,
+        sink: &mut impl SampleSink,
+    ) {
         if let Some(packet) = self.classify(bytes) {
             self.take(&packet, at, id, sink);
         }
@@ -197,7 +203,13 @@ impl Observer {
     }
 
     /// Observes a packet that [`classify`](Self::classify) has read.
-    pub fn take(&mut self, packet: &Packet<'_>, at: Instant, id: PacketId, sink: &mut impl Sink) {
+    pub fn take(
+        &mut self,
+        packet: &Packet<'_>,
+        at: Instant,
+        id: ObservedPacketId,
+        sink: &mut impl SampleSink,
+    ) {
         let flow = self.place(packet, at, sink);
         let now = Now {
             at: at.as_nanos(),
@@ -214,7 +226,7 @@ impl Observer {
 
     /// Where the flow of a packet is kept, which is now the newest; flows begin
     /// and end by it.
-    fn place(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl Sink) -> u32 {
+    fn place(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl SampleSink) -> u32 {
         self.counters.observed += 1;
         if at.as_nanos() < self.newest {
             self.counters.time_went_back += 1;
@@ -233,7 +245,7 @@ impl Observer {
         }
     }
 
-    fn begin(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl Sink) -> u32 {
+    fn begin(&mut self, packet: &Packet<'_>, at: Instant, sink: &mut impl SampleSink) -> u32 {
         let idle = self.config.idle.as_nanos();
         // Two at a time: the table empties faster than it fills.
         for _ in 0..2 {
@@ -259,7 +271,7 @@ impl Observer {
         place
     }
 
-    fn end(&mut self, place: u32, why: End, sink: &mut impl Sink) {
+    fn end(&mut self, place: u32, why: End, sink: &mut impl SampleSink) {
         let at = Instant::from_nanos(self.newest);
         let held = self.table.flow(place).estimators.held();
         self.room.give_back(held);
@@ -268,7 +280,7 @@ impl Observer {
     }
 
     /// Ends every flow, the one that was silent longest first.
-    pub fn finish(&mut self, sink: &mut impl Sink) {
+    pub fn finish(&mut self, sink: &mut impl SampleSink) {
         while let Some(flow) = self.table.oldest() {
             self.end(flow, End::Finished, sink);
         }

@@ -5,10 +5,10 @@ use narrows_units::{Duration, Instant};
 /// The identity of a packet as the caller gives it: its place in a capture or
 /// its id in a laboratory. Ids that meet within one flow are less than 2³¹
 /// apart, as the estimators keep the low 32 bits.
-pub type PacketId = u64;
+pub type ObservedPacketId = u64;
 
 /// Restores an id of which the low 32 bits were kept, from a later one.
-pub(crate) fn whole_id(low: u32, now: PacketId) -> PacketId {
+pub(crate) fn whole_id(low: u32, now: ObservedPacketId) -> ObservedPacketId {
     let distance = (now as u32).wrapping_sub(low) as i32;
     now.wrapping_add_signed(-i64::from(distance))
 }
@@ -206,10 +206,10 @@ pub struct Sample {
     pub value: Measured,
     /// The packet that began it: of a round trip the probe, of a block the
     /// block's first packet.
-    pub first: PacketId,
+    pub first: ObservedPacketId,
     /// The packet that ended it: of a round trip the answer, of a block the
     /// block's last packet.
-    pub last: PacketId,
+    pub last: ObservedPacketId,
     /// How many samples it counts for: 1, but for a round trip on a path so long
     /// that there is no room to follow each packet. It then counts for the others.
     pub stands_for: u32,
@@ -221,7 +221,7 @@ pub(crate) struct Now {
     /// Nanoseconds.
     pub at: u64,
     /// The packet.
-    pub id: PacketId,
+    pub id: ObservedPacketId,
 }
 
 impl Now {

@@ -3,7 +3,7 @@
 
 use narrows_wire::efm::{Profile, Signal};
 
-use crate::config::{Mode, ObserverConfig};
+use crate::config::{ObserverConfig, ObserverMode};
 use crate::delay::{Delay, Rule};
 use crate::ledger::{Account, Count, Ledger, Row};
 use crate::mean::RttMeans;
@@ -110,8 +110,8 @@ impl Signals {
         let pinned = &config.pinned;
         let rule = match (pinned.t_max, config.mode) {
             (Some(t_max), _) => Rule::Pinned(t_max.as_nanos()),
-            (None, Mode::Thesis) => Rule::Naive(NAIVE_CUT_OFF_NS),
-            (None, Mode::Rfc) => Rule::Learn,
+            (None, ObserverMode::Thesis) => Rule::Naive(NAIVE_CUT_OFF_NS),
+            (None, ObserverMode::Rfc) => Rule::Learn,
         };
         let wave = || Square::new(pinned.block, pinned.reordering);
         let reflection = || Reflection::new(wave());

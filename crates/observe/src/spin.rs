@@ -2,7 +2,7 @@
 
 mod class;
 
-use crate::config::Mode;
+use crate::config::ObserverMode;
 use crate::heuristic::Plausible;
 use crate::sample::{Now, Quantity, Sample, Side, Technique};
 
@@ -126,12 +126,12 @@ const TECHNIQUES: [Technique; 5] = [
 ];
 
 impl Spin {
-    pub fn new(mode: Mode) -> Self {
+    pub fn new(mode: ObserverMode) -> Self {
         let [basic, ordered, heuristic, vec, nonzero] = TECHNIQUES.map(Waves::new);
         Self {
             habits: Habits::default(),
             agreed: [None; 2],
-            naive: mode == Mode::Thesis,
+            naive: mode == ObserverMode::Thesis,
             basic,
             ordered,
             heuristic,
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn edges_give_full_left_and_right_round_trips() {
-        let mut spin = Spin::new(Mode::Rfc);
+        let mut spin = Spin::new(ObserverMode::Rfc);
         let out = feed(&mut spin, &spinning(1_000), |_| true);
         assert_eq!(spin.class(), SpinClass::Spinning);
         for technique in [Technique::Spin, Technique::SpinPacketNumber] {
@@ -350,7 +350,7 @@ mod tests {
         let at = packets.iter().position(|p| p.0 == 500 * MS).unwrap();
         let value = packets[at].2;
         packets.insert(at, (500 * MS - 1, Side::Initiator, !value));
-        let mut spin = Spin::new(Mode::Rfc);
+        let mut spin = Spin::new(ObserverMode::Rfc);
         let out = feed(&mut spin, &packets, |i| i != at);
         let full = Quantity::FullRtt(Side::Initiator);
         let least = |technique| {
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn the_counter_begins_at_one_completes_a_part_at_two_and_the_whole_at_three() {
-        let mut spin = Spin::new(Mode::Rfc);
+        let mut spin = Spin::new(ObserverMode::Rfc);
         spin.habits.class = SpinClass::Spinning;
         let mut out = Vec::new();
         let edges = [

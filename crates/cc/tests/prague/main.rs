@@ -6,13 +6,13 @@ mod rate_mode;
 mod rtt_control;
 mod sender;
 
-use narrows_cc::{CaState, Controller, CwndEvent, Flags, Mode, Spec};
+use narrows_cc::{CaState, ControlMode, Controller, CwndEvent, Flags, Spec};
 use sender::{INFINITE, ONE, Sender};
 
 #[test]
 fn it_owns_its_rate_and_wants_l4s() {
     let cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
-    assert_eq!(cc.mode(), Mode::Rate);
+    assert_eq!(cc.mode(), ControlMode::Rate);
     assert!(cc.needs().ecn && cc.needs().accecn && cc.needs().ect1);
 }
 
@@ -20,7 +20,7 @@ fn it_owns_its_rate_and_wants_l4s() {
 fn without_ecn_it_becomes_reno() {
     let mut cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
     cc.ecn_refused();
-    assert_eq!((cc.mode(), cc.name()), (Mode::Window, "reno"));
+    assert_eq!((cc.mode(), cc.name()), (ControlMode::Window, "reno"));
     let mut reno = Controller::new(&Spec::parse("reno").unwrap());
     reno.ecn_refused();
     assert_eq!(reno.name(), "reno");

@@ -13,8 +13,8 @@ mod read;
 mod save;
 
 pub use narrows_observe::{
-    Estimate, Filter, Flow, Mode, Nothing, Observer, ObserverConfig, Pinned, Quantity, Side,
-    Technique, format,
+    Estimate, Filter, Flow, Nothing, Observer, ObserverConfig, ObserverMode, Pinned, Quantity,
+    Side, Technique, format,
 };
 pub use narrows_wire::efm::Profile;
 

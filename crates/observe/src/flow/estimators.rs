@@ -15,7 +15,7 @@ use self::timestamps::Timestamps;
 use super::EcnCounts;
 use super::way::Order;
 use crate::classify::Segment;
-use crate::config::{Mode, ObserverConfig};
+use crate::config::{ObserverConfig, ObserverMode};
 use crate::estimate::{Basis, Estimate, of_mean, of_means};
 use crate::ledger::{Count, Ledger};
 use crate::mean::{Mean, RttMeans};
@@ -132,14 +132,14 @@ impl Estimators {
                 .packet(*side, pair, passed.now, room, out);
         }
         if !flags.has(TcpFlags::SYN) {
-            if !(passed.marked && config.mode == Mode::Thesis) {
+            if !(passed.marked && config.mode == ObserverMode::Thesis) {
                 self.acknowledged(passed, room, out);
             }
             if passed.marked || config.profile.is_some() {
                 self.marked(passed, config, out);
             }
         }
-        self.take(out, begun, config.mode == Mode::Rfc);
+        self.take(out, begun, config.mode == ObserverMode::Rfc);
     }
 
     fn acknowledged(&mut self, passed: &Passed, room: &mut Room, out: &mut Vec<Sample>) {

@@ -18,7 +18,7 @@ use narrows_units::Instant;
 
 use crate::estimate::Estimate;
 use crate::flow::{End, Flow};
-use crate::observer::{Observer, ObserverCounters, Sink};
+use crate::observer::{Observer, ObserverCounters, SampleSink};
 use crate::sample::{Measured, Sample};
 
 use metrics::Metrics;
@@ -234,7 +234,7 @@ impl<W: Write> Report<W> {
     }
 }
 
-impl<W: Write> Sink for Report<W> {
+impl<W: Write> SampleSink for Report<W> {
     fn began(&mut self, flow: &Flow, at: Instant) {
         self.on(flow, at, |form, out, on| form.began(out, on));
     }

@@ -193,7 +193,7 @@ mod tests {
     use super::super::Spin;
     use super::super::tests::{MS, feed, feed_above};
     use super::*;
-    use crate::config::Mode;
+    use crate::config::ObserverMode;
     use narrows_units::Rng;
 
     #[test]
@@ -204,7 +204,7 @@ mod tests {
                 let packets: Vec<_> = (0..500)
                     .map(|t| (t * MS, Side::Initiator, greased && rng.unit() < 0.5))
                     .collect();
-                let mut spin = Spin::new(Mode::Rfc);
+                let mut spin = Spin::new(ObserverMode::Rfc);
                 let out = feed(&mut spin, &packets, |_| true);
                 let wanted = if greased {
                     SpinClass::Greased
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn random_bits_as_slow_as_round_trips_are_told_from_a_spin() {
         let judged = |greased: [bool; 2], seed| {
-            let mut spin = Spin::new(Mode::Rfc);
+            let mut spin = Spin::new(ObserverMode::Rfc);
             spin.without_numbers();
             spin.path([0, 10 * MS]);
             let packets = slow(greased, seed);

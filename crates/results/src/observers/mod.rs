@@ -16,7 +16,7 @@ use std::path::Path;
 
 use narrows_observe::format::Names;
 use narrows_observe::{
-    End, Estimate, Flow, Mode, Observer, ObserverConfig, Pinned, Sample, Side, Sink,
+    End, Estimate, Flow, Observer, ObserverConfig, ObserverMode, Pinned, Sample, SampleSink, Side,
 };
 use narrows_packet::{EntityId, Event, EventSink, FlowId};
 use narrows_scenario::{ObserverPlan, Plan};
@@ -88,7 +88,7 @@ impl Found {
     }
 }
 
-impl Sink for Found {
+impl SampleSink for Found {
     fn began(&mut self, flow: &Flow, _: Instant) {
         let called = Names::open().flow(flow).to_string();
         let plan = self.now;
@@ -127,7 +127,11 @@ impl Sink for Found {
 /// The settings of `narrows-observe` that a plan's words select.
 fn config(plan: &ObserverPlan) -> ObserverConfig {
     ObserverConfig {
-        mode: if plan.thesis { Mode::Thesis } else { Mode::Rfc },
+        mode: if plan.thesis {
+            ObserverMode::Thesis
+        } else {
+            ObserverMode::Rfc
+        },
         profile: plan.profile,
         negotiated: plan.negotiated,
         pinned: Pinned {

@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 use narrows::Error;
 use narrows::observe::format::{Format, Names, PrefixLengths, Report, Rows};
 use narrows::observe::{
-    CaptureRead, Exposed, Filter, Mode, Observation, ObserverConfig, Pinned, Profile, Saved, Wanted,
+    CaptureRead, Exposed, Filter, Observation, ObserverConfig, ObserverMode, Pinned, Profile,
+    Saved, Wanted,
 };
 use narrows::scenario::Refusal;
 use narrows::units::{Duration, Value, WordError};
@@ -236,8 +237,8 @@ fn config(args: &Observe) -> Result<ObserverConfig, Refusal> {
         max_flows: args.max_flows,
         idle: time("--idle", &args.idle)?,
         mode: match args.mode {
-            ObserveMode::Rfc => Mode::Rfc,
-            ObserveMode::Thesis => Mode::Thesis,
+            ObserveMode::Rfc => ObserverMode::Rfc,
+            ObserveMode::Thesis => ObserverMode::Thesis,
         },
         profile,
         negotiated: args.negotiated,
