@@ -14,9 +14,9 @@ use crate::{
 
 /// Loads congestion controls; here it says why it cannot.
 #[derive(Debug)]
-pub struct Control(());
+pub struct ControlLoader(());
 
-impl Control {
+impl ControlLoader {
     /// Refuses.
     ///
     /// # Errors

@@ -102,9 +102,9 @@ fn find_shape() -> Result<Shape, BpfError> {
 
 /// Loads congestion controls.
 #[derive(Debug)]
-pub struct Control(());
+pub struct ControlLoader(());
 
-impl Control {
+impl ControlLoader {
     /// Loads `spec` and registers it as `name`, at most
     /// [`NAME_MAX`](crate::NAME_MAX) characters that no other control has.
     ///

@@ -1,6 +1,6 @@
 //! Loads Narrows' congestion controls and host hooks into the Linux kernel.
 //!
-//! [`Control::load`] registers the C of `narrows-cc` as a congestion control of
+//! [`ControlLoader::load`] registers the C of `narrows-cc` as a congestion control of
 //! the running kernel (BPF `struct_ops`), under a name that sockets choose with
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
 //! gives packets of its sockets the L4S codepoint, and [`SignalProgram::attach`] puts the
@@ -78,13 +78,13 @@ mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 pub use absent::{
-    Bursts, Control, Ect1, Loaded, SignalProgram, SignalRuns, SocketOptions, Tap, held_by_kernel,
-    signal_cost, survey,
+    Bursts, ControlLoader, Ect1, Loaded, SignalProgram, SignalRuns, SocketOptions, Tap,
+    held_by_kernel, signal_cost, survey,
 };
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use control::{Control, Loaded, SocketOptions};
+pub use control::{ControlLoader, Loaded, SocketOptions};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use ect1::Ect1;
 pub use error::BpfError;

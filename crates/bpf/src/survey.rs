@@ -6,7 +6,7 @@ use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use narrows_cc::Spec;
 
 use crate::ect1::Ect1;
-use crate::{Control, EcnFlags, Survey, Trace};
+use crate::{ControlLoader, EcnFlags, Survey, Trace};
 
 /// Tries what the live engine needs: loads and unloads a congestion control
 /// and, on the loopback device of the current namespace, the host hook.
@@ -18,7 +18,7 @@ pub fn survey() -> Survey {
     // Unlike any run's name, and unlike another survey's.
     let name = format!("nws{:x}", std::process::id());
     let prague = Spec::parse("prague");
-    match prague.map(|spec| Control::load(&spec, &name, EcnFlags::AccEcn, Trace::Off)) {
+    match prague.map(|spec| ControlLoader::load(&spec, &name, EcnFlags::AccEcn, Trace::Off)) {
         Ok(Ok(loaded)) => {
             found.struct_ops = true;
             found.accecn = loaded.ecn() == EcnFlags::AccEcn;

@@ -75,7 +75,7 @@ fn a_name_that_is_taken_is_refused_in_a_sentence() {
         return;
     };
     let spec = Spec::parse("cubic").expect("words");
-    let second = narrows_bpf::Control::load(&spec, first.name(), EcnFlags::None, Trace::Off);
+    let second = narrows_bpf::ControlLoader::load(&spec, first.name(), EcnFlags::None, Trace::Off);
     let error = second.expect_err("the name is taken").to_string();
     assert!(error.contains(first.name()), "{error}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// A congestion control of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Control {
+pub struct ControlSource {
     /// Its header is `NAME.h`.
     pub name: String,
     /// Where that is.
@@ -20,7 +20,7 @@ pub struct Control {
 ///
 /// # Panics
 /// When a list cannot be read.
-pub fn controls(folder: &Path, of_tests: bool) -> Vec<Control> {
+pub fn controls(folder: &Path, of_tests: bool) -> Vec<ControlSource> {
     let lists = [("kernel", false), ("tests/kernel", true)];
     let mut found = Vec::new();
     for (place, of_tests) in lists.into_iter().take(1 + usize::from(of_tests)) {
@@ -33,7 +33,7 @@ pub fn controls(folder: &Path, of_tests: bool) -> Vec<Control> {
         found.extend(
             names
                 .filter(|name| !name.is_empty() && !name.starts_with('#'))
-                .map(|name| Control {
+                .map(|name| ControlSource {
                     name: name.to_owned(),
                     folder: folder.clone(),
                     of_tests,
@@ -48,7 +48,7 @@ pub fn controls(folder: &Path, of_tests: bool) -> Vec<Control> {
 ///
 /// # Panics
 /// When it cannot be written.
-pub fn write_list(controls: &[Control], folder: &Path) {
+pub fn write_list(controls: &[ControlSource], folder: &Path) {
     let mut text = "/* Made of controls.list. */\n".to_owned();
     for control in controls {
         text += &format!("#include \"{}.h\"\n", control.name);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use narrows_live::datapath::{Datapath, Driven};
-use narrows_live::{Clock, Control, RunId, World, reports};
+use narrows_live::{Clock, RunHandle, RunId, World, reports};
 use narrows_packet::{Event, EventSink};
 use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
 use nix::sys::socket::setsockopt;
@@ -98,7 +98,7 @@ fn between<T: Send>(
     std::thread::scope(|scope| {
         let work = scope.spawn(|| work(&world, &over));
         let before = cpu();
-        let driven = path.drive(&clock, &reports, &mut sink, &Control::default());
+        let driven = path.drive(&clock, &reports, &mut sink, &RunHandle::default());
         let cpu = cpu() - before;
         over.store(true, Ordering::SeqCst);
         let done = work.join().map_err(|_| "the work panicked")??;

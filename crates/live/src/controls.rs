@@ -50,7 +50,7 @@ impl Controls {
                 continue;
             }
             let name = format!("{}_try", crate::RunId::random());
-            let tried = narrows_bpf::Control::load(spec, &name, EcnFlags::None, Trace::Off);
+            let tried = narrows_bpf::ControlLoader::load(spec, &name, EcnFlags::None, Trace::Off);
             tried.map_err(|error| LiveError::Control {
                 flow: flow.name.clone(),
                 control: spec.name().to_owned(),
@@ -118,7 +118,7 @@ impl Controls {
                 (false, true) => EcnFlags::Classic,
                 (false, false) => EcnFlags::None,
             };
-            let loaded = match narrows_bpf::Control::load(spec, &name, wanted, Trace::State) {
+            let loaded = match narrows_bpf::ControlLoader::load(spec, &name, wanted, Trace::State) {
                 Ok(loaded) => loaded,
                 Err(error) => {
                     let kernels = kernels_own(spec).ok_or_else(|| refused(error))?;

@@ -16,7 +16,7 @@ use crate::disciplines::{Counted, Place, Watching};
 use crate::flows::{Commands, Flows};
 use crate::signals::RunSignals;
 use crate::steal_time::Ticks;
-use crate::{Clock, Control, LiveError, RunId, World, reports};
+use crate::{Clock, LiveError, RunHandle, RunId, World, reports};
 
 /// From the moment at which all is built to the epoch of the run: time for
 /// threads and sockets of flows to be there when it begins.
@@ -38,7 +38,7 @@ pub fn run(
     plan: &Plan,
     seed: u64,
     sink: &mut dyn EventSink,
-    control: &Control<'_>,
+    handle: &RunHandle<'_>,
 ) -> Result<Ended, LiveError> {
     let called = Instant::now();
     let ticks = Ticks::read();
@@ -71,7 +71,7 @@ pub fn run(
         clock,
         &reporter,
     )?;
-    let commands = Commands::start(plan, &host, clock, control.keep)?;
+    let commands = Commands::start(plan, &host, clock, handle.keep)?;
     let records = controls.read_records(plan, clock, reporter)?;
     let mut notes = controls.notes.clone();
     let late = clock.now();
@@ -86,7 +86,7 @@ pub fn run(
 
     let counting = Watching::start(world.disciplines(), clock, plan.measure)?;
 
-    let driven = path.drive(&clock, &reports, sink, control);
+    let driven = path.drive(&clock, &reports, sink, handle);
     let ended = Instant::now();
     let mut flow_facts = flows.stop();
     bursts.add_to(plan, &mut flow_facts);

@@ -65,7 +65,7 @@ pub use engine::run;
 pub use error::LiveError;
 #[cfg(target_os = "linux")]
 pub use narrows_bpf::{SignalCounters, SignalOptions};
-pub use narrows_run::{CommandFacts, Ended, FlowFacts, Handle as Control};
+pub use narrows_run::{CommandFacts, Ended, FlowFacts, RunHandle};
 pub use narrows_scenario::NameTable;
 pub use report::{Report, Reporter, Reports, reports};
 #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use narrows_live::{Control, LiveError};
+use narrows_live::{LiveError, RunHandle};
 use narrows_packet::{DropCause, Event, EventSink, FlowId, PacketId};
 use narrows_scenario::{Draft, Plan};
 use narrows_units::Instant;
@@ -67,7 +67,7 @@ impl EventSink for Record {
 
 fn run(test: &str, plan: &Plan) -> Option<Record> {
     let mut record = Record::default();
-    match narrows_live::run(plan, 1, &mut record, &Control::default()) {
+    match narrows_live::run(plan, 1, &mut record, &RunHandle::default()) {
         Ok(_) => Some(record),
         Err(error) if LiveError::is_of_the_machine(&error) => {
             eprintln!("skipped: {test}: {error}");

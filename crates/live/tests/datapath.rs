@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
 use narrows_live::datapath::{Datapath, Driven};
-use narrows_live::{Clock, Control, Report, reports};
+use narrows_live::{Clock, Report, RunHandle, reports};
 use narrows_packet::{DropCause, Event, EventSink, FlowId};
 use narrows_scenario::{Draft, Plan};
 use narrows_units::{Duration, Instant};
@@ -172,11 +172,11 @@ fn drive(plan: &Plan, offer: Vec<Vec<u8>>, record: &mut dyn EventSink) -> (Drive
         let fds = [(path[0].as_fd(), path[1].as_fd())];
         let mut built = Datapath::new(plan, 1, &fds).expect("the plan is good");
         let progress = |_| open.open();
-        let control = Control {
+        let handle = RunHandle {
             progress: Some(&progress),
-            ..Control::default()
+            ..RunHandle::default()
         };
-        let driven = built.drive(&clock, &reports, record, &control);
+        let driven = built.drive(&clock, &reports, record, &handle);
         drop(built);
         // Ends the reader.
         drop(path);
@@ -431,7 +431,7 @@ fn what_other_threads_saw_is_told_in_order_of_time() {
         reporter.report(at, Report::Delivered { flow, bytes });
     }
     let mut record = Record::default();
-    path.drive(&clock, &reports, &mut record, &Control::default())
+    path.drive(&clock, &reports, &mut record, &RunHandle::default())
         .expect("the path runs");
     let delivered = record.ids(|s| match s {
         Seen::Delivered(bytes) => Some(*bytes),
@@ -459,7 +459,7 @@ fn what_came_before_the_run_began_is_let_in() {
         let mut built = Datapath::new(&plan, 1, &fds).expect("the plan is good");
         let (_reporter, reports) = reports(0);
         let mut record = Record::default();
-        let driven = built.drive(&clock, &reports, &mut record, &Control::default());
+        let driven = built.drive(&clock, &reports, &mut record, &RunHandle::default());
         let driven = driven.expect("the path runs");
         assert_eq!((driven.packets, driven.delivered), (2, 2), "{lead_ms} ms");
         for packet in &offer {
@@ -489,14 +489,14 @@ fn a_caller_who_cancels_is_heard() {
                 let heard = heard.lock().expect("nobody panics");
                 let _ = heard.send(now);
             };
-            let control = Control {
+            let handle = RunHandle {
                 cancel: Some(&cancel),
                 progress: Some(&progress),
-                ..Control::default()
+                ..RunHandle::default()
             };
             let mut record = Record::default();
             let (_reporter, reports) = reports(0);
-            path.drive(&Clock::starting_now(), &reports, &mut record, &control)
+            path.drive(&Clock::starting_now(), &reports, &mut record, &handle)
         });
         hear.recv().expect("progress is told");
         cancel.store(true, Ordering::Relaxed);

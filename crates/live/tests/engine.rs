@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use narrows_live::{Control, Ended, LiveError};
+use narrows_live::{Ended, LiveError, RunHandle};
 use narrows_run::Rig;
 
 use narrows_packet::{Event, EventSink, FlowId};
@@ -62,19 +62,19 @@ impl EventSink for Record {
 }
 
 /// Runs `plan`, or says why `test` cannot be run here.
-fn run(test: &str, plan: &Plan, control: &Control<'_>) -> Option<(Ended, Rig, Record)> {
-    run_unless(test, plan, control, LiveError::is_of_the_machine)
+fn run(test: &str, plan: &Plan, handle: &RunHandle<'_>) -> Option<(Ended, Rig, Record)> {
+    run_unless(test, plan, handle, LiveError::is_of_the_machine)
 }
 
 /// Runs `plan`, or says why `test` is skipped: for an error that `skips`.
 fn run_unless(
     test: &str,
     plan: &Plan,
-    control: &Control<'_>,
+    handle: &RunHandle<'_>,
     skips: impl Fn(&LiveError) -> bool,
 ) -> Option<(Ended, Rig, Record)> {
     let mut record = Record::default();
-    match narrows_live::run(plan, 1, &mut record, control) {
+    match narrows_live::run(plan, 1, &mut record, handle) {
         Ok(mut ended) => {
             let rig = ended.rig.take().expect("a live run has a rig");
             Some((ended, rig, record))
@@ -99,7 +99,7 @@ fn a_transfer_arrives_whole_and_is_seen_on_its_way() {
              [[probe]]\nname = \"p\"\nfrom = \"client\"\nto = \"server\"\ninterval = \"100ms\"\n"
         ));
         let name = "a_transfer_arrives_whole_and_is_seen_on_its_way";
-        let Some((outcome, rig, record)) = run(name, &plan, &Control::default()) else {
+        let Some((outcome, rig, record)) = run(name, &plan, &RunHandle::default()) else {
             return;
         };
         assert_eq!(record.established, 1);
@@ -127,13 +127,13 @@ fn a_run_that_is_cancelled_ends_and_says_so() {
     );
     let cancel = AtomicBool::new(false);
     let progress = |_: Instant| cancel.store(true, Ordering::Relaxed);
-    let control = Control {
+    let handle = RunHandle {
         cancel: Some(&cancel),
         progress: Some(&progress),
-        ..Control::default()
+        ..RunHandle::default()
     };
     let name = "a_run_that_is_cancelled_ends_and_says_so";
-    let Some((outcome, ..)) = run(name, &plan, &control) else {
+    let Some((outcome, ..)) = run(name, &plan, &handle) else {
         return;
     };
     assert!(outcome.interrupted);
@@ -153,7 +153,7 @@ fn a_packet_is_the_same_one_on_both_sides_of_a_router() {
              traffic = \"cbr rate 1Mbit\"\nstop = \"500ms\"\n",
         ));
         let name = "a_packet_is_the_same_one_on_both_sides_of_a_router";
-        let Some((outcome, _, record)) = run(name, &plan, &Control::default()) else {
+        let Some((outcome, _, record)) = run(name, &plan, &RunHandle::default()) else {
             return;
         };
         // A second after the flow's end nothing is on its way.
@@ -216,7 +216,7 @@ fn an_element_that_the_kernel_has_not_got_is_refused_by_name() {
     );
     for (text, named) in [(tap, "tap/mid"), (changed, "link/access")] {
         let plan = plan(&format!("{text}{flow}"));
-        match narrows_live::run(&plan, 1, &mut Record::default(), &Control::default()) {
+        match narrows_live::run(&plan, 1, &mut Record::default(), &RunHandle::default()) {
             Err(error) if error.is_of_the_machine() => {
                 eprintln!("skipped: an_element_that_the_kernel_has_not_got: {error}");
                 return;
@@ -260,5 +260,5 @@ fn every_discipline_that_this_kernel_has_takes_its_parameters() {
 fn run_or_skip(test: &str, plan: &Plan) -> Option<(Ended, Rig, Record)> {
     let skips =
         |e: &LiveError| e.is_of_the_machine() || matches!(e, LiveError::NoDiscipline { .. });
-    run_unless(test, plan, &Control::default(), skips)
+    run_unless(test, plan, &RunHandle::default(), skips)
 }

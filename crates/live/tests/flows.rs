@@ -214,11 +214,12 @@ fn a_control_that_needs_accurate_ecn_gets_it_from_the_handshake_on() {
     let spec = narrows_cc::Spec::parse("prague").unwrap();
     let name = format!("{}_prague", narrows_live::RunId::random());
     let wanted = narrows_bpf::EcnFlags::AccEcn;
-    let loaded = match narrows_bpf::Control::load(&spec, &name, wanted, narrows_bpf::Trace::Off) {
-        Ok(loaded) if loaded.ecn() == wanted => loaded,
-        Ok(_) => return eprintln!("skipped: {test}: this kernel has no AccECN for a control"),
-        Err(e) => return eprintln!("skipped: {test}: {e}"),
-    };
+    let loaded =
+        match narrows_bpf::ControlLoader::load(&spec, &name, wanted, narrows_bpf::Trace::Off) {
+            Ok(loaded) if loaded.ecn() == wanted => loaded,
+            Ok(_) => return eprintln!("skipped: {test}: this kernel has no AccECN for a control"),
+            Err(e) => return eprintln!("skipped: {test}: {e}"),
+        };
     let text = with(
         "[[flow]]\nname = \"one\"\nfrom = \"client\"\nto = \"server\"\n\
          cc = \"prague\"\ntraffic = \"bytes 100000b\"\n",

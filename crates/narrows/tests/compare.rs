@@ -10,7 +10,7 @@ use narrows::report::pages;
 use narrows::report::table::comparison_table;
 use narrows::results::comparison::{Comparison, FILE};
 use narrows::results::open_run;
-use narrows::results::{Ended, Handle};
+use narrows::results::{Ended, RunHandle};
 use narrows::{CompareOptions, Engine, Output, compare};
 use narrows_packet::EventSink;
 use narrows_run::{Lateness, Rig};
@@ -50,9 +50,9 @@ impl Engine for Rigged {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Ended, String> {
-        let ended = self.model.run(plan, seed, sink, control)?;
+        let ended = self.model.run(plan, seed, sink, handle)?;
         let late = (self.late)(self.runs.fetch_add(1, Ordering::Relaxed));
         let rig = Rig {
             lateness: Lateness {
@@ -243,10 +243,10 @@ impl Engine for InTurns {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Ended, String> {
         self.ran.lock().unwrap().push(plan.name.clone());
-        self.rigged.run(plan, seed, sink, control)
+        self.rigged.run(plan, seed, sink, handle)
     }
 }
 

@@ -13,7 +13,7 @@ const NAMES: &str = "quic:cubic, quic:newreno or quic:bbr";
 
 /// One of quinn's congestion controls; they are quinn's own code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Control {
+pub enum QuicControl {
     /// CUBIC (RFC 9438), quinn's default.
     #[default]
     Cubic,
@@ -23,7 +23,7 @@ pub enum Control {
     Bbr,
 }
 
-impl Control {
+impl QuicControl {
     /// Reads a line of words, `quic:cubic`.
     ///
     /// # Errors
@@ -72,13 +72,13 @@ impl Control {
     }
 }
 
-impl fmt::Display for Control {
+impl fmt::Display for QuicControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", self.name())
     }
 }
 
-narrows_units::written_as_words!(Control);
+narrows_units::written_as_words!(QuicControl);
 
 #[cfg(test)]
 mod tests {
@@ -86,15 +86,15 @@ mod tests {
 
     #[test]
     fn names_come_back_as_written_and_others_are_refused_with_their_place() {
-        for control in [Control::Cubic, Control::NewReno, Control::Bbr] {
-            assert_eq!(Control::parse(&control.to_string()).unwrap(), control);
+        for control in [QuicControl::Cubic, QuicControl::NewReno, QuicControl::Bbr] {
+            assert_eq!(QuicControl::parse(&control.to_string()).unwrap(), control);
         }
         for (words, at) in [
             ("cubic", 0..5),
             ("quic:reno", 0..9),
             ("quic:cubic hystart off", 11..18),
         ] {
-            let error = Control::parse(words).unwrap_err();
+            let error = QuicControl::parse(words).unwrap_err();
             assert_eq!(error.span, at, "{words}: {error}");
         }
     }

@@ -10,9 +10,9 @@
 //! modelled, and show more than QUIC does.
 //!
 //! ```
-//! use narrows_quic::Control;
+//! use narrows_quic::QuicControl;
 //!
-//! let control = Control::parse("quic:cubic").unwrap();
+//! let control = QuicControl::parse("quic:cubic").unwrap();
 //! assert_eq!(control.name(), "cubic");
 //! ```
 
@@ -30,7 +30,7 @@ pub mod spin;
 mod watch;
 
 pub use connection::{Connection, QuicEvent};
-pub use control::{Control, PREFIX};
+pub use control::{PREFIX, QuicControl};
 pub use epoch::Epoch;
 pub use settings::{LEAST_PAYLOAD, QuicConfig, SERVER_NAME, Tls};
 pub use socket::Socket;

@@ -11,7 +11,7 @@ use quinn_proto::{
     ServerConfig, TransportConfig, ValidationTokenConfig, VarInt,
 };
 
-use crate::control::Control;
+use crate::control::QuicControl;
 use crate::null::Null;
 use crate::watch::ControllerWatch;
 
@@ -39,7 +39,7 @@ pub struct QuicConfig {
     /// The other end's.
     pub remote: SocketAddr,
     /// The congestion control, if it sends.
-    pub control: Control,
+    pub control: QuicControl,
     /// Whether packets go with ECT(0); without, the field stays empty, and
     /// quinn finds ECN unusable as on a path that clears it.
     pub ecn: bool,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use narrows_packet::{Packet, PacketPool};
-use narrows_quic::{Connection, Control, Epoch, QuicConfig, QuicEvent, spin};
+use narrows_quic::{Connection, Epoch, QuicConfig, QuicControl, QuicEvent, spin};
 use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::quic::{LongType, Quic};
 
@@ -16,7 +16,7 @@ fn config(client: bool) -> QuicConfig {
     QuicConfig {
         local,
         remote,
-        control: Control::Cubic,
+        control: QuicControl::Cubic,
         ecn: true,
         dscp: 0,
         mtu: 1500,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_packet::EventSink;
-use narrows_run::{Ended, Handle};
+use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
@@ -40,7 +40,7 @@ pub trait Engine: Sync {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Ended, String>;
 }
 

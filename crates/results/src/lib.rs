@@ -51,7 +51,7 @@ pub use error::Error;
 pub use folder::{Results, RunRecord, RunResult, open, open_run};
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
-pub use narrows_run::{Ended, Handle, Rig};
+pub use narrows_run::{Ended, Rig, RunHandle};
 pub use run::{Output, Reduction, RunOptions, reduce_run, run_scenario};
 pub use series::{Series, Track};
 pub use signals::{SignalSummary, Unmarked};

@@ -1,7 +1,7 @@
 //! The live engine.
 
 use narrows_packet::EventSink;
-use narrows_run::{Ended, Handle};
+use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
 
 use crate::engine::Engine;
@@ -32,8 +32,8 @@ impl Engine for LiveEngine {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Ended, String> {
-        narrows_live::run(plan, seed, sink, control).map_err(|error| error.to_string())
+        narrows_live::run(plan, seed, sink, handle).map_err(|error| error.to_string())
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use narrows_packet::{Event, EventSink};
-use narrows_run::{Ended, Handle};
+use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
@@ -127,7 +127,7 @@ pub fn reduce_run(
             });
         }
     };
-    let control = Handle {
+    let handle = RunHandle {
         cancel: Some(watch.cancel),
         progress: Some(&reached),
         keep,
@@ -145,10 +145,10 @@ pub fn reduce_run(
     sinks.extend(captures.as_mut().map(|c| c as &mut dyn EventSink));
     sinks.extend(observers.as_mut().map(|o| o as &mut dyn EventSink));
     let ended = if sinks.is_empty() {
-        engine.run(plan, seed, &mut reducer, &control)
+        engine.run(plan, seed, &mut reducer, &handle)
     } else {
         sinks.push(&mut reducer);
-        engine.run(plan, seed, &mut Each(sinks), &control)
+        engine.run(plan, seed, &mut Each(sinks), &handle)
     };
     if let Some(captures) = captures {
         captures.finish()?;

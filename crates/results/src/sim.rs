@@ -1,7 +1,7 @@
 //! The simulator as the laboratory's engine.
 
 use narrows_packet::EventSink;
-use narrows_run::{Ended, Handle};
+use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
 
 use crate::engine::Engine;
@@ -28,10 +28,10 @@ impl Engine for SimEngine {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Ended, String> {
         let outcome =
-            narrows_sim::run(plan, seed, sink, control).map_err(|error| error.to_string())?;
+            narrows_sim::run(plan, seed, sink, handle).map_err(|error| error.to_string())?;
         Ok(Ended {
             events: outcome.events,
             packets: outcome.packets,

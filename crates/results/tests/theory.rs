@@ -7,7 +7,7 @@ mod support;
 use narrows_packet::{DropCause, Event, EventSink, MarkCause};
 use narrows_results::SimEngine;
 use narrows_scenario::Plan;
-use narrows_sim::Control;
+use narrows_sim::RunHandle;
 use narrows_units::Instant;
 use support::{plan_of, run};
 
@@ -104,7 +104,7 @@ fn coupling(words: &str) -> f64 {
     );
     let mut all = Coupling::default();
     for seed in 1..=5 {
-        narrows_sim::run(&plan, seed, &mut all, &Control::default()).unwrap();
+        narrows_sim::run(&plan, seed, &mut all, &RunHandle::default()).unwrap();
     }
     let classic = all.marks[0] / all.packets[0];
     let low = all.marks[1] / all.packets[1];
@@ -203,7 +203,7 @@ traffic = "cbr rate 20Mbit size 1200"
 "#,
     );
     let mut drops = Drops::default();
-    narrows_sim::run(&plan, 1, &mut drops, &Control::default()).unwrap();
+    narrows_sim::run(&plan, 1, &mut drops, &RunHandle::default()).unwrap();
     assert!(drops.0.len() > 100, "{}", drops.0.len());
     for (i, pair) in drops.0.windows(2).enumerate() {
         let gap = pair[1].since(pair[0]).as_millis_f64();

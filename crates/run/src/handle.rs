@@ -7,7 +7,7 @@ use narrows_units::Instant;
 
 /// The caller's two ends of a run, by whichever engine.
 #[derive(Clone, Copy, Default)]
-pub struct Handle<'a> {
+pub struct RunHandle<'a> {
     /// Set it from another thread to end the run early.
     pub cancel: Option<&'a AtomicBool>,
     /// Called now and then with the time of the run that was reached.
@@ -17,7 +17,7 @@ pub struct Handle<'a> {
     pub keep: Option<&'a Path>,
 }
 
-impl Handle<'_> {
+impl RunHandle<'_> {
     /// Reports progress; whether to go on.
     pub fn tick(&self, now: Instant) -> bool {
         if let Some(progress) = self.progress {

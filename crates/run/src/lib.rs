@@ -17,14 +17,14 @@
 //! ```
 //! use std::sync::atomic::{AtomicBool, Ordering};
 //!
-//! use narrows_run::Handle;
+//! use narrows_run::RunHandle;
 //! use narrows_units::Instant;
 //!
 //! let cancel = AtomicBool::new(false);
-//! let control = Handle { cancel: Some(&cancel), ..Handle::default() };
-//! assert!(control.tick(Instant::ZERO));
+//! let handle = RunHandle { cancel: Some(&cancel), ..RunHandle::default() };
+//! assert!(handle.tick(Instant::ZERO));
 //! cancel.store(true, Ordering::Relaxed);
-//! assert!(!control.tick(Instant::ZERO));
+//! assert!(!handle.tick(Instant::ZERO));
 //! ```
 
 #![forbid(unsafe_code)]
@@ -36,7 +36,7 @@ mod setup;
 use narrows_efm::HostSignals;
 use narrows_units::Duration;
 
-pub use handle::Handle;
+pub use handle::RunHandle;
 pub use rig::{CommandFacts, DisciplineFacts, FlowFacts, Lateness, Rig};
 pub use setup::{Carrier, Setup, SetupError, SocketPlan, TcpPlan};
 

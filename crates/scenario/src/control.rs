@@ -26,7 +26,7 @@ pub enum Control {
     /// kernel gives it: 1 to 15 of `a` to `z`, `0` to `9` and `_`.
     Kernel(String),
     /// One of quinn's, for flows over QUIC.
-    Quic(narrows_quic::Control),
+    Quic(narrows_quic::QuicControl),
 }
 
 impl Control {
@@ -39,7 +39,7 @@ impl Control {
         let mut words = Words::new(line);
         let first = words.peek();
         if first.is_some_and(|w| w.text.starts_with(narrows_quic::PREFIX)) {
-            return narrows_quic::Control::parse(line).map(Self::Quic);
+            return narrows_quic::QuicControl::parse(line).map(Self::Quic);
         }
         let Some((word, name)) = first.and_then(|w| Some((w, w.text.strip_prefix(KERNEL)?))) else {
             return Spec::parse(line)
@@ -104,7 +104,7 @@ impl Control {
     }
 
     /// Which of quinn's it is, if it is one.
-    pub fn quic(&self) -> Option<narrows_quic::Control> {
+    pub fn quic(&self) -> Option<narrows_quic::QuicControl> {
         match self {
             Self::Own(_) | Self::Kernel(_) => None,
             Self::Quic(control) => Some(*control),

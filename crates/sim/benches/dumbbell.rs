@@ -3,7 +3,7 @@
 use criterion::{Criterion, Throughput, criterion_main};
 use narrows_packet::NullSink;
 use narrows_scenario::{Draft, Plan};
-use narrows_sim::Control;
+use narrows_sim::RunHandle;
 
 fn plan(queue: &str, traffic: &str) -> Plan {
     let toml = format!(
@@ -45,7 +45,7 @@ fn dumbbell(c: &mut Criterion) {
         ("dualpi2", "dualpi2", "bulk"),
     ] {
         let plan = plan(queue, traffic);
-        let run = || narrows_sim::run(&plan, 1, &mut NullSink, &Control::default());
+        let run = || narrows_sim::run(&plan, 1, &mut NullSink, &RunHandle::default());
         let packets = run().map_or(0, |outcome| outcome.packets);
         group.throughput(Throughput::Elements(packets));
         group.bench_function(name, |b| b.iter(run));

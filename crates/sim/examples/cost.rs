@@ -11,7 +11,7 @@ use std::error::Error;
 
 use narrows_packet::{Event, EventSink};
 use narrows_scenario::{Draft, Plan};
-use narrows_sim::Control;
+use narrows_sim::RunHandle;
 use narrows_units::Instant;
 
 /// Counts what flows got in the steady window, and nothing else.
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         plan: &plan,
         bytes: vec![0; plan.flows.len()],
     };
-    let outcome = narrows_sim::run(&plan, plan.seed, &mut goodput, &Control::default())?;
+    let outcome = narrows_sim::run(&plan, plan.seed, &mut goodput, &RunHandle::default())?;
 
     let bottleneck = outcome
         .elements

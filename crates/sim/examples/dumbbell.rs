@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use narrows_packet::{Event, EventSink};
 use narrows_scenario::{Draft, Plan};
-use narrows_sim::Control;
+use narrows_sim::RunHandle;
 
 /// Counts, as cheaply as a sink can.
 #[derive(Default)]
@@ -106,7 +106,7 @@ fn main() {
     let mut tally = Tally::default();
     let (started, cpu) = (Instant::now(), cpu_seconds());
     let outcome =
-        narrows_sim::run(&plan, seed, &mut tally, &Control::default()).expect("a checked plan");
+        narrows_sim::run(&plan, seed, &mut tally, &RunHandle::default()).expect("a checked plan");
     let wall = started.elapsed().as_secs_f64();
     let spent = cpu
         .zip(cpu_seconds())

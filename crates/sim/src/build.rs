@@ -12,8 +12,8 @@ use narrows_scenario::{HostIndex, NameTable, Plan, Traffic, assemble};
 use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
 
-use crate::control::SimError;
 use crate::engine::Simulation;
+use crate::outcome::SimError;
 
 impl Simulation {
     /// Builds everything that `plan` names; randomness comes from `seed` and

@@ -7,11 +7,11 @@ use narrows_host::{AppOn, Hosts, Net};
 use narrows_packet::{App, EventSink, HostHook, Packet, Port, Profile};
 use narrows_path::paths::{Next, Paths, Planned};
 use narrows_path::wakes::Slot;
-use narrows_run::Handle;
+use narrows_run::RunHandle;
 use narrows_scenario::NameTable;
 use narrows_units::{Duration, Instant};
 
-use crate::control::{ElementReport, FlowReport, Outcome, SimError};
+use crate::outcome::{ElementReport, FlowReport, Outcome, SimError};
 
 /// Steps, wakes and packets that reach a node, between two checks of the
 /// caller's cancel flag: milliseconds of real time, whatever the run's does.
@@ -92,11 +92,15 @@ impl Simulation {
     ///
     /// # Errors
     /// When the run cannot go on: see [`SimError`].
-    pub fn run(self, sink: &mut dyn EventSink, control: &Handle<'_>) -> Result<Outcome, SimError> {
+    pub fn run(
+        self,
+        sink: &mut dyn EventSink,
+        handle: &RunHandle<'_>,
+    ) -> Result<Outcome, SimError> {
         Engine {
             sim: self,
             sink,
-            control,
+            handle,
             steps: 0,
             at_once: 0,
             interrupted: false,
@@ -123,7 +127,7 @@ impl Simulation {
 pub(crate) struct Engine<'s> {
     pub sim: Simulation,
     pub sink: &'s mut dyn EventSink,
-    control: &'s Handle<'s>,
+    handle: &'s RunHandle<'s>,
     /// Steps so far, and those at the present instant.
     steps: u64,
     at_once: u64,
@@ -133,7 +137,7 @@ pub(crate) struct Engine<'s> {
 impl Engine<'_> {
     fn run(mut self) -> Result<Outcome, SimError> {
         self.begin()?;
-        self.interrupted = !self.control.tick(self.sim.now);
+        self.interrupted = !self.handle.tick(self.sim.now);
         while !self.interrupted {
             let Some((at, slot)) = self.sim.paths.wakes.peek() else {
                 break;
@@ -158,7 +162,7 @@ impl Engine<'_> {
             self.sim.now = self.sim.end;
         }
         self.with_hosts(Hosts::end);
-        self.control.tick(self.sim.now);
+        self.handle.tick(self.sim.now);
         let interrupted = self.interrupted;
         Ok(self.outcome(interrupted))
     }
@@ -169,7 +173,7 @@ impl Engine<'_> {
         self.steps += 1;
         self.at_once += 1;
         if self.steps % CANCEL_CHECK_EVERY == 0 {
-            self.interrupted = !self.control.tick(self.sim.now);
+            self.interrupted = !self.handle.tick(self.sim.now);
         }
         !self.interrupted && self.at_once <= MOST_AT_ONCE
     }

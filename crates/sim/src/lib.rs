@@ -11,27 +11,27 @@
 //! ```
 //! use narrows_packet::NullSink;
 //! use narrows_scenario::Draft;
-//! use narrows_sim::{Control, Simulation};
+//! use narrows_sim::{RunHandle, Simulation};
 //!
 //! let link = ["netem delay 5ms".to_owned(), "rate 10Mbit queue fq_codel".to_owned()];
 //! let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).unwrap();
 //! draft.set("duration=2s").unwrap();
 //! let simulation = Simulation::new(&draft.check().unwrap(), 1).unwrap();
-//! let outcome = simulation.run(&mut NullSink, &Control::default()).unwrap();
+//! let outcome = simulation.run(&mut NullSink, &RunHandle::default()).unwrap();
 //! assert!(outcome.flows[0].established && outcome.flows[0].delivered > 1_000_000);
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod build;
-mod control;
 mod engine;
+mod outcome;
 
 pub use build::accepts;
-pub use control::{ElementReport, FlowReport, Outcome, SimError};
 pub use engine::Simulation;
-pub use narrows_run::Handle as Control;
+pub use narrows_run::RunHandle;
 pub use narrows_scenario::NameTable;
+pub use outcome::{ElementReport, FlowReport, Outcome, SimError};
 
 use narrows_packet::EventSink;
 use narrows_scenario::Plan;
@@ -46,9 +46,9 @@ pub fn run(
     plan: &Plan,
     seed: u64,
     sink: &mut dyn EventSink,
-    control: &Control<'_>,
+    handle: &RunHandle<'_>,
 ) -> Result<Outcome, SimError> {
-    Simulation::new(plan, seed)?.run(sink, control)
+    Simulation::new(plan, seed)?.run(sink, handle)
 }
 
 /// The names behind the [`EntityId`](narrows_packet::EntityId)s of a run of

@@ -11,7 +11,7 @@ use narrows_packet::{
     App, DatagramError, DropCause, Event, EventSink, FlowId, NullSink, PacketId, RecoveryEvent,
     SocketError, SocketEvent, SocketId, Sockets, Undelivered,
 };
-use narrows_sim::{Control, Simulation};
+use narrows_sim::{RunHandle, Simulation};
 use narrows_units::Instant;
 use narrows_wire::FlowKey;
 use rig::{Record, flow, plan, run};
@@ -267,7 +267,9 @@ fn a_datagram_socket_receives_what_the_network_says_with_its_own_payload() {
         errors: Arc::clone(&errors),
     };
     assert!(simulation.add_app("host/client", "asker", Box::new(asker)));
-    simulation.run(&mut NullSink, &Control::default()).unwrap();
+    simulation
+        .run(&mut NullSink, &RunHandle::default())
+        .unwrap();
     let errors = errors.lock().unwrap();
     let [(big, quoted), (nobody, other)] = &errors[..] else {
         panic!("{errors:?}");

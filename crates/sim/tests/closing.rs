@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use narrows_host::{Options, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
-use narrows_sim::{Control, Simulation};
+use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
 use relay_apps::{Account, Client};
@@ -104,7 +104,7 @@ fn learns(manner: Manner) -> (Account, usize) {
         accounts: Arc::clone(&accounts),
     };
     assert!(sim.add_app("host/client", "client", Box::new(client)));
-    let outcome = sim.run(&mut NullSink, &Control::default()).unwrap();
+    let outcome = sim.run(&mut NullSink, &RunHandle::default()).unwrap();
     rig::conserves(&outcome);
     let account = accounts.lock().unwrap()[0].clone();
     (account, outcome.sockets)

@@ -209,12 +209,12 @@ fn a_run_ends_when_asked_although_its_time_stands_still() {
                 cancel.store(true, Ordering::Relaxed);
             }
         };
-        let control = narrows_sim::Control {
+        let handle = narrows_sim::RunHandle {
             cancel: Some(&cancel),
             progress: Some(&progress),
             keep: None,
         };
-        let outcome = narrows_sim::run(&plan(&text), 1, &mut Record::default(), &control);
+        let outcome = narrows_sim::run(&plan(&text), 1, &mut Record::default(), &handle);
         let outcome = outcome.expect("it was asked to end");
         assert!(outcome.interrupted);
         assert!(

@@ -3,7 +3,7 @@
 mod rig;
 
 use narrows_packet::{DropCause, HookVerdict, HostHook, Packet, Role, SocketFacts};
-use narrows_sim::{Control, Simulation};
+use narrows_sim::{RunHandle, Simulation};
 use narrows_units::{Duration, Instant};
 use rig::{Digest, Record, conserves, plan, run};
 
@@ -179,12 +179,12 @@ fn datagrams_arrive_at_their_rate() {
 #[test]
 fn a_cancelled_run_says_so_and_still_adds_up() {
     let cancel = std::sync::atomic::AtomicBool::new(true);
-    let control = Control {
+    let handle = RunHandle {
         cancel: Some(&cancel),
-        ..Control::default()
+        ..RunHandle::default()
     };
     let mut record = Record::default();
-    let outcome = narrows_sim::run(&plan(NOISY), 1, &mut record, &control).unwrap();
+    let outcome = narrows_sim::run(&plan(NOISY), 1, &mut record, &handle).unwrap();
     assert!(outcome.interrupted);
     assert_eq!(outcome.virtual_time, Duration::ZERO);
     conserves(&outcome);
@@ -227,7 +227,7 @@ fn a_hook_sees_every_packet_of_its_host_and_may_drop_it() {
     assert!(sim.add_hook("host/client", Box::new(Third(0))));
     assert!(!sim.add_hook("host/nobody", Box::new(Third(0))));
     let mut record = Record::default();
-    let outcome = sim.run(&mut record, &Control::default()).unwrap();
+    let outcome = sim.run(&mut record, &RunHandle::default()).unwrap();
     conserves(&outcome);
     assert_eq!(record.probe_rtts.len(), 14);
     assert_eq!(outcome.dropped, 6);

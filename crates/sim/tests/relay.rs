@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use narrows_app::Relay;
 use narrows_host::{Options, Transport};
 use narrows_packet::NullSink;
-use narrows_sim::{Control, Simulation};
+use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};
 use relay_apps::{Account, Client, Echo};
@@ -89,7 +89,7 @@ fn through_a_relay(
         };
         assert!(sim.add_app("host/client", "client", Box::new(client)));
     }
-    let outcome = sim.run(&mut NullSink, &Control::default()).unwrap();
+    let outcome = sim.run(&mut NullSink, &RunHandle::default()).unwrap();
     rig::conserves(&outcome);
     (accounts.lock().unwrap().clone(), outcome.sockets)
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use narrows_host::{Options, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
-use narrows_sim::{Control, Simulation};
+use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
 use narrows_units::Duration;
 use relay_apps::Echo;
@@ -92,7 +92,7 @@ fn options_are_set_by_name_before_the_handshake_and_after_it() {
         seen: Arc::clone(&seen),
     };
     assert!(sim.add_app("host/client", "setter", Box::new(setter)));
-    sim.run(&mut NullSink, &Control::default()).unwrap();
+    sim.run(&mut NullSink, &RunHandle::default()).unwrap();
     let seen = seen.lock().unwrap();
     assert_eq!(seen[0], (Ok(()), Some(1)));
     assert!(matches!(&seen[1], (Err(SocketError::Option(why)), Some(1))

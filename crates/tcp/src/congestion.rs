@@ -1,7 +1,7 @@
 //! The congestion window and the state machine's memory, and how the
 //! congestion control is asked and obeyed.
 
-use narrows_cc::{CaState, CwndEvent, Decision, Facts, Flags, Mode, Pacing};
+use narrows_cc::{CaState, ControlMode, CwndEvent, Decision, Facts, Flags, Pacing};
 use narrows_packet::{INFINITE_SSTHRESH, RecoveryEvent};
 use narrows_units::Instant;
 
@@ -220,7 +220,7 @@ impl Connection {
 
     /// Whether the algorithm owns recovery and pacing.
     pub(crate) fn rate_mode(&self) -> bool {
-        self.cc.mode() == Mode::Rate
+        self.cc.mode() == ControlMode::Rate
     }
 
     /// The window was changed by the stack or for it.

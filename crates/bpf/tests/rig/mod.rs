@@ -17,7 +17,7 @@ use std::thread;
 use nix::libc;
 use nix::sched::{CloneFlags, setns, unshare};
 
-use narrows_bpf::{BpfError, Control, EcnFlags, Loaded, Trace};
+use narrows_bpf::{BpfError, ControlLoader, EcnFlags, Loaded, Trace};
 use narrows_cc::Spec;
 
 pub use path::Path;
@@ -43,7 +43,7 @@ pub fn unique(stem: &str) -> String {
 /// A loaded control, or the word that this machine cannot.
 pub fn control(test: &str, words: &str, ecn: EcnFlags, trace: Trace) -> Option<Loaded> {
     let spec = Spec::parse(words).expect("the words name an algorithm");
-    loaded(test, Control::load(&spec, &unique("nwt"), ecn, trace))
+    loaded(test, ControlLoader::load(&spec, &unique("nwt"), ecn, trace))
 }
 
 /// What was loaded, or the word that this machine cannot.

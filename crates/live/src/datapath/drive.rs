@@ -3,7 +3,7 @@
 use narrows_packet::{DropCause, Event, EventSink, Packet};
 use narrows_path::paths::Next;
 use narrows_path::wakes::Slot;
-use narrows_run::{Handle, Lateness};
+use narrows_run::{Lateness, RunHandle};
 use narrows_units::{Duration, Instant};
 
 use super::devices::{Buffer, Written, sleep};
@@ -82,7 +82,7 @@ impl Datapath<'_> {
         clock: &Clock,
         reports: &Reports,
         sink: &mut dyn EventSink,
-        handle: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Driven, PathError> {
         let _exact = ExactTimers::start();
         let awake = Awake::start();
@@ -115,7 +115,7 @@ impl Datapath<'_> {
 }
 
 impl Drive<'_, '_, '_> {
-    fn run(&mut self, reports: &Reports, handle: &Handle<'_>) -> Result<(), PathError> {
+    fn run(&mut self, reports: &Reports, handle: &RunHandle<'_>) -> Result<(), PathError> {
         let end = self.path.end;
         let mut tick = Instant::ZERO;
         let mut report = Instant::ZERO;

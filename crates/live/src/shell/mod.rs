@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use narrows_run::{Handle, Lateness};
+use narrows_run::{Lateness, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
@@ -283,9 +283,9 @@ fn drive(
     let work = move || {
         let mut counter = tally::Counter::new(&plan, gauge);
         let mut path = Datapath::new(&plan, seed, &[(near.as_fd(), far.as_fd())])?;
-        let handle = Handle {
+        let handle = RunHandle {
             cancel: Some(&stop),
-            ..Handle::default()
+            ..RunHandle::default()
         };
         let (_, nobody) = reports(0);
         let driven = path.drive(&Clock::starting_now(), &nobody, &mut counter, &handle)?;

@@ -12,7 +12,7 @@ use narrows_packet::{
     EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
 };
 use narrows_results::{
-    Ended, Engine, Handle, Output, Progress, RunOptions, RunResult, Watch, run_scenario,
+    Ended, Engine, Output, Progress, RunHandle, RunOptions, RunResult, Watch, run_scenario,
 };
 use narrows_scenario::{Draft, Plan};
 use narrows_units::{Duration, Instant, Rng};
@@ -70,7 +70,7 @@ impl Engine for ModelEngine {
         plan: &Plan,
         seed: u64,
         sink: &mut dyn EventSink,
-        control: &Handle<'_>,
+        handle: &RunHandle<'_>,
     ) -> Result<Ended, String> {
         if self.panics_on.is_some_and(|word| plan.name.contains(word)) {
             panic!("the model has no law for {}", plan.name);
@@ -97,7 +97,7 @@ impl Engine for ModelEngine {
         };
         let mut now = Instant::ZERO;
         while now < Instant::ZERO + plan.duration {
-            if !control.tick(now) {
+            if !handle.tick(now) {
                 return Ok(Ended {
                     events,
                     packets: 0,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use narrows_packet::{DropCause, Event, EventSink, FlowSample, RecoveryEvent};
 use narrows_scenario::{Draft, Plan};
-use narrows_sim::{Control, Outcome};
+use narrows_sim::{Outcome, RunHandle};
 use narrows_units::{Duration, Instant};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -39,7 +39,7 @@ pub fn flow(name: &str, words: &str) -> String {
 }
 
 pub fn run(plan: &Plan, seed: u64, sink: &mut dyn EventSink) -> Outcome {
-    let outcome = narrows_sim::run(plan, seed, sink, &Control::default()).unwrap();
+    let outcome = narrows_sim::run(plan, seed, sink, &RunHandle::default()).unwrap();
     conserves(&outcome);
     outcome
 }
