@@ -2,7 +2,7 @@
 
 use narrows_units::{Duration, Instant};
 
-use crate::spec::Spec;
+use crate::spec::Traffic;
 
 /// What an application wants to send now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Want {
 /// when it wants to be asked again.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    spec: Spec,
+    spec: Traffic,
     sent: u64,
     started: Option<Instant>,
     stopped: bool,
@@ -31,7 +31,7 @@ pub struct Generator {
 
 impl Generator {
     /// An application that has not started.
-    pub fn new(spec: Spec) -> Self {
+    pub fn new(spec: Traffic) -> Self {
         Self {
             spec,
             sent: 0,
@@ -60,15 +60,15 @@ impl Generator {
             return Want::End;
         }
         match self.spec {
-            Spec::Bulk => Want::Stream(u64::MAX),
-            Spec::Bytes(n) if self.sent < n => Want::Stream(n - self.sent),
-            Spec::Bytes(_) => Want::End,
-            Spec::Writes(_) => match self.written(started, now).saturating_sub(self.sent) {
+            Traffic::Bulk => Want::Stream(u64::MAX),
+            Traffic::Bytes(n) if self.sent < n => Want::Stream(n - self.sent),
+            Traffic::Bytes(_) => Want::End,
+            Traffic::Writes(_) => match self.written(started, now).saturating_sub(self.sent) {
                 0 => Want::Nothing,
                 bytes => Want::Stream(bytes),
             },
-            Spec::Cbr(cbr) if self.due(started) <= now => Want::Datagram(cbr.size),
-            Spec::Cbr(_) => Want::Nothing,
+            Traffic::Cbr(cbr) if self.due(started) <= now => Want::Datagram(cbr.size),
+            Traffic::Cbr(_) => Want::Nothing,
         }
     }
 
@@ -81,14 +81,14 @@ impl Generator {
     /// When its next datagram is due.
     pub fn next(&self) -> Option<Instant> {
         match self.spec {
-            Spec::Cbr(_) if !self.stopped => self.started.map(|t| self.due(t)),
+            Traffic::Cbr(_) if !self.stopped => self.started.map(|t| self.due(t)),
             _ => None,
         }
     }
 
     /// When it writes next, after `now`.
     pub fn next_write(&self, now: Instant) -> Option<Instant> {
-        let (Spec::Writes(w), Some(started), false) = (self.spec, self.started, self.stopped)
+        let (Traffic::Writes(w), Some(started), false) = (self.spec, self.started, self.stopped)
         else {
             return None;
         };
@@ -103,7 +103,9 @@ impl Generator {
     /// Bytes that the application has written until `now`: one write at the
     /// start, and one after each interval.
     fn written(&self, started: Instant, now: Instant) -> u64 {
-        let Spec::Writes(w) = self.spec else { return 0 };
+        let Traffic::Writes(w) = self.spec else {
+            return 0;
+        };
         if now < started {
             return 0;
         }
@@ -115,7 +117,7 @@ impl Generator {
     /// When the next datagram is due: the n-th is n sizes of payload after the
     /// start.
     fn due(&self, started: Instant) -> Instant {
-        let Spec::Cbr(cbr) = self.spec else {
+        let Traffic::Cbr(cbr) = self.spec else {
             return started;
         };
         let bits = u128::from(self.datagrams) * u128::from(cbr.size) * 8 * 1_000_000_000;
@@ -132,7 +134,7 @@ impl Generator {
     /// never fixed.
     pub fn total(&self) -> Option<u64> {
         match self.spec {
-            Spec::Bytes(n) => Some(n),
+            Traffic::Bytes(n) => Some(n),
             _ => None,
         }
     }
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn nothing_is_wanted_before_the_start() {
-        let mut g = Generator::new(Spec::Bulk);
+        let mut g = Generator::new(Traffic::Bulk);
         assert_eq!(g.want(NOW), Want::Nothing);
         g.start(NOW);
         assert_eq!(g.want(NOW), Want::Stream(u64::MAX));
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn exact_bytes_are_exact() {
-        let mut g = Generator::new(Spec::Bytes(1000));
+        let mut g = Generator::new(Traffic::Bytes(1000));
         g.start(NOW);
         g.sent(600);
         assert_eq!(g.want(NOW), Want::Stream(400));
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn writes_come_at_their_times_and_what_was_not_taken_stays_wanted() {
-        let mut g = Generator::new(Spec::parse("writes 1000b every 10ms").unwrap());
+        let mut g = Generator::new(Traffic::parse("writes 1000b every 10ms").unwrap());
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
         g.start(at(5));
         assert_eq!(g.want(at(5)), Want::Stream(1000));
@@ -188,7 +190,7 @@ mod tests {
     #[test]
     fn a_constant_rate_is_kept_without_drift() {
         // 3 Mbit/s in datagrams of 1000 bytes: one each 2 666 666.6… ns.
-        let mut g = Generator::new(Spec::parse("cbr rate 3Mbit size 1000").unwrap());
+        let mut g = Generator::new(Traffic::parse("cbr rate 3Mbit size 1000").unwrap());
         g.start(Instant::ZERO);
         let mut now = Instant::ZERO;
         for _ in 0..3_000 {

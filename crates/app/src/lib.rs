@@ -8,10 +8,10 @@
 //! of latency probes.
 //!
 //! ```
-//! use narrows_app::{Generator, Spec, Want};
+//! use narrows_app::{Generator, Traffic, Want};
 //! use narrows_units::Instant;
 //!
-//! let mut application = Generator::new(Spec::Bytes(3000));
+//! let mut application = Generator::new(Traffic::Bytes(3000));
 //! application.start(Instant::ZERO);
 //! assert_eq!(application.want(Instant::ZERO), Want::Stream(3000));
 //! application.sent(3000);
@@ -33,4 +33,4 @@ pub use generator::{Generator, Want};
 pub use ledger::Ledger;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
-pub use spec::{CbrSpec, Spec, WritesSpec};
+pub use spec::{CbrSpec, Traffic, WritesSpec};

@@ -14,7 +14,7 @@ use narrows_units::{Bytes, Duration, Rate, Value, WordError, Words};
 /// | `cbr rate RATE [size BYTES]` | UDP datagrams of constant size at a constant bit rate |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Spec {
+pub enum Traffic {
     /// Without end.
     #[default]
     Bulk,
@@ -52,7 +52,7 @@ const MAX_SIZE: u32 = 65_507;
 
 const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, or cbr rate RATE [size BYTES]";
 
-impl Spec {
+impl Traffic {
     /// Reads the words of a flow's traffic.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ fn above_zero<T: Value + Copy>(
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bulk => f.write_str("bulk"),
@@ -168,7 +168,7 @@ impl fmt::Display for Spec {
     }
 }
 
-narrows_units::written_as_words!(Spec);
+narrows_units::written_as_words!(Traffic);
 
 #[cfg(test)]
 mod tests {
@@ -185,10 +185,10 @@ mod tests {
             "cbr rate 5Mbit",
             "cbr rate 64Kbit size 160",
         ] {
-            let spec = Spec::parse(words).unwrap();
+            let spec = Traffic::parse(words).unwrap();
             assert_eq!(spec.to_string(), words);
         }
-        assert_eq!(Spec::parse("bytes 1500"), Ok(Spec::Bytes(1500)));
+        assert_eq!(Traffic::parse("bytes 1500"), Ok(Traffic::Bytes(1500)));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             ("cbr rate 1Mbit size 70000", "70000"),
             ("torrent", "torrent"),
         ] {
-            let error = Spec::parse(words).unwrap_err();
+            let error = Traffic::parse(words).unwrap_err();
             assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
         }
     }

@@ -1,7 +1,7 @@
 //! The words of traffic, and with them tc's spellings of rates and sizes, over
 //! a kept corpus and mutations of it.
 
-use narrows_app::Spec;
+use narrows_app::Traffic;
 use narrows_fuzz::Corpus;
 use narrows_units::{Bytes, Duration, Rate, Value, WordError};
 
@@ -21,7 +21,7 @@ const WORDS: [&str; 8] = [
 fn fuzz_traffic_words() {
     let corpus = Corpus::lines_of(CORPUS).with_words(&WORDS);
     let place = |e: &WordError| e.span.clone();
-    let read = corpus.run_words(20_000, Spec::parse, place, drop);
+    let read = corpus.run_words(20_000, Traffic::parse, place, drop);
     assert!(read > 500, "mutations that are still traffic: {read}");
 }
 

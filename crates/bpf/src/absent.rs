@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 
 use crate::error::{BpfError, NOT_BUILT};
 use crate::packets::Packet;
@@ -21,7 +21,7 @@ impl ControlLoader {
     ///
     /// # Errors
     /// Always: this build cannot load BPF.
-    pub fn load(_: &Spec, _: &str, _: EcnFlags, _: Trace) -> Result<Loaded, BpfError> {
+    pub fn load(_: &ControlSpec, _: &str, _: EcnFlags, _: Trace) -> Result<Loaded, BpfError> {
         Err(BpfError::NotBuilt(NOT_BUILT))
     }
 }
@@ -88,7 +88,7 @@ impl SocketOptions {
     ///
     /// # Errors
     /// Never here.
-    pub fn of(&self, _: BorrowedFd<'_>) -> Result<Spec, BpfError> {
+    pub fn of(&self, _: BorrowedFd<'_>) -> Result<ControlSpec, BpfError> {
         match self.0 {}
     }
 }

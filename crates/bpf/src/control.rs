@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ReferencesType};
-use narrows_cc::{ControlMode, Controller, Spec};
+use narrows_cc::{ControlMode, ControlSpec, Controller};
 
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
@@ -49,7 +49,7 @@ const OBJECTS: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/controls.r
 
 /// # Errors
 /// For a control that was built in natively alone.
-fn object_of(spec: &Spec) -> Result<&'static [u8], BpfError> {
+fn object_of(spec: &ControlSpec) -> Result<&'static [u8], BpfError> {
     let found = OBJECTS.iter().find(|(name, _)| *name == spec.name());
     let (_, object) = found.ok_or(BpfError::NotBuilt("this control was not built for BPF"))?;
     Ok(object)
@@ -114,7 +114,12 @@ impl ControlLoader {
     /// # Errors
     /// If the name does not do or is taken, the kernel has no BTF, lacks what
     /// the program uses, or the caller is not root.
-    pub fn load(spec: &Spec, name: &str, ecn: EcnFlags, trace: Trace) -> Result<Loaded, BpfError> {
+    pub fn load(
+        spec: &ControlSpec,
+        name: &str,
+        ecn: EcnFlags,
+        trace: Trace,
+    ) -> Result<Loaded, BpfError> {
         check_name(name)?;
         let shape = shape()?;
         let first = Self::try_load(spec, name, ecn, trace, shape);
@@ -128,7 +133,7 @@ impl ControlLoader {
     }
 
     fn try_load(
-        spec: &Spec,
+        spec: &ControlSpec,
         name: &str,
         ecn: EcnFlags,
         trace: Trace,
@@ -171,7 +176,7 @@ impl ControlLoader {
 /// kernel does not know.
 fn prepare(
     object: &mut OpenObject,
-    spec: &Spec,
+    spec: &ControlSpec,
     name: &str,
     ecn: EcnFlags,
     trace: Trace,
@@ -238,7 +243,7 @@ pub struct Loaded {
     link: Option<Link>,
     ring: Option<Ring>,
     object: Object,
-    spec: Spec,
+    spec: ControlSpec,
     name: String,
     ecn: EcnFlags,
 }
@@ -307,7 +312,7 @@ impl Loaded {
 #[derive(Clone, Debug)]
 pub struct SocketOptions {
     control: String,
-    spec: Spec,
+    spec: ControlSpec,
     map: Arc<MapHandle>,
 }
 
@@ -319,7 +324,7 @@ impl SocketOptions {
 
     /// Sets an option of a socket: before it connects or listens, or while it runs
     /// (`established`). Connections have the options that their listener had. The
-    /// value is in the option's own unit, see [`Spec::option`].
+    /// value is in the option's own unit, see [`ControlSpec::option`].
     ///
     /// # Errors
     /// If there is no such option, it does not take this value, or the kernel
@@ -346,7 +351,7 @@ impl SocketOptions {
     ///
     /// # Errors
     /// If the kernel refuses, as for what is no socket.
-    pub fn of(&self, socket: BorrowedFd<'_>) -> Result<Spec, BpfError> {
+    pub fn of(&self, socket: BorrowedFd<'_>) -> Result<ControlSpec, BpfError> {
         let key = socket.as_raw_fd().to_ne_bytes();
         let own = self.map.lookup(&key, MapFlags::ANY);
         let own = own.map_err(|e| refused("read the options of a socket", &e))?;

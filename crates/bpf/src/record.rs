@@ -130,7 +130,7 @@ pub struct Record {
     /// The socket's fields.
     pub raw: RawSocket,
     /// What the algorithm reports of itself after the hook: its fields in the order
-    /// of [`Spec::telemetry`](narrows_cc::Spec::telemetry).
+    /// of [`ControlSpec::telemetry`](narrows_cc::ControlSpec::telemetry).
     pub telemetry: Vec<Option<i64>>,
     /// What the algorithm received.
     pub facts: Facts,

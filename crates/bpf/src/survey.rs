@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 
 use crate::ect1::Ect1;
 use crate::{ControlLoader, EcnFlags, Survey, Trace};
@@ -17,7 +17,7 @@ pub fn survey() -> Survey {
     };
     // Unlike any run's name, and unlike another survey's.
     let name = format!("nws{:x}", std::process::id());
-    let prague = Spec::parse("prague");
+    let prague = ControlSpec::parse("prague");
     match prague.map(|spec| ControlLoader::load(&spec, &name, EcnFlags::AccEcn, Trace::Off)) {
         Ok(Ok(loaded)) => {
             found.struct_ops = true;

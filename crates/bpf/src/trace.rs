@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 
-use narrows_cc::{Answer, Controller, Flags, Spec};
+use narrows_cc::{Answer, ControlSpec, Controller, Flags};
 
 use crate::error::BpfError;
 use crate::record::{Hook, RECORD_WORDS, Record};
@@ -38,7 +38,7 @@ const FIRST_WORDS: usize = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The algorithm and its parameters.
-    pub spec: Spec,
+    pub spec: ControlSpec,
     /// Release of the kernel that ran it.
     pub kernel: String,
     /// In the order in which the hooks were called.
@@ -126,7 +126,7 @@ impl Trace {
         let bytes = unpack(input)?;
         let mut rest = bytes.as_slice();
         let (words, kernel) = take_head(&mut rest, MAGIC)?;
-        let spec = Spec::parse(&words)
+        let spec = ControlSpec::parse(&words)
             .map_err(|e| BpfError::Trace(format!("its algorithm `{words}`: {e}")))?;
         let fields = spec.telemetry().len();
         let mut records = Vec::new();

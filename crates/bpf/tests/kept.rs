@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use kept_files::Kind;
 use narrows_bpf::Hook;
 use narrows_bpf::trace::Trace;
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 
 const KEPT: Kind<Trace> = Kind {
     folder: "tests/traces",
@@ -102,7 +102,7 @@ fn other_parameters_do_not_decide_alike() {
             spec => panic!("{spec} has no rival here"),
         };
         let other = Trace {
-            spec: Spec::parse(other).expect("words"),
+            spec: ControlSpec::parse(other).expect("words"),
             ..trace
         };
         assert!(

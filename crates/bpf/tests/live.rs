@@ -13,7 +13,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 
 use narrows_bpf::trace::Trace as Kept;
 use narrows_bpf::{EcnFlags, Ect1, Hook, Loaded, Record, Trace};
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 
 use rig::path::{Rig, Seen, TcpPacket};
 use rig::transfer::{Chosen, Transfer};
@@ -74,7 +74,7 @@ fn a_name_that_is_taken_is_refused_in_a_sentence() {
     let Some(first) = control(test, "reno", EcnFlags::None, Trace::Off) else {
         return;
     };
-    let spec = Spec::parse("cubic").expect("words");
+    let spec = ControlSpec::parse("cubic").expect("words");
     let second = narrows_bpf::ControlLoader::load(&spec, first.name(), EcnFlags::None, Trace::Off);
     let error = second.expect_err("the name is taken").to_string();
     assert!(error.contains(first.name()), "{error}");
@@ -147,7 +147,7 @@ fn record_once(
     assert_eq!(transfer.run(&rig).received, bytes);
     let seen = rig.stop();
     let records = records(&mut loaded);
-    let spec = Spec::parse(words).expect("words");
+    let spec = ControlSpec::parse(words).expect("words");
     let uname = nix::sys::utsname::uname().expect("the kernel has a name");
     let kernel = uname.release().to_string_lossy().into_owned();
     let trace = Kept {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use narrows_bpf::packets::{self, Packet};
 use narrows_bpf::trace::Trace as Kept;
 use narrows_bpf::{BpfError, EcnFlags, Ect1, Tap, Trace};
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 
 use rig::path::{Rig, Seen, TcpPacket};
 use rig::transfer::{Chosen, Transfer};
@@ -208,7 +208,7 @@ fn record(test: &str, scene: &Scene) -> Option<(Kept, Vec<Packet>, Seen)> {
     packets.retain(|p| TcpPacket::at(&p.bytes).is_some());
     let uname = nix::sys::utsname::uname().expect("the kernel has a name");
     let trace = Kept {
-        spec: Spec::parse(scene.words).expect("words"),
+        spec: ControlSpec::parse(scene.words).expect("words"),
         kernel: uname.release().to_string_lossy().into_owned(),
         records,
     };

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use narrows_cc::{ControlMode, Controller, Facts, Flags, Spec};
+use narrows_cc::{ControlMode, ControlSpec, Controller, Facts, Flags};
 
 fn hooks(c: &mut Criterion) {
     for words in [
@@ -17,7 +17,7 @@ fn hooks(c: &mut Criterion) {
         "prague variant 2022",
         "prague variant 2020 ecn_fallback on",
     ] {
-        let mut cc = Controller::new(&Spec::parse(words).expect("a known algorithm"));
+        let mut cc = Controller::new(&ControlSpec::parse(words).expect("a known algorithm"));
         let mut facts = Facts {
             mss: 1448,
             cwnd: 100,

@@ -7,7 +7,7 @@ use narrows_packet::TelemetryField;
 use crate::facts::{CaState, CwndEvent, Decision, Facts};
 use crate::ffi::Instance;
 use crate::options::OptionError;
-use crate::spec::{Needs, Spec};
+use crate::spec::{ControlSpec, Needs};
 
 /// Who owns recovery, PRR and the pacing rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +112,7 @@ impl fmt::Debug for Controller {
 
 impl Controller {
     /// An instance before [`Controller::init`].
-    pub fn new(spec: &Spec) -> Self {
+    pub fn new(spec: &ControlSpec) -> Self {
         Self {
             instance: Instance::new(spec.params.clone()),
             needs: spec.needs(),
@@ -122,8 +122,8 @@ impl Controller {
     }
 
     /// The algorithm and its parameters, as they are now.
-    pub fn spec(&self) -> Spec {
-        Spec {
+    pub fn spec(&self) -> ControlSpec {
+        ControlSpec {
             params: self.instance.params.clone(),
         }
     }
@@ -161,13 +161,13 @@ impl Controller {
             let observer = self.observer.take();
             *self = Self {
                 observer,
-                ..Self::new(&Spec::reno())
+                ..Self::new(&ControlSpec::reno())
             };
         }
     }
 
     /// Sets the option `name` to `value`, in the unit that it has (microseconds,
-    /// bytes, the place of a word among its choices); see [`Spec::option`].
+    /// bytes, the place of a word among its choices); see [`ControlSpec::option`].
     ///
     /// # Errors
     /// [`OptionError`].
@@ -266,7 +266,7 @@ impl Controller {
         self.instance.report().filter_map(|(f, v)| Some((f, v?)))
     }
 
-    /// The values alone, of every field in the order of [`Spec::telemetry`].
+    /// The values alone, of every field in the order of [`ControlSpec::telemetry`].
     pub fn report(&self) -> Vec<Option<i64>> {
         self.instance.report().map(|(_, v)| v).collect()
     }

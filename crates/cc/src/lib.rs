@@ -2,17 +2,17 @@
 //!
 //! Each algorithm is one freestanding C header in `kernel/`, compiled natively
 //! into this crate and, unchanged, by `clang -target bpf` for the kernel. A
-//! [`Spec`] names an algorithm and its parameters in words; a [`Controller`]
+//! [`ControlSpec`] names an algorithm and its parameters in words; a [`Controller`]
 //! is one connection's instance of it. The caller runs Linux's
 //! congestion-avoidance state machine around it and calls the hooks where
 //! Linux calls them: [`Facts`] go in, a [`Decision`] comes out.
 //!
 //! ```
-//! use narrows_cc::{Controller, ControlMode, Spec};
+//! use narrows_cc::{Controller, ControlMode, ControlSpec};
 //!
-//! let spec = Spec::parse("cubic").unwrap();
+//! let spec = ControlSpec::parse("cubic").unwrap();
 //! assert_eq!(Controller::new(&spec).mode(), ControlMode::Window);
-//! assert!(Spec::parse("cubik").is_err());
+//! assert!(ControlSpec::parse("cubik").is_err());
 //! ```
 
 #![deny(unsafe_code)]
@@ -27,4 +27,4 @@ mod spec;
 pub use controller::{Answer, Call, ControlMode, Controller, Observer};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
 pub use options::OptionError;
-pub use spec::{Needs, Spec, names, telemetry};
+pub use spec::{ControlSpec, Needs, names, telemetry};

@@ -22,7 +22,7 @@ pub struct Needs {
 /// An algorithm and its parameters: `reno`, `cubic hystart++`,
 /// `prague rtt_control rate rtt_target 25ms`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct ControlSpec {
     pub(crate) params: Params,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn alternatives(names: &[&str]) -> String {
     }
 }
 
-impl Spec {
+impl ControlSpec {
     /// Reads a line of words.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Spec {
     }
 }
 
-impl Spec {
+impl ControlSpec {
     /// The same algorithm with the options that a block of
     /// [`parameter_block`](Self::parameter_block)'s form has; those of this spec
     /// where it has none that could be.
@@ -161,20 +161,20 @@ impl Spec {
     }
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for ControlSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         self.params.write(f)
     }
 }
 
-impl fmt::Debug for Spec {
+impl fmt::Debug for ControlSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Spec({self})")
+        write!(f, "ControlSpec({self})")
     }
 }
 
-narrows_units::written_as_words!(Spec);
+narrows_units::written_as_words!(ControlSpec);
 
 #[cfg(test)]
 mod tests {
@@ -210,9 +210,9 @@ mod tests {
                 "prague variant 2024",
             ),
         ] {
-            let spec = Spec::parse(words).unwrap();
+            let spec = ControlSpec::parse(words).unwrap();
             assert_eq!(spec.to_string(), canonical);
-            assert_eq!(Spec::parse(canonical).unwrap(), spec);
+            assert_eq!(ControlSpec::parse(canonical).unwrap(), spec);
             assert_eq!(canonical.parse(), Ok(spec));
         }
     }
@@ -242,21 +242,21 @@ mod tests {
             ("prague ecn_fallback on", 7..19),
             ("prague ecn_fallback detect variant 2024", 7..19),
         ] {
-            let error = Spec::parse(words).unwrap_err();
+            let error = ControlSpec::parse(words).unwrap_err();
             assert_eq!(error.span, at, "{words}: {error}");
         }
     }
 
     #[test]
     fn refusals_and_lists_do_not_offer_what_only_tests_have() {
-        let error = Spec::parse("x").unwrap_err();
+        let error = ControlSpec::parse("x").unwrap_err();
         assert_eq!(error.allowed, "`cubic`, `prague` or `reno`");
         assert_eq!(names(), ["cubic", "prague", "reno"]);
     }
 
     #[test]
     fn an_option_is_set_and_read_by_its_name_in_its_own_unit() {
-        let mut spec = Spec::parse("prague variant 2022").unwrap();
+        let mut spec = ControlSpec::parse("prague variant 2022").unwrap();
         assert_eq!(spec.option("variant"), Some(1));
         assert_eq!(spec.set_option("rtt_target", 10_000), Ok(()));
         assert_eq!(spec.to_string(), "prague variant 2022 rtt_target 10ms");
@@ -265,7 +265,11 @@ mod tests {
         assert!(unknown.contains("`rtt_transition` or"), "{unknown}");
         let range = refused(spec.set_option("rtt_target", 127));
         assert!(range.contains("from 128us to 1s"), "{range}");
-        let clash = refused(Spec::parse("prague").unwrap().set_option("ecn_fallback", 1));
+        let clash = refused(
+            ControlSpec::parse("prague")
+                .unwrap()
+                .set_option("ecn_fallback", 1),
+        );
         assert!(clash.contains("variant 2024 has no fall-back"), "{clash}");
         assert!(spec.change_option("rtt_control", 3).is_ok());
         let late = refused(spec.change_option("variant", 0));
@@ -284,17 +288,20 @@ mod tests {
             u32::from_ne_bytes(bytes)
         };
         // Places in struct nw_cubic_params and struct nw_prague_params.
-        let cubic = Spec::parse("cubic beta 700 initial_ssthresh 9").unwrap();
+        let cubic = ControlSpec::parse("cubic beta 700 initial_ssthresh 9").unwrap();
         let block = cubic.parameter_block();
         assert_eq!((word(&block, 5), word(&block, 7)), (700, 9));
         assert_eq!(word(&block, 9), 8 * (1024 + 700) / 3 / (1024 - 700));
-        let prague = Spec::parse("prague variant 2020 rtt_target 20ms").unwrap();
+        let prague = ControlSpec::parse("prague variant 2020 rtt_target 20ms").unwrap();
         let block = prague.parameter_block();
         assert_eq!(
             [0, 1, 2, 3, 6].map(|i| word(&block, i)),
             [0, 0, 20_000, 500, 20]
         );
-        assert_eq!(Spec::parse("reno").unwrap().parameter_block(), [0; 4]);
+        assert_eq!(
+            ControlSpec::parse("reno").unwrap().parameter_block(),
+            [0; 4]
+        );
     }
 
     #[test]
@@ -304,9 +311,9 @@ mod tests {
             accecn: true,
             ect1: true,
         };
-        assert_eq!(Spec::parse("prague").unwrap().needs(), l4s);
+        assert_eq!(ControlSpec::parse("prague").unwrap().needs(), l4s);
         for words in ["reno", "cubic"] {
-            assert_eq!(Spec::parse(words).unwrap().needs(), Needs::default());
+            assert_eq!(ControlSpec::parse(words).unwrap().needs(), Needs::default());
         }
     }
 }

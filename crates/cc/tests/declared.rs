@@ -1,7 +1,7 @@
 //! What an algorithm declares, natively: a state of any size, options, telemetry and a
 //! timer, by controls that only tests have.
 
-use narrows_cc::{Controller, Facts, Flags, OptionError, Spec};
+use narrows_cc::{ControlSpec, Controller, Facts, Flags, OptionError};
 
 fn facts() -> Facts {
     Facts {
@@ -16,7 +16,7 @@ fn facts() -> Facts {
 
 #[test]
 fn a_timer_runs_from_init_to_release_and_what_it_notes_is_telemetry() {
-    let spec = Spec::parse("roomy period 100ms").unwrap();
+    let spec = ControlSpec::parse("roomy period 100ms").unwrap();
     assert!(spec.state_size() >= 300);
     let mut cc = Controller::new(&spec);
     let mut facts = facts();
@@ -43,7 +43,7 @@ fn a_timer_runs_from_init_to_release_and_what_it_notes_is_telemetry() {
 
 #[test]
 fn an_option_is_in_force_while_it_runs() {
-    let mut cc = Controller::new(&Spec::parse("roomy").unwrap());
+    let mut cc = Controller::new(&ControlSpec::parse("roomy").unwrap());
     let mut facts = facts();
     cc.init(&facts);
     cc.cong_avoid(&facts, 10).apply(&mut facts);
@@ -64,7 +64,7 @@ fn an_option_is_in_force_while_it_runs() {
 
 #[test]
 fn a_variant_is_chosen_before_the_connection_is_established() {
-    let mut cc = Controller::new(&Spec::parse("prague").unwrap());
+    let mut cc = Controller::new(&ControlSpec::parse("prague").unwrap());
     cc.set_option("variant", 0).unwrap();
     assert_eq!(cc.spec().to_string(), "prague variant 2020");
     cc.init(&facts());
@@ -75,7 +75,7 @@ fn a_variant_is_chosen_before_the_connection_is_established() {
 /// The inner control decides by the facts that its wrapper shows it.
 #[test]
 fn a_wrapped_control_sees_edited_facts() {
-    let mut cc = Controller::new(&Spec::parse("capped cap 12").unwrap());
+    let mut cc = Controller::new(&ControlSpec::parse("capped cap 12").unwrap());
     let mut facts = facts();
     cc.init(&facts);
     cc.cong_avoid(&facts, 10).apply(&mut facts);

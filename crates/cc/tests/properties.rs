@@ -1,6 +1,8 @@
 //! What holds for every algorithm and any facts at all.
 
-use narrows_cc::{CaState, ControlMode, Controller, CwndEvent, Decision, Facts, Flags, Spec};
+use narrows_cc::{
+    CaState, ControlMode, ControlSpec, Controller, CwndEvent, Decision, Facts, Flags,
+};
 use proptest::prelude::*;
 
 const SPECS: [&str; 16] = [
@@ -106,7 +108,7 @@ proptest! {
         spec in prop::sample::select(SPECS.as_slice()),
         calls in prop::collection::vec((facts(), 0..13_u8, word()), 1..60),
     ) {
-        let mut cc = Controller::new(&Spec::parse(spec).unwrap());
+        let mut cc = Controller::new(&ControlSpec::parse(spec).unwrap());
         for (facts, hook, with) in calls {
             let decision = any_call(&mut cc, &facts, hook, with);
             prop_assert_ne!(decision.cwnd(), Some(0));
@@ -127,7 +129,7 @@ proptest! {
         before in prop::collection::vec((facts(), 0..13_u8, word()), 0..20),
         after in prop::collection::vec((facts(), 0..13_u8, word()), 1..20),
     ) {
-        let mut cc = Controller::new(&Spec::parse(spec).unwrap());
+        let mut cc = Controller::new(&ControlSpec::parse(spec).unwrap());
         for (facts, hook, with) in &before {
             any_call(&mut cc, facts, *hook, *with);
         }
@@ -145,7 +147,7 @@ proptest! {
     ) {
         // tcp_cong_avoid_ai against a naive walk, segment by segment. They may
         // differ within an ACK that crosses a step, as w stays what it was.
-        let mut cc = Controller::new(&Spec::parse("reno").unwrap());
+        let mut cc = Controller::new(&ControlSpec::parse("reno").unwrap());
         let mut facts = Facts {
             cwnd,
             ssthresh: 1,
@@ -176,7 +178,7 @@ proptest! {
         window in 2..20_000_u32,
         rounds in prop::collection::vec((1..2000_u32, 0..2000_u32), 0..40),
     ) {
-        let mut cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
+        let mut cc = Controller::new(&ControlSpec::parse("prague variant 2020").unwrap());
         let mut facts = Facts { mss: 1448, cwnd: window, ssthresh: 1, ..Facts::default() };
         cc.init(&facts);
         for (delivered, marked) in rounds {
@@ -209,7 +211,7 @@ proptest! {
 #[test]
 fn each_algorithm_decides_only_in_its_mode() {
     for spec in SPECS {
-        let mut cc = Controller::new(&Spec::parse(spec).unwrap());
+        let mut cc = Controller::new(&ControlSpec::parse(spec).unwrap());
         let facts = Facts {
             mss: 1448,
             cwnd: 10,

@@ -1,12 +1,12 @@
 //! Reno's rules, one trace each.
 
-use narrows_cc::{CaState, ControlMode, Controller, Decision, Facts, Flags, Spec};
+use narrows_cc::{CaState, ControlMode, ControlSpec, Controller, Decision, Facts, Flags};
 
 /// Linux's TCP_INFINITE_SSTHRESH (include/net/tcp.h v6.17).
 const INFINITE: u32 = 0x7fff_ffff;
 
 fn reno() -> Controller {
-    Controller::new(&Spec::parse("reno").unwrap())
+    Controller::new(&ControlSpec::parse("reno").unwrap())
 }
 
 fn limited(cwnd: u32, cnt: u32, ssthresh: u32) -> Facts {

@@ -16,7 +16,7 @@ pub enum Transport {
     /// QUIC, in a run whose time starts at the epoch; addresses and MTU are filled in.
     Quic(narrows_quic::QuicConfig, narrows_quic::Epoch),
     /// A modelled flow.
-    Model(narrows_quic::model::Spec),
+    Model(narrows_quic::model::ModelSpec),
     /// Datagrams.
     Datagrams,
     /// The machine's own TCP ([`System`](crate::System)).

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use narrows_packet::Role;
-use narrows_quic::model::{Endpoint, ModelEvent, Shape, Spec};
+use narrows_quic::model::{Endpoint, ModelEvent, ModelSpec, Shape};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Plus, QuicModel};
 
@@ -63,7 +63,7 @@ fn run(
     seed: u64,
     mut lost: impl FnMut(u64, bool, Instant) -> bool,
 ) -> Ran {
-    let spec = Spec::parse(words).expect("words of a flow");
+    let spec = ModelSpec::parse(words).expect("words of a flow");
     let rng = |end: &str| Rng::for_name(seed, end);
     let mut ends = [
         Endpoint::new(spec, Role::Initiator, rng("initiator")),
@@ -318,7 +318,7 @@ fn the_same_seed_gives_the_same_packets_and_another_other_ones() {
 fn bytes_of_any_kind_do_no_harm() {
     let mut rng = Rng::for_name(1, "noise");
     for words in ["quic-model", "plus"] {
-        let spec = Spec::parse(words).expect("words");
+        let spec = ModelSpec::parse(words).expect("words");
         let mut end = Endpoint::new(spec, Role::Responder, Rng::for_name(1, "end"));
         let mut good = Vec::new();
         let mut client = Endpoint::new(spec, Role::Initiator, Rng::for_name(1, "client"));

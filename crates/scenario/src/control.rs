@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use narrows_cc::{Needs, Spec};
+use narrows_cc::{ControlSpec, Needs};
 use narrows_units::{Word, WordError, Words};
 
 /// The prefix of the name of a kernel's algorithm.
@@ -21,7 +21,7 @@ const REPEATED: [&str; 2] = ["reno", "cubic"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// One of Narrows' own, with its parameters.
-    Own(Spec),
+    Own(ControlSpec),
     /// The kernel's algorithm of this name, with whatever parameters the
     /// kernel gives it: 1 to 15 of `a` to `z`, `0` to `9` and `_`.
     Kernel(String),
@@ -42,7 +42,7 @@ impl Control {
             return narrows_quic::QuicControl::parse(line).map(Self::Quic);
         }
         let Some((word, name)) = first.and_then(|w| Some((w, w.text.strip_prefix(KERNEL)?))) else {
-            return Spec::parse(line)
+            return ControlSpec::parse(line)
                 .map(Self::Own)
                 .map_err(|error| offer_kernel(error, first));
         };
@@ -88,7 +88,7 @@ impl Control {
     }
 
     /// The words, if it is one of ours.
-    pub fn own(&self) -> Option<&Spec> {
+    pub fn own(&self) -> Option<&ControlSpec> {
         match self {
             Self::Own(spec) => Some(spec),
             Self::Kernel(_) | Self::Quic(_) => None,
@@ -114,10 +114,12 @@ impl Control {
     /// What a simulator runs for it: ours, which for `kernel:reno` and
     /// `kernel:cubic` is the same algorithm with Linux's defaults; nothing for
     /// the kernel's others, nor for quinn's.
-    pub fn simulated(&self) -> Option<Spec> {
+    pub fn simulated(&self) -> Option<ControlSpec> {
         match self {
             Self::Own(spec) => Some(spec.clone()),
-            Self::Kernel(name) if REPEATED.contains(&name.as_str()) => Spec::parse(name).ok(),
+            Self::Kernel(name) if REPEATED.contains(&name.as_str()) => {
+                ControlSpec::parse(name).ok()
+            }
             Self::Kernel(_) | Self::Quic(_) => None,
         }
     }
@@ -153,8 +155,8 @@ fn offer_kernel(error: WordError, first: Option<Word<'_>>) -> WordError {
     }
 }
 
-impl From<Spec> for Control {
-    fn from(spec: Spec) -> Self {
+impl From<ControlSpec> for Control {
+    fn from(spec: ControlSpec) -> Self {
         Self::Own(spec)
     }
 }
@@ -207,7 +209,7 @@ mod tests {
     fn a_simulator_has_our_algorithm_for_what_ours_repeat_and_for_no_other() {
         for name in REPEATED {
             let kernel = Control::parse(&format!("kernel:{name}")).unwrap();
-            assert_eq!(kernel.simulated(), Some(Spec::parse(name).unwrap()));
+            assert_eq!(kernel.simulated(), Some(ControlSpec::parse(name).unwrap()));
         }
         assert_eq!(Control::parse("kernel:bbr").unwrap().simulated(), None);
         assert_eq!(Control::parse("kernel:prague").unwrap().simulated(), None);

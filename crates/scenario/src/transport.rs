@@ -15,7 +15,7 @@ pub enum Transport {
     /// Real QUIC, as quinn speaks it.
     Quic,
     /// A modelled flow, which shows a path what QUIC or PLUS would show it.
-    Modelled(model::Spec),
+    Modelled(model::ModelSpec),
 }
 
 impl Transport {
@@ -32,7 +32,7 @@ impl Transport {
     }
 
     /// The modelled flow, if it is one.
-    pub const fn modelled(&self) -> Option<&model::Spec> {
+    pub const fn modelled(&self) -> Option<&model::ModelSpec> {
         match self {
             Self::Modelled(spec) => Some(spec),
             Self::Tcp | Self::Quic => None,

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 use narrows_packet::{Packet, PacketPool};
 use narrows_tcp::{Connection, EcnMode, TcpConfig};
 use narrows_units::{Duration, Instant, Rng};
@@ -11,7 +11,7 @@ use narrows_units::{Duration, Instant, Rng};
 /// A bulk flow over a link of `mbit` with `delay_ms` each way; every `drop`th
 /// packet is lost (0 for none). Answers ns per data segment and the segments.
 fn run(cc: &str, mbit: u64, delay_ms: u64, drop: u64, segments: u64) -> (f64, u64) {
-    let Ok(spec) = Spec::parse(cc) else {
+    let Ok(spec) = ControlSpec::parse(cc) else {
         return (0.0, 0);
     };
     let address = |n: u8| std::net::SocketAddr::from(([192, 0, 2, n], 5000));

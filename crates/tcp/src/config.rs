@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 use narrows_packet::FlowId;
 use narrows_units::Duration;
 use narrows_wire::tcp::FastOpenCookie;
@@ -245,7 +245,7 @@ pub struct TcpConfig {
     /// The other end. A server adopts the address that the SYN comes from.
     pub remote: SocketAddr,
     /// Congestion control of what this end sends.
-    pub cc: Spec,
+    pub cc: ControlSpec,
     /// ECN.
     pub ecn: EcnMode,
     /// Use of the AccECN option.
@@ -293,7 +293,7 @@ pub struct TcpConfig {
 
 impl TcpConfig {
     /// A Linux host's defaults between `local` and `remote`, with `cc`.
-    pub fn new(local: SocketAddr, remote: SocketAddr, cc: Spec) -> Self {
+    pub fn new(local: SocketAddr, remote: SocketAddr, cc: ControlSpec) -> Self {
         Self {
             local,
             remote,

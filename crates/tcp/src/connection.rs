@@ -427,7 +427,7 @@ impl Connection {
     }
 
     /// Sets an option of its congestion control, see
-    /// [`Spec::option`](narrows_cc::Spec::option): before the connection is
+    /// [`ControlSpec::option`](narrows_cc::ControlSpec::option): before the connection is
     /// established or while it runs.
     ///
     /// # Errors

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 use narrows_packet::{Packet, PacketPool};
 use narrows_units::Instant;
 
@@ -32,7 +32,7 @@ pub(crate) struct FairQueue {
 }
 
 impl FairQueue {
-    pub(crate) fn new(pacing: PacingUse, cc: &Spec) -> Self {
+    pub(crate) fn new(pacing: PacingUse, cc: &ControlSpec) -> Self {
         Self {
             on: match pacing {
                 PacingUse::Fq => true,
@@ -107,7 +107,7 @@ mod tests {
 
     fn connection(pacing: PacingUse, words: &str) -> Connection {
         let end = "192.0.2.1:1".parse().unwrap();
-        let mut config = TcpConfig::new(end, end, Spec::parse(words).unwrap());
+        let mut config = TcpConfig::new(end, end, ControlSpec::parse(words).unwrap());
         config.host.pacing = pacing;
         Connection::client(config, Rng::for_name(1, "fq"))
     }

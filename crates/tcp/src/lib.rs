@@ -8,14 +8,14 @@
 //! what Linux v6.17 does.
 //!
 //! ```
-//! use narrows_cc::Spec;
+//! use narrows_cc::ControlSpec;
 //! use narrows_packet::PacketPool;
 //! use narrows_tcp::{TcpConfig, Connection};
 //! use narrows_units::{Instant, Rng};
 //!
 //! let local = "10.0.0.1:40000".parse().unwrap();
 //! let remote = "10.0.0.2:443".parse().unwrap();
-//! let config = TcpConfig::new(local, remote, Spec::parse("cubic").unwrap());
+//! let config = TcpConfig::new(local, remote, ControlSpec::parse("cubic").unwrap());
 //! let mut client = Connection::client(config, Rng::for_name(1, "client"));
 //! let mut pool = PacketPool::new();
 //! client.open(Instant::ZERO);

@@ -98,7 +98,7 @@ mod tests {
 
     fn sender(small_queues: SmallQueues) -> Connection {
         let end = "192.0.2.1:1".parse().unwrap();
-        let mut config = TcpConfig::new(end, end, narrows_cc::Spec::parse("reno").unwrap());
+        let mut config = TcpConfig::new(end, end, narrows_cc::ControlSpec::parse("reno").unwrap());
         config.host.small_queues = small_queues;
         let mut c = Connection::client(config, Rng::for_name(1, "small queues"));
         c.board.packets_out = 1;

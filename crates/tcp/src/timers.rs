@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn far_timers_have_the_coarse_steps_of_the_wheel() {
         let end = "192.0.2.1:1".parse().unwrap();
-        let config = TcpConfig::new(end, end, narrows_cc::Spec::parse("reno").unwrap());
+        let config = TcpConfig::new(end, end, narrows_cc::ControlSpec::parse("reno").unwrap());
         let mut c = Connection::client(config, Rng::for_name(1, "wheel"));
         let ms = Duration::from_millis;
         c.now = Instant::ZERO + ms(1001);

@@ -18,7 +18,7 @@ use nix::libc;
 use nix::sched::{CloneFlags, setns, unshare};
 
 use narrows_bpf::{BpfError, ControlLoader, EcnFlags, Loaded, Trace};
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 
 pub use path::Path;
 
@@ -42,7 +42,7 @@ pub fn unique(stem: &str) -> String {
 
 /// A loaded control, or the word that this machine cannot.
 pub fn control(test: &str, words: &str, ecn: EcnFlags, trace: Trace) -> Option<Loaded> {
-    let spec = Spec::parse(words).expect("the words name an algorithm");
+    let spec = ControlSpec::parse(words).expect("the words name an algorithm");
     loaded(test, ControlLoader::load(&spec, &unique("nwt"), ecn, trace))
 }
 

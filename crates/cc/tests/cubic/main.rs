@@ -4,7 +4,7 @@
 mod hystart;
 mod sender;
 
-use narrows_cc::{CaState, ControlMode, Controller, CwndEvent, Decision, Spec};
+use narrows_cc::{CaState, ControlMode, ControlSpec, Controller, CwndEvent, Decision};
 use sender::{INFINITE, Sender};
 
 /// Linux's C: bic_scale 41 × 10 / 1024.
@@ -12,7 +12,7 @@ const C: f64 = 410.0 / 1024.0;
 
 #[test]
 fn the_stack_owns_recovery_and_pacing() {
-    let cc = Controller::new(&Spec::parse("cubic").unwrap());
+    let cc = Controller::new(&ControlSpec::parse("cubic").unwrap());
     assert_eq!(cc.mode(), ControlMode::Window);
     assert!(!cc.needs().ecn);
 }

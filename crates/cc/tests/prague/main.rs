@@ -6,22 +6,22 @@ mod rate_mode;
 mod rtt_control;
 mod sender;
 
-use narrows_cc::{CaState, ControlMode, Controller, CwndEvent, Flags, Spec};
+use narrows_cc::{CaState, ControlMode, ControlSpec, Controller, CwndEvent, Flags};
 use sender::{INFINITE, ONE, Sender};
 
 #[test]
 fn it_owns_its_rate_and_wants_l4s() {
-    let cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
+    let cc = Controller::new(&ControlSpec::parse("prague variant 2020").unwrap());
     assert_eq!(cc.mode(), ControlMode::Rate);
     assert!(cc.needs().ecn && cc.needs().accecn && cc.needs().ect1);
 }
 
 #[test]
 fn without_ecn_it_becomes_reno() {
-    let mut cc = Controller::new(&Spec::parse("prague variant 2020").unwrap());
+    let mut cc = Controller::new(&ControlSpec::parse("prague variant 2020").unwrap());
     cc.ecn_refused();
     assert_eq!((cc.mode(), cc.name()), (ControlMode::Window, "reno"));
-    let mut reno = Controller::new(&Spec::parse("reno").unwrap());
+    let mut reno = Controller::new(&ControlSpec::parse("reno").unwrap());
     reno.ecn_refused();
     assert_eq!(reno.name(), "reno");
 }

@@ -1,6 +1,6 @@
 //! A sender with nothing around it.
 
-use narrows_cc::{CaState, Controller, Facts, Flags, Spec};
+use narrows_cc::{CaState, ControlSpec, Controller, Facts, Flags};
 
 /// Linux's TCP_INFINITE_SSTHRESH (include/net/tcp.h v6.17).
 pub const INFINITE: u32 = 0x7fff_ffff;
@@ -16,7 +16,7 @@ pub struct Sender {
 impl Sender {
     pub fn new(words: &str, cwnd: u32, ssthresh: u32) -> Self {
         let mut sender = Self {
-            cc: Controller::new(&Spec::parse(words).unwrap()),
+            cc: Controller::new(&ControlSpec::parse(words).unwrap()),
             facts: Facts {
                 now_ns: 1_000_000_000,
                 mss: 1448,

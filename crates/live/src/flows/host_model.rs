@@ -1,6 +1,6 @@
 //! What of the plan's host model a kernel can be told.
 
-use narrows_cc::Spec;
+use narrows_cc::ControlSpec;
 use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan};
 use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
 
@@ -15,7 +15,7 @@ pub fn paces_always(model: &HostModel) -> bool {
 fn has_fq(flow: &FlowPlan) -> bool {
     match flow.host.pacing {
         PacingUse::Fq => true,
-        PacingUse::AsAlgorithm => flow.cc.own().is_some_and(Spec::wants_fq),
+        PacingUse::AsAlgorithm => flow.cc.own().is_some_and(ControlSpec::wants_fq),
         PacingUse::Internal | PacingUse::Always | PacingUse::Never => false,
     }
 }

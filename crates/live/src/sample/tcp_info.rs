@@ -285,7 +285,7 @@ mod tests {
     fn simulated() -> [[TcpInfo; 2]; 2] {
         let [a, b] = ["192.0.2.1:1", "192.0.2.2:2"].map(|a| a.parse().unwrap());
         let config = |local, remote| {
-            let cubic = narrows_cc::Spec::parse("cubic").unwrap();
+            let cubic = narrows_cc::ControlSpec::parse("cubic").unwrap();
             narrows_tcp::TcpConfig::new(local, remote, cubic)
         };
         let rng = |name| narrows_units::Rng::for_name(1, name);

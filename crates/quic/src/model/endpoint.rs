@@ -14,7 +14,7 @@ use super::outbound::Outbound;
 use super::received::{Arrival, Received};
 use super::rtt::Rtt;
 use super::signals::Signals;
-use super::spec::{Pace, Shape, Spec};
+use super::spec::{ModelSpec, Pace, Shape};
 
 /// RFC 9000 §18.2, `max_ack_delay`: the longest that an acknowledgement waits.
 const ACK_DELAY: Duration = Duration::from_millis(25);
@@ -52,7 +52,7 @@ enum State {
 /// One end of a modelled flow: packets in, packets out, time as an argument.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    spec: Spec,
+    spec: ModelSpec,
     role: Role,
     state: State,
     rng: Rng,
@@ -80,7 +80,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// An end that has sent nothing. Its numbers, its connection's and fixed
     /// values come from `rng`.
-    pub fn new(spec: Spec, role: Role, mut rng: Rng) -> Self {
+    pub fn new(spec: ModelSpec, role: Role, mut rng: Rng) -> Self {
         let signals = Signals::new(&spec, &mut rng);
         let connection = rng.draw_u64();
         Self {
@@ -111,7 +111,7 @@ impl Endpoint {
     }
 
     /// What the flow is.
-    pub fn spec(&self) -> &Spec {
+    pub fn spec(&self) -> &ModelSpec {
         &self.spec
     }
 

@@ -25,4 +25,4 @@ mod spec;
 
 pub use endpoint::{Endpoint, ModelEvent};
 pub use socket::Socket;
-pub use spec::{Pace, Shape, Spec, SpinUse};
+pub use spec::{ModelSpec, Pace, Shape, SpinUse};

@@ -6,7 +6,7 @@ use narrows_units::{Instant, Rng};
 use narrows_wire::quic_model::Shown;
 use narrows_wire::{Profile, Signal};
 
-use super::spec::{Spec, SpinUse};
+use super::spec::{ModelSpec, SpinUse};
 
 /// One C state machine and where its signals stand.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ enum Instead {
 
 impl Signals {
     /// Those of `spec`; a fixed value comes from `rng`.
-    pub fn new(spec: &Spec, rng: &mut Rng) -> Self {
+    pub fn new(spec: &ModelSpec, rng: &mut Rng) -> Self {
         let machine = |of: &[Signal]| {
             let profile = spec.profile(of)?;
             Some(Machine::new(profile, spec.block()))

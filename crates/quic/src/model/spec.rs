@@ -53,7 +53,7 @@ pub enum Pace {
 
 /// A modelled flow, all values resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Spec {
+pub struct ModelSpec {
     shape: Shape,
     /// Bits of [`Signal`]: some of spin, counter, square and loss.
     signals: u8,
@@ -91,7 +91,7 @@ const PLUS_SIGNALS: &str = "`none`, `s` or `s+vec`: the PLUS header has no other
 /// Signals that a modelled header has a place for.
 const SHOWN: [Signal; 4] = [Signal::Spin, Signal::Vec, Signal::Square, Signal::Loss];
 
-impl Spec {
+impl ModelSpec {
     /// Whether a line of words begins as that of a modelled flow.
     pub fn begins(line: &str) -> bool {
         let first = line.split_whitespace().next();
@@ -291,7 +291,7 @@ fn power_of_two(words: &mut Words<'_>) -> Result<u32, WordError> {
         .ok_or_else(|| bad(word, ALLOWED))
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for ModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::new(self.shape);
         f.write_str(self.shape.name())?;
@@ -332,7 +332,7 @@ impl fmt::Display for Spec {
     }
 }
 
-narrows_units::written_as_words!(Spec);
+narrows_units::written_as_words!(ModelSpec);
 
 #[cfg(test)]
 mod tests {
@@ -350,16 +350,16 @@ mod tests {
             "quic-model signals q n 128",
             "plus signals s window 100",
         ] {
-            let spec = Spec::parse(line).unwrap();
+            let spec = ModelSpec::parse(line).unwrap();
             assert_eq!(spec.to_string(), line);
-            assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
+            assert_eq!(ModelSpec::parse(&spec.to_string()), Ok(spec));
         }
     }
 
     #[test]
     fn a_block_has_the_lengths_that_the_senders_of_marks_have() {
         for n in (0..=15).map(|shift| 1u32 << shift) {
-            let ours = Spec::parse(&format!("quic-model signals q n {n}")).is_ok();
+            let ours = ModelSpec::parse(&format!("quic-model signals q n {n}")).is_ok();
             let theirs = narrows_efm::SignalSpec::parse(&format!("d+q n {n}")).is_ok();
             assert_eq!(ours, theirs, "{n}");
         }
@@ -384,7 +384,7 @@ mod tests {
             ("quic-model ack", 14..14),
             ("quic-model timeout 61s", 19..22),
         ] {
-            let error = Spec::parse(line).unwrap_err();
+            let error = ModelSpec::parse(line).unwrap_err();
             assert_eq!(error.span, at, "{line}: {error}");
         }
     }

@@ -158,8 +158,8 @@ impl crate::document::Grammar for Transport {
     const ALLOWED: &'static str = "a transport, such as \"quic\"";
 
     fn read(line: &str) -> Result<Self, narrows_units::WordError> {
-        if model::Spec::begins(line) {
-            return model::Spec::parse(line).map(Self::Modelled);
+        if model::ModelSpec::begins(line) {
+            return model::ModelSpec::parse(line).map(Self::Modelled);
         }
         let found = Self::ALL.into_iter().find(|t| t.name() == line);
         found.ok_or_else(|| crate::document::no_such(line, &names()))

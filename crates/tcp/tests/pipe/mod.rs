@@ -66,7 +66,7 @@ pub fn address(host: u8, v6: bool) -> SocketAddr {
 }
 
 pub fn config(cc: &str, v6: bool) -> (TcpConfig, TcpConfig) {
-    let spec = narrows_cc::Spec::parse(cc).unwrap();
+    let spec = narrows_cc::ControlSpec::parse(cc).unwrap();
     (
         TcpConfig::new(address(1, v6), address(2, v6), spec.clone()),
         TcpConfig::new(address(2, v6), address(1, v6), spec),

@@ -190,7 +190,7 @@ impl Player {
         let on = value != "off";
         let c = &mut self.config;
         match key {
-            "cc" => c.cc = narrows_cc::Spec::parse(value).unwrap(),
+            "cc" => c.cc = narrows_cc::ControlSpec::parse(value).unwrap(),
             "ecn" => {
                 c.ecn = match value {
                     "off" => EcnMode::Off,
