@@ -1,5 +1,5 @@
 //! Latency probes: the payload, what irtt and ping put into theirs, and the
-//! end that asks.
+//! requesting end.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ pub const PAYLOAD_LEN: usize = 24;
 /// First four bytes of the payload, so that captures show what it is.
 const MAGIC: [u8; 4] = *b"nrwp";
 
-/// One question or its answer.
+/// One request or its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Whether it is the answer.
+    /// Whether it is the reply.
     pub reply: bool,
-    /// Number of the question, from 0.
+    /// Number of the request, from 0.
     pub sequence: u64,
-    /// When the question was sent; the answer repeats it.
+    /// When the request was sent; the reply repeats it.
     pub sent: Instant,
 }
 
@@ -49,26 +49,26 @@ impl Probe {
     }
 }
 
-/// How long a question waits for its answer before it counts as lost. Longer
+/// How long a request waits for its reply before it counts as lost. Longer
 /// than any queue that is not a fault: a thousand full frames at 1 Mbit/s
 /// take 12 s each way, and count as lost.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The end that asks: a question each interval, and what became of each.
+/// The requesting end: a request each interval, and what became of each.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct ProbeClient {
     interval: Duration,
     start: Instant,
     stop: Instant,
     sent: u64,
-    /// Questions not yet given up, oldest first: when they were sent, and
+    /// Requests not yet given up, oldest first: when they were sent, and
     /// whether they were answered. The first has number `first`.
     waiting: VecDeque<(Instant, bool)>,
     first: u64,
 }
 
-impl Asker {
-    /// One that asks every `interval` (at least a nanosecond) from `start`
+impl ProbeClient {
+    /// One that sends a request every `interval` (at least a nanosecond) from `start`
     /// until before `stop`.
     pub fn new(interval: Duration, start: Instant, stop: Instant) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Asker {
         }
     }
 
-    /// When the next question is due.
+    /// When the next request is due.
     fn due(&self) -> Option<Instant> {
         let at = self.start + self.interval * self.sent;
         (at < self.stop).then_some(at)
@@ -89,15 +89,15 @@ impl Asker {
 
     /// When it wants to be called.
     pub fn next_wake(&self) -> Option<Instant> {
-        let lost = self.waiting.front().map(|(at, _)| *at + PATIENCE);
+        let lost = self.waiting.front().map(|(at, _)| *at + REPLY_TIMEOUT);
         match (self.due(), lost) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
     }
 
-    /// The question to send now, if one is due.
-    pub fn ask(&mut self, now: Instant) -> Option<Probe> {
+    /// The request to send now, if one is due.
+    pub fn next_request(&mut self, now: Instant) -> Option<Probe> {
         self.due().filter(|at| *at <= now)?;
         let probe = Probe {
             reply: false,
@@ -109,8 +109,8 @@ impl Asker {
         Some(probe)
     }
 
-    /// Takes an answer; the round trip, if the question was still waiting.
-    pub fn answered(&mut self, now: Instant, probe: Probe) -> Option<Duration> {
+    /// Takes a reply; the round trip, if the request was still waiting.
+    pub fn reply_received(&mut self, now: Instant, probe: Probe) -> Option<Duration> {
         let at = usize::try_from(probe.sequence.checked_sub(self.first)?).ok()?;
         let (_, answered) = self.waiting.get_mut(at)?;
         if std::mem::replace(answered, true) {
@@ -122,12 +122,12 @@ impl Asker {
         Some(now.since(probe.sent))
     }
 
-    /// How many questions are now given up as lost.
+    /// How many requests are now given up as lost.
     pub fn lost(&mut self, now: Instant) -> u64 {
         let mut lost = 0;
         while let Some((at, answered)) = self.waiting.front() {
             if !*answered {
-                if *at + PATIENCE > now {
+                if *at + REPLY_TIMEOUT > now {
                     break;
                 }
                 lost += 1;
@@ -161,24 +161,24 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_answered_once_or_lost_once() {
+    fn requests_are_answered_once_or_lost_once() {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-        let mut asker = Asker::new(Duration::from_millis(10), at(0), at(30));
-        assert!(asker.ask(Instant::ZERO).is_some());
-        assert_eq!(asker.ask(at(9)), None);
-        let second = asker.ask(at(10)).unwrap();
-        let third = asker.ask(at(20)).unwrap();
-        assert_eq!(asker.ask(at(40)), None, "asking has stopped");
+        let mut client = ProbeClient::new(Duration::from_millis(10), at(0), at(30));
+        assert!(client.next_request(Instant::ZERO).is_some());
+        assert_eq!(client.next_request(at(9)), None);
+        let second = client.next_request(at(10)).unwrap();
+        let third = client.next_request(at(20)).unwrap();
+        assert_eq!(client.next_request(at(40)), None, "the last was sent");
         assert_eq!(
-            asker.answered(at(25), third),
+            client.reply_received(at(25), third),
             Some(Duration::from_millis(5))
         );
-        assert_eq!(asker.answered(at(26), third), None, "a duplicate");
-        assert_eq!(asker.lost(at(9_999)), 0);
-        assert_eq!(asker.lost(at(10_000)), 1);
-        assert_eq!(asker.next_wake(), Some(at(10_010)));
-        assert_eq!(asker.lost(at(20_000)), 1);
-        assert_eq!(asker.answered(at(20_001), second), None, "too late");
-        assert_eq!(asker.next_wake(), None);
+        assert_eq!(client.reply_received(at(26), third), None, "a duplicate");
+        assert_eq!(client.lost(at(9_999)), 0);
+        assert_eq!(client.lost(at(10_000)), 1);
+        assert_eq!(client.next_wake(), Some(at(10_010)));
+        assert_eq!(client.lost(at(20_000)), 1);
+        assert_eq!(client.reply_received(at(20_001), second), None, "too late");
+        assert_eq!(client.next_wake(), None);
     }
 }

@@ -1,33 +1,33 @@
-//! Latency probes as applications: one asks, the other answers.
+//! Latency probes as applications: a client and a responder.
 
 use std::net::SocketAddr;
 
 use narrows_packet::{App, EntityId, Event, Profile, SocketError, SocketEvent, SocketId, Sockets};
 
-use crate::probe::{Asker, Probe};
+use crate::probe::{Probe, ProbeClient};
 
-/// Sends questions and measures the round trip of their answers.
+/// Sends requests and measures the round trip of their replies.
 #[derive(Debug)]
 pub struct Prober {
     probe: EntityId,
     profile: Profile,
     local: SocketAddr,
     remote: SocketAddr,
-    asker: Asker,
+    client: ProbeClient,
     payload_len: u32,
     socket: Option<SocketId>,
     payload: Vec<u8>,
 }
 
 impl Prober {
-    /// One that sends requests from `local` to `remote` at the times of `asker`, with `payload_len` bytes
+    /// One that sends requests from `local` to `remote` at the times of `client`, with `payload_len` bytes
     /// of payload, and reports as `probe`.
     pub fn new(
         probe: EntityId,
         profile: Profile,
         local: SocketAddr,
         remote: SocketAddr,
-        asker: Asker,
+        client: ProbeClient,
         payload_len: u32,
     ) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Prober {
             profile,
             local,
             remote,
-            asker,
+            client,
             payload_len,
             socket: None,
             payload: Vec::new(),
@@ -46,7 +46,7 @@ impl Prober {
 impl App for Prober {
     fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
         self.socket = Some(host.bind(self.profile, self.local)?);
-        host.wake_at(self.asker.next_wake());
+        host.wake_at(self.client.next_wake());
         Ok(())
     }
 
@@ -56,30 +56,30 @@ impl App for Prober {
         }
         let probe = self.probe;
         while let Some(datagram) = host.receive_from(socket, &mut self.payload) {
-            let answer = Probe::parse(&self.payload).filter(|a| a.reply);
-            let rtt = answer.and_then(|answer| self.asker.answered(datagram.at, answer));
+            let reply = Probe::parse(&self.payload).filter(|p| p.reply);
+            let rtt = reply.and_then(|reply| self.client.reply_received(datagram.at, reply));
             if let Some(rtt) = rtt {
                 host.record(Event::ProbeRtt { probe, rtt });
             }
         }
-        host.wake_at(self.asker.next_wake());
+        host.wake_at(self.client.next_wake());
     }
 
     fn on_timer(&mut self, host: &mut dyn Sockets) {
         let (now, probe) = (host.now(), self.probe);
-        for _ in 0..self.asker.lost(now) {
+        for _ in 0..self.client.lost(now) {
             host.record(Event::ProbeLost { probe });
         }
         let Some(socket) = self.socket else { return };
-        while let Some(question) = self.asker.ask(host.now()) {
+        while let Some(request) = self.client.next_request(host.now()) {
             // A path that is missing was refused before the run.
-            let _ = host.send_to(socket, self.remote, &question.to_bytes(), self.payload_len);
+            let _ = host.send_to(socket, self.remote, &request.to_bytes(), self.payload_len);
         }
-        host.wake_at(self.asker.next_wake());
+        host.wake_at(self.client.next_wake());
     }
 }
 
-/// Sends questions back.
+/// Replies to requests.
 #[derive(Debug)]
 pub struct Responder {
     profile: Profile,
@@ -110,18 +110,18 @@ impl App for Responder {
             return;
         }
         while let Some(datagram) = host.receive_from(socket, &mut self.payload) {
-            let Some(question) = Probe::parse(&self.payload).filter(|q| !q.reply) else {
+            let Some(request) = Probe::parse(&self.payload).filter(|p| !p.reply) else {
                 continue;
             };
-            // How long the question waited in this host is not the path's doing: it is
+            // How long the request waited in this host is not the path's doing: it is
             // taken out of the round trip by moving its start.
-            let answer = Probe {
+            let reply = Probe {
                 reply: true,
-                sent: question.sent + host.now().since(datagram.at),
-                ..question
+                sent: request.sent + host.now().since(datagram.at),
+                ..request
             };
-            // Whoever asked is there.
-            let _ = host.send_to(socket, datagram.from, &answer.to_bytes(), self.payload_len);
+            // The client is bound as long as the run lasts.
+            let _ = host.send_to(socket, datagram.from, &reply.to_bytes(), self.payload_len);
         }
     }
 }

@@ -120,8 +120,8 @@ impl Filter {
     }
 
     /// Whether it asks for VLANs, so that these must be known of a packet.
-    pub fn asks_for_vlan(&self) -> bool {
-        self.0.as_ref().is_some_and(Test::asks_for_vlan)
+    pub fn needs_vlan(&self) -> bool {
+        self.0.as_ref().is_some_and(Test::needs_vlan)
     }
 
     /// Whether it takes this packet, which was tagged with this VLAN.
@@ -138,10 +138,10 @@ impl Filter {
 }
 
 impl Test {
-    fn asks_for_vlan(&self) -> bool {
+    fn needs_vlan(&self) -> bool {
         match self {
-            Self::Not(test) => test.asks_for_vlan(),
-            Self::All(tests) | Self::Any(tests) => tests.iter().any(Self::asks_for_vlan),
+            Self::Not(test) => test.needs_vlan(),
+            Self::All(tests) | Self::Any(tests) => tests.iter().any(Self::needs_vlan),
             Self::Vlan(_) => true,
             _ => false,
         }

@@ -60,11 +60,11 @@ pub(crate) struct Thinning(u8);
 impl Thinning {
     /// Whether a key is one of those that are kept.
     pub fn keeps(self, key: u32) -> bool {
-        self.0 == 0 || mixed(key) & (self.stands_for() - 1) == 0
+        self.0 == 0 || mixed(key) & (self.weight() - 1) == 0
     }
 
     /// How many keys each that is kept counts for.
-    pub fn stands_for(self) -> u32 {
+    pub fn weight(self) -> u32 {
         1 << self.0
     }
 
@@ -378,7 +378,7 @@ mod tests {
             let all = probes.waiting;
             for halved in [2, 4, 8] {
                 assert!(thinning.thin([&mut probes, &mut Probes::default()], &mut removed));
-                assert_eq!(thinning.stands_for(), halved);
+                assert_eq!(thinning.weight(), halved);
                 assert_eq!(removed + probes.waiting, all);
                 let share = f64::from(probes.waiting * halved) / f64::from(all);
                 assert!((share - 1.0).abs() < 0.05, "{step} {halved} {share}");

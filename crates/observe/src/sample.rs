@@ -212,7 +212,7 @@ pub struct Sample {
     pub last: ObservedPacketId,
     /// How many samples it counts for: 1, but for a round trip on a path so long
     /// that there is no room to follow each packet. It then counts for the others.
-    pub stands_for: u32,
+    pub weight: u32,
 }
 
 /// The moment at which an estimator processes a packet.
@@ -234,7 +234,7 @@ impl Now {
             value: Measured::Rtt(Duration::from_nanos(self.at.saturating_sub(since))),
             first: whole_id(first, self.id),
             last: self.id,
-            stands_for: 1,
+            weight: 1,
         }
     }
 }

@@ -278,7 +278,7 @@ impl Signals {
                     },
                     first: whole_id(pair.first, now.id),
                     last: whole_id(pair.last, now.id),
-                    stands_for: 1,
+                    weight: 1,
                 });
             }
         }

@@ -89,7 +89,7 @@ impl Block {
             },
             first: whole_id(self.first, now.id),
             last: whole_id(self.last, now.id),
-            stands_for: 1,
+            weight: 1,
         }
     }
 }

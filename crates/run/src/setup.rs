@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use narrows_app::probe::{Asker, PAYLOAD_LEN};
+use narrows_app::probe::{PAYLOAD_LEN, ProbeClient};
 use narrows_app::{
     DatagramSink, DatagramSource, End, Generator, Ledger, Prober, Responder, Sink, Source,
 };
@@ -311,8 +311,8 @@ impl Builder<'_> {
         let payload_len = plan.size.saturating_sub(headers).max(PAYLOAD_LEN as u32);
         let end = Instant::ZERO + self.plan.duration;
         let stop = plan.stop.unwrap_or(end).min(end);
-        let asker = Asker::new(plan.interval, plan.start, stop);
-        let prober = Prober::new(entity, profile, near, far, asker, payload_len);
+        let client = ProbeClient::new(plan.interval, plan.start, stop);
+        let prober = Prober::new(entity, profile, near, far, client, payload_len);
         self.setup.add_app(plan.from, &owner, prober);
         let responder = Responder::new(profile, far, payload_len);
         self.setup.add_app(plan.to, &owner, responder);

@@ -215,14 +215,14 @@ fn path_mtu_discovery_works_through_nat() {
 }
 
 /// Sends datagrams to where nobody listens and through where they do not fit.
-struct Asker {
+struct Client {
     remote: SocketAddr,
     local: SocketAddr,
     profile: narrows_packet::Profile,
     errors: Arc<Mutex<Vec<(DatagramError, Vec<u8>)>>>,
 }
 
-impl App for Asker {
+impl App for Client {
     fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
         let socket = host.bind(self.profile, self.local)?;
         host.send_to(socket, self.remote, b"small", 100)?;
@@ -255,18 +255,18 @@ fn a_datagram_socket_receives_what_the_network_says_with_its_own_payload() {
         traffic_class: 0,
         flow: None,
         sends: false,
-        name: "asker".to_owned(),
+        name: "client".to_owned(),
         rng: None,
     });
     let errors = Arc::default();
     let at = |host: usize, port| SocketAddr::from((plan.hosts[host].ipv4, port));
-    let asker = Asker {
+    let client = Client {
         local: at(0, 7000),
         remote: at(1, 8000),
         profile,
         errors: Arc::clone(&errors),
     };
-    assert!(simulation.add_app("host/client", "asker", Box::new(asker)));
+    assert!(simulation.add_app("host/client", "client", Box::new(client)));
     simulation
         .run(&mut NullSink, &RunHandle::default())
         .unwrap();

@@ -198,14 +198,14 @@ impl Connection {
         } else {
             Feedback::None
         };
-        let (ask, grant) = match config.ecn {
+        let (request, grant) = match config.ecn {
             EcnMode::Off => (Feedback::None, Feedback::None),
             EcnMode::Classic => (Feedback::Classic, Feedback::Classic),
             EcnMode::AccEcn => (Feedback::Accurate, Feedback::Accurate),
             EcnMode::Auto => (needed, Feedback::Accurate),
         };
         let ecn = EcnState {
-            ask,
+            request,
             grant,
             ..EcnState::default()
         };

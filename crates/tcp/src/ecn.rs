@@ -21,7 +21,7 @@ pub(crate) struct EcnState {
     /// Feedback in use.
     pub(crate) feedback: Feedback,
     /// Highest feedback that this end asks for in its SYN.
-    pub(crate) ask: Feedback,
+    pub(crate) request: Feedback,
     /// Highest feedback that this end grants.
     pub(crate) grant: Feedback,
     /// What this end sends may be marked ECN-capable.
@@ -96,7 +96,7 @@ impl EcnState {
     /// never ECN-capable.
     pub(crate) fn syn_ack_received(&mut self, ace: u8, ecn: Ecn) -> bool {
         self.syn_came_with = ecn;
-        self.feedback = match (ace, self.ask) {
+        self.feedback = match (ace, self.request) {
             (0 | 0b111, _) | (_, Feedback::None) => Feedback::None,
             (0b001 | 0b101, _) => Feedback::Classic,
             (_, Feedback::Accurate) => Feedback::Accurate,
@@ -180,7 +180,7 @@ mod tests {
         ];
         for (ace, expected) in modes {
             let mut c = EcnState {
-                ask: Feedback::Accurate,
+                request: Feedback::Accurate,
                 ..EcnState::default()
             };
             let garbled = c.syn_ack_received(ace, Ecn::NotEct);

@@ -91,10 +91,10 @@ impl Connection {
         let again = self.handshake.sent_again;
         // A SYN that asks for ECN may have been dropped for that: RFC 3168
         // §6.1.1.1 gives up at once, RFC 9768 §3.1.4 after one more try.
-        let ask = match self.ecn.ask {
+        let request = match self.ecn.request {
             Feedback::Classic if again >= 1 => Feedback::None,
             Feedback::Accurate if again >= 2 => Feedback::None,
-            ask => ask,
+            request => request,
         };
         let mut options = TcpOptions {
             mss: Some(self.config.advertised_mss() as u16),
@@ -122,7 +122,7 @@ impl Connection {
         let window = self.window.offer_first(0);
         let fields = TcpFields {
             seq: self.snd.una as u32,
-            flags: TcpFlags(TcpFlags::SYN | ecn::syn_flags(ask)),
+            flags: TcpFlags(TcpFlags::SYN | ecn::syn_flags(request)),
             window,
             options,
             ..TcpFields::default()

@@ -39,8 +39,8 @@ impl Wanted {
 
     /// The VLAN of a frame, if the filter asks for one.
     fn vlan(&self, record: &Record<'_>) -> Option<u16> {
-        let asked = self.filter.asks_for_vlan();
-        asked.then(|| link::vlan(record.link, record.bytes))?
+        let needed = self.filter.needs_vlan();
+        needed.then(|| link::vlan(record.link, record.bytes))?
     }
 
     /// Whether a packet is taken that is none of a flow.

@@ -59,7 +59,7 @@ fn tests_hold_or_not_as_they_read() {
     ] {
         let filter: Filter = text.parse().unwrap_or_else(|e| panic!("{text}: {e:?}"));
         assert_eq!(filter.takes(&packet, Some(7)), holds, "{text}");
-        assert_eq!(filter.asks_for_vlan(), text.contains("vlan"), "{text}");
+        assert_eq!(filter.needs_vlan(), text.contains("vlan"), "{text}");
         assert!(!filter.takes(&packet, None) || !text.starts_with("vlan"));
         let again: Filter = filter.to_string().parse().unwrap();
         assert_eq!(again, filter, "{text}");

@@ -272,8 +272,8 @@ impl Estimators {
             if !timed {
                 mean.add(ms);
             }
-            if sample.stands_for > 1 {
-                mean.repeat(ms, sample.stands_for - 1);
+            if sample.weight > 1 {
+                mean.repeat(ms, sample.weight - 1);
             }
             true
         };
@@ -290,8 +290,8 @@ impl Estimators {
                         _ => &mut acked.right,
                     };
                     mean.add(ms);
-                    if sample.stands_for > 1 {
-                        mean.repeat(ms, sample.stands_for - 1);
+                    if sample.weight > 1 {
+                        mean.repeat(ms, sample.weight - 1);
                     }
                 }
             }

@@ -45,7 +45,7 @@ impl Metrics {
                 let seconds = rtt.as_secs_f64();
                 let histogram = self.rtt.entry(key).or_default();
                 // A sample counts for those that there was no room to wait for.
-                let count = u64::from(sample.stands_for);
+                let count = u64::from(sample.weight);
                 if let Some(at) = EDGES.iter().position(|edge| seconds <= *edge) {
                     histogram.counts[at] += count;
                 }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn buckets_are_cumulative_and_labels_escaped() {
         let mut metrics = Metrics::default();
-        let mut add = |value, stands_for| {
+        let mut add = |value, weight| {
             metrics.sample(
                 "a\"b",
                 &Sample {
@@ -186,12 +186,12 @@ mod tests {
                     value,
                     first: 0,
                     last: 0,
-                    stands_for,
+                    weight,
                 },
             );
         };
-        for (ms, stands_for) in [(1, 1), (15, 2), (18, 1), (20_000, 1)] {
-            add(Measured::Rtt(Duration::from_millis(ms)), stands_for);
+        for (ms, weight) in [(1, 1), (15, 2), (18, 1), (20_000, 1)] {
+            add(Measured::Rtt(Duration::from_millis(ms)), weight);
         }
         let block = Measured::Block {
             sent: 64,

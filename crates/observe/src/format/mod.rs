@@ -265,7 +265,7 @@ impl<W: Write> SampleSink for Report<W> {
 /// A sample as a number and its unit: milliseconds, or the share that was lost.
 fn value(sample: &Sample) -> (f64, &'static str, u32) {
     match sample.value {
-        Measured::Rtt(rtt) => (rtt.as_millis_f64(), "ms", sample.stands_for),
+        Measured::Rtt(rtt) => (rtt.as_millis_f64(), "ms", sample.weight),
         Measured::Block { sent, received } => {
             let lost = 1.0 - f64::from(received) / f64::from(sent.max(1));
             (lost, "ratio", sent)

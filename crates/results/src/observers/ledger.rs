@@ -396,7 +396,7 @@ mod tests {
             value: Measured::Rtt(Duration::from_millis(ms)),
             first,
             last,
-            stands_for: 1,
+            weight: 1,
         }
     }
 

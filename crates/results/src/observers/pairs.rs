@@ -126,7 +126,7 @@ mod tests {
             value: Measured::Rtt(Duration::from_millis(ms)),
             first: 0,
             last,
-            stands_for: 1,
+            weight: 1,
         }
     }
 

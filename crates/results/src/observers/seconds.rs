@@ -169,7 +169,7 @@ fn trips(watching: &Watching) -> BTreeMap<(u64, Technique), Trips> {
         let trips = found.entry((*flow, sample.technique)).or_default();
         let second = (sample.at.as_nanos() / SECOND_NS) as usize;
         let ms = rtt.as_millis_f64();
-        for _ in 0..sample.stands_for {
+        for _ in 0..sample.weight {
             trips.seconds.entry(second).or_default().add(ms);
             trips.all.add(ms);
         }

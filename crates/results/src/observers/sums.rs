@@ -39,7 +39,7 @@ impl Trips {
         };
         let value = rtt.as_millis_f64();
         let trip = ledger.round_trip(sample);
-        for _ in 0..sample.stands_for {
+        for _ in 0..sample.weight {
             self.values.push(value);
             if let Some(trip) = trip {
                 self.truths.add(trip.network);

@@ -139,7 +139,7 @@ impl Timestamps {
         if let Some(probe) = probe {
             let quantity = Quantity::FullRtt(side);
             out.push(Sample {
-                stands_for: self.thinning[own].stands_for(),
+                weight: self.thinning[own].weight(),
                 ..now.rtt(Technique::TsAll, quantity, probe.at, probe.packet)
             });
         }
@@ -152,7 +152,7 @@ impl Timestamps {
                 Side::Responder => Quantity::RightRtt,
             };
             out.push(Sample {
-                stands_for: self.thinning[other].stands_for(),
+                weight: self.thinning[other].weight(),
                 ..now.rtt(Technique::TsAll, part, probe.at, probe.packet)
             });
             // A value that an earlier packet carried too may be echoed for
@@ -271,9 +271,9 @@ mod tests {
                 continue;
             };
             let sum: &mut (f64, u32, f64) = sums.entry(sample.quantity).or_default();
-            sum.0 += rtt.as_millis_f64() * f64::from(sample.stands_for);
+            sum.0 += rtt.as_millis_f64() * f64::from(sample.weight);
             sum.1 += 1;
-            sum.2 += f64::from(sample.stands_for);
+            sum.2 += f64::from(sample.weight);
         }
         sums.values_mut().for_each(|sum| sum.0 /= sum.2);
         (sums, timestamps.rejected)
