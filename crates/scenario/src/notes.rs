@@ -84,17 +84,17 @@ mod tests {
 
     #[test]
     fn rates_in_bytes_and_chances_without_a_sign_are_noted_as_tc_reads_them() {
-        let said = notes("rate 50Mbps queue fq_codel");
-        assert_eq!(said.len(), 1);
+        let found = notes("rate 50Mbps queue fq_codel");
+        assert_eq!(found.len(), 1);
         assert!(
-            said[0].contains("400Mbit") && said[0].contains("`50Mbit`"),
-            "{said:?}"
+            found[0].contains("400Mbit") && found[0].contains("`50Mbit`"),
+            "{found:?}"
         );
-        let said = notes("netem delay 10ms loss 0.01");
-        assert_eq!(said.len(), 1);
+        let found = notes("netem delay 10ms loss 0.01");
+        assert_eq!(found.len(), 1);
         assert!(
-            said[0].contains("0.01 percent") && said[0].contains("`loss 1%`"),
-            "{said:?}"
+            found[0].contains("0.01 percent") && found[0].contains("`loss 1%`"),
+            "{found:?}"
         );
         assert!(notes("netem loss random 0.3 duplicate 0.005").len() == 2);
         for plain in [

@@ -10,7 +10,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 use super::band::{AtLeast, Band, Between};
 use crate::document::{
-    At, Filling, More, Needed, Said, Scalar, Scenario, Whole, Words, leaf_schema,
+    At, Filling, More, Optional, Required, Scalar, Scenario, Whole, Words, leaf_schema,
 };
 use crate::plan::LARGEST_SEED;
 
@@ -20,35 +20,35 @@ use crate::plan::LARGEST_SEED;
 pub(crate) struct Campaign {
     /// The version of the format: 1.
     #[allow(dead_code)] // It is checked before the rest is read.
-    pub(super) version: Needed<Whole<1, 1>>,
+    pub(super) version: Required<Whole<1, 1>>,
     /// `campaign`.
     #[allow(dead_code)]
-    pub(super) kind: Needed<CampaignKind>,
+    pub(super) kind: Required<CampaignKind>,
     /// Its name, such as `l4s-tests/s1`.
-    pub(super) name: Needed<String>,
+    pub(super) name: Required<String>,
     /// What it shows, in a line.
-    pub(super) title: Said<String>,
+    pub(super) title: Optional<String>,
     /// What it is, in a paragraph.
-    pub(super) about: Said<String>,
+    pub(super) about: Optional<String>,
     /// Where its figures come from.
-    pub(super) source: Said<String>,
+    pub(super) source: Optional<String>,
     /// The seeds of each cell, a list or `1 to 200`; `[1]` by default.
-    pub(super) seeds: Said<More<Seeds>>,
+    pub(super) seeds: Optional<More<Seeds>>,
     /// The file of the scenario that all cells start from.
-    pub(super) base: Said<String>,
+    pub(super) base: Optional<String>,
     /// That scenario itself, in place of `base`.
     #[schemars(with = "Option<BaseScenario>")]
-    pub(super) scenario: Said<IgnoredAny>,
+    pub(super) scenario: Optional<IgnoredAny>,
     /// The name of a cell, with words to fill in: `{rate}/{qdisc}`.
-    pub(super) cell: Needed<String>,
+    pub(super) cell: Required<String>,
     /// Patterns of cells that are left out.
     #[serde(default)]
     pub(super) exclude: More<String>,
     /// The matrix: for each axis its values, a list, or a table with what each
     /// value fills in for `{word}`.
-    pub(super) axis: Needed<IndexMap<String, At<Axis>>>,
+    pub(super) axis: Required<IndexMap<String, At<Axis>>>,
     /// Which cells `narrows compare` holds against each other.
-    pub(super) pair: Said<Pair>,
+    pub(super) pair: Optional<Pair>,
     /// What is filled in for `{word}` in every cell.
     #[serde(default)]
     pub(super) words: IndexMap<String, At<Filling>>,
@@ -58,12 +58,12 @@ pub(crate) struct Campaign {
     pub(super) set: Option<IgnoredAny>,
     /// What is measured: `goodput_mbit of flow/first`, or a formula over
     /// metrics before it. By default goodputs, round trips and waiting times.
-    pub(super) metric: Said<IndexMap<String, At<Metric>>>,
+    pub(super) metric: Optional<IndexMap<String, At<Metric>>>,
     /// What the campaign is about: metrics drawn against its axes.
     #[serde(default)]
     pub(super) figure: Vec<At<Figure>>,
     /// The published table.
-    pub(super) published: Said<Published>,
+    pub(super) published: Optional<Published>,
     /// What is judged.
     #[serde(default)]
     pub(super) tolerance: Vec<At<Tolerance>>,
@@ -90,12 +90,12 @@ const MOST_SEEDS: u64 = 10_000;
 impl TryFrom<Scalar> for Seeds {
     type Error = String;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
         let range = || {
-            let (first, last) = match said.whole() {
+            let (first, last) = match given.whole() {
                 Some(seed) => (seed, seed),
                 None => {
-                    let (first, last) = said.text()?.split_once(" to ")?;
+                    let (first, last) = given.text()?.split_once(" to ")?;
                     (first.trim().parse().ok()?, last.trim().parse().ok()?)
                 }
             };
@@ -186,11 +186,11 @@ impl JsonSchema for Axis {
 #[schemars(transform = or_formula)]
 pub(crate) struct Metric {
     /// Its formula: `goodput_mbit of flow/first`.
-    pub(super) of: Needed<String>,
+    pub(super) of: Required<String>,
     /// What it is, in a few words.
-    pub(super) title: Said<String>,
+    pub(super) title: Optional<String>,
     /// What it is counted in: `ms`.
-    pub(super) unit: Said<String>,
+    pub(super) unit: Optional<String>,
 }
 
 /// The schema of a table for which its formula may stand.
@@ -204,20 +204,20 @@ fn or_formula(schema: &mut Schema) {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Figure {
     /// What it shows, in a line.
-    pub(super) title: Said<String>,
+    pub(super) title: Optional<String>,
     /// What is drawn upwards; of several metrics, each is a line.
     #[serde(default)]
     #[schemars(required)]
     pub(super) metrics: More<String>,
     /// The axis that is drawn across.
-    pub(super) x: Needed<More<String>>,
+    pub(super) x: Required<More<String>>,
     /// The axes whose values are lines.
-    pub(super) by: Said<More<String>>,
+    pub(super) by: Optional<More<String>>,
     /// The axes whose values have drawings of their own.
     #[serde(default)]
     pub(super) panels: More<String>,
     /// The pattern of the cells that are drawn; all by default.
-    pub(super) cells: Said<String>,
+    pub(super) cells: Optional<String>,
 }
 
 /// A shape that measured figures must have.
@@ -225,18 +225,18 @@ pub(crate) struct Figure {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Check {
     /// What it is called: `AC1`.
-    pub(super) id: Needed<String>,
+    pub(super) id: Required<String>,
     /// What it says, in a line.
-    pub(super) text: Needed<String>,
+    pub(super) text: Required<String>,
     /// Comparisons of figures, `METRIC[CELL]`, all of which must hold: `65 <=
     /// mean_ms[base] <= 76`, `a_ms[x] > a_ms[y] > a_ms[z]`.
     #[serde(default)]
     #[schemars(required)]
     pub(super) holds: More<String>,
     /// Whether the campaign fails if it does not hold; true by default.
-    pub(super) gate: Said<bool>,
+    pub(super) gate: Optional<bool>,
     /// Why it is so, or why a figure misses it.
-    pub(super) source: Said<String>,
+    pub(super) source: Optional<String>,
 }
 
 /// A table of published figures.
@@ -244,12 +244,12 @@ pub(crate) struct Check {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Published {
     /// A CSV file beside the campaign's.
-    pub(super) file: Needed<String>,
+    pub(super) file: Required<String>,
     /// The words of a cell's row, by column, with words to fill in.
-    pub(super) row: Needed<IndexMap<String, At<String>>>,
+    pub(super) row: Required<IndexMap<String, At<String>>>,
     /// The column that holds each metric. A formula without a column is worked
     /// out of published metrics.
-    pub(super) metric: Needed<IndexMap<String, At<String>>>,
+    pub(super) metric: Required<IndexMap<String, At<String>>>,
 }
 
 /// Cells that are alike but for one axis, held against each other on the live
@@ -258,11 +258,11 @@ pub(crate) struct Published {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pair {
     /// The axis that separates the two sides.
-    pub(super) axis: Needed<String>,
+    pub(super) axis: Required<String>,
     /// Its value on the side that is judged.
-    pub(super) judge: Needed<String>,
+    pub(super) judge: Required<String>,
     /// Its value on the side that is known, and that is held against itself.
-    pub(super) against: Needed<String>,
+    pub(super) against: Required<String>,
 }
 
 /// What a group of cells must reach.
@@ -270,22 +270,22 @@ pub(crate) struct Pair {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tolerance {
     /// What the group is called.
-    pub(super) name: Said<String>,
+    pub(super) name: Optional<String>,
     /// `published` (the default): the published figure and the measured one;
     /// `engines`: the simulator's and the live engine's; `pair`: those of the
     /// two cells of a `[pair]`. The last two `narrows compare` judges.
-    pub(super) between: Said<Between>,
+    pub(super) between: Optional<Between>,
     /// The pattern of its cells; of pairs, of their values on the other axes.
-    pub(super) cells: Needed<String>,
+    pub(super) cells: Required<String>,
     /// The metric that is judged.
-    pub(super) metric: Needed<String>,
+    pub(super) metric: Required<String>,
     /// `5 points`, `25 percent or 1 points`, `factor 1.6`, `odds factor 1.6`; of several, all must hold.
     /// Between the cells of a pair it may be left out: then the known side's
     /// own spread is the band.
     #[serde(default)]
-    pub(super) within: Said<More<Words<Band>>>,
+    pub(super) within: Optional<More<Words<Band>>>,
     /// How many cells must be inside: `21 of 24`; all by default.
-    pub(super) at_least: Said<Words<AtLeast>>,
+    pub(super) at_least: Optional<Words<AtLeast>>,
     /// Why the band is as wide as it is.
-    pub(super) source: Said<String>,
+    pub(super) source: Optional<String>,
 }

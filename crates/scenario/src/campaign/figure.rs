@@ -57,7 +57,7 @@ impl Figure {
             return Err(places.missing(table, "metrics", allowed));
         }
         let allowed = one_of(of_axes.iter().copied());
-        let across = places.needed(table, "x", &table.x, &allowed)?;
+        let across = places.required(table, "x", &table.x, &allowed)?;
         let [x] = among(across, &of_axes)?[..] else {
             return Err(places.refuse(across, allowed));
         };
@@ -203,8 +203,8 @@ wait = {{ of = "rtt_ms.p50 of flow/f", title = "round trip", unit = "ms" }}
             ),
             (r#"metrics = "rate", y = "rtt""#, "`panels`"),
         ] {
-            let said = refused(figure);
-            assert!(said.contains(allowed), "{figure}: {said}");
+            let refusal = refused(figure);
+            assert!(refusal.contains(allowed), "{figure}: {refusal}");
         }
     }
 }

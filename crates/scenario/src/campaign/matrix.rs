@@ -28,9 +28,9 @@ pub(super) type Words = BTreeMap<String, String>;
 /// Reads `[axis]`.
 pub(super) fn axes(campaign: &At<Campaign>, places: &Places) -> Result<Vec<AxisValues>, Refusal> {
     const ALLOWED: &str = "at least one axis, such as `cc = [\"cubic\", \"prague\"]`";
-    let said = places.needed(campaign, "axis", &campaign.axis, ALLOWED)?;
+    let given = places.required(campaign, "axis", &campaign.axis, ALLOWED)?;
     let mut axes: Vec<AxisValues> = Vec::new();
-    for (name, at) in said.iter() {
+    for (name, at) in given.iter() {
         let mut axis = Axis {
             name: name.clone(),
             values: Vec::new(),
@@ -69,7 +69,7 @@ pub(super) fn axes(campaign: &At<Campaign>, places: &Places) -> Result<Vec<AxisV
         Some(_) => Ok(axes),
         None => {
             let found = "a matrix of too many cells";
-            Err(places.found(said, found, format!("at most {MOST_CELLS}")))
+            Err(places.found(given, found, format!("at most {MOST_CELLS}")))
         }
     }
 }

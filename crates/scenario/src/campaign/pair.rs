@@ -1,6 +1,6 @@
 //! Which cells of a campaign are held against each other on one engine.
 
-use crate::document::{At, Places, Said};
+use crate::document::{At, Optional, Places};
 use crate::refusal::Refusal;
 
 use super::{Axis, Cell, document};
@@ -37,16 +37,16 @@ impl Pair {
     ) -> Result<Self, Refusal> {
         let known = || axes.iter().map(|a| a.name.as_str());
         let allowed = "the axis that tells the two sides apart";
-        let name = places.needed(table, "axis", &table.axis, allowed)?;
+        let name = places.required(table, "axis", &table.axis, allowed)?;
         let axis = known().position(|a| a == **name).ok_or_else(|| {
             places
                 .refuse(name, "the name of an axis of the matrix")
                 .did_you_mean(name, known())
         })?;
-        let value = |key: &str, said: &Said<String>| {
+        let value = |key: &str, given: &Optional<String>| {
             let values = || axes[axis].values.iter().map(String::as_str);
             let allowed = "a value of that axis";
-            let text = places.needed(table, key, said, allowed)?;
+            let text = places.required(table, key, given, allowed)?;
             match values().any(|v| v == **text) {
                 true => Ok(text.to_string()),
                 false => Err(places.refuse(text, allowed).did_you_mean(text, values())),

@@ -32,7 +32,7 @@ impl<'a> Published<'a> {
         shelf: &dyn super::Shelf,
         metrics: &[Metric],
     ) -> Result<Self, Refusal> {
-        let path = places.needed(table, "file", &table.file, "the name of a CSV file")?;
+        let path = places.required(table, "file", &table.file, "the name of a CSV file")?;
         let bytes = shelf.open(path).ok_or_else(|| {
             places
                 .refuse(path, "a CSV file beside this one")
@@ -48,14 +48,14 @@ impl<'a> Published<'a> {
             })
         };
         let mut keys = Vec::new();
-        let row = places.needed(table, "row", &table.row, "a table [published.row]")?;
+        let row = places.required(table, "row", &table.row, "a table [published.row]")?;
         for (name, words) in row.iter() {
             let index = column(name, words, "published/row")?;
             keys.push((index, Template::of(words, places)));
         }
         let mut of_metrics = vec![None; metrics.len()];
         let allowed = "a table [published.metric]";
-        let named = places.needed(table, "metric", &table.metric, allowed)?;
+        let named = places.required(table, "metric", &table.metric, allowed)?;
         for (metric, name) in named.iter() {
             let known = || metrics.iter().map(|m| m.name.as_str());
             let Some(index) = known().position(|m| m == metric) else {

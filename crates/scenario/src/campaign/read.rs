@@ -22,7 +22,7 @@ use crate::tree::{self, Key, Node, Value};
 /// A campaign's document with all that is needed to say where it is wrong.
 struct Reader<'a> {
     root: &'a Node,
-    said: &'a At<document::Campaign>,
+    given: &'a At<document::Campaign>,
     places: &'a Places,
     shelf: &'a dyn Shelf,
 }
@@ -36,10 +36,10 @@ pub(super) fn campaign(
 ) -> Result<Campaign, Refusal> {
     let root = tree::read(name, bytes)?;
     root.is_kind("campaign", "`kind = \"campaign\"`")?;
-    let (said, places) = crate::document::read::<document::Campaign>(&root)?;
+    let (given, places) = crate::document::read::<document::Campaign>(&root)?;
     let reader = Reader {
         root: &root,
-        said: &said,
+        given: &given,
         places: &places,
         shelf,
     };
@@ -48,16 +48,16 @@ pub(super) fn campaign(
 
 impl Reader<'_> {
     fn campaign(&self, sets: &[String]) -> Result<Campaign, Refusal> {
-        let (said, places) = (self.said, self.places);
+        let (given, places) = (self.given, self.places);
         let allowed = "a name such as \"l4s-tests/s1\"";
-        let name = places.needed(said, "name", &said.name, allowed)?;
+        let name = places.required(given, "name", &given.name, allowed)?;
         if name.is_empty() || name.len() > 200 || !name.split('/').all(is_name) {
             return Err(places.refuse(name, allowed));
         }
-        let axes = matrix::axes(said, places)?;
+        let axes = matrix::axes(given, places)?;
         let mut metrics = self.metrics()?;
         let mut cells = self.cells(&axes, self.base()?, sets, &metrics)?;
-        if said.metric.is_some() {
+        if given.metric.is_some() {
             self.exist(&metrics, &cells)?;
         } else {
             metrics = known::by_default(&cells);
@@ -66,25 +66,25 @@ impl Reader<'_> {
             }
         }
         let axes: Vec<Axis> = axes.into_iter().map(|a| a.axis).collect();
-        let pair = said.pair.as_ref();
+        let pair = given.pair.as_ref();
         let pair = pair
             .map(|table| Pair::read(table, places, &axes))
             .transpose()?;
         let pairs = pair.as_ref().map(|pair| pair.of(&cells));
-        let figures = said.figure.iter();
+        let figures = given.figure.iter();
         let figures = figures.map(|table| Figure::read(table, places, &axes, &metrics, &cells));
-        let tolerances = said.tolerance.iter();
+        let tolerances = given.tolerance.iter();
         let tolerances =
             tolerances.map(|table| self.tolerance(table, &metrics, &cells, pairs.as_deref()));
-        let shapes = said
+        let shapes = given
             .check
             .iter()
             .map(|table| self.shape(table, &metrics, &cells));
         Ok(Campaign {
             name: name.to_string(),
-            title: said.title.as_deref().cloned(),
-            about: said.about.as_deref().cloned(),
-            source: said.source.as_deref().cloned(),
+            title: given.title.as_deref().cloned(),
+            about: given.about.as_deref().cloned(),
+            source: given.source.as_deref().cloned(),
             seeds: self.seeds()?,
             figures: figures.collect::<Result<_, _>>()?,
             tolerances: tolerances.collect::<Result<_, _>>()?,
@@ -97,12 +97,12 @@ impl Reader<'_> {
     }
 
     fn seeds(&self) -> Result<Vec<u64>, Refusal> {
-        let Some(said) = &self.said.seeds else {
+        let Some(given) = &self.given.seeds else {
             return Ok(vec![1]);
         };
         let mut taken = BTreeSet::new();
         let mut seeds = Vec::new();
-        for range in said.iter() {
+        for range in given.iter() {
             for seed in range.0..=range.1 {
                 if !taken.insert(seed) {
                     let found = format!("{seed} for the second time");
@@ -112,7 +112,7 @@ impl Reader<'_> {
             }
         }
         match seeds.is_empty() {
-            true => Err(self.places.refuse(said, "at least one seed")),
+            true => Err(self.places.refuse(given, "at least one seed")),
             false => Ok(seeds),
         }
     }
@@ -120,13 +120,13 @@ impl Reader<'_> {
     /// Reads `[metric]`; nothing where it is left out.
     fn metrics(&self) -> Result<Vec<Metric>, Refusal> {
         const ALLOWED: &str = "at least one, such as `rate_mbit = \"goodput_mbit of flow/prague\"`";
-        let (said, places) = (self.said, self.places);
-        let Some(table) = &said.metric else {
-            return match &said.published {
+        let (given, places) = (self.given, self.places);
+        let Some(table) = &given.metric else {
+            return match &given.published {
                 None => Ok(Vec::new()),
                 Some(_) => {
                     let help = "[published] compares metrics, so [metric] has to name them";
-                    Err(places.missing(said, "metric", ALLOWED).with_help(help))
+                    Err(places.missing(given, "metric", ALLOWED).with_help(help))
                 }
             };
         };
@@ -134,7 +134,7 @@ impl Reader<'_> {
         for (name, entry) in table.iter() {
             let of = self
                 .places
-                .needed(entry, "of", &entry.of, "the metric's formula")?;
+                .required(entry, "of", &entry.of, "the metric's formula")?;
             let formula = Formula::parse(of, &metrics);
             metrics.push(Metric {
                 name: name.to_string(),
@@ -151,8 +151,8 @@ impl Reader<'_> {
 
     /// Checks that what `metrics` read is there in at least one cell.
     fn exist(&self, metrics: &[Metric], cells: &[Cell]) -> Result<(), Refusal> {
-        let said = self.said.metric.iter().flat_map(|table| table.iter());
-        for (metric, (_, entry)) in metrics.iter().zip(said) {
+        let given = self.given.metric.iter().flat_map(|table| table.iter());
+        for (metric, (_, entry)) in metrics.iter().zip(given) {
             if let Some(of) = &*entry.of {
                 known::check(&metric.formula, of, cells)
                     .map_err(|error| self.places.refused_words(of, error))?;
@@ -168,9 +168,9 @@ impl Reader<'_> {
         let own = self
             .root
             .at("scenario")
-            .filter(|_| self.said.scenario.is_some());
-        match (&self.said.base, own) {
-            (None, None) => Err(self.places.missing(self.said, "base", ALLOWED)),
+            .filter(|_| self.given.scenario.is_some());
+        match (&self.given.base, own) {
+            (None, None) => Err(self.places.missing(self.given, "base", ALLOWED)),
             (Some(base), Some(_)) => Err(self.places.refuse(base, ALLOWED)),
             (Some(path), None) => {
                 let bytes = self.shelf.open(path).ok_or_else(|| {
@@ -205,14 +205,18 @@ impl Reader<'_> {
         sets: &[String],
         metrics: &[Metric],
     ) -> Result<Vec<Cell>, Refusal> {
-        let (said, places) = (self.said, self.places);
+        let (given, places) = (self.given, self.places);
         let allowed = "the name of a cell, such as \"{rate}/{qdisc}\"";
-        let name = places.needed(said, "cell", &said.cell, allowed)?;
+        let name = places.required(given, "cell", &given.cell, allowed)?;
         let template = Template::of(name, places);
-        let common = matrix::common(said, places, axes)?;
+        let common = matrix::common(given, places, axes)?;
         let pattern = |at: &At<String>| Glob::parse(at).map_err(|_| places.refuse(at, "a pattern"));
-        let exclude: Vec<Glob> = said.exclude.iter().map(pattern).collect::<Result<_, _>>()?;
-        let published = said.published.as_ref();
+        let exclude: Vec<Glob> = given
+            .exclude
+            .iter()
+            .map(pattern)
+            .collect::<Result<_, _>>()?;
+        let published = given.published.as_ref();
         let published = published
             .map(|table| Published::read(table, places, self.shelf, metrics))
             .transpose()?;
@@ -251,7 +255,7 @@ impl Reader<'_> {
                     if std::mem::replace(&mut used[row], true) {
                         let found = format!("one row for `{called}` and for another cell");
                         let allowed = "one row for each cell";
-                        return Err(places.missing(said, "published", allowed).with_help(found));
+                        return Err(places.missing(given, "published", allowed).with_help(found));
                     }
                     table.figures(row, metrics)?
                 }
@@ -268,10 +272,10 @@ impl Reader<'_> {
         }
         if cells.is_empty() {
             let found = "patterns that leave no cell of the matrix";
-            let spot = said
+            let spot = given
                 .exclude
                 .first()
-                .map_or(places.spot(said), |at| places.spot(at));
+                .map_or(places.spot(given), |at| places.spot(at));
             return Err(Refusal::at(spot, "exclude", found, "at least one cell"));
         }
         if let Some(table) = published.filter(|_| exclude.is_empty()) {
@@ -318,10 +322,10 @@ impl Reader<'_> {
     ) -> Result<Tolerance, Refusal> {
         let places = self.places;
         let allowed = "a pattern over the names of cells";
-        let pattern = places.needed(table, "cells", &table.cells, allowed)?;
+        let pattern = places.required(table, "cells", &table.cells, allowed)?;
         let glob = Glob::parse(pattern).map_err(|e| places.refuse(pattern, e.allowed()))?;
         let known = || metrics.iter().map(|m| m.name.as_str());
-        let metric = places.needed(table, "metric", &table.metric, &one_of(known()))?;
+        let metric = places.required(table, "metric", &table.metric, &one_of(known()))?;
         let metric = known().position(|m| m == **metric).ok_or_else(|| {
             places
                 .refuse(metric, one_of(known()))
@@ -355,7 +359,7 @@ impl Reader<'_> {
             return Err(places.refuse(pattern, allowed));
         }
         let least = places
-            .said(&table.at_least)?
+            .parsed(&table.at_least)?
             .map_or((group, group), |at| (at.0, at.1));
         if let Some(at) = table.at_least.as_ref().filter(|_| least.1 != group) {
             let allowed = format!("`N of {group}`, which is how many cells the pattern fits");
@@ -396,8 +400,8 @@ impl Reader<'_> {
         if conditions.is_empty() {
             return Err(places.missing(table, "holds", "at least one comparison"));
         }
-        let id = places.needed(table, "id", &table.id, "a name such as \"AC1\"")?;
-        let text = places.needed(table, "text", &table.text, "a line about what is checked")?;
+        let id = places.required(table, "id", &table.id, "a name such as \"AC1\"")?;
+        let text = places.required(table, "text", &table.text, "a line about what is checked")?;
         Ok(Shape {
             id: id.to_string(),
             text: text.to_string(),

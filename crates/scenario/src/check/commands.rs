@@ -15,9 +15,9 @@ impl Check<'_> {
         let mut names = Names::default();
         for command in &self.scenario.command {
             let name = names.needed(self.places, command, &command.name)?;
-            let host = self.needed_host(command, "host", &command.host)?;
+            let host = self.required_host(command, "host", &command.host)?;
             let (start, stop) = self.times(&command.start, &command.stop)?;
-            let run = self.places.needed(command, "run", &command.run, RUN)?;
+            let run = self.places.required(command, "run", &command.run, RUN)?;
             let words = run.iter().enumerate();
             let words = words.map(|(number, word)| self.word(number == 0, word));
             let words: Vec<String> = words.collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
 //! Flows: who sends what to whom, under which control.
 
 use super::{Check, Names};
-use crate::document::{AskedEcn, At, Flow, Said};
+use crate::document::{At, EcnRequest, Flow, Optional};
 use crate::parts::{Control, EcnMode, HostModel, Traffic};
 use crate::plan::{FlowPlan, HostIndex, IpVersion};
 use crate::refusal::Refusal;
@@ -12,7 +12,7 @@ impl Check<'_> {
     pub(super) fn flows(&mut self) -> Result<(), Refusal> {
         let reach = self.reach();
         let model = match &self.scenario.host_model {
-            Some(said) => super::model::read(self.places, said, HostModel::default())?,
+            Some(given) => super::model::read(self.places, given, HostModel::default())?,
             None => HostModel::default(),
         };
         let offsets = self.scenario.start_offset.as_ref().is_none_or(|at| **at);
@@ -47,7 +47,7 @@ impl Check<'_> {
             }
         };
         let traffic = self.traffic(flow)?;
-        let cc = places.said(&flow.cc)?;
+        let cc = places.parsed(&flow.cc)?;
         let transport = self.transport(flow, cc)?;
         let ip = match &flow.ip {
             None => IpVersion::V4,
@@ -77,7 +77,7 @@ impl Check<'_> {
             to,
             opens,
             ecn: self.ecn(flow, transport, &cc)?,
-            dscp: places.said(&flow.dscp)?.map_or(0, |dscp| dscp.0),
+            dscp: places.parsed(&flow.dscp)?.map_or(0, |dscp| dscp.0),
             start,
             start_offset: flow.start.is_none(),
             stop,
@@ -85,7 +85,7 @@ impl Check<'_> {
             ip,
             fast_open: flow.fast_open.as_ref().is_some_and(|at| **at),
             host: match (transport, &flow.host_model) {
-                (Transport::Tcp, Some(said)) => super::model::read(places, said, model)?,
+                (Transport::Tcp, Some(given)) => super::model::read(places, given, model)?,
                 (Transport::Tcp, None) => model,
                 // It is about TCP's segments.
                 (Transport::Quic | Transport::Modelled(_), _) => HostModel::default(),
@@ -100,12 +100,12 @@ impl Check<'_> {
     pub(super) fn ends<T>(
         &self,
         table: &At<T>,
-        from: &Said<String>,
-        to: &Said<String>,
+        from: &Optional<String>,
+        to: &Optional<String>,
         reach: &[usize],
     ) -> Result<(HostIndex, HostIndex), Refusal> {
-        let a = self.needed_host(table, "from", from)?;
-        let b = self.needed_host(table, "to", to)?;
+        let a = self.required_host(table, "from", from)?;
+        let b = self.required_host(table, "to", to)?;
         let refuse = |allowed: &str| match to {
             Some(to) => self.places.refuse(to, allowed),
             None => self.places.missing(table, "to", allowed),
@@ -151,17 +151,17 @@ impl Check<'_> {
             Transport::Tcp => needed_ecn(cc),
             Transport::Modelled(_) => return Ok(EcnMode::Off),
         };
-        let Some(said) = &flow.ecn else {
+        let Some(given) = &flow.ecn else {
             return Ok(needed);
         };
-        match (*self.places.words(said)?, needed) {
-            (AskedEcn::On, EcnMode::Off) => Ok(EcnMode::Classic),
-            (AskedEcn::On, needed) => Ok(needed),
-            (AskedEcn::Mode(EcnMode::AccEcn), _) if transport == Transport::Quic => Err(self
+        match (*self.places.words(given)?, needed) {
+            (EcnRequest::On, EcnMode::Off) => Ok(EcnMode::Classic),
+            (EcnRequest::On, needed) => Ok(needed),
+            (EcnRequest::Mode(EcnMode::AccEcn), _) if transport == Transport::Quic => Err(self
                 .places
-                .refuse(said, "`true` or `false`")
+                .refuse(given, "`true` or `false`")
                 .with_help("QUIC counts every mark in its acknowledgements; packets carry ECT(0)")),
-            (AskedEcn::Mode(mode), _) => Ok(mode),
+            (EcnRequest::Mode(mode), _) => Ok(mode),
         }
     }
 
@@ -173,7 +173,7 @@ impl Check<'_> {
                 Err(self.places.refuse(traffic, allowed))
             }
             (Some(bytes), None) => Ok(Traffic::Bytes(self.places.words(bytes)?.0)),
-            (None, traffic) => Ok(self.places.said(traffic)?.copied().unwrap_or_default()),
+            (None, traffic) => Ok(self.places.parsed(traffic)?.copied().unwrap_or_default()),
         }
     }
 }

@@ -100,7 +100,7 @@ impl<'a> Check<'a> {
     ) -> Result<(HostIndex, HostIndex), Refusal> {
         const ALLOWED: &str = "the names of two hosts, such as [\"client\", \"server\"]";
         let places = self.places;
-        let ends = places.needed(link, "ends", &link.ends, ALLOWED)?;
+        let ends = places.required(link, "ends", &link.ends, ALLOWED)?;
         let [first, second] = &ends[..] else {
             let found = match ends.len() {
                 0 => "nothing".to_owned(),
@@ -116,11 +116,11 @@ impl<'a> Check<'a> {
             Ok(*known.entry(name.to_string()).or_insert_with(|| {
                 let number = self.plan.hosts.len();
                 let mut host = implied_host(name, number);
-                if let Some(said) = declared.get_mut(name.as_str()) {
-                    said.linked = true;
-                    host.router = said.router;
-                    host.ipv4 = said.table.ipv4.as_ref().map_or(host.ipv4, |at| at.0.0);
-                    host.ipv6 = said.table.ipv6.as_ref().map_or(host.ipv6, |at| at.0.0);
+                if let Some(given) = declared.get_mut(name.as_str()) {
+                    given.linked = true;
+                    host.router = given.router;
+                    host.ipv4 = given.table.ipv4.as_ref().map_or(host.ipv4, |at| at.0.0);
+                    host.ipv6 = given.table.ipv6.as_ref().map_or(host.ipv6, |at| at.0.0);
                 }
                 self.plan.hosts.push(host);
                 HostIndex(number)
@@ -192,20 +192,20 @@ impl<'a> Check<'a> {
         shelf: &dyn Shelf,
     ) -> Result<Vec<NamedElement>, Refusal> {
         let places = self.places;
-        let (direction, said) = if up {
+        let (direction, given) = if up {
             ("up", &link.up)
         } else {
             ("down", &link.down)
         };
         let path = format!("link/{link_name}/{direction}");
-        if let Some(over) = said.get(MOST_ELEMENTS) {
-            let found = format!("{} elements", said.len());
+        if let Some(over) = given.get(MOST_ELEMENTS) {
+            let found = format!("{} elements", given.len());
             let allowed = format!("at most {MOST_ELEMENTS}");
             return Err(Refusal::at(places.spot(over), path, found, allowed));
         }
         let mut elements: Vec<NamedElement> = Vec::new();
         let mut labels = Labels::default();
-        for at in said.iter() {
+        for at in given.iter() {
             let spot = places.spot(at);
             let label = at.label.as_deref();
             let key = match label {
@@ -275,11 +275,11 @@ impl<'a> Check<'a> {
         up: &[NamedElement],
         down: &[NamedElement],
     ) -> Result<(), Refusal> {
-        for (key, said, here, other, there) in [
+        for (key, given, here, other, there) in [
             ("up", &link.up, up, "down", down),
             ("down", &link.down, down, "up", up),
         ] {
-            let boxes = said.iter().zip(here);
+            let boxes = given.iter().zip(here);
             for (at, element) in boxes.filter(|(_, e)| e.spec.is_two_way()) {
                 let short = element.short_name();
                 let same = there.iter().find(|e| e.name == element.name);
@@ -309,8 +309,8 @@ impl<'a> Check<'a> {
         for host in self.plan.busy_hosts() {
             busy[host.0] = true;
         }
-        let said = self.scenario.host.iter().chain(&self.scenario.router);
-        let declared: std::collections::BTreeSet<&str> = said
+        let given = self.scenario.host.iter().chain(&self.scenario.router);
+        let declared: std::collections::BTreeSet<&str> = given
             .filter_map(|table| table.name.as_ref())
             .map(|name| name.0.as_str())
             .collect();

@@ -13,16 +13,16 @@ impl Check<'_> {
         let (scenario, places) = (self.scenario, self.places);
         let mut names = Names::default();
         for (number, table) in scenario.flow.iter().enumerate() {
-            let Some(said) = &table.mark else {
+            let Some(given) = &table.mark else {
                 continue;
             };
-            let signals = *places.words(said)?;
+            let signals = *places.words(given)?;
             let flow = &self.plan.flows[number];
             names.add(places, table, &flow.name, places.spot(table))?;
             if !flow.is_tcp() {
                 let help =
                     "the signals stand in the TCP header; QUIC and plain datagrams have none";
-                return Err(places.refuse(said, "a flow over TCP").with_help(help));
+                return Err(places.refuse(given, "a flow over TCP").with_help(help));
             }
             self.plan.marks.push(SignalPlan {
                 name: flow.name.clone(),
@@ -43,7 +43,7 @@ impl Check<'_> {
     fn mark(&self, table: &At<Mark>, name: String) -> Result<SignalPlan, Refusal> {
         let (places, plan) = (self.places, &self.plan);
         let allowed = "signals in words, such as \"d+q\" or \"s spin naive\"";
-        let signals = places.needed(table, "signals", &table.signals, allowed)?;
+        let signals = places.required(table, "signals", &table.signals, allowed)?;
         let signals = *places.words(signals)?;
 
         let streams: Vec<usize> = (0..plan.flows.len())
@@ -58,7 +58,7 @@ impl Check<'_> {
                 return Err(places.missing(table, "flows", "a [[flow]] over TCP"));
             }
             None => streams,
-            Some(said) => self.named(said, &known, |name| {
+            Some(given) => self.named(given, &known, |name| {
                 let found = plan.flows.iter().position(|f| f.name == name)?;
                 match plan.flows[found].is_tcp() {
                     true => Some(Ok(found)),
@@ -76,7 +76,7 @@ impl Check<'_> {
             .collect();
         let hosts = match &table.hosts {
             None => possible,
-            Some(said) => self.named(said, &known, |name| {
+            Some(given) => self.named(given, &known, |name| {
                 let host = plan.host_named(name).filter(|h| possible.contains(h));
                 host.map(Ok)
             })?,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use narrows_units::{Duration, Instant};
 
 use crate::campaign::Shelf;
-use crate::document::{self, At, NAME, Name, Places, Said, Scenario, Spelled};
+use crate::document::{self, At, NAME, Name, Optional, Places, Scenario, Spelled};
 use crate::plan::{HostIndex, Plan, Window};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
@@ -63,12 +63,12 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     let (scenario, places) = document::read::<Scenario>(root)?;
     let scenario = &scenario;
     let allowed = "a name for the scenario, on one line";
-    let name = places.needed(scenario, "name", &scenario.name, allowed)?;
+    let name = places.required(scenario, "name", &scenario.name, allowed)?;
     if name.trim().is_empty() || name.len() > 200 || name.contains(char::is_control) {
         return Err(places.refuse(name, allowed));
     }
     let allowed = "a time above zero and up to 720h, such as \"60s\"";
-    let length = places.needed(scenario, "duration", &scenario.duration, allowed)?;
+    let length = places.required(scenario, "duration", &scenario.duration, allowed)?;
     let duration = length.0;
     if duration.is_zero() || duration > LONGEST_RUN {
         return Err(places.refuse(length, allowed));
@@ -87,7 +87,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
             expected.push(finding.0.clone());
         }
     }
-    let text = |said: &Said<String>| said.as_deref().cloned();
+    let text = |given: &Optional<String>| given.as_deref().cloned();
     let plan = Plan {
         name: name.to_string(),
         title: text(&scenario.title),
@@ -128,8 +128,8 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
 }
 
 /// The value that is said, or else `usual`.
-fn or<T: Copy>(said: &Said<Spelled<T>>, usual: T) -> T {
-    said.as_ref().map_or(usual, |at| at.0)
+fn or<T: Copy>(given: &Optional<Spelled<T>>, usual: T) -> T {
+    given.as_ref().map_or(usual, |at| at.0)
 }
 
 /// The last two thirds of a run.
@@ -172,13 +172,13 @@ impl Names {
     ///
     /// # Errors
     /// If it has none, or one that was given before.
-    fn needed<T>(
+    fn required<T>(
         &mut self,
         places: &Places,
         table: &At<T>,
-        name: &Said<Name>,
+        name: &Optional<Name>,
     ) -> Result<String, Refusal> {
-        let name = places.needed(table, "name", name, NAME)?;
+        let name = places.required(table, "name", name, NAME)?;
         self.add(places, table, &name.0, places.spot(name))?;
         Ok(name.0.clone())
     }
@@ -230,11 +230,11 @@ impl Check<'_> {
     }
 
     /// The host at `key` of `table`, which has to be given.
-    fn needed_host<T>(
+    fn required_host<T>(
         &self,
         table: &At<T>,
         key: &str,
-        name: &Said<String>,
+        name: &Optional<String>,
     ) -> Result<HostIndex, Refusal> {
         match name {
             Some(name) => self.host(name),
@@ -248,8 +248,8 @@ impl Check<'_> {
     /// When something starts and stops.
     fn times(
         &self,
-        start: &Said<Spelled<Duration>>,
-        stop: &Said<Spelled<Duration>>,
+        start: &Optional<Spelled<Duration>>,
+        stop: &Optional<Spelled<Duration>>,
     ) -> Result<(Instant, Option<Instant>), Refusal> {
         let end = Instant::ZERO + self.plan.duration;
         let from = Instant::ZERO + or(start, Duration::ZERO);

@@ -20,27 +20,29 @@ const DEFAULT_GRO: Gro = Gro {
     max_segments: 17,
 };
 
-/// What `said` says, over `base`.
+/// What `given` says, over `base`.
 pub(super) fn read(
     places: &Places,
-    said: &At<document::HostModel>,
+    given: &At<document::HostModel>,
     base: HostModel,
 ) -> Result<HostModel, Refusal> {
     Ok(HostModel {
         segmentation: *places
-            .said(&said.segmentation)?
+            .parsed(&given.segmentation)?
             .unwrap_or(&base.segmentation),
-        gro: places.said(&said.gro)?.map_or(base.gro, |gro| gro.0),
-        tick: said.tick.as_ref().map_or(base.tick, |at| at.0),
-        pacing: *places.said(&said.pacing)?.unwrap_or(&base.pacing),
-        compress_sacks: *said
+        gro: places.parsed(&given.gro)?.map_or(base.gro, |gro| gro.0),
+        tick: given.tick.as_ref().map_or(base.tick, |at| at.0),
+        pacing: *places.parsed(&given.pacing)?.unwrap_or(&base.pacing),
+        compress_sacks: *given
             .compress_sacks
             .as_deref()
             .unwrap_or(&base.compress_sacks),
         small_queues: *places
-            .said(&said.small_queues)?
+            .parsed(&given.small_queues)?
             .unwrap_or(&base.small_queues),
-        send_buffer: *places.said(&said.send_buffer)?.unwrap_or(&base.send_buffer),
+        send_buffer: *places
+            .parsed(&given.send_buffer)?
+            .unwrap_or(&base.send_buffer),
     })
 }
 
@@ -102,7 +104,7 @@ fn switch<T: Copy + PartialEq>(
     value: T,
     usual: T,
     words: impl Fn(T) -> String,
-) -> document::Said<document::Words<T>> {
+) -> document::Optional<document::Words<T>> {
     (value != usual).then(|| document::Words::of(value, words(value)).into())
 }
 

@@ -17,14 +17,14 @@ impl Check<'_> {
         cc: Option<&Control>,
     ) -> Result<Transport, Refusal> {
         let quinns = cc.is_some_and(|cc| cc.quic().is_some());
-        let Some(said) = &flow.transport else {
+        let Some(given) = &flow.transport else {
             return Ok(if quinns {
                 Transport::Quic
             } else {
                 Transport::Tcp
             });
         };
-        let transport = *self.places.words(said)?;
+        let transport = *self.places.words(given)?;
         match (transport, &flow.cc) {
             (Transport::Quic, Some(cc)) if !quinns => Err(self
                 .places
@@ -32,7 +32,7 @@ impl Check<'_> {
                 .with_help("a flow over QUIC runs one of quinn's own controls")),
             (Transport::Tcp, Some(_)) if quinns => Err(self
                 .places
-                .refuse(said, "\"quic\", for its control is quinn's")
+                .refuse(given, "\"quic\", for its control is quinn's")
                 .with_help("without `transport` the control decides")),
             _ => Ok(transport),
         }
@@ -41,11 +41,11 @@ impl Check<'_> {
     /// What a file says of the spin bit.
     pub(super) fn spin(&self, flow: &Flow, transport: Transport) -> Result<SpinUse, Refusal> {
         match &flow.spin {
-            Some(said) if transport != Transport::Quic => Err(self
+            Some(given) if transport != Transport::Quic => Err(self
                 .places
-                .refuse(said, "a flow over QUIC")
+                .refuse(given, "a flow over QUIC")
                 .with_help("TCP has a spin bit only where `mark` puts one")),
-            said => Ok(self.places.said(said)?.copied().unwrap_or_default()),
+            given => Ok(self.places.parsed(given)?.copied().unwrap_or_default()),
         }
     }
 
@@ -74,33 +74,33 @@ impl Check<'_> {
                 "give the flow a smaller `size`, a word of `transport`",
             ),
         };
-        if let Some(said) = flow.traffic.as_ref().filter(|_| traffic.is_datagram()) {
+        if let Some(given) = flow.traffic.as_ref().filter(|_| traffic.is_datagram()) {
             return Err(places
-                .refuse(said, "`bulk` or `bytes N`")
+                .refuse(given, "`bulk` or `bytes N`")
                 .with_help(constant));
         }
         let refused = |refusal: Refusal, why: &str| Err(refusal.with_help(why));
         if transport.modelled().is_some() {
-            if let Some(said) = &flow.cc {
+            if let Some(given) = &flow.cc {
                 let why = "a modelled flow has a `window` or a `rate`, words of `transport`";
-                return refused(places.refuse(said, allowed), why);
+                return refused(places.refuse(given, allowed), why);
             }
-            if let Some(said) = &flow.spin {
+            if let Some(given) = &flow.spin {
                 let why = "a modelled flow says it in `transport`: `spin greased`";
-                return refused(places.refuse(said, allowed), why);
+                return refused(places.refuse(given, allowed), why);
             }
-            if let Some(said) = &flow.ecn {
+            if let Some(given) = &flow.ecn {
                 let why = "the packets of a modelled flow are not ECN-capable";
-                return refused(places.refuse(said, allowed), why);
+                return refused(places.refuse(given, allowed), why);
             }
         }
-        if let Some(said) = &flow.fast_open {
+        if let Some(given) = &flow.fast_open {
             let why = "such a flow sends nothing before its handshake";
-            return refused(places.refuse(said, allowed), why);
+            return refused(places.refuse(given, allowed), why);
         }
-        if let Some(said) = &flow.host_model {
+        if let Some(given) = &flow.host_model {
             let why = "it says how a host treats the segments of TCP";
-            return refused(places.refuse(said, allowed), why);
+            return refused(places.refuse(given, allowed), why);
         }
         self.carries(flow, ends, version, payload, path)
     }

@@ -41,7 +41,7 @@ impl Check<'_> {
                 to,
                 interval,
                 size: table.size.as_ref().map_or(DEFAULT_PROBE, |at| at.0 as u32),
-                dscp: places.said(&table.dscp)?.map_or(0, |dscp| dscp.0),
+                dscp: places.parsed(&table.dscp)?.map_or(0, |dscp| dscp.0),
                 ecn: table.ecn.as_ref().map_or(Ecn::NotEct, |word| word.0.0),
                 start,
                 stop,
@@ -70,7 +70,7 @@ impl Check<'_> {
         let known = || known.iter().map(String::as_str);
         let at = self
             .places
-            .needed(table, "at", &table.at, &one_of(known()))?;
+            .required(table, "at", &table.at, &one_of(known()))?;
         if self.plan.taps.iter().any(|t| t.name == **at) {
             return Ok(CapturePoint::Tap(at.to_string()));
         }
@@ -103,7 +103,7 @@ impl Check<'_> {
         let (plan, places) = (&self.plan, self.places);
         let end = Instant::ZERO + plan.duration;
         let allowed = format!("a time before the run's end at {end}");
-        let at = places.needed(table, "at", &table.at, &allowed)?;
+        let at = places.required(table, "at", &table.at, &allowed)?;
         if Instant::ZERO + at.0 >= end {
             return Err(places.refuse(at, allowed));
         }
@@ -111,7 +111,7 @@ impl Check<'_> {
             let names = plan.elements().map(|e| e.name.as_str());
             names.filter(|n| !n.starts_with("tap/"))
         };
-        let target = places.needed(table, "target", &table.target, &one_of(targets()))?;
+        let target = places.required(table, "target", &table.target, &one_of(targets()))?;
         let full = plan.full_name(target);
         let element = plan
             .elements()
@@ -122,7 +122,7 @@ impl Check<'_> {
                     .did_you_mean(target, targets())
             })?;
         let allowed = "the element's new parameters in words, such as \"rate 10Mbit\"";
-        let to = places.needed(table, "to", &table.to, allowed)?;
+        let to = places.required(table, "to", &table.to, allowed)?;
         element
             .spec
             .check_change(to)

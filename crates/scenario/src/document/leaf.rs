@@ -103,8 +103,8 @@ pub(crate) struct Name(pub(crate) String);
 impl TryFrom<Scalar> for Name {
     type Error = &'static str;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        let name = said.text().filter(|text| is_name(text));
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        let name = given.text().filter(|text| is_name(text));
         name.map(|name| Self(name.to_owned())).ok_or(NAME)
     }
 }
@@ -117,8 +117,8 @@ pub(crate) struct Whole<const LEAST: u64, const MOST: u64>(pub(crate) u64);
 impl<const LEAST: u64, const MOST: u64> TryFrom<Scalar> for Whole<LEAST, MOST> {
     type Error = String;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        let number = said.whole().filter(|n| (LEAST..=MOST).contains(n));
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        let number = given.whole().filter(|n| (LEAST..=MOST).contains(n));
         number
             .map(Self)
             .ok_or_else(|| format!("a whole number from {LEAST} to {MOST}"))
@@ -133,8 +133,8 @@ pub(crate) struct Spelled<T>(pub(crate) T);
 impl<T: Value> TryFrom<Scalar> for Spelled<T> {
     type Error = &'static str;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        let value = said.text().and_then(|text| T::parse(text.trim()));
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        let value = given.text().and_then(|text| T::parse(text.trim()));
         value.map(Self).ok_or(T::ALLOWED)
     }
 }
@@ -153,8 +153,8 @@ pub(crate) struct Filling(pub(crate) String);
 impl TryFrom<Scalar> for Filling {
     type Error = &'static str;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        Ok(Self(match said {
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        Ok(Self(match given {
             Scalar::Text(text) | Scalar::Raw(text) => text,
             Scalar::Whole(number) => number.to_string(),
             Scalar::Float(number) => number.to_string(),
@@ -188,8 +188,8 @@ impl<C> Serialize for OneOf<C> {
 impl<C: Choices> TryFrom<Scalar> for OneOf<C> {
     type Error = String;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        let word = said.text().filter(|word| C::WORDS.contains(word));
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        let word = given.text().filter(|word| C::WORDS.contains(word));
         let word = word.map(|word| Self::from(word.to_owned()));
         word.ok_or_else(|| one_of(C::WORDS.iter().copied()))
     }
@@ -209,8 +209,8 @@ pub(crate) struct Element {
 impl TryFrom<Scalar> for Element {
     type Error = &'static str;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        let (label, layers, words_at) = match said {
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        let (label, layers, words_at) = match given {
             Scalar::Text(text) | Scalar::Raw(text) => {
                 let (label, words_at) = split_label(&text);
                 let words = text[words_at..].to_owned();
@@ -245,7 +245,7 @@ impl Serialize for Element {
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(try_from = "Scalar", bound(deserialize = "T: Grammar"))]
 pub(crate) struct Words<T> {
-    said: Scalar,
+    given: Scalar,
     read: Result<T, WordError>,
 }
 
@@ -291,14 +291,14 @@ pub(crate) use grammar;
 impl<T: Grammar> TryFrom<Scalar> for Words<T> {
     type Error = &'static str;
 
-    fn try_from(said: Scalar) -> Result<Self, Self::Error> {
-        let read = match (&said, T::BESIDES) {
+    fn try_from(given: Scalar) -> Result<Self, Self::Error> {
+        let read = match (&given, T::BESIDES) {
             (Scalar::Text(text) | Scalar::Raw(text), _) => T::read(text),
             (Scalar::Whole(number), Besides::Number) => T::read(&number.to_string()),
             (Scalar::Flag(flag), Besides::Flag) => T::read(&flag.to_string()),
             _ => return Err(T::ALLOWED),
         };
-        Ok(Self { said, read })
+        Ok(Self { given, read })
     }
 }
 
@@ -309,9 +309,9 @@ impl<T> Words<T> {
     }
 
     /// A value that is to be written as it is.
-    pub(crate) fn plain(value: T, said: Scalar) -> Self {
+    pub(crate) fn plain(value: T, given: Scalar) -> Self {
         let read = Ok(value);
-        Self { said, read }
+        Self { given, read }
     }
 
     /// What they mean.
@@ -322,7 +322,7 @@ impl<T> Words<T> {
 
 impl<T> Serialize for Words<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.said.serialize(to)
+        self.given.serialize(to)
     }
 }
 

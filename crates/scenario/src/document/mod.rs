@@ -14,10 +14,10 @@ pub(crate) use leaf::{
     Besides, Element, Filling, Grammar, NAME, Name, Scalar, Spelled, Whole, Words, grammar,
     schema as leaf_schema,
 };
-pub(crate) use place::{At, More, Needed, Places, Said};
+pub(crate) use place::{At, More, Optional, Places, Required};
 pub(crate) use scenario::no_such;
 pub(crate) use scenario::{
-    AskedEcn, Capture, Change, Flow, Gros, Host, HostModel, Link, Mark, Mode, Scenario,
+    Capture, Change, EcnRequest, Flow, Gros, Host, HostModel, Link, Mark, Mode, Scenario,
 };
 pub(crate) use schema::keys;
 pub use schema::schema;

@@ -19,30 +19,30 @@ pub(crate) struct At<T> {
 }
 
 /// A value that may be left out.
-pub(crate) type Said<T> = Option<At<T>>;
+pub(crate) type Optional<T> = Option<At<T>>;
 
 /// A value that has to be given: what lacks it is refused by the check, which
 /// knows what is allowed.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Needed<T>(Said<T>);
+pub(crate) struct Required<T>(Optional<T>);
 
-impl<T> Default for Needed<T> {
+impl<T> Default for Required<T> {
     fn default() -> Self {
         Self(None)
     }
 }
 
-impl<T> From<At<T>> for Needed<T> {
+impl<T> From<At<T>> for Required<T> {
     fn from(value: At<T>) -> Self {
         Self(Some(value))
     }
 }
 
-impl<T> Deref for Needed<T> {
-    type Target = Said<T>;
+impl<T> Deref for Required<T> {
+    type Target = Optional<T>;
 
-    fn deref(&self) -> &Said<T> {
+    fn deref(&self) -> &Optional<T> {
         &self.0
     }
 }
@@ -137,11 +137,11 @@ impl Places {
     ///
     /// # Errors
     /// If it is not.
-    pub(crate) fn needed<'d, T, V>(
+    pub(crate) fn required<'d, T, V>(
         &self,
         table: &At<T>,
         key: &str,
-        value: &'d Said<V>,
+        value: &'d Optional<V>,
         allowed: &str,
     ) -> Result<&'d At<V>, Refusal> {
         value
@@ -167,12 +167,15 @@ impl Places {
         }
     }
 
-    /// What the words at `said` mean, if there are any.
+    /// What the words at `given` mean, if there are any.
     ///
     /// # Errors
     /// If they mean nothing.
-    pub(crate) fn said<'d, T>(&self, said: &'d Said<Words<T>>) -> Result<Option<&'d T>, Refusal> {
-        said.as_ref().map(|at| self.words(at)).transpose()
+    pub(crate) fn parsed<'d, T>(
+        &self,
+        given: &'d Optional<Words<T>>,
+    ) -> Result<Option<&'d T>, Refusal> {
+        given.as_ref().map(|at| self.words(at)).transpose()
     }
 }
 
@@ -232,7 +235,7 @@ macro_rules! schema_of {
 }
 
 schema_of!(At<T>: T);
-schema_of!(Needed<T>: T);
+schema_of!(Required<T>: T);
 
 impl<T: JsonSchema> JsonSchema for More<T> {
     fn inline_schema() -> bool {

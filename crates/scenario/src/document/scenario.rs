@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::leaf::{
     Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
 };
-use super::place::{At, More, Needed, Said};
+use super::place::{At, More, Optional, Required};
 use crate::metrics::TECHNIQUES;
 use crate::parts::{
     Control, Dscp, EcnMode, EcnWord, Gro, PacingUse, Segmentation, SendBuffer, SignalSpec,
@@ -24,34 +24,34 @@ use crate::transport::{SpinUse, Transport};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
     /// The version of the format: 1.
-    pub(crate) version: Needed<Whole<1, 1>>,
+    pub(crate) version: Required<Whole<1, 1>>,
     /// `scenario`, which is also what a file is that does not say.
-    pub(crate) kind: Said<ScenarioKind>,
+    pub(crate) kind: Optional<ScenarioKind>,
     /// What it is called in results.
-    pub(crate) name: Needed<String>,
+    pub(crate) name: Required<String>,
     /// What it shows, in a line.
-    pub(crate) title: Said<String>,
+    pub(crate) title: Optional<String>,
     /// What it is, in a paragraph.
-    pub(crate) about: Said<String>,
+    pub(crate) about: Optional<String>,
     /// Where it comes from.
-    pub(crate) source: Said<String>,
+    pub(crate) source: Optional<String>,
     /// How long it lasts: `60s`.
-    pub(crate) duration: Needed<Spelled<Duration>>,
+    pub(crate) duration: Required<Spelled<Duration>>,
     /// The steady window, `10s..58s`; the last two thirds by default.
-    pub(crate) measure: Said<Spelled<Window>>,
+    pub(crate) measure: Optional<Spelled<Window>>,
     /// The seed of all randomness; 1 by default.
-    pub(crate) seed: Said<Whole<0, LARGEST_SEED>>,
+    pub(crate) seed: Optional<Whole<0, LARGEST_SEED>>,
     /// How often flows and queues are sampled; `50ms` by default.
-    pub(crate) sample_interval: Said<Spelled<Duration>>,
+    pub(crate) sample_interval: Optional<Spelled<Duration>>,
     /// Whether each flow that gives no `start` begins at a random time within a
     /// round trip, as the seed has it; `true` by default.
-    pub(crate) start_offset: Said<bool>,
+    pub(crate) start_offset: Optional<bool>,
     /// Findings of the verdict that the experiment is about and that do not speak
     /// against a run, such as `idle-bottleneck` where loss is to limit flows.
     #[serde(default)]
     pub(crate) expected: More<OneOf<Finding>>,
     /// How hosts treat the segments of every flow.
-    pub(crate) host_model: Said<HostModel>,
+    pub(crate) host_model: Optional<HostModel>,
     /// Hosts about which there is more to say than their name.
     #[serde(default)]
     pub(crate) host: Vec<At<Host>>,
@@ -90,11 +90,11 @@ pub(crate) struct Scenario {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Host {
     /// Its name, as links and flows use it.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// Its IPv4 address.
-    pub(crate) ipv4: Said<Spelled<Address<Ipv4Addr>>>,
+    pub(crate) ipv4: Optional<Spelled<Address<Ipv4Addr>>>,
     /// Its IPv6 address.
-    pub(crate) ipv6: Said<Spelled<Address<Ipv6Addr>>>,
+    pub(crate) ipv6: Optional<Spelled<Address<Ipv6Addr>>>,
 }
 
 /// A link between two hosts.
@@ -102,18 +102,18 @@ pub(crate) struct Host {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Link {
     /// Its name. A scenario's only link may do without: it is then called `access`.
-    pub(crate) name: Said<Name>,
+    pub(crate) name: Optional<Name>,
     /// The two hosts; `up` runs from the first to the second.
     #[schemars(with = "[Name; 2]")]
-    pub(crate) ends: Needed<More<String>>,
+    pub(crate) ends: Required<More<String>>,
     /// The largest IP packet in bytes; 1500 by default.
     // Room for an IPv4 and a TCP header with all options and a little payload, and
     // the longest IP packet. Smaller than the 576 bytes that every host must take
     // (RFC 791), as measurements of small segments are.
-    pub(crate) mtu: Said<Whole<128, 65_535>>,
+    pub(crate) mtu: Optional<Whole<128, 65_535>>,
     /// `narrows` (the default): Narrows' own elements; `kernel`: in a live run
     /// the kernel's queueing disciplines of the same names.
-    pub(crate) datapath: Said<Datapath>,
+    pub(crate) datapath: Optional<Datapath>,
     /// Elements from the first end to the second, in order of travel, each
     /// `words` or `name: words`: `netem delay 10ms`, `bottleneck: rate 50Mbit
     /// queue dualpi2`, `tap mid`, `remark …`, `by dscp …`, `police …`.
@@ -129,45 +129,45 @@ pub(crate) struct Link {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Flow {
     /// Its name.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// Who sends the data.
-    pub(crate) from: Needed<String>,
+    pub(crate) from: Required<String>,
     /// Who gets it.
-    pub(crate) to: Needed<String>,
+    pub(crate) to: Required<String>,
     /// Who opens the connection; `from` by default.
-    pub(crate) opens: Said<String>,
+    pub(crate) opens: Optional<String>,
     /// The congestion control in words: `cubic`, `prague variant 2020`,
     /// `kernel:bbr`, `quic:cubic`.
-    pub(crate) cc: Said<Words<Control>>,
+    pub(crate) cc: Optional<Words<Control>>,
     /// `tcp` or `quic`; what `cc` is made for by default. Or a modelled flow in
     /// words, `quic-model signals s+vec window 64`, `plus rate 20Mbit`.
-    pub(crate) transport: Said<Words<Transport>>,
+    pub(crate) transport: Optional<Words<Transport>>,
     /// The spin bit of a flow over QUIC: `seed` (the default: each end
     /// switches it off by chance), `on` or `greased`.
-    pub(crate) spin: Said<Words<SpinUse>>,
+    pub(crate) spin: Optional<Words<SpinUse>>,
     /// What the handshake asks for; what `cc` needs by default. `off`, `classic`
     /// (RFC 3168) or `accecn` (RFC 9768); `true` is the plainest that serves `cc`.
-    pub(crate) ecn: Said<Words<AskedEcn>>,
+    pub(crate) ecn: Optional<Words<EcnRequest>>,
     /// The code point, 0 to 63 or by name.
-    pub(crate) dscp: Said<Words<Dscp>>,
+    pub(crate) dscp: Optional<Words<Dscp>>,
     /// When it starts; `0s` by default.
-    pub(crate) start: Said<Spelled<Duration>>,
+    pub(crate) start: Optional<Spelled<Duration>>,
     /// When it stops; at the end by default.
-    pub(crate) stop: Said<Spelled<Duration>>,
+    pub(crate) stop: Optional<Spelled<Duration>>,
     /// How much it sends: 1000000 or `10Mb`. Not beside `traffic`.
-    pub(crate) bytes: Said<Words<SizeInBytes>>,
+    pub(crate) bytes: Optional<Words<SizeInBytes>>,
     /// What it sends in words: `bulk` (the default), `bytes 10Mb`, `cbr rate
     /// 1Mbit`.
-    pub(crate) traffic: Said<Words<Traffic>>,
+    pub(crate) traffic: Optional<Words<Traffic>>,
     /// 4 (the default) or 6.
     #[schemars(extend("enum" = [4, 6]))]
-    pub(crate) ip: Said<Whole<4, 6>>,
+    pub(crate) ip: Optional<Whole<4, 6>>,
     /// Whether data goes with the SYN.
-    pub(crate) fast_open: Said<bool>,
+    pub(crate) fast_open: Optional<bool>,
     /// Measurement signals in its packets, in words: `d+q`, `s spin naive`.
-    pub(crate) mark: Said<Words<SignalSpec>>,
+    pub(crate) mark: Optional<Words<SignalSpec>>,
     /// How the two hosts treat this flow's segments.
-    pub(crate) host_model: Said<HostModel>,
+    pub(crate) host_model: Optional<HostModel>,
 }
 
 /// Measurement signals in the TCP headers of flows.
@@ -175,14 +175,14 @@ pub(crate) struct Flow {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
     /// Its name.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// The signals and their rules in words: `d+q`, `s spin naive`, `d delay
     /// thesis tmax 225ms`.
-    pub(crate) signals: Needed<Words<SignalSpec>>,
+    pub(crate) signals: Required<Words<SignalSpec>>,
     /// The flows; all over TCP by default.
-    pub(crate) flows: Said<More<String>>,
+    pub(crate) flows: Optional<More<String>>,
     /// The hosts that put them there; both ends of the flows by default.
-    pub(crate) hosts: Said<More<String>>,
+    pub(crate) hosts: Optional<More<String>>,
 }
 
 /// How a host treats segments.
@@ -191,20 +191,20 @@ pub(crate) struct Mark {
 pub(crate) struct HostModel {
     /// `one` (offloads off, the default) or `tso [min_segments N]
     /// [gso_max_bytes N]`.
-    pub(crate) segmentation: Said<Words<Segmentation>>,
+    pub(crate) segmentation: Optional<Words<Segmentation>>,
     /// Receive-side coalescing: `false` (the default), `true`, or `hold 50us
     /// max_segments 17`.
-    pub(crate) gro: Said<Words<Gros>>,
+    pub(crate) gro: Optional<Words<Gros>>,
     /// The timer tick; `4ms` by default, `0s` for exact timers.
-    pub(crate) tick: Said<Spelled<Duration>>,
+    pub(crate) tick: Optional<Spelled<Duration>>,
     /// `as-algorithm` (the default), `internal`, `fq`, `always` or `never`.
-    pub(crate) pacing: Said<Words<PacingUse>>,
+    pub(crate) pacing: Optional<Words<PacingUse>>,
     /// Whether SACKs are compressed under loss; true by default.
-    pub(crate) compress_sacks: Said<bool>,
+    pub(crate) compress_sacks: Optional<bool>,
     /// `off` (the default) or `unreported [segment_bytes N]`.
-    pub(crate) small_queues: Said<Words<SmallQueues>>,
+    pub(crate) small_queues: Optional<Words<SmallQueues>>,
     /// `unlimited` (the default) or `auto [max BYTES]`.
-    pub(crate) send_buffer: Said<Words<SendBuffer>>,
+    pub(crate) send_buffer: Optional<Words<SendBuffer>>,
 }
 
 /// A latency probe.
@@ -212,24 +212,24 @@ pub(crate) struct HostModel {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Probe {
     /// Its name.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// Who asks.
-    pub(crate) from: Needed<String>,
+    pub(crate) from: Required<String>,
     /// Who answers.
-    pub(crate) to: Needed<String>,
+    pub(crate) to: Required<String>,
     /// Time between questions; `100ms` by default.
-    pub(crate) interval: Said<Spelled<Duration>>,
+    pub(crate) interval: Optional<Spelled<Duration>>,
     /// Length of the IP packet in bytes; 84 by default.
     // At least an IPv6 and a UDP header with 12 bytes for number and time.
-    pub(crate) size: Said<Whole<60, 65_535>>,
+    pub(crate) size: Optional<Whole<60, 65_535>>,
     /// The code point, 0 to 63 or by name.
-    pub(crate) dscp: Said<Words<Dscp>>,
+    pub(crate) dscp: Optional<Words<Dscp>>,
     /// `not-ect` (the default), `ect0`, `ect1` or `ce`.
-    pub(crate) ecn: Said<Spelled<EcnWord>>,
+    pub(crate) ecn: Optional<Spelled<EcnWord>>,
     /// When it starts; `0s` by default.
-    pub(crate) start: Said<Spelled<Duration>>,
+    pub(crate) start: Optional<Spelled<Duration>>,
     /// When it stops; at the end by default.
-    pub(crate) stop: Said<Spelled<Duration>>,
+    pub(crate) stop: Optional<Spelled<Duration>>,
 }
 
 /// A program that runs in a host.
@@ -237,18 +237,18 @@ pub(crate) struct Probe {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Command {
     /// Its name, and that of the files with its output.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// The host that it runs in.
-    pub(crate) host: Needed<String>,
+    pub(crate) host: Required<String>,
     /// The program and its arguments. `{server}` is replaced by the IPv4 address
     /// of the host `server`, `{server/ipv6}` for its IPv6 address, `{{` and
     /// `}}` for a brace.
     #[schemars(with = "More<String>")]
-    pub(crate) run: Needed<More<Scalar>>,
+    pub(crate) run: Required<More<Scalar>>,
     /// When it is started; `0s` by default.
-    pub(crate) start: Said<Spelled<Duration>>,
+    pub(crate) start: Optional<Spelled<Duration>>,
     /// When it is ended if it has not ended by itself; at the end by default.
-    pub(crate) stop: Said<Spelled<Duration>>,
+    pub(crate) stop: Optional<Spelled<Duration>>,
 }
 
 /// An observer at a tap; its samples are held against what happened.
@@ -256,21 +256,21 @@ pub(crate) struct Command {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Observe {
     /// Its name.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// `tap/<name>`.
-    pub(crate) tap: Needed<String>,
+    pub(crate) tap: Required<String>,
     /// `rfc` (the default) or `thesis`.
-    pub(crate) mode: Said<Mode>,
+    pub(crate) mode: Optional<Mode>,
     /// The profile of all flows, for those that no handshake announces: `s+t`.
-    pub(crate) profile: Said<Spelled<Profile>>,
+    pub(crate) profile: Optional<Spelled<Profile>>,
     /// Whether the responder's answer decides on the profile.
-    pub(crate) negotiated: Said<bool>,
+    pub(crate) negotiated: Optional<bool>,
     /// T_Max of the delay bit, if it is not to be learnt: `225ms`.
-    pub(crate) t_max: Said<Spelled<Duration>>,
+    pub(crate) t_max: Optional<Spelled<Duration>>,
     /// Packets in a Q block, if not to be learnt.
-    pub(crate) block: Said<Whole<4, { 1 << 20 }>>,
+    pub(crate) block: Optional<Whole<4, { 1 << 20 }>>,
     /// Packets that make a change of Q or R, if not to be learnt.
-    pub(crate) reordering: Said<Whole<1, { 1 << 19 }>>,
+    pub(crate) reordering: Optional<Whole<1, { 1 << 19 }>>,
     /// The techniques of which samples are kept, such as `delay`; all by
     /// default.
     #[serde(default)]
@@ -292,11 +292,11 @@ pub(crate) enum Mode {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Capture {
     /// Its name, and that of its file.
-    pub(crate) name: Needed<Name>,
+    pub(crate) name: Required<Name>,
     /// `tap/<name>` or `host/<name>`.
-    pub(crate) at: Needed<String>,
+    pub(crate) at: Required<String>,
     /// How many bytes of each packet are kept; 128 by default.
-    pub(crate) snaplen: Said<Whole<20, 262_144>>,
+    pub(crate) snaplen: Optional<Whole<20, 262_144>>,
 }
 
 /// A change of an element in mid-run.
@@ -304,13 +304,13 @@ pub(crate) struct Capture {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     /// Its name, by which it can be set.
-    pub(crate) name: Said<Name>,
+    pub(crate) name: Optional<Name>,
     /// When: `30s`.
-    pub(crate) at: Needed<Spelled<Duration>>,
+    pub(crate) at: Required<Spelled<Duration>>,
     /// The element's full name, `link/access/up/bottleneck`.
-    pub(crate) target: Needed<String>,
+    pub(crate) target: Required<String>,
     /// Its new parameters in its own words: `rate 10Mbit`.
-    pub(crate) to: Needed<String>,
+    pub(crate) to: Required<String>,
 }
 
 /// What the path may do to flows that an experiment can be about. What a machine does
@@ -378,7 +378,7 @@ impl<A: std::fmt::Display> std::fmt::Display for Address<A> {
 
 /// ECN as a file asks for it: on, whichever serves the control, or a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AskedEcn {
+pub(crate) enum EcnRequest {
     On,
     Mode(EcnMode),
 }
@@ -400,7 +400,7 @@ pub(crate) fn no_such(line: &str, allowed: &str) -> WordError {
     )
 }
 
-impl Grammar for AskedEcn {
+impl Grammar for EcnRequest {
     const ALLOWED: &'static str = "`true`, `false`, \"classic\", \"accecn\" or \"off\"";
     const BESIDES: Besides = Besides::Flag;
     const PATTERN: Option<&'static str> = Some("^(true|on|false|off|classic|accecn)$");

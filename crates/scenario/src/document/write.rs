@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::leaf::{Element, Name, Scalar, Spelled, Whole, Words};
 use super::place::{At, More};
 use super::scenario::{
-    Address, AskedEcn, Capture, Change, Command, Flow, Host, Link, Mark, Mode, Observe, Probe,
+    Address, Capture, Change, Command, EcnRequest, Flow, Host, Link, Mark, Mode, Observe, Probe,
     Scenario, SizeInBytes,
 };
 use crate::check::{
@@ -28,40 +28,40 @@ impl Plan {
     /// it depends on: the steady window the duration, ECN the congestion control.
     pub fn to_toml(&self) -> String {
         let whole = self.document();
-        let mut said = whole.clone();
+        let mut given = whole.clone();
         if self.measure == default_window(self.duration) {
-            said.measure = None;
+            given.measure = None;
         }
         if self.seed == 1 {
-            said.seed = None;
+            given.seed = None;
         }
         if self.sample_interval == DEFAULT_SAMPLE {
-            said.sample_interval = None;
+            given.sample_interval = None;
         }
-        said.flow = each(&self.flows, |flow| self.flow(flow, true));
+        given.flow = each(&self.flows, |flow| self.flow(flow, true));
         let values = |scenario: &Scenario| match serde_json::to_value(scenario) {
             Ok(Value::Object(values)) => values,
             _ => Map::new(),
         };
         let mut text = String::new();
-        table(&mut text, &values(&whole), &values(&said));
+        table(&mut text, &values(&whole), &values(&given));
         text
     }
 
     fn document(&self) -> Scenario {
         Scenario {
-            version: say(Whole(1)),
+            version: given(Whole(1)),
             name: text(&self.name),
             title: self.title.as_deref().map(text),
             about: self.about.as_deref().map(text),
             source: self.source.as_deref().map(text),
-            duration: say(Spelled(self.duration)),
-            measure: say(Spelled(self.measure)),
-            seed: say(Whole(self.seed)),
-            sample_interval: say(Spelled(self.sample_interval)),
+            duration: given(Spelled(self.duration)),
+            measure: given(Spelled(self.measure)),
+            seed: given(Whole(self.seed)),
+            sample_interval: given(Spelled(self.sample_interval)),
             expected: self.expected.iter().cloned().map(Into::into).collect(),
-            host: self.hosts_to_say(false),
-            router: self.hosts_to_say(true),
+            host: self.hosts_to_write(false),
+            router: self.hosts_to_write(true),
             link: each(&self.links, |link| self.link(link)),
             flow: each(&self.flows, |flow| self.flow(flow, false)),
             mark: each(&self.marks, |mark| self.mark(mark)),
@@ -82,7 +82,7 @@ impl Plan {
         let ends = [link.ends.0, link.ends.1].map(|end| self.host(end).name.clone());
         Link {
             name: name(&link.name),
-            ends: say(ends.into_iter().collect()),
+            ends: given(ends.into_iter().collect()),
             mtu: unless(link.mtu == DEFAULT_MTU, Whole(link.mtu.into())),
             datapath: unless(link.datapath.is_own(), link.datapath),
             up: elements(&link.up),
@@ -95,9 +95,9 @@ impl Plan {
         let hosts = mark.hosts.iter().map(|h| &self.host(*h).name);
         Mark {
             name: name(&mark.name),
-            signals: say(Words::of(mark.signals, mark.signals)),
-            flows: say(flows.cloned().collect()),
-            hosts: say(hosts.cloned().collect()),
+            signals: given(Words::of(mark.signals, mark.signals)),
+            flows: given(flows.cloned().collect()),
+            hosts: given(hosts.cloned().collect()),
         }
     }
 
@@ -110,7 +110,7 @@ impl Plan {
             interval: unless(usual, Spelled(probe.interval)),
             size: unless(probe.size == watch::DEFAULT_PROBE, Whole(probe.size.into())),
             dscp: dscp(probe.dscp),
-            ecn: say(Spelled(EcnWord(probe.ecn))),
+            ecn: given(Spelled(EcnWord(probe.ecn))),
             start: start(probe.start),
             stop: probe.stop.map(since_start),
         }
@@ -120,7 +120,7 @@ impl Plan {
         Command {
             name: name(&command.name),
             host: self.called(command.host),
-            run: say(command.run.iter().cloned().map(Scalar::Text).collect()),
+            run: given(command.run.iter().cloned().map(Scalar::Text).collect()),
             start: start(command.start),
             stop: command.stop.map(since_start),
         }
@@ -131,14 +131,14 @@ impl Plan {
             name: name(&capture.name),
             at: match &capture.at {
                 CapturePoint::Tap(name) => text(name),
-                CapturePoint::Host(index) => say(format!("host/{}", self.host(*index).name)),
+                CapturePoint::Host(index) => given(format!("host/{}", self.host(*index).name)),
             },
-            snaplen: say(Whole(capture.snaplen.into())),
+            snaplen: given(Whole(capture.snaplen.into())),
         }
     }
 
     /// Those hosts, or routers, of which the links alone do not say everything.
-    fn hosts_to_say(&self, routers: bool) -> Vec<At<Host>> {
+    fn hosts_to_write(&self, routers: bool) -> Vec<At<Host>> {
         let mut busy = vec![false; self.hosts.len()];
         for index in self.busy_hosts() {
             busy[index.0] = true;
@@ -173,7 +173,7 @@ impl Plan {
             Transport::Quic => EcnMode::Classic,
             Transport::Tcp | Transport::Modelled(_) => needed_ecn(&flow.cc),
         };
-        let ecn = Words::of(AskedEcn::Mode(flow.ecn), ecn_mode_word(flow.ecn));
+        let ecn = Words::of(EcnRequest::Mode(flow.ecn), ecn_mode_word(flow.ecn));
         Flow {
             name: name(&flow.name),
             from: self.called(flow.from),
@@ -194,12 +194,12 @@ impl Plan {
             },
             stop: flow.stop.map(since_start),
             bytes: match flow.traffic {
-                Traffic::Bytes(bytes) => say(Words::of(SizeInBytes(bytes), Bytes::new(bytes))),
+                Traffic::Bytes(bytes) => given(Words::of(SizeInBytes(bytes), Bytes::new(bytes))),
                 _ => None,
             },
             traffic: match flow.traffic {
                 Traffic::Bulk | Traffic::Bytes(_) => None,
-                other => say(Words::of(other, other)),
+                other => given(Words::of(other, other)),
             },
             ip: unless(flow.ip == IpVersion::V4, Whole(6)),
             fast_open: unless(!flow.fast_open, true),
@@ -245,25 +245,25 @@ fn each<P, T>(plans: &[P], table: impl Fn(&P) -> T) -> Vec<At<T>> {
     plans.iter().map(|plan| table(plan).into()).collect()
 }
 
-fn say<T, S: From<At<T>>>(value: T) -> S {
+fn given<T, S: From<At<T>>>(value: T) -> S {
     At::from(value).into()
 }
 
-/// The value, but for one that need not be said.
+/// The value, but for one that need not be given.
 pub(crate) fn unless<T>(usual: bool, value: T) -> Option<At<T>> {
     (!usual).then(|| value.into())
 }
 
 fn text<S: From<At<String>>>(text: &str) -> S {
-    say(text.to_owned())
+    given(text.to_owned())
 }
 
 fn name<S: From<At<Name>>>(name: &str) -> S {
-    say(Name(name.to_owned()))
+    given(Name(name.to_owned()))
 }
 
 fn since_start<S: From<At<Spelled<Duration>>>>(at: Instant) -> S {
-    say(Spelled(at.since(Instant::ZERO)))
+    given(Spelled(at.since(Instant::ZERO)))
 }
 
 fn start(at: Instant) -> Option<At<Spelled<Duration>>> {
@@ -286,9 +286,9 @@ fn elements(elements: &[NamedElement]) -> More<Element> {
     elements.iter().map(element).collect()
 }
 
-/// Writes a table: first its own values, then the tables in it. What `said` does
+/// Writes a table: first its own values, then the tables in it. What `given` does
 /// not have is a comment.
-fn table(file: &mut String, whole: &Map<String, Value>, said: &Map<String, Value>) {
+fn table(file: &mut String, whole: &Map<String, Value>, given: &Map<String, Value>) {
     let none = |value: &Value| match value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),
@@ -297,17 +297,17 @@ fn table(file: &mut String, whole: &Map<String, Value>, said: &Map<String, Value
     let tables = |value: &Value| matches!(value, Value::Array(l) if l.iter().all(Value::is_object));
     let there = whole.iter().filter(|(_, value)| !none(value));
     for (key, value) in there.clone().filter(|(_, value)| !tables(value)) {
-        let usual = said.get(key).is_none_or(none);
+        let usual = given.get(key).is_none_or(none);
         let comment = if usual { "# " } else { "" };
         writeln!(file, "{comment}{key:<8} = {}", in_line(value)).ok();
     }
     for (key, value) in there.filter(|(_, value)| tables(value)) {
         let items = |of: &Value| of.as_array().cloned().unwrap_or_default();
-        let of_said = said.get(key).map(items).unwrap_or_default();
-        for (whole, said) in items(value).iter().zip(&of_said) {
+        let of_given = given.get(key).map(items).unwrap_or_default();
+        for (whole, given) in items(value).iter().zip(&of_given) {
             writeln!(file, "\n[[{key}]]").ok();
-            if let (Some(whole), Some(said)) = (whole.as_object(), said.as_object()) {
-                table(file, whole, said);
+            if let (Some(whole), Some(given)) = (whole.as_object(), given.as_object()) {
+                table(file, whole, given);
             }
         }
     }
