@@ -14,7 +14,7 @@ impl Check<'_> {
     pub(super) fn commands(&mut self) -> Result<(), Refusal> {
         let mut names = Names::default();
         for command in &self.scenario.command {
-            let name = names.needed(self.places, command, &command.name)?;
+            let name = names.required(self.places, command, &command.name)?;
             let host = self.required_host(command, "host", &command.host)?;
             let (start, stop) = self.times(&command.start, &command.stop)?;
             let run = self.places.required(command, "run", &command.run, RUN)?;

@@ -18,7 +18,7 @@ impl Check<'_> {
         let offsets = self.scenario.start_offset.as_ref().is_none_or(|at| **at);
         let mut names = Names::default();
         for flow in &self.scenario.flow {
-            let name = names.needed(self.places, flow, &flow.name)?;
+            let name = names.required(self.places, flow, &flow.name)?;
             let mut flow = self.flow(flow, name, &reach, model)?;
             flow.start_offset &= offsets;
             self.plan.flows.push(flow);

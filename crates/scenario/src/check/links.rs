@@ -42,7 +42,7 @@ impl<'a> Check<'a> {
         let mut names = Names::default();
         for (tables, router) in [(&scenario.host, false), (&scenario.router, true)] {
             for table in tables {
-                let name = names.needed(places, table, &table.name)?;
+                let name = names.required(places, table, &table.name)?;
                 let linked = false;
                 hosts.0.insert(
                     name,
@@ -58,7 +58,7 @@ impl<'a> Check<'a> {
         for link in &scenario.link {
             let name = match &link.name {
                 None if scenario.link.len() == 1 => ONLY_LINK.to_owned(),
-                name => names.needed(places, link, name)?,
+                name => names.required(places, link, name)?,
             };
             let ends = self.link_ends(link, &mut hosts)?;
             let index = LinkIndex(self.plan.links.len());

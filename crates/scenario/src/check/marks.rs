@@ -32,7 +32,7 @@ impl Check<'_> {
             });
         }
         for table in &scenario.mark {
-            let name = names.needed(places, table, &table.name)?;
+            let name = names.required(places, table, &table.name)?;
             let mark = self.mark(table, name)?;
             self.once(table, &mark)?;
             self.plan.marks.push(mark);

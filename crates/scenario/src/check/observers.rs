@@ -11,7 +11,7 @@ impl Check<'_> {
         let places = self.places;
         let mut names = Names::default();
         for table in &self.scenario.observe {
-            let name = names.needed(places, table, &table.name)?;
+            let name = names.required(places, table, &table.name)?;
             if let Some(at) = table.t_max.as_ref().filter(|at| at.0.is_zero()) {
                 return Err(places.refuse(at, "a time above zero"));
             }

@@ -24,7 +24,7 @@ impl Check<'_> {
         let reach = self.reach();
         let mut names = Names::default();
         for table in &self.scenario.probe {
-            let name = names.needed(places, table, &table.name)?;
+            let name = names.required(places, table, &table.name)?;
             let (from, to) = self.ends(table, &table.from, &table.to, &reach)?;
             let (start, stop) = self.times(&table.start, &table.stop)?;
             let interval = or(&table.interval, DEFAULT_INTERVAL);
@@ -54,7 +54,7 @@ impl Check<'_> {
     pub(super) fn captures(&mut self) -> Result<(), Refusal> {
         let mut names = Names::default();
         for table in &self.scenario.capture {
-            let name = names.needed(self.places, table, &table.name)?;
+            let name = names.required(self.places, table, &table.name)?;
             let at = self.capture_point(table)?;
             let snaplen = table.snaplen.as_ref();
             let snaplen = snaplen.map_or(DEFAULT_SNAPLEN, |at| at.0 as u32);
@@ -89,7 +89,7 @@ impl Check<'_> {
         let mut names = Names::default();
         for table in &self.scenario.change {
             if table.name.is_some() {
-                names.needed(self.places, table, &table.name)?;
+                names.required(self.places, table, &table.name)?;
             }
             let change = self.change(table)?;
             self.plan.changes.push(change);
