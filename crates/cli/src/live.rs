@@ -3,7 +3,7 @@
 
 use crate::args::EngineName;
 use crate::commands::Command;
-use crate::output::say;
+use crate::output::message;
 
 /// Whether `command` runs anything live.
 pub fn is_wanted(command: &Command) -> bool {
@@ -22,7 +22,7 @@ pub fn is_wanted(command: &Command) -> bool {
 /// When the machine allows no such namespace.
 pub fn gain_rights() -> Result<(), narrows::Error> {
     if narrows::gain_rights()? {
-        say!(
+        message!(
             "narrows: not root, so the live run has a user namespace of its own: no BPF there; \
              cc = \"reno\" and \"cubic\" are the kernel's, and \"prague\" is refused (sudo has it all)"
         );

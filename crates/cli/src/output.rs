@@ -30,7 +30,7 @@ pub fn status() -> Status {
         None => Status::Done,
         Some(error) if error.kind() == ErrorKind::BrokenPipe => Status::ReaderGone,
         Some(error) => {
-            say!("narrows: standard output cannot be written, and is not complete: {error}");
+            message!("narrows: standard output cannot be written, and is not complete: {error}");
             Status::Failed
         }
     }
@@ -70,15 +70,15 @@ impl Write for Stdout {
 }
 
 /// Writes a line to standard error, formatted as by `format!`.
-macro_rules! say {
+macro_rules! message {
     ($($part:tt)*) => {
         $crate::output::notice(&format!("{}\n", format_args!($($part)*)))
     };
 }
-pub(crate) use say;
+pub(crate) use message;
 
 /// Writes `text` to standard error. Where nobody reads it, nothing is lost that the status
-/// does not say.
+/// does not show.
 pub fn notice(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use narrows::Progress;
 
-use crate::output::say;
+use crate::output::message;
 
 /// Set by the first Ctrl-C.
 static CANCEL: AtomicBool = AtomicBool::new(false);
@@ -19,7 +19,7 @@ pub fn cancel_flag() -> &'static AtomicBool {
         if CANCEL.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        say!("\nnarrows: interrupted; writing what there is (again to stop at once)");
+        message!("\nnarrows: interrupted; writing what there is (again to stop at once)");
     });
     &CANCEL
 }

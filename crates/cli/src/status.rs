@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use narrows::Error;
 use narrows::scenario::Refusal;
 
-use crate::output::say;
+use crate::output::message;
 
 /// Why the program ends; scripts distinguish these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +92,14 @@ impl Failure {
             Self::Refused(refusal) => {
                 // A log wants one line; at a terminal all of it is shown.
                 if refusal.file().is_some() && std::io::stderr().is_terminal() {
-                    say!("{:?}", miette::Report::new(refusal));
+                    message!("{:?}", miette::Report::new(refusal));
                 } else {
-                    say!("{}", refusal.to_line());
+                    message!("{}", refusal.to_line());
                 }
                 ExitCode::from(2)
             }
             Self::Lab(error) => {
-                say!("narrows: {error}{}", remedy(&error));
+                message!("narrows: {error}{}", remedy(&error));
                 ExitCode::from(if error.is_refusal() { 2 } else { 1 })
             }
         }

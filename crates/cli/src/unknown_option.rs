@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::say;
+use crate::output::message;
 
 /// Says what is wrong with the command line, and what was probably meant: status 2.
 pub fn refuse(error: &Error) -> ExitCode {
@@ -17,7 +17,7 @@ pub fn refuse(error: &Error) -> ExitCode {
         (unknown, error.get(ContextKind::InvalidArg))
     {
         if let Some(advice) = advice(&command, option) {
-            say!("\n{advice}");
+            message!("\n{advice}");
         }
     }
     ExitCode::from(2)

@@ -417,7 +417,7 @@ fn a_capture_at_a_tap_holds_what_the_receiver_got() {
 }
 
 #[test]
-fn what_other_threads_saw_is_told_in_order_of_time() {
+fn what_other_threads_report_is_recorded_in_order_of_time() {
     let plan = link("\"rate 50Mbit\"", "sample_interval = \"10ms\"");
     let ends = Ends::new();
     let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
@@ -426,7 +426,7 @@ fn what_other_threads_saw_is_told_in_order_of_time() {
     let (reporter, reports) = reports(0);
     for bytes in 1..=200 {
         let flow = FlowId(0);
-        // Some of it before what the sink has heard by then, some ahead.
+        // Some of it before what the sink has received by then, some ahead.
         let at = Instant::from_nanos(bytes * 77_000_000 % 500_000_000);
         reporter.report(at, Report::Delivered { flow, bytes });
     }
@@ -471,23 +471,23 @@ fn what_came_before_the_run_began_is_let_in() {
 }
 
 #[test]
-fn a_caller_who_cancels_is_heard() {
+fn a_run_ends_soon_after_it_is_cancelled() {
     let plan = plan(
         "duration = \"1h\"\n\
          [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\nup = [\"netem delay 30min\"]\n\
          [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n",
     );
     let cancel = AtomicBool::new(false);
-    let (heard, hear) = channel();
-    let heard = std::sync::Mutex::new(heard);
+    let (receiver, ticks) = channel();
+    let receiver = std::sync::Mutex::new(receiver);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             let ends = Ends::new();
             let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
             let mut path = Datapath::new(&plan, 1, &fds).expect("the plan is good");
             let progress = |now: Instant| {
-                let heard = heard.lock().expect("nobody panics");
-                let _ = heard.send(now);
+                let receiver = receiver.lock().expect("nobody panics");
+                let _ = receiver.send(now);
             };
             let handle = RunHandle {
                 cancel: Some(&cancel),
@@ -498,7 +498,7 @@ fn a_caller_who_cancels_is_heard() {
             let (_reporter, reports) = reports(0);
             path.drive(&Clock::starting_now(), &reports, &mut record, &handle)
         });
-        hear.recv().expect("progress is told");
+        ticks.recv().expect("progress is reported");
         cancel.store(true, Ordering::Relaxed);
         let driven = run.join().expect("it ends").expect("it runs");
         // An hour had been planned.

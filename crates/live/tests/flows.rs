@@ -415,16 +415,16 @@ fn a_flow_whose_packets_are_lost_reports_what_was_sent_again() {
     };
     // What is reported was on the wire a second time, once the wire has
     // carried it: bytes above those that the flow has.
-    let (told, mut twice) = (again(run.reports()), 0);
+    let (reported, mut twice) = (again(run.reports()), 0);
     let carried = flows_rig::soon(|| {
         let data = tcp_between(&run.seen(), 32_768, 5_001).into_iter();
         let sent = data.filter(|p| p.ports.0 == 32_768).map(|p| p.payload);
         twice = sent.sum::<usize>() - (3 << 20);
-        twice >= told
+        twice >= reported
     });
     assert!(
         carried,
-        "{told} bytes were reported again, and {twice} seen"
+        "{reported} bytes were reported again, and {twice} seen"
     );
     let (_, reports) = run.stop();
     assert_eq!(finished(&reports, ONE), Some((3 << 20, true)));

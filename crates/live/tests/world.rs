@@ -121,8 +121,8 @@ fn a_new_world_is_silent() {
         for tun in [a, b] {
             let mut packet = [0; 2048];
             let read = nix::unistd::read(tun, &mut packet);
-            let heard = read.map(|length| packet[..length].to_vec());
-            assert_eq!(heard, Err(nix::errno::Errno::EAGAIN), "{}", tun.name());
+            let received = read.map(|length| packet[..length].to_vec());
+            assert_eq!(received, Err(nix::errno::Errno::EAGAIN), "{}", tun.name());
         }
     }
 }

@@ -44,15 +44,15 @@ fn two_runs_of_one_plan_do_not_see_each_other() {
         let listener = w.namespace(server).run(|| TcpListener::bind(at));
         listener.unwrap().unwrap()
     };
-    let (heard_by_one, heard_by_other) = (listen(&one), listen(&other));
+    let (one_listener, other_listener) = (listen(&one), listen(&other));
     let from = one.namespace(client).clone();
     let relays = [Relay::start(one, 2), Relay::start(other, 2)];
     let stream = from.run(|| TcpStream::connect(at)).unwrap().unwrap();
-    let (_, peer) = heard_by_one.accept().unwrap();
+    let (_, peer) = one_listener.accept().unwrap();
     assert_eq!(peer, stream.local_addr().unwrap());
-    heard_by_other.set_nonblocking(true).unwrap();
-    let unheard = heard_by_other.accept().unwrap_err();
-    assert_eq!(unheard.kind(), std::io::ErrorKind::WouldBlock);
+    other_listener.set_nonblocking(true).unwrap();
+    let refused = other_listener.accept().unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::WouldBlock);
     let [one, other] = relays.map(Relay::stop);
     assert_ne!(one.run_id(), other.run_id());
 }

@@ -199,11 +199,11 @@ fn an_interrupted_campaign_keeps_the_cells_that_were_done() {
 #[test]
 fn progress_counts_every_cell_once_and_ends_with_nothing_left() {
     let campaign = campaign("l4s-tests/s1", "50Mbit/10-10/*");
-    let heard = Mutex::new(Vec::new());
+    let seen = Mutex::new(Vec::new());
     let cancel = AtomicBool::new(false);
     let progress = |p: Progress<'_>| {
         if let Progress::Cells { done, of, left, .. } = p {
-            heard.lock().unwrap().push((done, of, left));
+            seen.lock().unwrap().push((done, of, left));
         }
     };
     let watch = Watch {
@@ -215,11 +215,11 @@ fn progress_counts_every_cell_once_and_ends_with_nothing_left() {
         ..CampaignOptions::default()
     };
     run_campaign(&ModelEngine::new(by_seed), &campaign, &options, &watch).unwrap();
-    let heard = heard.into_inner().unwrap();
-    let counts: Vec<usize> = heard.iter().map(|h| h.0).collect();
+    let seen = seen.into_inner().unwrap();
+    let counts: Vec<usize> = seen.iter().map(|s| s.0).collect();
     assert_eq!(counts, (1..=16).collect::<Vec<_>>());
-    assert!(heard.iter().all(|h| h.1 == 16));
-    assert!(heard.last().unwrap().2.as_millis() == 0);
+    assert!(seen.iter().all(|s| s.1 == 16));
+    assert!(seen.last().unwrap().2.as_millis() == 0);
 }
 
 #[test]

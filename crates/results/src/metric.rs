@@ -60,9 +60,9 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(e, "ecn_reductions", flow.recovery.ecn_reductions);
         list.count(e, "spurious_undos", flow.recovery.spurious_undos);
         list.count(e, "slow_start_exits", flow.recovery.slow_start_exits);
-        for told in &flow.telemetry {
-            for (part, value) in [("min", told.min), ("mean", told.mean), ("max", told.max)] {
-                list.maybe(e, &format!("{}/{part}", told.name), Some(value));
+        for field in &flow.telemetry {
+            for (part, value) in [("min", field.min), ("mean", field.mean), ("max", field.max)] {
+                list.maybe(e, &format!("{}/{part}", field.name), Some(value));
             }
         }
     }

@@ -407,10 +407,10 @@ fn tshark_reads_the_handshakes_and_options() {
         .filter(|p| p.up())
         .map(|p| p.number("tcp.len"))
         .sum();
-    let told = last("tcp.options.acc_ecn.ee1b") - 1 + last("tcp.options.acc_ecn.eceb");
+    let received = last("tcp.options.acc_ecn.ee1b") - 1 + last("tcp.options.acc_ecn.eceb");
     assert!(
-        told <= payload && told + 20 * 1460 > payload,
-        "{told} of {payload}"
+        received <= payload && received + 20 * 1460 > payload,
+        "{received} of {payload}"
     );
 
     // RFC 7413 §2: an empty option asks for a cookie, a later SYN has it, and

@@ -294,7 +294,7 @@ impl Connection {
                     self.totals.ooo_segs_in = self.totals.ooo_segs_in.wrapping_add(1);
                     self.heed_data_ecn(a.ecn);
                     self.delack.schedule();
-                    if self.incoming.take_forgets() && self.sack_compression.pending > 0 {
+                    if self.incoming.take_block_dropped() && self.sack_compression.pending > 0 {
                         self.out.ack = true;
                     }
                     if self.window.grow(a.len, self.incoming.held()) {

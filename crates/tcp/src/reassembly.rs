@@ -37,8 +37,8 @@ pub(crate) struct Reassembly {
     blocks: Vec<(u64, u64)>,
     /// A duplicate to report (D-SACK) with the next acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// A block had to make room for another.
-    forgets: bool,
+    /// A SACK block was dropped to make room for another.
+    block_dropped: bool,
     /// Number of the peer's FIN, once it was seen.
     pub(crate) fin: Option<u64>,
 }
@@ -53,7 +53,7 @@ impl Reassembly {
             beyond: 0,
             blocks: Vec::with_capacity(BLOCKS + 1),
             duplicate: None,
-            forgets: false,
+            block_dropped: false,
             fin: None,
         }
     }
@@ -169,7 +169,7 @@ impl Reassembly {
         // The block that holds the newest segment comes first (RFC 2018 §4).
         self.blocks.retain(|b| b.1 < merged.0 || b.0 > merged.1);
         self.blocks.insert(0, merged);
-        self.forgets |= self.blocks.len() > BLOCKS;
+        self.block_dropped |= self.blocks.len() > BLOCKS;
         self.blocks.truncate(BLOCKS);
         Arrival::OutOfOrder
     }
@@ -218,10 +218,10 @@ impl Reassembly {
         self.duplicate.is_some() || !self.blocks.is_empty()
     }
 
-    /// Whether a block had to make room since this was last asked: an ACK that
+    /// Whether a SACK block was dropped since the last call: an ACK that
     /// waits would no longer report it.
-    pub(crate) fn take_forgets(&mut self) -> bool {
-        std::mem::take(&mut self.forgets)
+    pub(crate) fn take_block_dropped(&mut self) -> bool {
+        std::mem::take(&mut self.block_dropped)
     }
 
     /// Up to `room` blocks, a duplicate first; the duplicate is reported once.

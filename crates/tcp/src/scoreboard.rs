@@ -521,7 +521,7 @@ mod tests {
     /// A board that remembers everything and searches everything.
     fn naive(n: u64, blocks: &[(u64, u64)]) -> Vec<Vec<u64>> {
         let mut held = vec![false; n as usize];
-        let mut told = Vec::new();
+        let mut sacked = Vec::new();
         for &(l, r) in blocks {
             let mut now = Vec::new();
             for i in 0..n {
@@ -530,9 +530,9 @@ mod tests {
                     now.push(i);
                 }
             }
-            told.push(now);
+            sacked.push(now);
         }
-        told
+        sacked
     }
 
     proptest::proptest! {

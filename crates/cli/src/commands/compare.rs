@@ -6,7 +6,7 @@ use narrows::results::comparison::FILE;
 use narrows::{CompareOptions, EngineName, Watch};
 
 use crate::args::{Compare as Args, Format};
-use crate::output::{print, print_json, say};
+use crate::output::{message, print, print_json};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
@@ -34,8 +34,8 @@ pub fn compare(args: &Args) -> Outcome {
     }
     if let Some(dir) = dir {
         let page = pages::again(&dir)?;
-        say!("results in {}, in {FILE} and compare.csv", dir.display());
-        say!("page: {}", page.display());
+        message!("results in {}, in {FILE} and compare.csv", dir.display());
+        message!("page: {}", page.display());
     }
     Ok(if !found.complete {
         Status::Interrupted

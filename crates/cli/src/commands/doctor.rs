@@ -5,7 +5,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::output::{print, say};
+use crate::output::{message, print};
 use crate::status::{Outcome, Status};
 
 /// The options of `narrows doctor`.
@@ -108,7 +108,7 @@ fn clean() -> Outcome {
         print("nothing was left behind");
     }
     for line in &swept.failed {
-        say!("narrows: {line}");
+        message!("narrows: {line}");
     }
     Ok(if swept.failed.is_empty() {
         Status::Done

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use narrows::Error;
 
 use crate::args::{Cli, Completion, Man};
-use crate::output::{print, say};
+use crate::output::{message, print};
 use crate::status::{Outcome, Status};
 
 pub fn completion(args: &Completion) -> Outcome {
@@ -29,6 +29,6 @@ pub fn man(args: &Man) -> Outcome {
     // `help` would have a page for each command again.
     let command = Cli::command().disable_help_subcommand(true);
     clap_mangen::generate_to(command, &args.dir).map_err(failed("write"))?;
-    say!("narrows: manual pages are in {}", args.dir.display());
+    message!("narrows: manual pages are in {}", args.dir.display());
     Ok(Status::Done)
 }

@@ -45,23 +45,23 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     use narrows::Error;
     use narrows::signals::DeviceSignals;
 
-    use crate::output::say;
+    use crate::output::message;
 
     let failed = |e: &dyn std::fmt::Display| Error::Engine(e.to_string());
     // Before anything is changed: a signal from here on ends it in good order.
     let (stop, stopped) = channel();
-    let told = ctrlc::set_handler(move || {
+    let handler = ctrlc::set_handler(move || {
         // Once it is over nobody listens.
         let _ = stop.send(());
     });
-    told.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
+    handler.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
     let marks = DeviceSignals::attach(&args.dev, &request.signals, &request.filter.options());
     let marks = marks.map_err(|e| failed(&e))?;
     let by = if marks.is_tcx() { "tcx" } else { "clsact" };
     let until = request
         .duration
         .map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
-    say!(
+    message!(
         "narrows: marking new connections at {} with `{}` (by {by}), {until}",
         args.dev,
         request.signals

@@ -26,7 +26,7 @@ use crate::args::{
     Shell, Show,
 };
 use crate::live;
-use crate::output::{print_json, say};
+use crate::output::{message, print_json};
 use crate::status::{Outcome, Status};
 
 /// The commands: what `--help` says of each, and its options.
@@ -134,6 +134,6 @@ fn finish(dir: &Path) -> Result<(), Error> {
     if !page.exists() {
         pages::again(dir)?;
     }
-    say!("results in {}, page {}", dir.display(), page.display());
+    message!("results in {}, page {}", dir.display(), page.display());
     Ok(())
 }

@@ -10,7 +10,7 @@ use narrows::scenario::{Draft, Plan, Refusal, load};
 use narrows::{RunOptions, Watch, run_scenario};
 
 use crate::args::{Format, Run};
-use crate::output::{print, print_json, say};
+use crate::output::{message, print, print_json};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
@@ -28,7 +28,7 @@ pub fn run(args: &Run) -> Outcome {
     }
     let plan = draft.check()?;
     for note in draft.notes() {
-        say!("narrows: {note}");
+        message!("narrows: {note}");
     }
     if let Some(file) = &args.save {
         save(&plan, file)?;

@@ -11,7 +11,7 @@ use narrows::scenario::notes;
 use narrows::shell::{self, Hindrance, OpenError, ShellOptions};
 
 use crate::args::Shell;
-use crate::output::{notice, say};
+use crate::output::{message, notice};
 use crate::status::{Outcome, Status};
 #[cfg(target_os = "linux")]
 use gauge::Gauge;
@@ -26,14 +26,14 @@ const NOT_FOUND: u8 = 127;
 
 #[cfg(not(target_os = "linux"))]
 pub fn shell(_: &Shell) -> Outcome {
-    say!("narrows: `narrows shell` needs Linux's network namespaces");
+    message!("narrows: `narrows shell` needs Linux's network namespaces");
     Ok(Status::Command(NOT_MADE))
 }
 
 #[cfg(target_os = "linux")]
 pub fn shell(args: &Shell) -> Outcome {
     for note in args.path.0.iter().flat_map(|(_, words)| notes(words)) {
-        say!("narrows: {note}");
+        message!("narrows: {note}");
     }
     let opened = shell::open(&ShellOptions {
         elements: args.path.0.clone(),
@@ -46,7 +46,7 @@ pub fn shell(args: &Shell) -> Outcome {
         Err(error) => Err(error),
         Ok(shell) => {
             for note in shell.notes() {
-                say!("narrows: {note}");
+                message!("narrows: {note}");
             }
             let mut gauge = Gauge::new(shell.interactive() || args.no_gauge);
             let closed = shell.run(&mut |reading| gauge.show(&reading));
@@ -59,7 +59,7 @@ pub fn shell(args: &Shell) -> Outcome {
             closed.code
         }
         Err(e) => {
-            say!("narrows: {e}");
+            message!("narrows: {e}");
             code_of(&e)
         }
     }))

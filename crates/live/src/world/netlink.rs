@@ -29,17 +29,17 @@ impl Netlink {
 
     /// Gives an order; `flags` beside those of every order.
     pub fn order(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.ask(message, NLM_F_ACK | flags).map(|_| ())
+        self.request(message, NLM_F_ACK | flags).map(|_| ())
     }
 
     /// Asks about one thing.
     pub fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.ask(message, NLM_F_ACK)
+        self.request(message, NLM_F_ACK)
     }
 
     /// Asks for everything of a kind.
     pub fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.ask(message, NLM_F_DUMP)
+        self.request(message, NLM_F_DUMP)
     }
 
     /// Asks for everything of a kind, and gives the answers as they are: each
@@ -85,7 +85,7 @@ impl Netlink {
         self.socket.send(&bytes, 0).map(drop)
     }
 
-    fn ask(
+    fn request(
         &mut self,
         message: RouteNetlinkMessage,
         flags: u16,

@@ -72,8 +72,8 @@ impl Namespace {
     /// What the kernel reports of all queueing disciplines here: a `tcmsg` with
     /// its attributes each.
     pub(crate) fn queues(&self) -> Result<Vec<Vec<u8>>, LiveError> {
-        let ask = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
-        let answers = self.netlink().dump_bytes(ask);
+        let request = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::default());
+        let answers = self.netlink().dump_bytes(request);
         answers.map_err(|e| self.refused("its queueing disciplines cannot be listed", e))
     }
 }

@@ -53,14 +53,14 @@ impl Watched {
     }
 
     /// Passes on the packets that came since the last call; whether there were any.
-    fn tell<W: Write>(&mut self, watch: &mut Observation<W>) -> bool {
+    fn pass_on<W: Write>(&mut self, watch: &mut Observation<W>) -> bool {
         let all = self.capture.name() == ANY;
         let Some(block) = self.capture.block() else {
             return false;
         };
         match self.tap {
-            Some(tap) if !all => tell(watch, &block, |_, _| tap),
-            _ => tell(watch, &block, |device, watch| {
+            Some(tap) if !all => pass_on(watch, &block, |_, _| tap),
+            _ => pass_on(watch, &block, |device, watch| {
                 let known = self.devices.iter().find(|(index, _)| *index == device);
                 match known {
                     Some((_, tap)) => *tap,
@@ -120,7 +120,7 @@ fn watch<W: Write>(
         wait(captures.iter().map(|w| &w.capture), patience).map_err(wrong)?;
         for watched in &mut captures {
             for _ in 0..BLOCKS_AT_A_TIME {
-                if !watched.tell(watch) {
+                if !watched.pass_on(watch) {
                     break;
                 }
             }
@@ -134,7 +134,7 @@ fn watch<W: Write>(
     }
     for watched in &mut captures {
         for _ in 0..LAST_STEPS {
-            while watched.tell(watch) {}
+            while watched.pass_on(watch) {}
             if watch.is_over() || watched.capture.is_drained().map_err(refused)? {
                 break;
             }
@@ -146,7 +146,7 @@ fn watch<W: Write>(
 }
 
 /// Passes on every packet of a block, each at the tap of its device.
-fn tell<W: Write>(
+fn pass_on<W: Write>(
     watch: &mut Observation<W>,
     block: &Block<'_>,
     mut tap_of: impl FnMut(u32, &mut Observation<W>) -> usize,

@@ -132,24 +132,24 @@ fn throughput(run: &RunResult) -> Chart {
 /// What congestion controls report of themselves, a chart for each field.
 fn telemetry(run: &RunResult) -> Vec<Chart> {
     let mut fields: Vec<&TelemetrySummary> = Vec::new();
-    for told in run.summary.flows.iter().flat_map(|f| &f.telemetry) {
-        if fields.iter().all(|f| f.name != told.name) {
-            fields.push(told);
+    for field in run.summary.flows.iter().flat_map(|f| &f.telemetry) {
+        if fields.iter().all(|f| f.name != field.name) {
+            fields.push(field);
         }
     }
-    let chart = |told: &&TelemetrySummary| {
-        let range = match told.min < 0.0 {
+    let chart = |field: &&TelemetrySummary| {
+        let range = match field.min < 0.0 {
             true => Range::Data,
             false => Range::FromZero,
         };
-        let title = format!("{}: {}", told.name, told.about);
+        let title = format!("{}: {}", field.name, field.about);
         // A share has no unit; its sentence begins with what it is a share of.
-        let unit = match told.unit.as_str() {
-            "" => told.about.split(',').next().unwrap_or_default(),
+        let unit = match field.unit.as_str() {
+            "" => field.about.split(',').next().unwrap_or_default(),
             unit => unit,
         };
-        let axis = Axis::of(&told.name, unit).over(range);
-        flows(run, &told.name, &title, &told.name, axis)
+        let axis = Axis::of(&field.name, unit).over(range);
+        flows(run, &field.name, &title, &field.name, axis)
     };
     fields.iter().map(chart).collect()
 }

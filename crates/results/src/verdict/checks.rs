@@ -189,13 +189,13 @@ fn delivery(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSumm
 fn probes(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     for probe in &plan.probes {
         let name = format!("probe/{}", probe.name);
-        // Of one that asks for a shorter time no answer need come within it.
-        let asks = part_of_window(plan, probe.start, probe.stop) > probe.interval;
+        // Of one that expects_reply for a shorter time no answer need come within it.
+        let expects_reply = part_of_window(plan, probe.start, probe.stop) > probe.interval;
         let answered = summary
             .probes
             .iter()
             .any(|p| p.name == name && p.rtt_ms.is_some());
-        if asks && !answered {
+        if expects_reply && !answered {
             let line = format!("{name} had not one answer in the steady window");
             found.distrust("unanswered", &name, line);
         }

@@ -20,7 +20,7 @@ use narrows::units::{Duration, Value, WordError};
 use top::Top;
 
 use crate::args::{Observe, ObserveFormat, ObserveMode, ObserveRows};
-use crate::output::{Stdout, say};
+use crate::output::{Stdout, message};
 use crate::progress;
 use crate::status::{Outcome, Status};
 
@@ -110,7 +110,7 @@ fn watch_devices<W: Write>(
     let begun = || {
         if !args.top {
             let until = duration.map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
-            say!("narrows: observing {}, {until}", args.interfaces.join(", "));
+            message!("narrows: observing {}, {until}", args.interfaces.join(", "));
         }
     };
     let stop = progress::cancel_flag();
@@ -131,10 +131,10 @@ fn watch_devices<W: Write>(
 fn said(path: &Path, read: CaptureRead) -> Status {
     let path = path.display();
     for unread in &read.unread {
-        say!("narrows: {path}: {unread}");
+        message!("narrows: {path}: {unread}");
     }
     if let Some(error) = &read.error {
-        say!("narrows: {path}: {error}; what came before it is counted");
+        message!("narrows: {path}: {error}; what came before it is counted");
     }
     match (read.interrupted, read.failed()) {
         (true, _) => Status::Interrupted,
@@ -166,7 +166,7 @@ fn expose(address: &str) -> Result<Exposed, Refusal> {
     };
     let known = known.ok_or_else(|| refused(format!("`{address}`")))?;
     let exposed = Exposed::listen(known).map_err(|e| refused(format!("`{address}`: {e}")))?;
-    say!("narrows: metrics at http://{}/metrics", exposed.address());
+    message!("narrows: metrics at http://{}/metrics", exposed.address());
     Ok(exposed)
 }
 
