@@ -478,16 +478,16 @@ fn a_run_ends_soon_after_it_is_cancelled() {
          [[flow]]\nname = \"f\"\nfrom = \"client\"\nto = \"server\"\ncc = \"cubic\"\n",
     );
     let cancel = AtomicBool::new(false);
-    let (receiver, ticks) = channel();
-    let receiver = std::sync::Mutex::new(receiver);
+    let (sender, ticks) = channel();
+    let sender = std::sync::Mutex::new(sender);
     std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             let ends = Ends::new();
             let fds = [(ends.path[0].as_fd(), ends.path[1].as_fd())];
             let mut path = Datapath::new(&plan, 1, &fds).expect("the plan is good");
             let progress = |now: Instant| {
-                let receiver = receiver.lock().expect("nobody panics");
-                let _ = receiver.send(now);
+                let sender = sender.lock().expect("nobody panics");
+                let _ = sender.send(now);
             };
             let handle = RunHandle {
                 cancel: Some(&cancel),

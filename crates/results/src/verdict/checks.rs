@@ -189,7 +189,7 @@ fn delivery(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSumm
 fn probes(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
     for probe in &plan.probes {
         let name = format!("probe/{}", probe.name);
-        // Of one that expects_reply for a shorter time no answer need come within it.
+        // One that is active for a shorter time need have no reply within it.
         let expects_reply = part_of_window(plan, probe.start, probe.stop) > probe.interval;
         let answered = summary
             .probes
