@@ -64,7 +64,6 @@ pub fn run(
     let mut flows = Flows::start(
         plan,
         setup,
-        seed,
         &host,
         &|flow| controls.name(flow),
         &controls.options()?,

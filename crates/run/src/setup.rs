@@ -116,6 +116,8 @@ impl SocketPlan {
 /// What a run of a plan consists of at its hosts.
 #[derive(Default)]
 pub struct Setup {
+    /// Seeds what its connections draw.
+    pub seed: u64,
     /// Sets of socket options, in the order of their [`Profile`] numbers.
     pub sockets: Vec<SocketPlan>,
     /// Applications, in the order in which they start.
@@ -148,11 +150,13 @@ impl Setup {
         let routes = plan.routes();
         let mut builder = Builder {
             plan,
-            seed,
             routes: &routes,
             epoch,
             tls,
-            setup: Self::default(),
+            setup: Self {
+                seed,
+                ..Self::default()
+            },
         };
         for i in 0..plan.flows.len() {
             builder.flow(i)?;
@@ -182,7 +186,6 @@ impl Setup {
 
 struct Builder<'p> {
     plan: &'p Plan,
-    seed: u64,
     routes: &'p Routes,
     epoch: Epoch,
     tls: Option<&'p Arc<Tls>>,
@@ -273,7 +276,7 @@ impl Builder<'_> {
             let (client, server) = (config(near, far), config(far, near));
             let (epoch, on) = (self.epoch, plan.spin == SpinUse::On);
             let (ours, theirs) =
-                spin::generators(epoch, self.seed, &plan.name, on, &client, &server);
+                spin::generators(epoch, self.setup.seed, &plan.name, on, &client, &server);
             return [(client, ours), (server, theirs)].map(|(config, rng)| {
                 let tls = self.tls.map(Arc::clone);
                 let config = QuicConfig { tls, ..config };

@@ -214,12 +214,15 @@ fn path_mtu_discovery_works_through_nat() {
     assert!(mbit > 0.99 * ideal_mbit(1400, 52), "{mbit}");
 }
 
+/// What came back: why, and the datagram.
+type Errors = Arc<Mutex<Vec<(DatagramError, Vec<u8>)>>>;
+
 /// Sends datagrams to where nobody listens and through where they do not fit.
 struct Client {
     remote: SocketAddr,
     local: SocketAddr,
     profile: narrows_packet::Profile,
-    errors: Arc<Mutex<Vec<(DatagramError, Vec<u8>)>>>,
+    errors: Errors,
 }
 
 impl App for Client {

@@ -1,6 +1,5 @@
 //! An application sets and reads options of its congestion control by name.
 
-#[allow(dead_code)] // Its client is of another test.
 mod relay_apps;
 mod rig;
 

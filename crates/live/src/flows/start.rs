@@ -65,8 +65,8 @@ impl Flows {
     }
 
     /// Starts the applications of `setup` on a thread in each of the hosts of `plan` that
-    /// have some. `seed` seeds what connections draw, `control` says what the kernel calls
-    /// a flow's congestion control, `options` set those of sockets with controls of ours.
+    /// have some. `control` says what the kernel calls a flow's congestion control,
+    /// `options` set those of sockets with controls of ours.
     ///
     /// # Errors
     /// One line for the first thing that this machine cannot do. Nothing runs
@@ -74,7 +74,6 @@ impl Flows {
     pub fn start(
         plan: &Plan,
         setup: Setup,
-        seed: u64,
         host: &HostOf<'_>,
         control: &dyn Fn(FlowId) -> String,
         options: &[SocketOptions],
@@ -125,7 +124,7 @@ impl Flows {
                 controls: controls.clone(),
                 options: options.to_vec(),
                 watches: watches.clone(),
-                seed,
+                seed: setup.seed,
                 sample_interval: plan.sample_interval,
                 clock,
                 reporter: reporter.clone(),

@@ -210,7 +210,7 @@ impl Run {
         let control = |f: FlowId| control(&plan, f);
         let flows = Flows::set_up(&plan, 1, &clock).and_then(|mut setup| {
             apps(&plan, &mut setup);
-            Flows::start(&plan, setup, 1, &host, &control, &[], clock, &reporter)
+            Flows::start(&plan, setup, &host, &control, &[], clock, &reporter)
         });
         let flows = flows.unwrap_or_else(|e| panic!("{e}"));
         let commands = Commands::start(&plan, &host, clock, keep);
@@ -237,9 +237,8 @@ impl Run {
         let host = |h: HostIndex| world.namespace(h).clone();
         let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
         let clock = Clock::starting_now();
-        let started = Flows::set_up(&plan, 1, &clock).and_then(|setup| {
-            Flows::start(&plan, setup, 1, &host, &control, &[], clock, &reporter)
-        });
+        let started = Flows::set_up(&plan, 1, &clock)
+            .and_then(|setup| Flows::start(&plan, setup, &host, &control, &[], clock, &reporter));
         let error = started.unwrap_err();
         let inodes: Vec<_> = (0..plan.hosts.len())
             .map(|h| host(HostIndex(h)).inode())
