@@ -105,7 +105,7 @@ NW_INLINE void nw_read_raw(struct nw_raw *raw, const struct tcp_sock *tp)
 	raw->lost_out = tp->lost_out;
 	raw->retrans_out = tp->retrans_out;
 	raw->max_packets_out = tp->max_packets_out;
-	raw->received_ce = nw_has(tp->received_ce) ? tp->received_ce : 0;
+	raw->received_ce = nw_received_ce(tp);
 	raw->idle_jiffies = (u32)nw_jiffies() - tp->lsndtime;
 	raw->hz = nw_hz(icsk);
 	raw->local_port = sk->__sk_common.skc_num;

@@ -179,6 +179,9 @@ struct rate_sample {
 	word >> nw_field_right((s)->field);				\
 })
 
+#define nw_received_ce(tp)						\
+	(nw_has((tp)->received_ce) ? (tp)->received_ce : 0)
+
 /* Bits of tcp_sock.ecn_flags (include/net/tcp.h); ACCECN since v6.18. */
 enum nw_ecn_bit {
 	NW_ECN_RFC3168 = 1,
