@@ -11,6 +11,22 @@
 
 #![forbid(unsafe_code)]
 
+mod apt;
+mod building;
+mod changes;
+mod config;
+mod controls;
+mod edit;
+mod error;
+mod make;
+mod process;
+mod source;
 mod store;
+pub mod survey;
 
+pub use building::{BuildOptions, Outcome, Progress, Source, Watch, build};
+pub use changes::CHANGES;
+pub use controls::registered_names;
+pub use edit::{Change, Edit, Misfit, What};
+pub use error::BuildError;
 pub use store::{BuiltKernel, Store, StoreError};

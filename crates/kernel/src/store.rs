@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::BuildError;
+
 /// A kernel in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltKernel {
@@ -35,9 +37,11 @@ pub struct BuiltKernel {
     pub built_s: u64,
     /// How long that took, in seconds.
     pub build_took_s: u64,
+    /// Steps of make in that time.
+    pub steps: u64,
     /// Its folder; not in the file.
     #[serde(skip)]
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// The name of a kernel's description in its folder.
@@ -101,6 +105,47 @@ pub enum StoreError {
         /// Those that there are.
         there: String,
     },
+    /// What is removed is named in full.
+    #[error("`{asked}` is not the whole name of a kernel: is `{id}` meant?")]
+    NotWhole {
+        /// What was asked for.
+        asked: String,
+        /// The kernel of which it is the beginning.
+        id: String,
+    },
+}
+
+/// How the names of folders of builds begin.
+const WORK: &str = ".building-";
+
+/// The folder of a build; it goes with this.
+#[derive(Debug)]
+pub(crate) struct Work {
+    // Declared in the order in which they are to go.
+    folder: tempfile::TempDir,
+    _lock: Lock,
+}
+
+impl Work {
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+#[cfg(target_os = "linux")]
+type Lock = nix::fcntl::Flock<fs::File>;
+
+#[cfg(not(target_os = "linux"))]
+type Lock = fs::File;
+
+/// Held by whoever builds; the system lets go of it when its process ends.
+fn lock(folder: &Path) -> Result<Lock, BuildError> {
+    let path = folder.join(".lock");
+    let file = fs::File::create(&path).map_err(BuildError::io("write", &path))?;
+    #[cfg(target_os = "linux")]
+    let file = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
+        .map_err(|_| BuildError::UnderWay(folder.to_path_buf()))?;
+    Ok(file)
 }
 
 impl StoreError {
@@ -175,6 +220,92 @@ impl Store {
         self.list()?.into_iter().next().ok_or(StoreError::Empty)
     }
 
+    /// A folder for a build, which is removed when the build ends; nobody else builds as long
+    /// as it is there. What builds that were killed have left is removed.
+    ///
+    /// # Errors
+    /// When another build is under way, or the folder cannot be made.
+    pub(crate) fn begin(&self) -> Result<Work, BuildError> {
+        let make = BuildError::io("make", &self.folder);
+        fs::create_dir_all(&self.folder).map_err(make)?;
+        let lock = lock(&self.folder)?;
+        self.sweep()?;
+        let folder = tempfile::Builder::new()
+            .prefix(WORK)
+            .tempdir_in(&self.folder)
+            .map_err(BuildError::io("make a folder in", &self.folder))?;
+        Ok(Work {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Removes the folders of builds; whoever calls it holds the lock.
+    fn sweep(&self) -> Result<(), StoreError> {
+        let entries =
+            fs::read_dir(&self.folder).map_err(|e| StoreError::io("read", &self.folder, e))?;
+        for entry in entries.filter_map(Result::ok) {
+            if entry.file_name().to_string_lossy().starts_with(WORK) {
+                let path = entry.path();
+                fs::remove_dir_all(&path).map_err(|e| StoreError::io("remove", &path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What make said in the last build.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("build.log")
+    }
+
+    /// Puts a kernel into the store, in the place of one of the same id: all of it or
+    /// nothing.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(crate) fn put(
+        &self,
+        work: &Work,
+        kernel: BuiltKernel,
+        binary: &Path,
+        config: &Path,
+    ) -> Result<BuiltKernel, StoreError> {
+        let entry = work.path().join("entry");
+        fs::create_dir(&entry).map_err(|e| StoreError::io("make", &entry, e))?;
+        let copy = |from: &Path, name: &str| {
+            let to = entry.join(name);
+            fs::copy(from, &to).map_err(|e| StoreError::io("write", &to, e))
+        };
+        copy(binary, "linux")?;
+        copy(config, "config")?;
+        let description = entry.join(DESCRIPTION);
+        let text = serde_json::to_string_pretty(&kernel).expect("a description is JSON");
+        fs::write(&description, text + "\n")
+            .map_err(|e| StoreError::io("write", &description, e))?;
+        let place = self.folder.join(&kernel.id);
+        if place.exists() {
+            let former = work.path().join("former");
+            fs::rename(&place, &former).map_err(|e| StoreError::io("replace", &place, e))?;
+        }
+        fs::rename(&entry, &place).map_err(|e| StoreError::io("write", &place, e))?;
+        BuiltKernel::read(&place)
+    }
+
+    /// Removes the kernel with exactly this id.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be removed.
+    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+        let kernel = self.find(id)?;
+        if kernel.id != id {
+            return Err(StoreError::NotWhole {
+                asked: id.to_owned(),
+                id: kernel.id,
+            });
+        }
+        fs::remove_dir_all(&kernel.folder).map_err(|e| StoreError::io("remove", &kernel.folder, e))
+    }
+
     /// The newest kernel whose id or release begins with `name`.
     ///
     /// # Errors
@@ -211,6 +342,7 @@ mod tests {
             changes: vec!["seeded randomness".to_owned()],
             built_s,
             build_took_s: 420,
+            steps: 1400,
             folder: PathBuf::new(),
         };
         let text = serde_json::to_string(&kernel).unwrap();

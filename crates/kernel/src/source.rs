@@ -1,0 +1,296 @@
+//! Where a kernel's source comes from, and the copy of it that is changed.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ignore::WalkBuilder;
+use sha2::{Digest, Sha256};
+
+use crate::error::BuildError;
+use crate::process::failed;
+
+/// What user-mode Linux does not compile and is large: the code of other
+/// architectures, of drivers for devices that it has not, of tests. Their Kconfig files
+/// are read all the same.
+const LEFT_OUT: [&str; 10] = [
+    "arch/[!ux]*",
+    "drivers/gpu",
+    "drivers/infiniband",
+    "drivers/media",
+    "drivers/scsi",
+    "drivers/staging",
+    "sound",
+    "tools/testing",
+    "tools/perf",
+    "Documentation",
+];
+
+/// Endings of the files that are left out there.
+const CODE: [&str; 8] = ["c", "h", "S", "dts", "dtsi", "rst", "yaml", "json"];
+
+/// What user-mode Linux is in.
+const ARCHITECTURE: &str = "arch/um/Kconfig";
+
+/// Refuses what is no kernel's source.
+///
+/// # Errors
+/// What it lacks.
+pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
+    for lack in ["Makefile", ARCHITECTURE, "net/ipv4/tcp_cong.c"] {
+        if !tree.join(lack).is_file() {
+            return Err(BuildError::NoTree {
+                tree: tree.to_path_buf(),
+                lack,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Copies the tree `from` to `to`, which is made, and answers the digest of what was
+/// copied. What its .gitignore files name is not: objects of a build that was made in it.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<[u8; 32], BuildError> {
+    let mut walk = WalkBuilder::new(from);
+    walk.standard_filters(false)
+        .git_ignore(true)
+        .require_git(false)
+        .sort_by_file_name(OsStr::cmp);
+    let root = from.to_path_buf();
+    walk.filter_entry(move |entry| {
+        let path = entry.path().strip_prefix(&root).unwrap_or(entry.path());
+        entry.file_name() != ".git" && !is_left_out(path)
+    });
+    let mut digest = Sha256::new();
+    for entry in walk.build() {
+        let entry = entry.map_err(|e| BuildError::Io {
+            what: "read",
+            path: from.to_path_buf(),
+            why: io::Error::other(e),
+        })?;
+        let path = entry.path();
+        let name = path.strip_prefix(from).unwrap_or(path);
+        let target = to.join(name);
+        let kind = entry.file_type().ok_or_else(|| BuildError::Io {
+            what: "read",
+            path: path.to_path_buf(),
+            why: io::Error::other("it is no file"),
+        })?;
+        if kind.is_dir() {
+            fs::create_dir_all(&target).map_err(BuildError::io("make", &target))?;
+            continue;
+        }
+        digest.update(name.as_os_str().as_encoded_bytes());
+        digest.update([0]);
+        if kind.is_symlink() {
+            let goal = fs::read_link(path).map_err(BuildError::io("read", path))?;
+            digest.update(goal.as_os_str().as_encoded_bytes());
+            link(&goal, &target).map_err(BuildError::io("write", &target))?;
+        } else if kind.is_file() {
+            let mut file = File::open(path).map_err(BuildError::io("read", path))?;
+            io::copy(&mut file, &mut digest).map_err(BuildError::io("read", path))?;
+            fs::copy(path, &target).map_err(BuildError::io("write", &target))?;
+        }
+        digest.update([0]);
+    }
+    Ok(digest.finalize().into())
+}
+
+#[cfg(unix)]
+fn link(goal: &Path, at: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(goal, at)
+}
+
+#[cfg(not(unix))]
+fn link(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::Error::other("a kernel is built on Linux only"))
+}
+
+/// Whether a file, named from the root of its tree, is not needed.
+fn is_left_out(path: &Path) -> bool {
+    let code = path.extension().and_then(OsStr::to_str);
+    if !code.is_some_and(|e| CODE.contains(&e)) {
+        return false;
+    }
+    let mut parts = path.components().map(|part| part.as_os_str().to_str());
+    let first = parts.next().flatten().unwrap_or_default();
+    let second = parts.next().flatten().unwrap_or_default();
+    LEFT_OUT.iter().any(|left| match left.split_once('/') {
+        None => first == *left,
+        Some((one, two)) if first == one => match two.strip_suffix('*') {
+            Some(_) => !second.starts_with(['u', 'x']) && path.components().count() > 2,
+            None => second == two,
+        },
+        Some(_) => false,
+    })
+}
+
+/// Unpacks the source in Debian's package `deb` to `to`, which is made.
+///
+/// # Errors
+/// When a program fails, or the package has no source.
+pub(crate) fn unpack(deb: &Path, name: &str, to: &Path) -> Result<(), BuildError> {
+    fs::create_dir_all(to).map_err(BuildError::io("make", to))?;
+    let mut package = Command::new("dpkg-deb");
+    package.arg("--fsys-tarfile").arg(deb);
+    let mut archive = Command::new("tar");
+    let member = format!("./usr/src/{name}.tar.xz");
+    archive.args(["--extract", "--to-stdout", "--file", "-", &member]);
+    let mut tree = Command::new("tar");
+    tree.args(["--extract", "--xz", "--file", "-", "--strip-components=1"]);
+    tree.arg("--anchored");
+    for left in LEFT_OUT {
+        for ending in CODE {
+            tree.arg(format!("--exclude={name}/{left}/*.{ending}"));
+        }
+    }
+    tree.arg("--directory").arg(to);
+    pipe(&mut [package, archive, tree])
+}
+
+/// Runs `commands`, each of which reads what the one before it prints.
+///
+/// # Errors
+/// The first that failed.
+fn pipe(commands: &mut [Command]) -> Result<(), BuildError> {
+    let mut input = Stdio::null();
+    let mut children = Vec::new();
+    let last = commands.len() - 1;
+    for (i, command) in commands.iter_mut().enumerate() {
+        let output = if i == last {
+            Stdio::null()
+        } else {
+            Stdio::piped()
+        };
+        command.stdin(input).stdout(output).stderr(Stdio::piped());
+        let child = command.spawn();
+        let mut child = child.map_err(|e| failed(command, &e.to_string()))?;
+        input = child.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        children.push(child);
+    }
+    let mut ended = Ok(());
+    // From the last, whose failure is why those before it could not write.
+    for (child, command) in children.into_iter().zip(commands.iter()).rev() {
+        let output = child.wait_with_output();
+        let output = output.map_err(|e| failed(command, &e.to_string()))?;
+        if !output.status.success() && ended.is_ok() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            let said = if said.is_empty() {
+                output.status.to_string()
+            } else {
+                said
+            };
+            ended = Err(failed(command, &crate::process::last_lines(&said)));
+        }
+    }
+    ended
+}
+
+/// The absolute path of a tree, for the description of what was built.
+pub(crate) fn full_path(tree: &Path) -> Result<PathBuf, BuildError> {
+    fs::canonicalize(tree).map_err(BuildError::io("find", tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Files below `root`, by their names from there.
+    fn files(root: &Path) -> Vec<String> {
+        let mut walk = WalkBuilder::new(root);
+        let walk = walk.standard_filters(false).build().map(Result::unwrap);
+        let mut names: Vec<_> = walk
+            .filter(|e| !e.file_type().unwrap().is_dir())
+            .map(|e| e.path().strip_prefix(root).unwrap().display().to_string())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_copy_has_what_user_mode_linux_needs_and_nothing_that_was_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("tree"), folder.path().join("copy"));
+        for name in [
+            "arch/Kconfig",
+            "arch/arm/Kconfig",
+            "arch/arm/kernel/a.c",
+            "arch/um/a.c",
+            "arch/x86/um/a.c",
+            "drivers/gpu/drm/Kconfig",
+            "drivers/gpu/drm/a.c",
+            "drivers/net/tun.c",
+            "net/a.c",
+            "net/a.o",
+            ".config",
+            ".git/HEAD",
+            "Documentation/Kconfig",
+            "Documentation/a.rst",
+        ] {
+            write(&from, name, name);
+        }
+        write(&from, ".gitignore", ".*\n*.o\n!.gitignore\n");
+        let before = files(&from);
+        let first = copy(&from, &to).unwrap();
+        assert_eq!(
+            files(&to),
+            [
+                ".gitignore",
+                "Documentation/Kconfig",
+                "arch/Kconfig",
+                "arch/arm/Kconfig",
+                "arch/um/a.c",
+                "arch/x86/um/a.c",
+                "drivers/gpu/drm/Kconfig",
+                "drivers/net/tun.c",
+                "net/a.c",
+            ]
+        );
+        assert_eq!(files(&from), before);
+        let again = copy(&from, &folder.path().join("again")).unwrap();
+        assert_eq!(first, again);
+        write(&from, "net/a.c", "other");
+        let other = copy(&from, &folder.path().join("other")).unwrap();
+        assert_ne!(first, other);
+    }
+
+    #[test]
+    fn what_is_no_tree_is_refused_by_what_it_lacks() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "Makefile", "");
+        let said = check(folder.path()).unwrap_err().to_string();
+        assert!(
+            said.ends_with("is no Linux source tree: it has no arch/um/Kconfig"),
+            "{said}"
+        );
+        write(folder.path(), ARCHITECTURE, "");
+        write(folder.path(), "net/ipv4/tcp_cong.c", "");
+        assert!(check(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_pipe_fails_with_the_words_of_what_failed() {
+        let sh = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        assert!(pipe(&mut [sh("echo a"), sh("grep -q a")]).is_ok());
+        let said = pipe(&mut [sh("echo a"), sh("cat >/dev/null; echo no >&2; exit 1")]);
+        let said = said.unwrap_err().to_string();
+        assert!(said.ends_with(": no"), "{said}");
+        let said = pipe(&mut [sh("echo lost >&2; exit 2"), sh("cat")]).unwrap_err();
+        assert!(said.to_string().ends_with(": lost"), "{said}");
+    }
+}
