@@ -70,7 +70,7 @@ pub fn cell_page(campaign: &str, made: &[String], cell: &str, folder: &str) -> R
 /// Writes `report.html` of a campaign and the script that its pages share.
 /// The pages of cells are written with their runs, see [`cell_page`].
 pub fn write_campaign(dir: &Path, folder: &CampaignFolder) -> Result<PathBuf, Error> {
-    write(&dir.join(script::SHARED), script::library())?;
+    write(&dir.join(script::SHARED), &script::library())?;
     let library = Library::Shared(script::SHARED.to_owned());
     write(&dir.join(FILE), &campaign::html(folder, &library))
 }
@@ -79,7 +79,7 @@ pub fn write_campaign(dir: &Path, folder: &CampaignFolder) -> Result<PathBuf, Er
 /// that all of them share. Runs whose folders are gone are left out.
 pub fn write_comparison(folder: &ComparisonFolder) -> Result<PathBuf, Error> {
     let dir = &folder.dir;
-    write(&dir.join(script::SHARED), script::library())?;
+    write(&dir.join(script::SHARED), &script::library())?;
     let cells = comparison::read(folder, |cell, at, run| {
         let page = cell_page(&folder.result.name, &folder.record.command, cell, at);
         let depth = at.split('/').filter(|part| !part.is_empty()).count();

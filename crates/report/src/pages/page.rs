@@ -52,7 +52,7 @@ pub fn page(title: &str, library: Option<&Library>, body: Markup) -> String {
                 }
                 @match library {
                     Some(Library::Inside) =>
-                        script type="text/plain" id="library" { (PreEscaped(script::packed())) },
+                        script type="text/plain" id="library" { (PreEscaped(script::PACKED)) },
                     Some(Library::Shared(path)) => script src=(path) {},
                     None => {},
                 }
