@@ -61,8 +61,8 @@ impl Node {
     #[inline]
     pub fn owns(&self, bytes: &[u8]) -> bool {
         match bytes.first().map(|b| b >> 4) {
-            Some(4) => bytes.get(16..20) == Some(&self.ipv4),
-            Some(6) => bytes.get(24..40) == Some(&self.ipv6),
+            Some(4) => bytes.get(16..).and_then(<[u8]>::first_chunk) == Some(&self.ipv4),
+            Some(6) => bytes.get(24..).and_then(<[u8]>::first_chunk) == Some(&self.ipv6),
             _ => false,
         }
     }

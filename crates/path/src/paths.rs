@@ -31,6 +31,15 @@ pub struct Stage {
     pub next: [Next; 2],
 }
 
+impl Stage {
+    /// Where what leaves at `port` goes.
+    #[inline]
+    fn way(&self, port: Port) -> Next {
+        // Nothing sends at other ports; the mask spares a check.
+        self.next[usize::from(port & DOWN)]
+    }
+}
+
 /// A link's two directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
@@ -156,19 +165,21 @@ impl Paths {
     /// on its way, which need not queue up.
     #[inline]
     fn take_sent(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
-        if self.sent.is_empty() {
-            return None;
-        }
-        // Nothing sends at other ports; the mask spares a check.
-        let next = self.stages[i].next;
-        let way = |port: Port| next[usize::from(port & DOWN)];
         if self.sent.len() > 1 || !self.work.is_empty() {
-            let sent = self.sent.drain(..);
-            self.work
-                .extend(sent.map(|(port, packet)| (way(port), packet)));
+            self.queue_sent(i);
             return None;
         }
-        self.sent.pop().map(|(port, packet)| (way(port), packet))
+        let (port, packet) = self.sent.pop()?;
+        Some((self.stages[i].way(port), packet))
+    }
+
+    /// Has what element `i` has just let out queue up.
+    #[inline(never)]
+    fn queue_sent(&mut self, i: usize) {
+        let stage = &self.stages[i];
+        let sent = self.sent.drain(..);
+        self.work
+            .extend(sent.map(|(port, packet)| (stage.way(port), packet)));
     }
 
     /// Changes the elements that `planned` names.

@@ -230,7 +230,11 @@ impl Engine<'_> {
     #[inline]
     fn drain(&mut self, mut current: Option<(Next, Box<Packet>)>) {
         loop {
-            let Some((next, packet)) = current.take().or_else(|| self.sim.paths.take()) else {
+            let next = match current.take() {
+                Some(next) => Some(next),
+                None => self.sim.paths.take(),
+            };
+            let Some((next, packet)) = next else {
                 return;
             };
             match next {

@@ -131,15 +131,20 @@ impl Connection {
                 self.out.retransmit = true;
             }
         }
-        let packet = self
-            .transmit_retransmission(pool)
-            .or_else(|| self.transmit_tail_probe(pool))
-            .or_else(|| self.transmit_new(pool))
-            .or_else(|| self.transmit_probe(pool));
-        match packet {
-            Some(packet) => Some(packet),
-            None => self.transmit_ack(pool),
+        // Not `or_else`, which the compiler leaves as calls.
+        if let Some(packet) = self.transmit_retransmission(pool) {
+            return Some(packet);
         }
+        if let Some(packet) = self.transmit_tail_probe(pool) {
+            return Some(packet);
+        }
+        if let Some(packet) = self.transmit_new(pool) {
+            return Some(packet);
+        }
+        if let Some(packet) = self.transmit_probe(pool) {
+            return Some(packet);
+        }
+        self.transmit_ack(pool)
     }
 
     /// Whether both directions are agreed upon.
