@@ -63,6 +63,7 @@ static inline void nw_efm_delay_learn(struct nw_efm_flow *f,
 	u32 larger = rtt > f->delay_rtt_us ? rtt : f->delay_rtt_us;
 
 	f->delay_misses = 0;
+	/* section 2.2.3: only two samples in a row */
 	if (f->delay_rtt_us) {
 		u64 t_max = (u64)larger * 2 + NW_EFM_T_MAX_ADDED;
 
@@ -90,7 +91,7 @@ static inline void nw_efm_delay_in(struct nw_efm_flow *f,
 				kept | NW_EFM_DELAY_PENDING |
 				(u64)now << NW_EFM_DELAY_ARRIVED))
 			continue;
-		/* a second one meanwhile shows nothing */
+		/* a second sample before the first left again gives no round trip */
 		if (f->role == NW_EFM_INITIATOR && kept & NW_EFM_DELAY_SENT &&
 		    !(old & NW_EFM_DELAY_PENDING))
 			nw_efm_delay_learn(f, params,
@@ -124,16 +125,17 @@ static inline u8 nw_efm_delay_out(struct nw_efm_flow *f,
 		u64 arrived = old >> NW_EFM_DELAY_ARRIVED & NW_EFM_DELAY_TIME;
 		int mark = 0, made = 0;
 
-		/* who makes none and has none asks for no time */
+		/* a responder without a sample has nothing to time */
 		if (!(old & NW_EFM_DELAY_PENDING) &&
 		    f->role != NW_EFM_INITIATOR)
 			return 0;
 		now = nw_efm_delay_now(p);
-		/* a late one is dropped */
+		/* section 2.2.2: a sample held for longer is dropped */
 		if (old & NW_EFM_DELAY_PENDING)
 			mark = !(params->rules & NW_EFM_DELAY_HOLD &&
 				 nw_efm_delay_since(now, arrived) >
 				 params->hold_us);
+		/* section 2.2.1: the first sample, and a new one after T_Max */
 		if (!mark && f->role == NW_EFM_INITIATOR &&
 		    (!(old & NW_EFM_DELAY_SENT) ||
 		     nw_efm_delay_since(now, old) > nw_efm_t_max(f, params)))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * A flow at one host: what to do with a packet that leaves, and what to learn of
- * one that arrives.
+ * A flow at one host: which bits a leaving packet carries, and how an arriving one
+ * changes the flow's state.
  *
- * Signals stand in every packet after the SYN and the SYN-ACK: retransmissions,
- * pure ACKs, FIN and RST as well.
+ * Every packet after the SYN and the SYN-ACK carries signals: retransmissions, pure
+ * ACKs, FIN and RST as well.
  */
 #ifndef NW_EFM_FLOW_H
 #define NW_EFM_FLOW_H
@@ -49,8 +49,8 @@ static inline u32 nw_efm_egress(struct nw_efm_flow *f,
 		return 0;
 	if (p->segments > 1) {
 		/*
-		 * Every packet that becomes of it has the same bits. A spin value
-		 * may stand in all of them; what counts packets may not.
+		 * Segmentation copies the bits into every packet. That is right for
+		 * the spin value, and wrong for signals that count packets.
 		 */
 		f->unmarked += p->segments;
 		if (active & NW_EFM_S && !(active & NW_EFM_VEC) &&

@@ -2,16 +2,16 @@
 /*
  * Roles, and which signals a flow carries.
  *
- * Who sends the first SYN is the initiator, whichever way the data goes. A SYN and
- * a SYN-ACK carry the code of a profile in place of signals. A repeated one
- * carries none, and its sender marks nothing on that connection: a box on the
- * path may have dropped the first for its reserved bits.
+ * The sender of the first SYN is the initiator, whichever way the data goes. A SYN and
+ * a SYN-ACK carry the code of a profile in place of signals. A repeated one carries
+ * none, and its sender sends no signals on that connection: a middlebox may have
+ * dropped the first for its reserved bits.
  *
- * Each side announces what it will mark, whatever the other says
+ * Each side announces which signals it will send, whatever the other says
  * (NW_EFM_ALWAYS, as Guarna's patches do), or the responder answers with what it
- * supports of what was offered, and both mark that (NW_EFM_NEGOTIATE): no answer,
- * no marks. With NW_EFM_NEVER, and for signals that have no code, SYNs stay as
- * they are and both sides mark.
+ * supports of what was offered, and both send that (NW_EFM_NEGOTIATE): without an
+ * answer, none. With NW_EFM_NEVER, and for signals that have no code, SYNs stay as
+ * they are and both sides send signals.
  *
  * When both ends open at once, the one whose initial sequence number comes first
  * is the initiator.
@@ -34,7 +34,7 @@ static inline void nw_efm_begin(struct nw_efm_flow *f)
 		words[i] = 0;
 }
 
-/* Marks may be sent from here on. */
+/* Signals may be sent from here on. */
 static inline void nw_efm_start(struct nw_efm_flow *f,
 				const struct nw_efm_params *params, u8 signals)
 {

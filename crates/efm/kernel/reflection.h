@@ -23,8 +23,8 @@
 
 /*
  * A packet arrives. A block longer than N by more than reordering can make it
- * has swallowed another, of the other value, that a burst took whole: it stands
- * for three (sections 3.2.3.1 and 3.4.2.1).
+ * contains another block, of the other value, that a burst loss removed whole: it
+ * counts as three (sections 3.2.3.1 and 3.4.2.1).
  */
 static inline void nw_efm_reflection_in(struct nw_efm_flow *f,
 					const struct nw_efm_params *params,
@@ -87,7 +87,7 @@ static inline u8 nw_efm_reflection_out(struct nw_efm_flow *f)
 			nw_efm_reflection_length(f,
 				(u32)((u64)packets * NW_EFM_R_ONE / count));
 	}
-	/* a block that has become shorter than what was sent of it is over */
+	/* section 3.4.1: M may have become shorter than what was already sent */
 	if (f->r_sent >= f->r_length)
 		nw_efm_reflection_begin(f, blocks);
 	bit = f->r_value ? f->mask[NW_EFM_AT_R] : 0;

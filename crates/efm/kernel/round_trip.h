@@ -164,6 +164,7 @@ static inline u8 nw_efm_round_trip_out(struct nw_efm_flow *f,
 	default:
 		return 0;
 	}
+	/* section 3.1.2: at most one mark for each packet that arrived */
 	if (!f->t_token)
 		return 0;
 	f->t_token = 0;

@@ -48,11 +48,12 @@ static inline int nw_efm_spin_in(struct nw_efm_flow *f,
 	u64 next = value ^ (f->role == NW_EFM_INITIATOR);
 	int edge = value != f->spin_in;
 
+	/* RFC 9000 section 17.4: only the highest packet number sets the value */
 	if (!newer && !(params->rules & NW_EFM_SPIN_NAIVE))
 		return 0;
 	f->spin_in = value;
 	if (next != (f->spin_word & NW_EFM_SPIN_VALUE)) {
-		/* without the counter nobody asks when */
+		/* the time is used for the counter alone */
 		u64 now = params->signals & NW_EFM_VEC ? nw_efm_now_us(p) : 0;
 
 		vec = edge ? vec + 1 : 1;
@@ -76,6 +77,7 @@ static inline u8 nw_efm_spin_out(struct nw_efm_flow *f,
 		u8 vec = word >> NW_EFM_SPIN_VEC & 3;
 		u64 held = nw_efm_now_us(p) - (word >> NW_EFM_SPIN_TIME);
 
+		/* draft-trammell-tsvwg-spin-00: an edge that was held is not valid */
 		if (params->rules & NW_EFM_VEC_HOLD &&
 		    held > params->vec_hold_us)
 			vec = 1;

@@ -43,6 +43,7 @@ static inline u8 nw_efm_unreported_out(struct nw_efm_flow *f,
 		f->l_spurious = p->spurious;
 		f->e_echoed = p->delivered_ce;
 	}
+	/* sections 3.3 and 3.5: one packet for each event that is not yet reported */
 	if (f->mask[NW_EFM_AT_L] && f->l_unreported) {
 		f->l_unreported--;
 		bits |= f->mask[NW_EFM_AT_L];

@@ -99,7 +99,7 @@ const E0: usize = 1;
 const CE: usize = 2;
 
 impl AccEcn {
-    /// A packet came marked `ecn` with `payload` bytes. Answers whether the
+    /// A packet came marked `ecn` with `payload` bytes. Returns whether the
     /// change is to be reported at once.
     pub(crate) fn packet_received(&mut self, ecn: Ecn, payload: u32) -> bool {
         if let Some(i) = place(ecn) {
@@ -117,6 +117,7 @@ impl AccEcn {
                 }
             }
         }
+        // RFC 9768 §3.2.3.3: an option on the ACKs after a change, and after CE.
         let edge = ecn != self.last_field;
         if edge || ecn == Ecn::Ce {
             self.last_field = ecn;
@@ -166,7 +167,7 @@ impl AccEcn {
 
     /// Adds to `options` an option with as many counters as fit into `room` bytes
     /// for all options, and `required` ones at least: for these, SACK blocks
-    /// beyond the second give way. Answers whether it fits
+    /// beyond the second give way. Returns whether it fits
     /// (`tcp_options_fit_accecn`).
     pub(crate) fn fit(&self, options: &mut TcpOptions, required: usize, room: usize) -> bool {
         let blocks = options.sack;
@@ -212,6 +213,7 @@ impl AccEcn {
     /// zeroed on the path.
     pub(crate) fn handshake_option(&mut self, option: Option<AccEcnOption>) {
         let Some(o) = option else { return };
+        // RFC 9768 §3.2.3.2.4.
         self.seen = if o.e0b == Some(0) || o.e1b == Some(0) {
             Seen::Failed
         } else if o.e0b.is_none() && o.e1b.is_none() && o.ceb.is_none() {
@@ -245,13 +247,14 @@ impl AccEcn {
                 (((*average << EWMA_SHIFT) - *average + now) >> EWMA_SHIFT).min(0xffff)
             };
         }
+        // RFC 9768 §3.2.2.2: the least increase that gives this field.
         let field = u32::from(ack.ace).wrapping_sub(CEP_START);
         let delta = field.wrapping_sub(ack.delivered_ce) & ACE_MASK;
         if ack.delivered <= ACE_MASK {
             return delta;
         }
-        // So many packets that the field may have wrapped: the most marks
-        // that they can have carried and the field still says this.
+        // RFC 9768 §3.2.2.5.2: so many packets that the field may have wrapped. The most
+        // marks that they can have carried with this field, unless the option says less.
         let most = ack.delivered - (ack.delivered.wrapping_sub(delta) & ACE_MASK);
         if bytes_valid {
             let ce_bytes = u64::from(self.delivered_ecn_bytes[CE].wrapping_sub(prior_ce_bytes));
@@ -319,7 +322,7 @@ impl AccEcn {
                 .wrapping_sub(start)
                 .wrapping_sub(self.delivered_ecn_bytes[i])
                 & BYTES_MASK;
-            // 24-bit two's complement: a step back is a reordered ACK.
+            // 24-bit two's complement: a step back is a reordered ACK (RFC 9768 §3.2.3.1).
             let step = ((step << 8) as i32) >> 8;
             self.delivered_ecn_bytes[i] = self.delivered_ecn_bytes[i].wrapping_add_signed(step);
             stepped_back |= step < 0;

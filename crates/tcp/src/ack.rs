@@ -83,6 +83,8 @@ impl Connection {
         let prior_una = self.snd.una;
         let una = sequence::expand(tcp.ack, prior_una);
         if una > self.snd.next {
+            // Of something not sent: dropped, without the ACK that RFC 9293 §3.10.7.4
+            // asks for, as in Linux.
             return false;
         }
         let mut ack = Ack {
@@ -95,6 +97,7 @@ impl Connection {
         let delivered = self.rate.delivered;
         if una < prior_una {
             if una + self.snd.largest.max(1 << 16) < prior_una {
+                // RFC 5961 §5.2.
                 self.challenge();
                 return false;
             }
@@ -122,6 +125,7 @@ impl Connection {
         if self.agreed.sack && !tcp.options.sack.as_slice().is_empty() {
             self.on_sack(tcp, prior_una, &mut ack);
         }
+        // RFC 3168 §6.1.2; on a SYN the flag means something else (§6.1.1).
         let classic_echo = self.ecn.feedback == Feedback::Classic
             && tcp.flags.has(narrows_wire::TcpFlags::ECE)
             && !tcp.flags.has(narrows_wire::TcpFlags::SYN);
@@ -252,7 +256,8 @@ impl Connection {
             } else if self.agreed.sack {
                 self.count_delivered(1, echo);
                 ack.delivered_bytes += u64::from(s.len);
-                // An echo older than the retransmission is of the original.
+                // An echo older than the retransmission is of the original (RFC 8985
+                // §6.2, step 2).
                 let spurious =
                     s.is(flag::EVER) && self.agreed.timestamps && self.echo_is_before(s.sent_us);
                 if !spurious {
@@ -411,7 +416,7 @@ impl Connection {
         self.apply(decision);
     }
 
-    /// Ends a tail-loss probe's episode (`tcp_process_tlp_ack`).
+    /// Ends a tail-loss probe's episode (RFC 8985 §7.4; `tcp_process_tlp_ack`).
     fn end_tail_probe(&mut self, una: u64, ack: &Ack) {
         let Some(end) = self.out.tail_probe_end.filter(|end| una >= *end) else {
             return;

@@ -183,7 +183,7 @@ impl DelayedAck {
         self.deadline = None;
     }
 
-    /// Starts the delay. Answers whether the ACK must leave at once because
+    /// Starts the delay. Returns whether the ACK must leave at once because
     /// an earlier delay is nearly over.
     pub(crate) fn delay(&mut self, now: Instant, srtt: Duration) -> bool {
         let mut ato = self.ato;
@@ -211,7 +211,7 @@ impl DelayedAck {
         false
     }
 
-    /// The delay is over. Answers whether an ACK is owed; Linux then takes
+    /// The delay is over. Returns whether an ACK is owed; Linux then takes
     /// longer next time, because nothing carried the ACK.
     pub(crate) fn expired(&mut self, rto: Duration) -> bool {
         self.deadline = None;

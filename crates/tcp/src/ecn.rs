@@ -71,6 +71,8 @@ impl EcnState {
     /// A SYN with flags `ace` came, marked `ecn`: what is used from now on.
     pub(crate) fn syn_received(&mut self, ace: u8, ecn: Ecn) {
         self.syn_came_with = ecn;
+        // RFC 9768 §3.1.2 and table 2; any flags but those of RFC 3168 ask for AccECN
+        // (§3.1.3).
         self.feedback = match (ace, self.grant) {
             (0, _) | (_, Feedback::None) => Feedback::None,
             (0b011, _) => Feedback::Classic,
@@ -91,11 +93,12 @@ impl EcnState {
         }
     }
 
-    /// A SYN-ACK with flags `ace` came, marked `ecn`. Answers whether the
+    /// A SYN-ACK with flags `ace` came, marked `ecn`. Returns whether the
     /// reflected field shows that the path garbled that of our SYN, which is
     /// never ECN-capable.
     pub(crate) fn syn_ack_received(&mut self, ace: u8, ecn: Ecn) -> bool {
         self.syn_came_with = ecn;
+        // RFC 9768 table 2; 0b111 is a server that reflects the flags of the SYN.
         self.feedback = match (ace, self.request) {
             (0 | 0b111, _) | (_, Feedback::None) => Feedback::None,
             (0b001 | 0b101, _) => Feedback::Classic,
@@ -112,12 +115,13 @@ impl EcnState {
     }
 
     /// A packet came marked `ecn` with payload, under classic feedback.
-    /// Answers whether it is to be acknowledged quickly: the sender may have
+    /// Returns whether it is to be acknowledged quickly: the sender may have
     /// a very small window.
     pub(crate) fn data_received(&mut self, ecn: Ecn) -> bool {
         match ecn {
             // Not ECT although the peer uses ECT: probably a retransmission.
             Ecn::NotEct => self.seen,
+            // RFC 3168 §6.1.3: ECE on every ACK from here until CWR.
             Ecn::Ce => {
                 self.seen = true;
                 self.feedback == Feedback::Classic && !std::mem::replace(&mut self.echo, true)

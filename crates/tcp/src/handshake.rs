@@ -180,10 +180,11 @@ impl Connection {
     pub(crate) fn on_listen(&mut self, a: &Arrived<'_>) {
         let flags = a.tcp.flags;
         if flags.has(TcpFlags::RST) {
+            // RFC 9293 §3.10.7.2, first step.
             return;
         }
         if flags.has(TcpFlags::ACK) {
-            // Of a connection that is not remembered (RFC 9293 §3.10.7.2).
+            // Of an earlier connection (RFC 9293 §3.10.7.2, second step).
             self.config.remote = a.from;
             self.out.stray_reset = Some(a.tcp.ack);
             return;
@@ -225,6 +226,8 @@ impl Connection {
         let option_bytes = self.header_len() - 20;
         let own_mss = self.config.advertised_mss() - option_bytes;
         self.window.start(first, own_mss);
+        // RFC 9293 §3.7.1 where the option is missing, for IPv6 too as in Linux
+        // (`TCP_MSS_DEFAULT`); at least `TCP_MIN_MSS`.
         self.agreed.peer_mss = u32::from(options.mss.unwrap_or(536)).max(88);
         self.set_mss();
         // The window of a SYN is not scaled (RFC 7323 §2.2).
@@ -278,6 +281,7 @@ impl Connection {
             return;
         }
         if flags.has(TcpFlags::RST) {
+            // Only a reset that acknowledges the SYN counts (RFC 9293 §3.10.7.3).
             if flags.has(TcpFlags::ACK) {
                 self.enter_closed(Some(TcpEvent::Reset));
             }
@@ -352,6 +356,8 @@ impl Connection {
         self.timers.stop();
         self.rtt.reset_backoff();
         self.rate.delivered = self.rate.delivered.wrapping_add(1);
+        // Karn's rule (RFC 6298 §3): of a SYN that was sent again only the echoed
+        // timestamp gives a round trip.
         let sample_us = if self.handshake.sent_again == 0 {
             Some(micros(
                 self.now.as_micros(),
@@ -370,6 +376,7 @@ impl Connection {
                 self.rtt.sample_minimum(self.now, us);
                 self.rtt.sample(us, self.snd.una, self.snd.next);
             }
+            // RFC 6298 §5.7.
             None => self.rtt.rto_us = FALLBACK_RTO_US,
         }
     }
@@ -387,6 +394,7 @@ impl Connection {
             self.cc.ecn_refused();
         }
         if self.handshake.sent_again > 1 && self.handshake.timeouts > 0 {
+            // RFC 5681 §3.1 has this after one lost SYN; Linux after the second.
             self.cong.cwnd = 1;
         }
         let read = self.incoming.data.start();
@@ -432,11 +440,12 @@ impl Connection {
         });
     }
 
-    /// A segment for an end that has answered a SYN. Answers whether it is to
+    /// A segment for an end that has answered a SYN. Returns whether it is to
     /// be processed further.
     pub(crate) fn on_syn_received(&mut self, a: &Arrived<'_>) -> bool {
         let flags = a.tcp.flags;
         if flags.has(TcpFlags::RST) {
+            // RFC 5961 §3.2; who opened passively listens again (RFC 9293 §3.10.7.4).
             let exact = a.seq == self.incoming.next;
             if exact && self.handshake.passive && !self.handshake.accepted_early {
                 self.listen_again();
@@ -460,11 +469,13 @@ impl Connection {
             }
         } else if !acks_syn {
             if flags.has(TcpFlags::ACK) {
+                // RFC 9293 §3.10.7.4, fifth step, SYN-RECEIVED.
                 self.out.stray_reset = Some(a.tcp.ack);
             }
             return false;
         }
         if self.is_old_timestamp(&a.tcp) {
+            // PAWS (RFC 7323 §5.3).
             self.challenge();
             return false;
         }

@@ -136,9 +136,10 @@ impl Connection {
     }
 
     /// RFC 9293 §3.10.7.4 first steps with RFC 5961 and PAWS (RFC 7323 §5).
-    /// Answers whether the segment goes further.
+    /// Returns whether the segment goes further.
     fn validate(&mut self, a: &Arrived<'_>) -> bool {
         let flags = a.tcp.flags;
+        // PAWS (RFC 7323 §5.3, R1).
         if self.is_old_timestamp(&a.tcp)
             && !flags.has(TcpFlags::RST)
             && !self.is_harmless_old_ack(a)
@@ -146,6 +147,8 @@ impl Connection {
             self.answer_unacceptable(a);
             return false;
         }
+        // RFC 9293 §3.10.7.4, first step; Linux takes any segment that touches the
+        // window (`tcp_sequence`).
         let acceptable = a.end() >= self.window.offered_at
             && a.seq <= self.incoming.next + self.window.open(self.incoming.next);
         if !acceptable {
@@ -159,6 +162,7 @@ impl Connection {
             return false;
         }
         if flags.has(TcpFlags::RST) {
+            // RFC 5961 §3.2: within the window but not exact is challenged.
             if a.seq == self.incoming.next {
                 self.enter_closed(Some(TcpEvent::Reset));
             } else {
@@ -167,6 +171,7 @@ impl Connection {
             return false;
         }
         if flags.has(TcpFlags::SYN) {
+            // RFC 5961 §4.2.
             self.challenge_with_reflection();
             return false;
         }
@@ -180,6 +185,7 @@ impl Connection {
             self.delack
                 .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
             let right = a.end().min(self.incoming.next);
+            // RFC 2883 §4.
             self.incoming.report_duplicate(a.seq, right);
             self.out.ack = true;
         } else if a.len > 0 {
@@ -189,8 +195,8 @@ impl Connection {
         }
     }
 
-    /// A SYN on a live connection (RFC 5961 §4): a SYN-ACK that comes again
-    /// wants to know again how it was marked.
+    /// A SYN on a live connection (RFC 5961 §4): the challenge ACK for a repeated
+    /// SYN-ACK reflects its ECN field again (RFC 9768 §3.2.2.1).
     fn challenge_with_reflection(&mut self) {
         if self.ecn.feedback == Feedback::Accurate {
             self.handshake.reflect = Some(crate::ecn::reflect(self.ecn.syn_came_with));
@@ -205,12 +211,14 @@ impl Connection {
         match self.ecn.feedback {
             Feedback::None => {}
             Feedback::Accurate => {
+                // Change-triggered and increment-triggered ACKs (RFC 9768 §3.2.2.5.1).
                 if self.accecn.packet_received(a.ecn, a.len) || self.accecn.overdue() {
                     self.delack.now = true;
                 }
             }
             Feedback::Classic => {
                 if a.tcp.flags.has(TcpFlags::CWR) {
+                    // RFC 3168 §6.1.3.
                     self.ecn.echo = false;
                     if a.len > 0 {
                         self.delack.now = true;
@@ -220,7 +228,7 @@ impl Connection {
         }
     }
 
-    /// Our FIN may have been acknowledged.
+    /// Our FIN may have been acknowledged (RFC 9293 §3.10.7.4, fifth step).
     fn note_fin_acked(&mut self) {
         if self.snd.fin.is_none_or(|fin| self.snd.una <= fin) {
             return;
@@ -248,6 +256,7 @@ impl Connection {
             return;
         }
         if a.end() > a.seq {
+            // RFC 9293 §3.10.7.4: a repeated FIN is acknowledged and restarts 2 MSL.
             self.out.time_wait_ack = true;
             if a.tcp.flags.has(TcpFlags::FIN) {
                 self.timers.time_wait = Some(self.now + self.config.time_wait);
@@ -269,7 +278,7 @@ impl Connection {
     /// Payload or FIN (`tcp_data_queue`).
     fn on_data(&mut self, a: &Arrived<'_>) {
         if a.end() <= self.incoming.next {
-            // All of it was received before, the FIN included.
+            // All of it was received before, the FIN included: D-SACK (RFC 2883 §4.1).
             self.delack
                 .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
             self.delack.schedule();
@@ -280,7 +289,7 @@ impl Connection {
         let open = self.window.open(self.incoming.next);
         let end = a.seq + u64::from(a.len);
         if a.seq > self.incoming.next + open || a.len > 0 && open == 0 && end > self.incoming.next {
-            // Beyond a window that is shut.
+            // Beyond a window that is shut (RFC 9293 §3.10.7.4, first step).
             self.delack
                 .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
             self.delack.schedule();
@@ -290,6 +299,7 @@ impl Connection {
             let had_gap = self.incoming.has_gap();
             match self.incoming.take(a.seq, end, a.payload) {
                 Arrival::InOrder => self.after_in_order(a, had_gap),
+                // Acknowledged at once (RFC 5681 §4.2), as it leaves a gap.
                 Arrival::OutOfOrder => {
                     self.totals.ooo_segs_in = self.totals.ooo_segs_in.wrapping_add(1);
                     self.heed_data_ecn(a.ecn);
@@ -388,6 +398,7 @@ impl Connection {
             self.gro_count = 0;
             self.timers.gro = None;
         }
+        // RFC 5681 §4.2: an ACK for every second full-sized segment.
         let unacked = self.incoming.next.saturating_sub(self.window.offered_at);
         let two_segments = unacked > u64::from(self.delack.peer_mss)
             && self.possible_window() >= self.window.offered();

@@ -51,8 +51,8 @@ impl Connection {
         self.rtt.rto_us as i64 - self.head_age_us() as i64
     }
 
-    /// Starts the retransmission timer anew, or stops it if nothing is out
-    /// (`tcp_rearm_rto`). After a probe or a reordering wait, what has passed
+    /// Starts the retransmission timer anew, or stops it if nothing is out (RFC 6298
+    /// §5.2, §5.3; `tcp_rearm_rto`). After a probe or a reordering wait, what has passed
     /// already counts.
     pub(crate) fn rearm_retransmission(&mut self) {
         if self.board.packets_out == 0 {
@@ -78,8 +78,8 @@ impl Connection {
         }
     }
 
-    /// Two round trips without news, and the tail is probed
-    /// (`tcp_schedule_loss_probe`).
+    /// Starts the timer of the tail-loss probe, two smoothed round trips (RFC 8985
+    /// §7.2; `tcp_schedule_loss_probe`). Returns whether it runs.
     pub(crate) fn schedule_loss_probe(&mut self, advancing: bool) -> bool {
         if self.board.packets_out == 0
             || !self.agreed.sack
@@ -110,7 +110,7 @@ impl Connection {
         true
     }
 
-    /// Time for a probe of the tail.
+    /// The probe timer expired (RFC 8985 §7.3).
     pub(crate) fn on_loss_probe_timeout(&mut self) {
         self.out.count_waited = true;
         if self.out.tail_probe_end.is_some() || self.board.packets_out == 0 {
@@ -149,6 +149,7 @@ impl Connection {
             self.totals.count_timeout(self.now, first);
             self.out.retransmissions += 1;
         }
+        // RFC 6298 §5.4 to §5.6.
         self.out.retransmit_head = true;
         self.rtt.back_off();
         let after = self.rto();
@@ -180,6 +181,7 @@ impl Connection {
             self.cwnd_event(CwndEvent::Loss);
             self.init_undo();
         }
+        // RFC 5681 §3.1's loss window, beside what is believed to be in flight still.
         self.cong.cwnd = self.board.in_flight() + 1;
         self.cong.cwnd_cnt = 0;
         self.stamp_cwnd();
@@ -190,11 +192,13 @@ impl Connection {
         self.cong.high_seq = self.snd.next;
         self.out.tail_probe_end = None;
         self.queue_cwr();
+        // RFC 5682 §2.1 step 1, and as Linux also for repeated timeouts.
         self.cong.frto = fresh || self.out.retransmissions > 0;
         self.emit(TcpEvent::Recovery(RecoveryEvent::RetransmissionTimeout));
     }
 
-    /// All but what was sent so recently that it may still be on its way.
+    /// All but what was sent so recently that it may still be on its way (RFC 8985
+    /// §6.3: `RACK_mark_losses_on_RTO`).
     fn mark_lost_by_timeout(&mut self) {
         let first = self.board.first();
         let reneged = self.board.head().is_some_and(|s| s.is(flag::SACKED));

@@ -69,8 +69,8 @@ impl Rack {
         min_rtt_us: u32,
     ) {
         let rtt_us = micros(now_us, sent_us);
-        // A retransmission answered sooner than any round trip: the original
-        // was.
+        // RFC 8985 §6.2 step 2: a retransmission that seems acknowledged in less than
+        // the least round trip was not; its original was.
         if retransmitted && rtt_us < min_rtt_us {
             return;
         }
@@ -100,7 +100,8 @@ impl Rack {
 }
 
 impl Connection {
-    /// How long a segment may be overtaken before it is lost, µs.
+    /// How long a segment may be overtaken before it is lost, µs (RFC 8985 §6.2
+    /// step 4: none once three duplicates came on a path that does not reorder).
     fn reordering_window_us(&self) -> u64 {
         if self.cong.reord_seen == 0
             && (self.cong.state >= CaState::Recovery
@@ -119,8 +120,8 @@ impl Connection {
         (u64::from(self.rack.rtt_us) + window_us) as i64 - age as i64
     }
 
-    /// Marks what was overtaken for too long; answers the longest time that
-    /// an overtaken segment still has, 0 if there is none.
+    /// Marks what was overtaken for too long (RFC 8985 §6.2 step 5); returns the
+    /// longest time that an overtaken segment still has, 0 if there is none.
     fn detect_losses(&mut self) -> u64 {
         let window = self.reordering_window_us();
         let mut longest = 0;
@@ -148,7 +149,7 @@ impl Connection {
         longest
     }
 
-    /// Looks for losses after a delivery. Answers whether the reordering
+    /// Detects losses after a delivery. Returns whether the reordering
     /// timer now runs in place of the retransmission timer.
     pub(crate) fn rack_mark_lost(&mut self) -> bool {
         if !self.rack.advanced {
@@ -163,7 +164,7 @@ impl Connection {
         true
     }
 
-    /// The reordering window has passed without news.
+    /// The reordering timer expired (RFC 8985 §6.2 step 5).
     pub(crate) fn on_reorder_timeout(&mut self) {
         let in_flight = self.board.in_flight();
         let lost = self.board.lost;

@@ -12,10 +12,10 @@ use crate::ecn::Feedback;
 use crate::event::TcpEvent;
 use crate::timers::Purpose;
 
-/// Most reordering that is believed, segments (`tcp_max_reordering` 300).
+/// Largest reordering degree, segments (`tcp_max_reordering` 300).
 const MAX_REORDERING: u32 = 300;
-/// Least wait after the peer threw away what it had SACKed, before that is
-/// acted upon.
+/// Least wait after the peer reneged, before SACKed segments are sent again
+/// (RFC 2018 §8; `tcp_check_sack_reneging`).
 const RENEGE_WAIT: Duration = Duration::from_millis(10);
 
 impl Connection {
@@ -25,7 +25,7 @@ impl Connection {
         if self.board.packets_out == 0 && self.board.sacked_out > 0 {
             self.board.sacked_out = 0;
         }
-        // The path is congested beyond doubt: no undo.
+        // An ECN echo proves congestion: no undo.
         if ece {
             self.cong.prior_ssthresh = 0;
         }
@@ -140,7 +140,7 @@ impl Connection {
     }
 
     /// Without SACK a duplicate ACK means that some segment has left the
-    /// network.
+    /// network (RFC 5681 §3.2).
     pub(crate) fn add_reno_sacks(&mut self, duplicates: u32, ack: &mut Ack) {
         if duplicates == 0 {
             return;
@@ -178,8 +178,8 @@ impl Connection {
         self.cong.reord_seen += 1;
     }
 
-    /// The cumulative edge stands before a segment that the peer claimed to
-    /// hold: after a while this is taken for a timeout.
+    /// The cumulative acknowledgement ends before a segment that the peer had SACKed: if
+    /// it stays so, that is treated as a timeout (RFC 2018 §8).
     fn check_reneging(&mut self, ack: &mut Ack) -> bool {
         if !ack.has(seen::RENEGING) || !ack.has(seen::UNA_ADVANCED) {
             return false;
@@ -190,7 +190,8 @@ impl Connection {
         true
     }
 
-    /// From now on needless retransmissions are looked for.
+    /// From now on needless retransmissions are counted, so that the reduction can be
+    /// undone.
     pub(crate) fn init_undo(&mut self) {
         self.cong.undo_marker = Some(self.snd.una);
         let mut out = i64::from(self.board.retrans_out);
@@ -214,8 +215,8 @@ impl Connection {
         self.emit(TcpEvent::Recovery(RecoveryEvent::FastRetransmit));
     }
 
-    /// Reacts to an ECN signal, once until the reduction is over
-    /// (`tcp_enter_cwr`).
+    /// Reacts to an ECN signal, once until the reduction is over (RFC 3168 §6.1.2: once
+    /// per window of data; `tcp_enter_cwr`).
     fn enter_cwr(&mut self) {
         self.cong.prior_ssthresh = 0;
         if self.cong.state < CaState::Cwr {
@@ -240,14 +241,14 @@ impl Connection {
         self.queue_cwr();
     }
 
-    /// The peer is to be notified that the window was reduced (CWR).
+    /// The next new data carries CWR (RFC 3168 §6.1.2).
     pub(crate) fn queue_cwr(&mut self) {
         if self.ecn.feedback == Feedback::Classic {
             self.ecn.announce_cwr = true;
         }
     }
 
-    /// PRR (RFC 6937 §3.1 with the slow-start bound, and the conservative
+    /// PRR (RFC 6937 §3 with the slow-start bound, and the conservative
     /// bound while losses go on; `tcp_cwnd_reduction`).
     pub(crate) fn reduce_cwnd(&mut self, delivered: u32, newly_lost: u32, advanced: bool) {
         let in_flight = i64::from(self.board.in_flight());
@@ -257,6 +258,8 @@ impl Connection {
         }
         c.prr_delivered += delivered;
         let room = i64::from(c.ssthresh) - in_flight;
+        // RFC 6937 §3: proportional part while more than ssthresh is in flight, else the
+        // reduction bound.
         let mut send = if room < 0 {
             let due = u64::from(c.ssthresh) * u64::from(c.prr_delivered);
             due.div_ceil(u64::from(c.prior_cwnd)) as i64 - i64::from(c.prr_out)
@@ -325,7 +328,7 @@ impl Connection {
         echo.is_some_and(|echo| (echo.wrapping_sub(stamp) as i32) < 0)
     }
 
-    /// Whether the last reduction was for nothing.
+    /// Whether the last reduction was spurious.
     fn may_undo(&self) -> bool {
         self.cong.undo_marker.is_some()
             && (self.cong.undo_retrans == 0 || self.packet_was_delayed())
@@ -350,7 +353,7 @@ impl Connection {
         self.emit(TcpEvent::Recovery(RecoveryEvent::SpuriousUndo));
     }
 
-    /// At the end of a recovery. Answers whether the state is to be held a
+    /// At the end of a recovery. Returns whether the state is to be held a
     /// little longer: without SACK, an ACK of high_seq alone may be followed
     /// by duplicates that must not start another one (RFC 6582 §3.2).
     fn try_undo_recovery(&mut self) -> bool {
@@ -377,7 +380,7 @@ impl Connection {
         true
     }
 
-    /// All that was retransmitted proved needless.
+    /// All that was retransmitted proved needless (RFC 3708).
     fn try_undo_by_dsack(&mut self) -> bool {
         if self.cong.undo_marker.is_some() && self.cong.undo_retrans == 0 {
             self.rack.hold_window();

@@ -23,6 +23,7 @@ impl Connection {
         }
         let acked = sequence::expand(tcp.ack, prior_una);
         let first = blocks[0];
+        // RFC 2883 §4: below the cumulative ACK, or within the second block.
         let duplicate =
             first.0 < acked || n > 1 && first.0 >= blocks[1].0 && first.1 <= blocks[1].1;
         if duplicate && self.take_dsack(first, ack) {
@@ -40,8 +41,7 @@ impl Connection {
         }
     }
 
-    /// A duplicate was reported (`tcp_dsack_seen`). Answers whether it is
-    /// believed.
+    /// A duplicate was reported (`tcp_dsack_seen`). Returns whether the report is used.
     fn take_dsack(&mut self, (left, right): (u64, u64), ack: &mut Ack) -> bool {
         if left >= right || right > self.snd.next || right - left > self.snd.largest.max(1) {
             return false;
@@ -106,8 +106,8 @@ impl Connection {
             rack.delivered(now_us, s.sent_us, s.transmission, retransmitted, min_rtt);
             let mut clear = 0;
             if s.is(flag::RETRANS) {
-                // Without a verdict of loss the retransmission is believed to
-                // be in flight still.
+                // If the segment is not marked lost, its retransmission counts as in
+                // flight still.
                 if s.is(flag::LOST) {
                     clear = flag::LOST | flag::RETRANS;
                     board.lost_out -= 1;

@@ -224,7 +224,7 @@ impl ReceiveWindow {
     }
 
     /// A segment of `len` bytes came: the soft limit grows ahead of the
-    /// sender's slow start. Answers whether it did.
+    /// sender's slow start. Returns whether it did.
     pub(crate) fn grow(&mut self, len: u32, held: u64) -> bool {
         let room = (self.buffer().saturating_sub(held))
             .min(self.clamp)

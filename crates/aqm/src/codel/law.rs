@@ -110,7 +110,7 @@ impl Codel {
     }
 
     /// Whether the delay has been above target for an interval, as seen with
-    /// `packet` leaving.
+    /// `packet` leaving (RFC 8289 §5.6, `dodequeue`).
     fn is_bad(
         &mut self,
         packet: Option<&Packet>,
@@ -134,7 +134,7 @@ impl Codel {
         now > self.first_above
     }
 
-    /// The packet to send, after the marks and drops that are due.
+    /// The packet to send, after the marks and drops that are due (RFC 8289 §5.5).
     pub fn dequeue<S: Source>(
         &mut self,
         time: Instant,
@@ -188,7 +188,8 @@ impl Codel {
         Some(packet)
     }
 
-    /// Enters the dropping state after its first signal.
+    /// Enters the dropping state after its first signal (RFC 8289 §5.5: with a higher
+    /// count if the last episode ended recently).
     fn begin_episode(&mut self, params: &Params, now: Ticks) {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);

@@ -143,6 +143,7 @@ impl DualPi2 {
         i64::from(self.link.frame()) * (2 * classic - 100)
     }
 
+    /// Classification by the ECN field (RFC 9332 §2.3).
     fn goes_low(&self, ecn: Ecn) -> bool {
         match ecn {
             Ecn::Ect1 | Ecn::Ce => true,
@@ -220,6 +221,8 @@ impl DualPi2 {
         if self.meter.counts.backlog.bytes < 2 * u64::from(self.link.frame()) {
             return Verdict::Pass;
         }
+        // RFC 9332 §2.1: p_CL = k·p′ for L4S, p_C = p′² for classic packets; what happens
+        // when p_CL reaches 1 is left to implementations (§4.2.3).
         let base = self.pi.probability();
         let coupled = base * u64::from(self.config.coupling_factor);
         let overload = coupled >= ONE;

@@ -110,7 +110,8 @@ impl FqCodel {
             || self.meter.counts.backlog.bytes > self.config.memory_limit.get()
     }
 
-    /// Drops up to half of the fattest flow from its head; returns the flow.
+    /// Drops up to half of the fattest flow from its head (RFC 8290 §4.1); returns the
+    /// flow.
     fn shed(&mut self, now: Instant, out: &mut Outlet<'_>) -> usize {
         let mut fattest = (0, 0);
         for (index, backlog) in self.backlogs.iter().enumerate() {
@@ -132,12 +133,12 @@ impl FqCodel {
                 break;
             }
         }
-        // The law is to press harder, too.
+        // CoDel signals more often, too, as in Linux (`fq_codel_drop`).
         flow.codel.count = flow.codel.count.wrapping_add(packets);
         index
     }
 
-    /// The next packet by deficit round robin.
+    /// The next packet by deficit round robin (RFC 8290 §4.2).
     fn next(&mut self, now: Instant, out: &mut Outlet<'_>) -> Option<Box<Packet>> {
         loop {
             let is_new = !self.new.is_empty();

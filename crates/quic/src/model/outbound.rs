@@ -184,6 +184,7 @@ impl Outbound {
                 if sent.state != SentState::InFlight {
                     continue;
                 }
+                // By time (§6.1.2), or by three later packets (§6.1.1).
                 let late = now.since(sent.at) >= delay;
                 if late || largest.wrapping_sub(sent.number) >= REORDERING {
                     sent.state = SentState::Lost;

@@ -21,10 +21,12 @@ impl Rtt {
     /// the acknowledgement for `held` of it (RFC 9002 §5.3).
     pub fn add(&mut self, sample: Duration, held: Duration) {
         if self.latest.is_zero() {
+            // §5.3: the first sample.
             self.smoothed = sample;
             self.variation = sample / 2;
             self.least = sample;
         } else {
+            // §5.2; §5.3: not adjusted below the least round trip.
             self.least = self.least.min(sample);
             let adjusted = match sample >= self.least + held {
                 true => sample - held,
@@ -73,7 +75,7 @@ mod tests {
         // 56 after the hold: variation (60 + 16) / 4, mean (280 + 56) / 8.
         assert_eq!((rtt.smoothed, rtt.variation), (MS(42), MS(19)));
         assert_eq!(rtt.loss_delay(), MS(72));
-        // A hold that would make it shorter than the least is not believed.
+        // An acknowledgement delay that would make it shorter than the least is ignored.
         rtt.add(MS(42), MS(8));
         assert_eq!(rtt.smoothed, MS(42));
     }
