@@ -47,7 +47,7 @@ pub fn survey() -> Survey {
     found
 }
 
-/// What the kernel holds of BPF now, whoever put it there, a line each:
+/// The BPF objects that are in the kernel now, whoever loaded them, a line each:
 /// `program 12 nw_burst`, `map 7 nw_records`, `link 3`. The numbers are the
 /// kernel's and not given twice, so two lists show what came and what went.
 /// Only root receives it; the list of others is empty.

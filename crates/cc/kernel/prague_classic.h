@@ -90,7 +90,7 @@ static inline void nw_prague_detect(struct nw_prague *ca,
 						  &ca->depth_rest, half >> 1,
 						  ca->pace);
 
-		/* a deep queue speaks for a classic AQM, a shallow one for none */
+		/* a deep queue is a sign of a classic AQM, a shallow one of none */
 		if (depth > NW_PRAGUE_D0_LG)
 			score += depth - NW_PRAGUE_D0_LG;
 	}

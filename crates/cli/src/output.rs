@@ -3,7 +3,7 @@
 //! Everything that a command writes there passes through this module, by [`print`] or by
 //! [`Stdout`]. The first failure to write is kept here and decides at the end how the program
 //! ends ([`status`]), so that no command has to check each line, and what else is to be
-//! done is still done: a results folder is completed although nobody reads the table.
+//! done is still done: a results folder is completed although the table is not read.
 //! A closed pipe is covered, too: nothing is said, and the status is the one that a shell
 //! shows for a program that ended by SIGPIPE. No caller has to do more.
 
@@ -23,7 +23,7 @@ pub fn note<T>(written: io::Result<T>) {
 }
 
 /// How the program ends because of its output: [`Status::Done`] if all of it was written,
-/// [`Status::ReaderGone`] if nobody wanted more, and [`Status::Failed`], with the cause on
+/// [`Status::ReaderGone`] if the reader closed its end, and [`Status::Failed`], with the cause on
 /// standard error, for every other failure.
 pub fn status() -> Status {
     match FAILED.get() {

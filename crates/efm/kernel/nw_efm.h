@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
  * Explicit flow measurement in the reserved bits of a TCP header: what a sender
- * must know of a packet, of its parameters and of a flow.
+ * read of a packet, of its parameters and of a flow.
  *
  * Each signal is a state machine in a header of its own; flow.h joins them into
  * two calls, one for each packet that leaves the host and one for each that

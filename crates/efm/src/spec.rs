@@ -322,7 +322,7 @@ fn once<T>(key: Word<'_>, slot: &mut Option<T>, value: T) -> Result<(), WordErro
     Ok(())
 }
 
-/// T_Max: below 1 ms no RTT fits; above 1 min nobody waits for a lost sample.
+/// T_Max: below 1 ms no RTT fits; above 1 min a lost sample is replaced too late to be of use.
 struct TMax(Duration);
 
 impl Value for TMax {

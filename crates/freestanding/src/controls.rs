@@ -16,7 +16,7 @@ pub struct ControlSource {
 
 /// The controls of the crate in `folder` (that is `narrows-cc`): those of
 /// `kernel/controls.list` and, if wanted, those of `tests/kernel/controls.list`.
-/// Cargo is told that the build depends on them.
+/// The build is declared to depend on them (`rerun-if-changed`).
 ///
 /// # Panics
 /// When a list cannot be read.

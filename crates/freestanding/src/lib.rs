@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::Output;
 
 /// Compiles `kernel/native.c` of the crate whose build script calls this, as the
-/// static library `name`. Headers are looked for in `folders`, which it depends on,
+/// static library `name`. Headers are searched in `folders`, which it depends on,
 /// and in those `made` by the build.
 ///
 /// # Panics

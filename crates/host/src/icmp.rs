@@ -21,7 +21,7 @@ use crate::table::Found;
 const ERROR_EVERY: Duration = Duration::from_secs(1);
 const BURST: u64 = 6;
 
-/// How long a path MTU is believed (RFC 1191 §6.3; `net.ipv4.route.mtu_expires`).
+/// How long a path MTU is kept (RFC 1191 §6.3; `net.ipv4.route.mtu_expires`).
 const MTU_EXPIRES: Duration = Duration::from_secs(600);
 
 /// The least MTU of a link: RFC 791 §3.2, and RFC 8200 §5. Reports below are not

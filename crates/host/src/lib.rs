@@ -15,7 +15,7 @@
 //! use narrows_app::Responder;
 //! use narrows_units::Instant;
 //!
-//! // A host by itself, with somebody who answers latency probes.
+//! // One host, with a responder to latency probes.
 //! let address = "10.0.0.1:2112".parse()?;
 //! let node = Node::new(EntityId(0), false, [10, 0, 0, 1].into(), "fd00::1".parse()?);
 //! let routes = routes::shortest(&[false], &[], &[]);

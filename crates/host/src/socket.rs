@@ -69,7 +69,7 @@ impl Stream {
 pub(crate) struct Socket {
     pub kind: Kind,
     pub node: usize,
-    /// Whose it is; nobody's before it is accepted, and after it was closed.
+    /// The application that owns it; none before it is accepted and after it was closed.
     pub app: Option<usize>,
     /// Which options it has.
     pub profile: usize,
@@ -82,7 +82,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// A connection from `local` to `remote`, which is nobody's yet.
+    /// A connection from `local` to `remote`, which no application owns yet.
     pub fn connected(
         stream: Stream,
         node: usize,

@@ -60,7 +60,7 @@ impl Hosts {
         Some(&mut *stream.endpoint)
     }
 
-    /// What a hook may know of socket `s`.
+    /// What a hook is given of socket `s`.
     pub(crate) fn facts(&mut self, s: u32) -> Option<SocketFacts> {
         self.endpoint(s)?.socket_facts()
     }
@@ -301,7 +301,7 @@ impl Hosts {
         }
     }
 
-    /// Resets the connections of a listener that nobody will accept any more, as Linux
+    /// Resets the connections of a closed listener that were not accepted, as Linux
     /// does when it is closed (`inet_csk_listen_stop`).
     pub(crate) fn reset_waiting(&mut self, now: Instant, listener: u32) {
         for (s, socket) in self.sockets.iter_mut().enumerate() {
@@ -463,7 +463,7 @@ impl Hosts {
     }
 }
 
-/// A connection that nobody will accept any more.
+/// A connection of a closed listener that was not accepted.
 fn stream_done(socket: &mut Option<Socket>) {
     if let Some(stream) = socket.as_mut().and_then(Socket::stream) {
         stream.listener = None;

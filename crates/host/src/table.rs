@@ -50,7 +50,7 @@ impl Table {
         &mut self.ports[at]
     }
 
-    /// Gives `local` to `socket`, whoever sends to it; whether it was free.
+    /// Gives all packets to `local` to `socket`; whether it was free.
     pub fn bind(&mut self, protocol: u8, local: SocketAddr, socket: u32) -> bool {
         let port = self.port_mut(key(protocol, local.is_ipv6(), local.port()));
         let free = port.bound.is_none();
@@ -58,7 +58,7 @@ impl Table {
         free
     }
 
-    /// Gives the packets that `remote` sends to `local` to `socket`; whether nobody had them.
+    /// Gives the packets that `remote` sends to `local` to `socket`; whether they were free.
     pub fn connect(
         &mut self,
         protocol: u8,

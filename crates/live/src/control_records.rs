@@ -171,7 +171,7 @@ mod tests {
         let seen = reported(&[
             acked(32_768, 20_100),
             acked(5_002, 20_200),
-            // Their receivers, an ACK without a sample, a stranger.
+            // Their receivers, an ACK without a sample, an unknown port.
             acked(5_001, 1),
             acked(32_769, 1),
             acked(32_768, 0),

@@ -69,7 +69,7 @@ pub enum LiveError {
     NoSuchCommand {
         /// Its name.
         command: String,
-        /// Where it was looked for.
+        /// Where it was searched.
         searched: String,
     },
     /// A flow that no host's stack can have.
@@ -95,7 +95,7 @@ pub enum LiveError {
         /// What the kernel lacks, or what of the element it does not know.
         reason: String,
     },
-    /// The kernel's disciplines tell nothing of single packets.
+    /// The kernel's disciplines report nothing about single packets.
     #[error(
         "link/{link} has `datapath = \"kernel\"`, where {what}: leave it out, or take \
          `datapath = \"narrows\"`"
@@ -154,7 +154,7 @@ impl LiveError {
         )
     }
 
-    /// What the kernel's answer means to whoever asked for `what`.
+    /// What the kernel's answer to the request `what` means.
     pub(crate) fn refused(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         let (what, source) = (what.into(), source.into());
         if source.kind() == io::ErrorKind::PermissionDenied {

@@ -42,7 +42,7 @@ impl ControlReports {
 }
 
 impl Reporter {
-    /// Reports what was seen at `at`. Once the run has ended nobody listens,
+    /// Reports what was seen at `at`. Once the run has ended the channel has no reader,
     /// and nothing happens.
     ///
     /// A sample of a flow's socket is preceded by what its congestion control

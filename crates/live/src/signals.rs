@@ -27,7 +27,7 @@ pub struct DeviceSignals {
 
 impl DeviceSignals {
     /// RunSignals connections that begin at `device` from now on. For profiles that
-    /// count packets the device is told to take one segment in a packet.
+    /// count packets the device is set to one segment in a packet.
     ///
     /// # Errors
     /// If there is no such device, the kernel or this build has no BPF, or the

@@ -1,4 +1,4 @@
-//! From bytes to what the estimators need to know of a packet.
+//! From bytes to the facts of a packet that the estimators need.
 
 use std::net::IpAddr;
 

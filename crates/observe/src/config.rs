@@ -42,7 +42,7 @@ pub struct ObserverConfig {
     pub negotiated: bool,
     /// Parameters that need not be learnt.
     pub pinned: Pinned,
-    /// Stirs the flow table. Random where strangers choose addresses.
+    /// Seeds the hash of the flow table. Random where others choose addresses.
     pub seed: u64,
 }
 

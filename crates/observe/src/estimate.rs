@@ -270,7 +270,7 @@ fn rates(signals: Option<&Signals>, ledger: &Ledger, all: &mut Vec<Estimate>) {
                 trials,
                 &|s| three_quarter(s, own),
             );
-            // The other side's R speaks of this side's packets.
+            // The other side's R is about this side's packets.
             let reflections = n(other, Count::Reflection) > 0.0;
             let trials = if reflections {
                 n(own, Count::Square)

@@ -100,7 +100,7 @@ pub(crate) fn batch_reach(
 }
 
 /// Standard errors of a correlation of nothing above which a correlation of
-/// batches is believed: one batch in ten of independent ones exceeds it.
+/// batches is accepted: one batch in ten of independent ones exceeds it.
 const CHANCE: f64 = 1.282;
 /// Degrees of freedom that are granted to the most correlated batches.
 const LEAST_FREEDOM: u32 = 3;

@@ -4,7 +4,7 @@
 //! Bytes of packets and their times go in, samples and estimates come out;
 //! nothing here opens a file, a socket or a clock. [`Observer::observe`] takes
 //! one packet at a time and runs every estimator on it. Each [`Sample`] names
-//! the two packets that bound it, so that somebody who knows more than an
+//! the two packets that bound it, so that a reader who knows more than an
 //! observer can (a laboratory) can say how wrong it is. [`Observer::estimates`]
 //! says what the samples of a flow amount to.
 //!

@@ -58,7 +58,7 @@ struct Timer {
 impl Timer {
     /// Whether a sample may be a round trip. One that is longer than the timer
     /// spans a timeout, or a time in which an application had nothing to say.
-    /// The timer backs off, so that a path that became that long is soon believed.
+    /// The timer backs off, so that a path that became that long is soon accepted.
     fn takes(&mut self, ms: f32) -> bool {
         let off = (ms - self.smoothed_ms).abs();
         let margin = LEAST_TIMER_MS.max(4.0 * self.variation_ms);

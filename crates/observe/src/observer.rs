@@ -166,7 +166,7 @@ impl Observer {
         self.count(&classify(bytes)).copied()
     }
 
-    /// Counts a packet that somebody else has read with [`classify()`].
+    /// Counts a packet that the caller has read with [`classify()`].
     #[inline]
     pub fn count<'r, 'a>(&mut self, read: &'r Classified<'a>) -> Option<&'r Packet<'a>> {
         let counters = &mut self.counters;

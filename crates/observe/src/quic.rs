@@ -4,7 +4,7 @@
 //! version 1 or 2 that has the fixed bit and 1200 bytes. A version negotiation begins
 //! none: it only answers. From then on short headers show the spin bit; their fixed
 //! bit proves nothing, as ends may grease it (RFC 9287). Packet numbers
-//! are encrypted, so nobody on the path knows which packet was sent first. Of
+//! are encrypted, so an observer on the path cannot know which packet was sent first. Of
 //! a datagram with several packets the first is read.
 
 use narrows_units::Duration;

@@ -1,4 +1,4 @@
-//! The R bit (RFC 9506 §3.4): which Q blocks an R block speaks of.
+//! The R bit (RFC 9506 §3.4): which Q blocks an R block reports.
 //!
 //! An R block has the average length of the Q blocks that reached its sender
 //! while it was sent, and counts for as many. Those are not the ones that pass

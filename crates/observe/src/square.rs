@@ -1,7 +1,7 @@
 //! Blocks of a square wave: the Q bit (RFC 9506 §3.2) and, with blocks whose
 //! length follows what arrived, the R bit (§3.4).
 //!
-//! A change of value is believed when more packets carry the new value than
+//! A change of value is accepted when more packets carry the new value than
 //! reordering explains (§3.2.2 calls it the Marking Block Threshold). Fewer
 //! packets than that are kept with the run that they came in: they are packets
 //! of a neighbour that came late, or the few that a burst left of a block. So
@@ -14,14 +14,14 @@ use crate::sample::{Measured, Now, Quantity, Sample, Technique, whole_id};
 
 /// The shortest block that RFC 9506 §3.2.1 allows, and its default.
 const SHORTEST: u32 = 64;
-/// The longest block that is believed.
+/// The longest block that is accepted.
 const LONGEST: u32 = 1 << 15;
-/// Packets with the new value before a change is believed, until the flow
+/// Packets with the new value before a change is accepted, until the flow
 /// shows how far its packets are reordered: spindump's constant.
 const ASSUMED_REORDERING: u32 = 10;
 /// Blocks whose median decides on N.
 const LEARNT_FROM: usize = 4;
-/// Runs in a row that are too long for N before a longer N is believed.
+/// Runs in a row that are too long for N before a longer N is accepted.
 const TOO_LONG: u8 = 4;
 
 /// How a parameter of a signal is known.

@@ -309,7 +309,7 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// What flows and probes report of themselves, for whoever keeps it; `None` of an event
+    /// What flows and probes report of themselves, for sinks that keep it; `None` of an event
     /// that is about a packet or a queue.
     pub fn of_itself(self) -> Option<Event<'static>> {
         Some(match self {
@@ -361,7 +361,7 @@ pub trait EventSink {
     fn record(&mut self, now: Instant, event: Event<'_>);
 }
 
-/// Takes events and forgets them.
+/// Discards events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullSink;
 

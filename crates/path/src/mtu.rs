@@ -24,7 +24,7 @@ use crate::tap::pass;
 pub struct MtuSpec {
     /// The longest IP packet that passes, in bytes.
     pub mtu: u32,
-    /// Whether nobody is told.
+    /// Whether no ICMP error is sent.
     pub silent: bool,
 }
 

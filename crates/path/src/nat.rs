@@ -28,7 +28,7 @@ fn kept_for(protocol: u8) -> Duration {
     })
 }
 
-/// How often mappings are looked through for old ones.
+/// How often old mappings are searched for.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// Protocol, and an address with its port or echo identifier.

@@ -28,7 +28,7 @@ pub struct GivenRoute {
     pub hop: Hop,
 }
 
-/// Why two nodes cannot talk.
+/// Why there is no route between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoute {
     /// No chain of links and routers joins them.

@@ -4,7 +4,7 @@
 //! rising order. Each line is an opportunity to send [`OPPORTUNITY`] bytes at
 //! that time; a time may stand in several lines. After the last line the trace
 //! starts again, that many milliseconds later. What waits may share an
-//! opportunity or be spread over several; what nobody uses is lost, and a
+//! opportunity or be spread over several; an opportunity that is not used is lost, and a
 //! packet that arrives at an opportunity's instant is too late for it
 //! (mahimahi, src/frontend/link_queue.cc, LinkQueue::rationalize).
 

@@ -2,8 +2,8 @@
 //!
 //! quinn draws for each end whether the spin bit is in use, and does not report it.
 //! What it draws depends on the end's seed alone, so a rehearsal over a perfect
-//! path with the same seeds shows it: an end that spins obeys RFC 9000 §17.4
-//! in every packet, one that greases obeys it by chance in half of them.
+//! path with the same seeds shows it: an end that spins follows RFC 9000 §17.4
+//! in every packet, one that greases follows it by chance in half of them.
 
 use narrows_packet::{Packet, PacketPool};
 use narrows_units::{Duration, Instant, Rng};

@@ -86,7 +86,7 @@ pub struct Watch<'a> {
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
 }
 
-/// Watched by nobody: never cancelled, and no progress is reported.
+/// Never cancelled; progress is not reported.
 impl Default for Watch<'_> {
     fn default() -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);

@@ -37,7 +37,7 @@ pub struct Plan {
     #[serde(serialize_with = "words")]
     pub sample_interval: Duration,
     /// Findings of the verdict that the experiment is about: they are named and do not
-    /// speak against the run.
+    /// count against the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<String>,
     /// Hosts and routers; a [`HostIndex`] points into it.

@@ -12,7 +12,7 @@ pub enum Transport {
     /// TCP.
     #[default]
     Tcp,
-    /// Real QUIC, as quinn speaks it.
+    /// Real QUIC, quinn's.
     Quic,
     /// A modelled flow, which shows a path what QUIC or PLUS would show it.
     Modelled(model::ModelSpec),

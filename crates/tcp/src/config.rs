@@ -148,7 +148,7 @@ pub enum SendBuffer {
     /// What [`TcpConfig::send_buffer`] says, in bytes of payload.
     #[default]
     Unlimited,
-    /// Memory for twice the largest window so far; whoever finds it full waits
+    /// Memory for twice the largest window so far; a writer that finds it full waits
     /// until a third is free (Linux's `tcp_sndbuf_expand` and
     /// `sk_stream_write_space`).
     Auto {

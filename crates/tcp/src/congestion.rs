@@ -1,5 +1,5 @@
 //! The congestion window and the state machine's memory, and how the
-//! congestion control is asked and obeyed.
+//! congestion control is called and its decisions applied.
 
 use narrows_cc::{CaState, ControlMode, CwndEvent, Decision, Facts, Flags, Pacing};
 use narrows_packet::{INFINITE_SSTHRESH, RecoveryEvent};

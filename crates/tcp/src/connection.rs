@@ -311,7 +311,7 @@ impl Connection {
         self.incoming.readable()
     }
 
-    /// Reads and forgets up to `max` bytes; returns how many. A window update
+    /// Reads and discards up to `max` bytes; returns how many. A window update
     /// or an ACK may then be due, so [`poll_transmit`](Self::poll_transmit)
     /// is to be called.
     pub fn read(&mut self, max: u64) -> u64 {
@@ -372,7 +372,7 @@ impl Connection {
         self.limits.totals(self.now)
     }
 
-    /// What a host hook may know of the socket.
+    /// What a host hook is given of the socket.
     pub fn socket_facts(&self) -> SocketFacts {
         SocketFacts {
             // Linux's `total_retrans` and `dsack_dups`, which a hook in its kernel

@@ -72,7 +72,7 @@ impl Connection {
 
     /// The next packet that fq lets go now. What it has room for is taken from TCP
     /// first; room comes about as packets leave (`tcp_tsq_write`). What waits when the
-    /// connection ends goes then, as nobody calls for it later.
+    /// connection ends goes then, as there is no later call for it.
     pub(crate) fn poll_fq(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
         loop {
             let over = self.is_over();

@@ -204,7 +204,7 @@ impl Connection {
         self.challenge();
     }
 
-    /// Counts the packet's ECN field and heeds its ECN flags.
+    /// Counts the packet's ECN field and processes its ECN flags.
     fn count_ecn(&mut self, a: &Arrived<'_>) {
         // With classic ECN only data says whether the peer uses it.
         self.ecn.seen |= self.ecn.feedback != Feedback::Classic && a.ecn != Ecn::NotEct;
@@ -302,7 +302,7 @@ impl Connection {
                 // Acknowledged at once (RFC 5681 §4.2), as it leaves a gap.
                 Arrival::OutOfOrder => {
                     self.totals.ooo_segs_in = self.totals.ooo_segs_in.wrapping_add(1);
-                    self.heed_data_ecn(a.ecn);
+                    self.process_data_ecn(a.ecn);
                     self.delack.schedule();
                     if self.incoming.take_block_dropped() && self.sack_compression.pending > 0 {
                         self.out.ack = true;
@@ -344,7 +344,7 @@ impl Connection {
                     .measure_rtt_by_echo(echo, Duration::from_millis(u64::from(age)));
             }
         }
-        self.heed_data_ecn(a.ecn);
+        self.process_data_ecn(a.ecn);
         if self.window.grow(a.len, self.incoming.held()) {
             self.delack.window_grew();
         }
@@ -355,7 +355,7 @@ impl Connection {
         self.emit(TcpEvent::Readable);
     }
 
-    fn heed_data_ecn(&mut self, ecn: Ecn) {
+    fn process_data_ecn(&mut self, ecn: Ecn) {
         if self.ecn.feedback != Feedback::None && self.ecn.data_received(ecn) {
             self.delack.enter_quick_mode(2, self.window.offered());
         }

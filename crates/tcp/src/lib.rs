@@ -34,7 +34,7 @@
 //!   ([`PacingUse::Fq`]): no loss or CWR on the host, and TCP small queues only
 //!   there and where they are asked for ([`SmallQueues`]).
 //! - With AccECN a full-sized segment never carries the option, so that the
-//!   MSS stays 1448; Linux makes room for it. Byte counters are believed also
+//!   MSS stays 1448; Linux makes room for it. Byte counters are used also
 //!   when several of them move at once.
 //! - AccECN is v6.18's, but for SYN-ACKs that are sent again (v7.0's). The ACE
 //!   field of the ACK that completes a handshake is no counter after Fast Open

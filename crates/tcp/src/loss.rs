@@ -181,7 +181,7 @@ impl Connection {
             self.cwnd_event(CwndEvent::Loss);
             self.init_undo();
         }
-        // RFC 5681 §3.1's loss window, beside what is believed to be in flight still.
+        // RFC 5681 §3.1's loss window, beside what is still in flight.
         self.cong.cwnd = self.board.in_flight() + 1;
         self.cong.cwnd_cnt = 0;
         self.stamp_cwnd();

@@ -11,7 +11,7 @@ use crate::sequence;
 
 impl Connection {
     /// A link of the path takes packets of at most `mtu` bytes, as an ICMP error says
-    /// that quotes `packet` from its IP header on. It is believed if what it quotes is
+    /// that quotes `packet` from its IP header on. It is used if what it quotes is
     /// in flight (RFC 5927 §7.2); segments are then smaller, and those that were too
     /// large leave again. That is no sign of congestion (RFC 1191 §6.5): the window
     /// stays.

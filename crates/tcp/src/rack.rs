@@ -28,7 +28,7 @@ pub(crate) struct Rack {
     /// earlier, and would be taken for lost before it can be acknowledged.
     latest: u64,
     rtt_us: u32,
-    /// Something was delivered since losses were last looked for.
+    /// Something was delivered since losses were last detected.
     pub(crate) advanced: bool,
     /// The peer reported a duplicate since the window was last adapted.
     pub(crate) dsack_seen: bool,

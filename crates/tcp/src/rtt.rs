@@ -10,7 +10,7 @@ pub(crate) const INITIAL_RTO_US: u64 = 1_000_000;
 pub(crate) const FALLBACK_RTO_US: u64 = 3_000_000;
 /// Longest timeout: 120 s (`TCP_RTO_MAX`; RFC 6298 §2.5 allows from 60 s).
 pub(crate) const MAX_RTO_US: u64 = 120_000_000;
-/// How long a minimum is believed: 300 s (`tcp_min_rtt_wlen`).
+/// How long a minimum is kept: 300 s (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
 /// The smallest value of the last while, from three candidates (the windowed

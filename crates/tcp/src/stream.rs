@@ -1,4 +1,4 @@
-//! A stretch of payload that is counted, with the bytes that somebody wrote.
+//! A stretch of payload that is counted, with the bytes that were written.
 //!
 //! A bulk flow writes zeros that are only counted, so that a full window
 //! costs no memory. Bytes that an application really wrote are kept in

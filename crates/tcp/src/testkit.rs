@@ -19,7 +19,7 @@ use crate::sequence;
 use crate::stream::CountedBytes;
 use crate::timers::Purpose;
 
-/// A plausible wrong rule, kept to prove that traces of a real kernel tell it from
+/// A plausible wrong rule, kept to prove that traces of a real kernel distinguish it from
 /// the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {

@@ -1,7 +1,7 @@
 //! Header bytes as typed views and back, checksums, and capture files.
 //!
 //! Views borrow the bytes of a packet that starts at its IP header; nothing
-//! here knows of packets, time or engines.
+//! here depends on packets, time or engines.
 //!
 //! ```
 //! use narrows_wire::{Ecn, ip};

@@ -8,7 +8,7 @@
 
 char nw_license[] NW_SECTION("license") = "GPL";
 
-/* Keeps the compiler from removing what nobody reads. */
+/* Keeps the compiler from removing a result that is not used. */
 #define nw_keep(pointer)	asm volatile("" : : "r"(pointer) : "memory")
 
 const volatile u64 nw_seeds[3] NW_SECTION(".rodata.nw") = { 1, 3, 5 };

@@ -51,7 +51,7 @@ fn run(args: &Mark, request: &Request) -> Outcome {
     // Before anything is changed: a signal from here on ends it in good order.
     let (stop, stopped) = channel();
     let handler = ctrlc::set_handler(move || {
-        // Once it is over nobody listens.
+        // The receiver may be gone already.
         let _ = stop.send(());
     });
     handler.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;

@@ -17,11 +17,11 @@
 //! So path time follows the clock, lags behind it while the machine keeps the
 //! thread from running, and catches up by serving what was due. A link of
 //! limited rate thereby loses nothing of its capacity to lateness: the next
-//! packet's bits go out from when the last one's ended, not from when somebody
+//! packet's bits go out from when the last one's ended, not from when the thread
 //! noticed. Events carry path time: the sojourn that they carry is the queue's
 //! own, without the machine's noise. The noise is reported apart from it, as the
 //! [lateness](crate::Lateness) with which packets were written. What is lost is
-//! what nobody saw: a packet that came while the thread was kept away enters
+//! what was not observed: a packet that came while the thread was not running enters
 //! when it is read, so that a queue that ran empty meanwhile stays empty.
 //!
 //! # Waiting

@@ -65,7 +65,7 @@ impl Drop for ExactTimers {
 /// Keeps the machine's processors from falling asleep while it lives, where
 /// this user may (root, as a rule): a virtual processor that sleeps is given
 /// back to its host, and comes back up to milliseconds late; a real one takes
-/// tens of microseconds out of its deeper states. The kernel forgets the wish
+/// tens of microseconds out of its deeper states. The kernel drops the request
 /// when the file is closed, however the process ends
 /// (Documentation/power/pm_qos_interface.rst).
 pub(super) struct Awake(Option<File>);

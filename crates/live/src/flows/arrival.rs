@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 use crate::Clock;
 
 /// A kernel's time stamp that says more than this lies before the reading of
-/// it is not believed: the clock was set meanwhile.
+/// it is ignored: the clock was set meanwhile.
 const OLDEST_STAMP: Duration = Duration::from_secs(5);
 
 /// Readings of both clocks, of which the closest pair counts.

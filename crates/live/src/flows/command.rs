@@ -320,7 +320,7 @@ fn end_all(running: &mut [Running], clock: &Clock) {
 }
 
 /// Kills processes that left their command's group (as daemons do) and still
-/// are in one of the run's `namespaces`, which are nobody else's.
+/// are in one of the run's `namespaces`, which only this run has.
 fn end_strays(namespaces: &BTreeSet<u64>) {
     let Ok(processes) = fs::read_dir("/proc") else {
         return;

@@ -1,4 +1,4 @@
-//! What of the plan's host model a kernel can be told.
+//! Which parts of the plan's host model can be set in a kernel.
 
 use narrows_cc::ControlSpec;
 use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan};

@@ -187,7 +187,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps why a socket was refused; what the application is told.
+    /// Keeps why a socket was refused; returns the error for the application.
     fn refuse(&mut self, local: SocketAddr, error: FlowError) -> SocketError {
         let reason = match &error {
             FlowError::Socket { reason, .. } | FlowError::Control { reason, .. } => {

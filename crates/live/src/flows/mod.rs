@@ -6,7 +6,7 @@
 //! the latter, over transports of ours; [`Commands`] runs programs. Addresses and ports
 //! are the simulator's, so that the path knows a packet's flow.
 //!
-//! Buffers are the kernel's to size: nobody sets `SO_SNDBUF` or `SO_RCVBUF`
+//! The kernel sizes buffers: neither `SO_SNDBUF` nor `SO_RCVBUF` is set
 //! of a stream.
 
 mod arrival;

@@ -24,7 +24,7 @@ use super::{host_model, socket_option};
 /// gives 65535 bytes of it).
 const WAKE_AT: i32 = 16 << 10;
 
-/// Bytes of memory for datagrams that nobody has read: 5 ms of small ones at
+/// Bytes of memory for datagrams that were not read yet: 5 ms of small ones at
 /// 1 Gbit/s, with the kernel's 768 bytes of bookkeeping for each.
 const DATAGRAM_MEMORY: usize = 16 << 20;
 
@@ -140,7 +140,7 @@ impl StreamOptions {
         })?;
         // Closed by a kill, it is reset: one that waited for acknowledgements
         // that never come would keep its namespace and its congestion control
-        // for minutes. The end of its stream is told by shutdown(2), which this
+        // for minutes. The end of its stream is sent by shutdown(2), which this
         // does not change; a connection that is accepted has it from the listener.
         let reset = nix::libc::linger {
             l_onoff: 1,

@@ -191,7 +191,7 @@ impl Flows {
             }
         }
         for (i, ledger) in self.ledgers.drain(..).enumerate() {
-            // Of transports of ours the kernel knows nothing.
+            // The kernel has no sockets of our own transports.
             let plain = || {
                 ledger
                     .broken()

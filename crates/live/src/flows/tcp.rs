@@ -51,7 +51,7 @@ pub struct Stack {
     layout: EcnLayout,
     /// What sets options of sockets with controls of ours.
     options: Rc<[SocketOptions]>,
-    /// Takes bytes that nobody wants.
+    /// Receives bytes that are discarded.
     waste: Rc<RefCell<Vec<u8>>>,
     /// Connections that have more to do when others have had their turn.
     pub again: Rc<RefCell<Vec<u32>>>,

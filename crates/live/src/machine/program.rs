@@ -30,7 +30,7 @@ pub fn find_program(name: &str) -> Result<PathBuf, LiveError> {
             })),
         };
     }
-    // What a shell has where nobody has set it (sh(1)).
+    // A shell's default where it is not set (sh(1)).
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let found = env::split_paths(&path)
         .map(|d| d.join(name))

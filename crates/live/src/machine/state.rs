@@ -66,7 +66,7 @@ fn outer_user() -> u32 {
         .unwrap_or(inner)
 }
 
-/// The directory of state files, while nobody else rewrites what is in it.
+/// The directory of state files, locked against other runs.
 struct Directory {
     path: PathBuf,
     _lock: Flock<File>,
@@ -326,7 +326,7 @@ fn switch_users(
 }
 
 /// Whether the run whose file this is holds its lock. Asked under the
-/// directory's lock, so that a run that is just coming meets nobody here.
+/// directory's lock, so that a run that is just starting cannot use it.
 fn is_alive(path: &Path) -> bool {
     let file = OpenOptions::new().read(true).write(true).open(path);
     file.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err())

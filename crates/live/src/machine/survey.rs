@@ -39,7 +39,7 @@ pub enum Need {
     Comparison,
 }
 
-/// One thing that was looked for.
+/// One thing that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What.
@@ -67,7 +67,7 @@ impl fmt::Display for Finding {
 pub struct Machine {
     /// The kernel's release, as `uname -r` shows it.
     pub release: String,
-    /// Everything that was looked for, the most needed first.
+    /// Everything that was checked, the most needed first.
     pub findings: Vec<Finding>,
 }
 
@@ -89,7 +89,7 @@ impl Machine {
     }
 }
 
-/// Looks at this machine. A network namespace is made for it and is gone
+/// Surveys this machine. A network namespace is made for it and is gone
 /// afterwards; asking for queueing disciplines there may load their modules.
 pub fn survey() -> Machine {
     let release = release();

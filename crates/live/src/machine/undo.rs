@@ -138,7 +138,7 @@ fn remove_mark_filters(device: &str) -> io::Result<bool> {
     for side in ["egress", "ingress"] {
         let shown = match tc("show", side, &[]) {
             Ok(shown) => shown.stdout,
-            // Without iproute2 they cannot be told from others.
+            // Without iproute2 they cannot be distinguished from others.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(removed),
             Err(e) => return Err(e),
         };

@@ -61,7 +61,7 @@ impl EcnLayout {
     /// describes.
     ///
     /// From Linux 7.0 on the kernel states it. Linux 6.18 and 6.19 set
-    /// `TCPI_OPT_ECN` for both kinds; what tells them apart there is the
+    /// `TCPI_OPT_ECN` for both kinds; what distinguishes them there is the
     /// AccECN option, which Linux sends on the SYN-ACK, on the ACK of it and
     /// later, so that an end that has seen one (`tcpi_accecn_opt_seen`) or has
     /// counters of one speaks AccECN. Where

@@ -14,7 +14,7 @@ const ESTABLISHED: u8 = 1;
 
 /// Remembers the last sample of a flow's sender.
 ///
-/// What lies between two samples is seen only as far as counters tell:
+/// What lies between two samples is seen only as far as counters show it:
 ///
 /// - `RttSample` is the smoothed round trip at the sample, because the kernel
 ///   does not keep single ones: its percentiles are those of the smoothed

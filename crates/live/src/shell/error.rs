@@ -22,7 +22,7 @@ pub enum ShellError {
         "every network tried in {subnet} is in use on this machine: name another with --subnet"
     )]
     SubnetTaken {
-        /// Where one was looked for.
+        /// Where one was searched.
         subnet: Subnet,
     },
     /// The network asked for has too few addresses.

@@ -52,7 +52,7 @@ use waiting::{Signals, exit_code};
 /// A hundred years fit a clock of nanoseconds.
 const WITHOUT_END: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// The environment variable that tells the command how the machine that it
+/// The environment variable that holds, for the command, how the machine that it
 /// runs on is called at the far end of the path.
 pub const OUTSIDE_VARIABLE: &str = "NARROWS_OUTSIDE";
 

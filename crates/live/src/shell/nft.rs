@@ -134,7 +134,7 @@ fn nft(here: &Namespace, arguments: &[&str], words: &str) -> io::Result<Output> 
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut pipe) = child.stdin.take() {
-        // What it says when it reads no further is told by its status.
+        // If it stops reading, its exit status says why.
         let _ = pipe.write_all(words.as_bytes());
     }
     let output = child.wait_with_output()?;
@@ -154,7 +154,7 @@ fn own(here: &Namespace, words: &str, table: &str) -> io::Result<(Child, Option<
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // It would leave a history of what it was told there.
+        // Otherwise it would write a history file there.
         .env("HOME", "/dev/null")
         // Ctrl-C is for the command.
         .process_group(0)

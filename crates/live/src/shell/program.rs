@@ -65,7 +65,7 @@ impl Program {
     }
 
     /// The command, to be started in `inside`, with this process's directory,
-    /// terminal and environment, but for what tells the user, and with
+    /// terminal and environment, but for what identifies the user, and with
     /// `resolvers` in the place of this machine's.
     ///
     /// # Errors

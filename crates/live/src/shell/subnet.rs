@@ -8,7 +8,7 @@ use narrows_units::Rng;
 
 use super::ShellError;
 
-/// Where subnets are taken from unless told otherwise: the addresses set aside
+/// Where subnets are taken from by default: the addresses set aside
 /// for benchmarks of networks, 198.18.0.0/15 (RFC 2544, appendix C.2.2; IANA's
 /// registry of special-purpose addresses). No host of the outside has them;
 /// the shared addresses of RFC 6598 are left to carriers and VPNs.

@@ -8,7 +8,7 @@ use narrows_packet::{DropCause, EntityId, Event, EventSink, MarkCause};
 use narrows_scenario::{ElementSpec, NameTable, Plan};
 use narrows_units::{Duration, Histogram, Instant, Rate};
 
-/// Running figures, for whoever looks from another thread. Only the path's
+/// Running figures, to be read from another thread. Only the path's
 /// thread writes them.
 #[derive(Debug, Default)]
 pub struct Gauge {

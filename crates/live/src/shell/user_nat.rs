@@ -21,7 +21,7 @@ const MTU: u32 = super::outside::MTU;
 
 /// Host numbers in the program's network: the router, which stands for this
 /// machine's loopback address too, and the one host that it knows. They are
-/// slirp4netns's (slirp4netns(1)); pasta is told.
+/// slirp4netns's (slirp4netns(1)); pasta gets it as an option.
 pub(super) const ROUTER: u32 = 2;
 
 pub(super) const INSIDE: u32 = 100;

@@ -36,7 +36,7 @@ pub struct Device {
     pub mtu: u32,
     /// Whether it is up.
     pub up: bool,
-    /// Packets that it could not queue for whoever reads it.
+    /// Packets that it could not queue for its reader.
     pub dropped: u64,
 }
 
@@ -182,7 +182,7 @@ impl Namespace {
     }
 
     /// Gives a device an address with `prefix_len` bits of network. An IPv6
-    /// address is usable at once: nobody is asked whether it is a duplicate.
+    /// address is usable at once: there is no duplicate address detection.
     ///
     /// # Errors
     /// When the device has it already, or cannot have it.
@@ -314,7 +314,7 @@ pub(crate) fn own_segments(name: &str) -> io::Result<(u32, u32)> {
                 LinkAttribute::GsoMaxSegs(segments) => Some(*segments),
                 _ => None,
             });
-            // Before Linux 4.6 it was not told; 65,535 is the kernel's default.
+            // Before Linux 4.6 it was not reported; 65,535 is the kernel's default.
             Some((message.header.index, segments.unwrap_or(65_535)))
         }
         _ => None,
@@ -348,7 +348,7 @@ fn message_of(route: &Route) -> RouteMessage {
         destination_prefix_length: route.prefix_len,
         table: RouteHeader::RT_TABLE_MAIN,
         protocol: RouteProtocol::Static,
-        // IPv6 knows no scopes of routes.
+        // IPv6 routes have no scope.
         scope: if route.via.is_none() && route.to.is_ipv4() {
             RouteScope::Link
         } else {

@@ -7,7 +7,7 @@
 //! queues), and the queue could not fill as that of a router does.
 //!
 //! Nobody on the link asks for addresses: both ends of a pair have the same
-//! hardware address and NOARP, so that every packet is for whoever gets it.
+//! hardware address and NOARP, so that each end accepts every packet.
 
 use narrows_path::routes::Routes;
 use narrows_scenario::{HostIndex, LinkPlan, NamedElement, Plan};

@@ -39,7 +39,7 @@ pub use user_namespace::{
     become_root_of_own_user_namespace, gain_rights_in_own_user_namespace, has_rights,
 };
 
-/// The smallest MTU over which Linux speaks IPv6, in bytes (RFC 8200,
+/// The smallest MTU over which Linux runs IPv6, in bytes (RFC 8200,
 /// section 5).
 const IPV6_MIN_MTU: u32 = 1280;
 
@@ -122,7 +122,7 @@ impl World {
             world.links.push(wire);
         }
         // After the devices, which are born with multicast: in that moment a
-        // forwarding host would make them members of a group, and tell.
+        // forwarding host would make them members of a group, and send reports.
         for (host, namespace) in plan.hosts.iter().zip(&world.hosts) {
             if host.router {
                 namespace.set_sysctls(sysctl::OF_A_ROUTER)?;
@@ -266,7 +266,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         // Whatever the run's programs have started in their turn would keep
-        // the namespaces, and go on talking in them.
+        // the namespaces, and go on sending in them.
         let inodes: Vec<_> = self.hosts.iter().map(Namespace::inode).collect();
         for pid in processes::end_all_in(&inodes) {
             tracing::debug!("ended process {pid}, which run {} had left", self.run);
@@ -303,7 +303,7 @@ fn close_together(links: Vec<Wire>) {
 }
 
 /// The smallest MTU on the way there and back, which both ends know as in the
-/// simulator: nobody has to find it out by losing packets.
+/// simulator: it need not be discovered by losing packets.
 fn smallest_mtu(plan: &Plan, routes: &Routes, a: usize, b: usize) -> u32 {
     let there = routes.path(a, b).unwrap_or_default();
     let back = routes.path(b, a).unwrap_or_default();

@@ -7,7 +7,7 @@ use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
-/// A socket that speaks of the network namespace in which it was opened,
+/// A netlink socket of the network namespace in which it was opened,
 /// whichever thread uses it.
 #[derive(Debug)]
 pub(super) struct Netlink {

@@ -19,7 +19,7 @@ pub const OF_EVERY_HOST: &[(&str, &str)] = &[
     ("net/ipv4/conf/default/rp_filter", "0"),
     // One connection must not remember another's path.
     ("net/ipv4/tcp_no_metrics_save", "1"),
-    // ECN for whoever asks; a flow asks by itself.
+    // ECN for peers that request it; flows request it themselves.
     ("net/ipv4/tcp_ecn", "2"),
     // Data in the SYN, in both roles, for sockets that want it.
     ("net/ipv4/tcp_fastopen", "3"),

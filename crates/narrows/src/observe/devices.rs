@@ -12,7 +12,7 @@ use narrows_wire::link::LinkType;
 
 use super::points::Observation;
 
-/// How long it may take to notice that somebody wants to stop.
+/// How long it may take to notice a request to stop.
 const PATIENCE: time::Duration = time::Duration::from_millis(100);
 /// Packets are handed over this long after they passed, at the latest.
 const LAG: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// How old the page may be while packets come.
 const PERIOD: Duration = Duration::from_millis(250);
-/// How long somebody may take to ask, and to take the answer.
+/// How long a client may take to send its request, and to read the response.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest request that is read.
 const LONGEST: usize = 8 << 10;
@@ -30,7 +30,7 @@ impl Exposed {
         let address = listener.local_addr()?;
         let page = Arc::<Mutex<String>>::default();
         let shown = Arc::clone(&page);
-        // One after the other: a page is short, and whoever is slow is left.
+        // One after the other: a page is short, and a slow client is disconnected.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let page = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();

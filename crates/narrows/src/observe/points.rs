@@ -120,7 +120,7 @@ impl<W: Write> Observation<W> {
         }
     }
 
-    /// Whether nobody wants more: enough was observed, whoever reads the output
+    /// Whether to end: enough was observed, the reader of the output
     /// has gone, or the view was closed.
     pub fn is_over(&self) -> bool {
         self.left == 0

@@ -124,7 +124,7 @@ impl<W: Write> Observation<W> {
         Ok(read)
     }
 
-    /// Reads packets until nobody wants more.
+    /// Reads packets until the observation ends.
     fn read_all<R: Read>(
         &mut self,
         mut capture: CaptureReader<R>,

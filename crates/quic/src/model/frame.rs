@@ -15,7 +15,7 @@ const ACK: u8 = 0x04;
 const CHUNK: u8 = 0x08;
 const FIN: u8 = 0x10;
 
-/// Words of 64 packets that an acknowledgement speaks of beside the largest.
+/// Words of 64 packets that an acknowledgement covers beside the largest.
 pub(super) const RANGE_WORDS: usize = 4;
 /// Bytes of an acknowledgement.
 const ACK_LEN: usize = 8 + 8 * RANGE_WORDS;

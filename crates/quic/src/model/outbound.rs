@@ -171,7 +171,7 @@ impl Outbound {
     }
 
     /// Takes for lost what was sent so long before what was acknowledged that it
-    /// will not come (RFC 9002 §6.1), and forgets what is settled. How many were
+    /// will not come (RFC 9002 §6.1), and removes what is settled. Returns how many were
     /// lost.
     pub fn detect(&mut self, now: Instant, rtt: &Rtt) -> u32 {
         let mut lost = 0;

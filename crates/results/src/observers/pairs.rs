@@ -1,4 +1,4 @@
-//! One technique held against another, as those must who know no truth.
+//! One technique compared with another, as where no truth is known.
 //!
 //! Full round trips of one direction: by how many percent those by timestamps or
 //! serial numbers are longer than those by the spin bit (MAMI, deliverable D2.2,

@@ -11,7 +11,7 @@ use crate::summary::{FlowSummary, QueueSummary, RunSummary};
 use narrows_run::Rig;
 
 /// A bottleneck that is used less than this *and* never makes a packet wait
-/// for two others limits nobody.
+/// for two others limits no flow.
 const IDLE_UTILISATION: f64 = 0.9;
 /// A bottleneck that is used less than this limits nobody, however long the few
 /// packets of a burst wait for each other. A window that is halved whenever the link is
@@ -415,7 +415,7 @@ fn is_idle(queue: &QueueSummary) -> bool {
         || utilisation < IDLE_UTILISATION && sojourn.p99 < IDLE_PACKETS * packet_ms
 }
 
-/// What a smaller MTU in the middle dropped: the sender was told, or not.
+/// What a smaller MTU in the middle dropped, and whether the sender got an ICMP error.
 fn small_mtu(found: &mut Findings, name: &str, spec: &MtuSpec, drops: u64) {
     let dropped = format!(
         "{name} dropped {drops} packets larger than its {} bytes",

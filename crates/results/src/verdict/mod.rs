@@ -40,12 +40,12 @@ pub enum Weight {
 }
 
 impl Verdict {
-    /// Whether nothing speaks against the run.
+    /// Whether there is no finding against the run.
     pub fn trusted(&self) -> bool {
         self.reasons().next().is_none()
     }
 
-    /// The findings that speak against it.
+    /// The findings against it.
     pub fn reasons(&self) -> impl Iterator<Item = &Finding> {
         self.findings
             .iter()

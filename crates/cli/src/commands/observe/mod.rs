@@ -222,7 +222,7 @@ fn names(args: &Observe) -> Names {
     }
 }
 
-/// A number that nobody can guess.
+/// An unpredictable number.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

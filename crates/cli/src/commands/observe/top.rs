@@ -18,7 +18,7 @@ use narrows::scenario::Refusal;
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Between two looks at the keys.
+/// Time between two polls of the keyboard.
 const BETWEEN_KEYS: Duration = Duration::from_millis(20);
 
 /// The table, as long as the terminal is ours.
@@ -59,7 +59,7 @@ impl Top {
         Ok(top)
     }
 
-    /// The table as a view that ends observing when somebody presses q or Ctrl-C.
+    /// The table as a view that ends observing when q or Ctrl-C is pressed.
     pub fn into_view(mut self) -> View {
         Box::new(move |taps| {
             self.draw(taps);

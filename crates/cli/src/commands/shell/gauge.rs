@@ -83,7 +83,7 @@ impl Drop for Gauge {
     }
 }
 
-/// One write, so that nobody else's comes in between.
+/// One write, so that no other output comes in between.
 fn put(text: &str) {
     // A terminal that has gone shows nothing.
     let _ = std::io::stderr().write_all(text.as_bytes());

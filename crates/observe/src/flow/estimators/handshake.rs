@@ -35,7 +35,7 @@ pub(crate) struct Handshake {
     syn_ack: Seen,
     left: Duration,
     right: Duration,
-    /// Whether the SYN came twice, so that nobody knows which one was answered.
+    /// Whether the SYN came twice, so that it is unknown which one was answered.
     asked_again: bool,
     /// Whether the SYN-ACK did, or passed before its SYN.
     answered_again: bool,
