@@ -123,7 +123,7 @@ impl Default for QueueSpec {
     }
 }
 
-/// What may stand after `queue`.
+/// What may follow `queue`.
 fn allowed() -> String {
     let (last, others) = KINDS.split_last().unwrap_or((&"", &[]));
     format!("a queue: {} or {last}", others.join(", "))

@@ -12,13 +12,13 @@ use crate::error::BpfError;
 use crate::libbpf::refused;
 use crate::tcx;
 
-/// Where among a device's clsact filters ours stand; tcx chains by itself.
+/// The priority of our filters among a device's clsact filters; tcx has an order of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum FilterPriority {
     /// ECT(1).
     Ect1 = 1,
     /// Measurement signals.
-    Mark = SIGNAL_PRIORITY as isize,
+    Signals = SIGNAL_PRIORITY as isize,
 }
 
 /// All programs of an object, attached. Dropping it detaches them.
@@ -33,7 +33,7 @@ pub(crate) struct Attached {
 struct Clsact {
     namespace: File,
     ifindex: i32,
-    place: Place,
+    priority: FilterPriority,
 }
 
 impl Attached {
@@ -44,7 +44,7 @@ impl Attached {
         object: Object,
         ifindex: u32,
         try_tcx: bool,
-        place: Place,
+        priority: FilterPriority,
         what: &str,
     ) -> Result<Self, BpfError> {
         let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
@@ -67,11 +67,11 @@ impl Attached {
         attached.clsact = Some(Clsact {
             namespace,
             ifindex: index,
-            place,
+            priority,
         });
         for program in attached.object.progs_mut() {
             let ingress = program.section() == "tcx/ingress";
-            let mut hook = hook(program.as_fd(), index, place, ingress);
+            let mut hook = hook(program.as_fd(), index, priority, ingress);
             hook.create().map_err(|e| refused(&*what, &e))?;
             hook.attach().map_err(|e| refused(&*what, &e))?;
         }
@@ -89,12 +89,12 @@ impl Attached {
     }
 }
 
-fn hook(program: BorrowedFd<'_>, ifindex: i32, place: Place, ingress: bool) -> TcHook {
+fn hook(program: BorrowedFd<'_>, ifindex: i32, priority: FilterPriority, ingress: bool) -> TcHook {
     TcHookBuilder::new(program)
         .ifindex(ifindex)
         .replace(true)
-        .handle(place as u32)
-        .priority(place as u32)
+        .handle(priority as u32)
+        .priority(priority as u32)
         .hook(if ingress { TC_INGRESS } else { TC_EGRESS })
 }
 
@@ -112,7 +112,7 @@ impl Drop for Attached {
             for program in object.progs_mut() {
                 let ingress = program.section() == "tcx/ingress";
                 // A vanished device has no filter to remove.
-                let hook = hook(program.as_fd(), at.ifindex, at.place, ingress);
+                let hook = hook(program.as_fd(), at.ifindex, at.priority, ingress);
                 if let Err(e) = { hook }.detach() {
                     tracing::debug!("clsact: {e}");
                 }

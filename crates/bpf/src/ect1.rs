@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::device::{Attached, Place};
+use crate::device::{Attached, FilterPriority};
 use crate::error::BpfError;
 use crate::libbpf;
 
@@ -43,7 +43,7 @@ impl Ect1 {
         let object = libbpf::open(bytes)?;
         let object = libbpf::load(object, "load the program that sends ECT(1)")?;
         let what = "the program that sends ECT(1)";
-        Attached::new(object, ifindex, try_tcx, Place::Ect1, what).map(Self)
+        Attached::new(object, ifindex, try_tcx, FilterPriority::Ect1, what).map(Self)
     }
 
     /// Whether it is attached by tcx.

@@ -5,7 +5,7 @@ use narrows_cc::{CaState, Call, CwndEvent, Decision, Facts};
 
 use crate::error::BpfError;
 
-/// Bytes of `struct nw_record`, behind which telemetry stands.
+/// Bytes of `struct nw_record`, which telemetry follows.
 pub(crate) const RECORD_BYTES: usize = 256;
 /// The same as 32-bit words, of which a trace file is made.
 pub(crate) const RECORD_WORDS: usize = RECORD_BYTES / 4;

@@ -10,7 +10,7 @@ use narrows_efm::SignalSpec;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 
-use crate::device::{Attached, Place};
+use crate::device::{Attached, FilterPriority};
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::ring::Ring;
@@ -95,7 +95,13 @@ impl SignalProgram {
         } else {
             None
         };
-        let attached = Attached::new(object, ifindex, !options.clsact, Place::Mark, PROGRAMS)?;
+        let attached = Attached::new(
+            object,
+            ifindex,
+            !options.clsact,
+            FilterPriority::Signals,
+            PROGRAMS,
+        )?;
         Ok(Self { ring, attached })
     }
 
@@ -222,7 +228,7 @@ fn prepare(
     settings.extend_from_slice(&u32::from(spec.needs_socket()).to_ne_bytes());
     let mut ports = [0u64; 1024];
     for port in &options.ports {
-        // The program has them as they stand in a packet.
+        // The program has them as they are in a packet.
         let port = u16::from_ne_bytes(port.to_be_bytes());
         ports[usize::from(port >> 6)] |= 1 << (port & 63);
     }

@@ -195,7 +195,7 @@ impl Controller {
         answer
     }
 
-    /// The connection is established; the initial window stands in `facts`.
+    /// The connection is established; the initial window is in `facts`.
     pub fn init(&mut self, facts: &Facts) -> Decision {
         self.call(Call::Init, facts).decision
     }

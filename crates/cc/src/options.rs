@@ -41,7 +41,7 @@ impl Parameter {
         self.words.split(' ')
     }
 
-    /// What may stand behind its name.
+    /// What may follow its name.
     fn allowed(&self) -> String {
         match self.kind {
             Kind::Choice | Kind::Variant => {

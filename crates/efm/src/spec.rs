@@ -313,7 +313,7 @@ fn threshold_time(words: &mut Words<'_>) -> Result<Option<Duration>, WordError> 
     Ok(Some(words.value::<Hold>()?.0))
 }
 
-/// Keeps the value of `key`, which may stand once.
+/// Keeps the value of `key`, which may be given once.
 fn once<T>(key: Word<'_>, slot: &mut Option<T>, value: T) -> Result<(), WordError> {
     if slot.replace(value).is_some() {
         let found = format!("`{}` a second time", key.text);

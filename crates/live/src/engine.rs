@@ -12,7 +12,7 @@ use narrows_units::Duration;
 use crate::bursts::Bursts;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
-use crate::disciplines::{Counted, Place, Watching};
+use crate::disciplines::{Counted, KernelQueue, Watching};
 use crate::flows::{Commands, Flows};
 use crate::signals::RunSignals;
 use crate::steal_time::Ticks;
@@ -166,9 +166,13 @@ fn kernel_links(plan: &Plan) -> impl Iterator<Item = String> {
     })
 }
 
-fn discipline_facts(plan: &Plan, places: &[Place], counted: Vec<Counted>) -> Vec<DisciplineFacts> {
+fn discipline_facts(
+    plan: &Plan,
+    places: &[KernelQueue],
+    counted: Vec<Counted>,
+) -> Vec<DisciplineFacts> {
     let window = plan.measure.length().as_secs_f64();
-    let facts = |(place, counted): (&Place, Counted)| DisciplineFacts {
+    let facts = |(place, counted): (&KernelQueue, Counted)| DisciplineFacts {
         element: place.element.clone(),
         disciplines: place.kinds.join(", "),
         packets: counted.packets,

@@ -1,5 +1,5 @@
 //! Narrows: a laboratory for what happens to transport protocols between two hosts. This
-//! crate is what its command line stands on, and what any other face would: scenarios
+//! crate is what its command line uses, and what any other interface would: scenarios
 //! and campaigns are loaded, run, compared and drawn by the functions here.
 //!
 //! A scenario comes from a file or the catalogue ([`scenario::load`]) or from the words of

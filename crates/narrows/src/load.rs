@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use narrows_scenario::{Campaign, Glob, Kind, Loaded, Refusal, catalog, load};
+use narrows_scenario::{Campaign, FileKind, Glob, Loaded, Refusal, catalog, load};
 
 /// Whether `name` is a pattern for names of the catalogue, and no file's.
 pub fn is_pattern(name: &str) -> bool {
@@ -22,7 +22,7 @@ pub fn campaigns(name: &str) -> Result<Vec<Loaded>, Refusal> {
     let mut found = Vec::new();
     for entry in catalog::entries().filter(|e| glob.matches(e.name)) {
         let loaded = Loaded::from(entry);
-        if loaded.kind()? == Kind::Campaign {
+        if loaded.kind()? == FileKind::Campaign {
             found.push(loaded);
         }
     }
@@ -44,8 +44,8 @@ pub fn campaigns(name: &str) -> Result<Vec<Loaded>, Refusal> {
 pub fn cells(name: &str, sets: &[String], only: &[String]) -> Result<Campaign, Refusal> {
     let loaded = load(name)?;
     let mut campaign = match loaded.kind()? {
-        Kind::Campaign => loaded.campaign(sets)?,
-        Kind::Scenario => {
+        FileKind::Campaign => loaded.campaign(sets)?,
+        FileKind::Scenario => {
             let mut draft = loaded.draft()?;
             for set in sets {
                 draft.set(set)?;

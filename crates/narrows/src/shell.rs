@@ -7,7 +7,7 @@ pub use narrows_live::shell::{Closed, ElementTally, Reading, Shell, ShellError, 
 use narrows_live::shell::{NoSubnet, Request};
 use narrows_scenario::{Refusal, Side, lone_link};
 
-/// What stands between a command and its machine, and what the command is.
+/// What is between a command and its machine, and what the command is.
 #[derive(Clone, Debug, Default)]
 pub struct ShellOptions {
     /// The elements of the path, in order, each in the words of a scenario and for one

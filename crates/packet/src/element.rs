@@ -9,10 +9,10 @@ use crate::packet::{Packet, PacketPool};
 /// elements are called with 0 and answer with 0 in either direction of a link.
 pub type Port = u8;
 
-/// The packet travels up the link that a two-way box stands on.
+/// The packet travels up the link that a two-way box is on.
 pub const UP: Port = 0;
 
-/// The packet travels down the link that a two-way box stands on.
+/// The packet travels down the link that a two-way box is on.
 pub const DOWN: Port = 1;
 
 /// What an element counts, whatever its kind.
@@ -33,7 +33,7 @@ pub struct ElementCounters {
 }
 
 /// A change of an element's parameters while the run goes on: the element's
-/// own words, as they would stand in the scenario file.
+/// own words, as in a scenario file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// For instance `rate 10Mbit`.
@@ -77,7 +77,7 @@ impl Outlet<'_> {
 /// The simulator and the live datapath run the same element and differ only in
 /// who calls it and what `now` is. `now` never goes back between calls.
 ///
-/// A **two-way box** (middlebox) is an element that stands in both directions of a
+/// A **two-way box** (middlebox) is an element that is in both directions of a
 /// link: one instance takes what travels [`UP`] and what travels [`DOWN`], and sends
 /// either way, so that it can answer, reset and translate. What it rewrites stays the
 /// same [`Packet`], with its id, parent and flow; what it makes itself is taken from

@@ -35,7 +35,7 @@ pub struct ByClass {
 /// straight on. Each class keeps its own order, not that between classes:
 /// `by dscp cs1 (netem delay 5ms) cs2 (netem delay 80ms) else (netem delay 10ms)`.
 ///
-/// Taps and rates do not stand inside: the one needs a name of its own, the
+/// Taps and rates are not inside: the one needs a name of its own, the
 /// other its own queue in reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BySpec {

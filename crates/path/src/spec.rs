@@ -29,7 +29,7 @@ pub struct Site<'a> {
     pub seed: u64,
     /// The link's MTU in bytes of IP.
     pub mtu: u32,
-    /// Whether the box stands in the link's up direction.
+    /// Whether the box is in the link's up direction.
     pub forward: bool,
     /// A two-way box's own addresses, IPv4 and IPv6; hosts' ways to them lead to the
     /// link's first end. Of no meaning to one-way elements.
@@ -215,7 +215,7 @@ impl ElementSpec {
         matches!(self, Self::Mtu(_) | Self::Nat)
     }
 
-    /// Whether it gives packets other addresses, and so has to stand in both directions.
+    /// Whether it gives packets other addresses, and so has to be in both directions.
     pub fn translates(&self) -> bool {
         matches!(self, Self::Nat)
     }

@@ -2,7 +2,7 @@
 //!
 //! A trace is a text file with a whole number of milliseconds in each line, in
 //! rising order. Each line is an opportunity to send [`OPPORTUNITY`] bytes at
-//! that time; a time may stand in several lines. After the last line the trace
+//! that time; a time may be on several lines. After the last line the trace
 //! starts again, that many milliseconds later. What waits may share an
 //! opportunity or be spread over several; an opportunity that is not used is lost, and a
 //! packet that arrives at an opportunity's instant is too late for it

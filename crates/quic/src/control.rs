@@ -6,7 +6,7 @@ use std::sync::Arc;
 use narrows_units::{WordError, Words};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 
-/// What stands before the name of one of quinn's controls.
+/// What precedes the name of one of quinn's controls.
 pub const PREFIX: &str = "quic:";
 
 const NAMES: &str = "quic:cubic, quic:newreno or quic:bbr";

@@ -2,7 +2,7 @@
 //!
 //! quinn-proto says how a connection fares in sums; each round trip, and each
 //! reduction with its cause, passes only through its congestion control. So
-//! one that notes them stands in front of the real one and changes nothing.
+//! one that notes them is in front of the real one and changes nothing.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -206,7 +206,7 @@ impl<'p> Builder<'p> {
         next
     }
 
-    /// The stage of `element`; a two-way box that stands in the other direction has one.
+    /// The stage of `element`; a two-way box that is in the other direction has one.
     fn place(
         &mut self,
         link: &LinkPlan,

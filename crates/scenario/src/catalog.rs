@@ -4,7 +4,7 @@ use crate::campaign::Shelf;
 
 /// One file of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// Its name: the path below `catalog/` without `.toml`.
     pub name: &'static str,
     /// The file.
@@ -59,19 +59,19 @@ const FILES: &[(&str, &str)] = files![
 ];
 
 /// All entries, in order of name.
-pub fn entries() -> impl Iterator<Item = Entry> {
+pub fn entries() -> impl Iterator<Item = CatalogEntry> {
     FILES.iter().filter_map(|(path, text)| {
         let name = path.strip_suffix(".toml")?;
-        Some(Entry { name, text })
+        Some(CatalogEntry { name, text })
     })
 }
 
 /// The entry `name`.
-pub fn entry(name: &str) -> Option<Entry> {
+pub fn entry(name: &str) -> Option<CatalogEntry> {
     entries().find(|e| e.name == name)
 }
 
-impl Entry {
+impl CatalogEntry {
     /// The name of its file, `l4s-tests/s1.toml`.
     pub fn file(&self) -> String {
         format!("{}.toml", self.name)

@@ -51,7 +51,7 @@ pub use campaign::{
 pub use document::schema;
 pub use draft::Draft;
 pub use glob::Glob;
-pub use load::{Kind, Loaded, load};
+pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;
 pub use names::NameTable;
 pub use notes::notes;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::campaign::{Campaign, Shelf};
-use crate::catalog::{self, Entry};
+use crate::catalog::{self, CatalogEntry};
 use crate::draft::Draft;
 use crate::refusal::{Refusal, nearest};
 use crate::source::Spot;
@@ -23,12 +23,12 @@ pub struct Loaded {
 #[derive(Clone, Debug)]
 enum Place {
     Folder(PathBuf),
-    Catalog(Entry),
+    Catalog(CatalogEntry),
 }
 
 /// What a file describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// One run.
     Scenario,
     /// A matrix of them.
@@ -73,8 +73,8 @@ pub fn load(name: &str) -> Result<Loaded, Refusal> {
     Ok(Loaded::from(entry))
 }
 
-impl From<Entry> for Loaded {
-    fn from(entry: Entry) -> Self {
+impl From<CatalogEntry> for Loaded {
+    fn from(entry: CatalogEntry) -> Self {
         Self {
             name: entry.file(),
             bytes: entry.text.as_bytes().to_vec(),
@@ -101,14 +101,14 @@ impl Loaded {
     ///
     /// # Errors
     /// If it is no TOML, or says that it is something else.
-    pub fn kind(&self) -> Result<Kind, Refusal> {
+    pub fn kind(&self) -> Result<FileKind, Refusal> {
         self.kind_of(&tree::read(&self.name, &self.bytes)?)
     }
 
-    fn kind_of(&self, root: &Node) -> Result<Kind, Refusal> {
+    fn kind_of(&self, root: &Node) -> Result<FileKind, Refusal> {
         match root.at("kind").map(Node::as_text) {
-            None | Some(Some("scenario")) => Ok(Kind::Scenario),
-            Some(Some("campaign")) => Ok(Kind::Campaign),
+            None | Some(Some("scenario")) => Ok(FileKind::Scenario),
+            Some(Some("campaign")) => Ok(FileKind::Campaign),
             Some(_) => Err(root.refuse("kind", "`scenario` or `campaign`")),
         }
     }
@@ -119,7 +119,7 @@ impl Loaded {
     /// If it is no TOML, or a campaign.
     pub fn draft(&self) -> Result<Draft, Refusal> {
         let root = tree::read(&self.name, &self.bytes)?;
-        if self.kind_of(&root)? == Kind::Campaign {
+        if self.kind_of(&root)? == FileKind::Campaign {
             let help = format!("run it with `narrows campaign {}`", self.short_name());
             return Err(root.refuse("kind", "a scenario").with_help(help));
         }
@@ -136,7 +136,7 @@ impl Loaded {
     /// What [`Campaign::read`] refuses, and a scenario.
     pub fn campaign(&self, sets: &[String]) -> Result<Campaign, Refusal> {
         let root = tree::read(&self.name, &self.bytes)?;
-        if self.kind_of(&root)? == Kind::Scenario {
+        if self.kind_of(&root)? == FileKind::Scenario {
             let help = format!("run it with `narrows run {}`", self.short_name());
             let refusal = root.refuse("kind", "`kind = \"campaign\"`");
             return Err(refusal.with_help(help));

@@ -15,18 +15,18 @@ use list::{ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN};
 
 /// Metrics of one kind of entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct MetricKind {
     /// How such an entity is called: `flow/NAME`.
     pub entity: &'static str,
     /// What it is.
     pub about: &'static str,
     /// Its metrics.
-    pub metrics: &'static [Entry],
+    pub metrics: &'static [MetricEntry],
 }
 
 /// One metric, or several that differ in a part of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct MetricEntry {
     /// `goodput_mbit`; `{a,b}` means `a` or `b`, `{n}` for the number of a
     /// flow from 1, and a word of [`words`] for one of its choices.
     pub name: &'static str,
@@ -38,7 +38,7 @@ pub struct Entry {
 
 /// A word in braces that means one of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct MetricWord {
     /// `rtt_technique`.
     pub word: &'static str,
     /// `spin`, `delay`, …
@@ -47,12 +47,12 @@ pub struct Word {
 
 /// The words that names of metrics share; what congestion controls report of
 /// themselves is `telemetry`.
-pub fn words() -> Vec<Word> {
+pub fn words() -> Vec<MetricWord> {
     let listed = list::WORDS.iter().map(|(word, _)| *word);
     let all = std::iter::once(TELEMETRY).chain(listed);
     all.filter_map(|word| {
         let choices = choices(word)?;
-        Some(Word { word, choices })
+        Some(MetricWord { word, choices })
     })
     .collect()
 }
@@ -70,9 +70,9 @@ fn choices(word: &str) -> Option<Vec<String>> {
 }
 
 /// All kinds of entities, in the order in which a summary has them.
-pub const KINDS: [Kind; 7] = [RUN, FLOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
+pub const KINDS: [MetricKind; 7] = [RUN, FLOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
 
-impl Entry {
+impl MetricEntry {
     /// Every name that it covers, in a run of `flows` flows.
     pub fn names(&self, flows: usize) -> Vec<String> {
         let mut all = vec![String::new()];
@@ -99,7 +99,7 @@ impl Entry {
     }
 }
 
-impl Kind {
+impl MetricKind {
     /// Whether it is that of observers, which have hundreds of metrics.
     pub(crate) fn is_observer(&self) -> bool {
         self.entity == OBSERVER.entity
@@ -112,7 +112,7 @@ impl Kind {
 
     /// The entry that `metric` is of, in a run of `flows` flows. Slashes count as
     /// dots.
-    pub fn entry(&self, metric: &str, flows: usize) -> Option<Entry> {
+    pub fn entry(&self, metric: &str, flows: usize) -> Option<MetricEntry> {
         let metric = metric.replace('/', ".");
         let entries = self.metrics.iter();
         entries
@@ -127,7 +127,7 @@ pub(crate) struct Entity {
     /// `flow/prague`.
     pub(crate) name: String,
     /// What it has.
-    pub(crate) kind: Kind,
+    pub(crate) kind: MetricKind,
     /// Of an observer, the techniques that it keeps; all if empty.
     pub(crate) techniques: Vec<String>,
 }
@@ -149,7 +149,7 @@ impl Entity {
         known.or_else(foreign)
     }
 
-    fn of(name: String, kind: Kind) -> Self {
+    fn of(name: String, kind: MetricKind) -> Self {
         Self {
             name,
             kind,

@@ -285,7 +285,7 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Node, Refusal> {
     })
 }
 
-/// Reads one TOML value, such as a list, from what stands at `spot`.
+/// Reads one TOML value, such as a list, from what is at `spot`.
 pub(crate) fn read_value(spot: &Spot) -> Option<Node> {
     let value = toml::de::DeValue::parse(spot.text()).ok()?;
     Some(node(value, &|span: Range<usize>| {

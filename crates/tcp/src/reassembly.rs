@@ -96,7 +96,7 @@ impl Reassembly {
         self.take_beyond(seq, end, stored)
     }
 
-    /// The peer's FIN stands at `at`.
+    /// The peer's FIN is at `at`.
     pub(crate) fn take_fin(&mut self, at: u64) {
         self.fin = Some(at);
         self.accept_fin();

@@ -13,7 +13,7 @@ pub trait Value: Sized {
     fn parse(word: &str) -> Option<Self>;
 }
 
-/// One word of a line and where it stands.
+/// One word of a line and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word<'a> {
     /// The word itself.

@@ -1,5 +1,5 @@
 //! Explicit flow measurement (RFC 9506) in the reserved bits of a TCP header:
-//! which signal stands in which bit, and how a handshake announces it.
+//! which signal is in which bit, and how a handshake announces it.
 //!
 //! Byte 12 of the header has four bits beside the data offset. The lowest,
 //! 0x01, is AE (RFC 9768) and never touched; the other three carry up to three

@@ -60,7 +60,7 @@ impl Flags {
 /// How much of an extension's value the ends protect, two bits.
 pub type Integrity = u8;
 
-/// A path communication field, what stands behind the header with X.
+/// A path communication field, what is behind the header with X.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// What it is.

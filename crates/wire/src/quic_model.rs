@@ -9,7 +9,7 @@
 //! 0x43 | connection (64) | packet number (32) | . S V V Q L . .
 //! ```
 //!
-//! The spin bit S stands where the plugin reads it, 0x40. The places of the valid
+//! The spin bit S is where the plugin reads it, 0x40. The places of the valid
 //! edge counter V, the square bit Q and the loss event bit L are ours. Handshakes
 //! have a long header as RFC 8999 §5.1 fixes it for all versions, with a version
 //! that no other QUIC has, so that nobody takes the flow for real QUIC.

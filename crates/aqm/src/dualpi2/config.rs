@@ -244,7 +244,7 @@ impl Parameters for DualPi2Config {
          classic_protection PERCENTAGE, max_rtt TIME [typical_rtt TIME], target TIME, \
          tupdate TIME, alpha ALPHA, beta BETA, split_gso|no_split_gso";
 
-    /// `variant` may stand anywhere, and decides the defaults of what is not named.
+    /// `variant` may come anywhere, and decides the defaults of what is not named.
     fn usual(words: &Words<'_>) -> Self {
         let mut scan = words.clone();
         let mut variant = Variant::default();

@@ -2,7 +2,7 @@
 /*
  * What bpf/kernel.h declares for programs that are loaded, in a kernel that the
  * controls are compiled into: there its own headers have the types. In the tree this
- * file stands under that name, so facts.h, control.h and hooks.h are the same text.
+ * file has that name, so facts.h, control.h and hooks.h are the same text.
  * What differs between trees is in nw_tree.h, made of the tree's own text.
  */
 #ifndef NW_KERNEL_H

@@ -1,6 +1,6 @@
 //! `narrows list` and `narrows show`.
 
-use narrows::scenario::{Campaign, Kind, Loaded, Plan, Refusal, catalog, load};
+use narrows::scenario::{Campaign, FileKind, Loaded, Plan, Refusal, catalog, load};
 use serde_json::json;
 
 use super::metrics;
@@ -29,7 +29,7 @@ pub fn list(args: &List) -> Outcome {
     for entry in catalog::entries().filter(|e| e.name.starts_with(prefix)) {
         let loaded = Loaded::from(entry);
         lines.push(match loaded.kind()? {
-            Kind::Campaign => {
+            FileKind::Campaign => {
                 let campaign = loaded.campaign(&[])?;
                 let title = campaign.title.unwrap_or_default();
                 Line {
@@ -39,7 +39,7 @@ pub fn list(args: &List) -> Outcome {
                     source: campaign.source.unwrap_or_default(),
                 }
             }
-            Kind::Scenario => {
+            FileKind::Scenario => {
                 let plan = loaded.draft()?.check()?;
                 Line {
                     name: entry.name,
@@ -77,8 +77,8 @@ pub fn list(args: &List) -> Outcome {
 pub fn show(args: &Show) -> Outcome {
     let loaded = load(&args.name)?;
     let mut text = match loaded.kind()? {
-        Kind::Campaign => of_campaign(&loaded.campaign(&args.sets)?),
-        Kind::Scenario => {
+        FileKind::Campaign => of_campaign(&loaded.campaign(&args.sets)?),
+        FileKind::Scenario => {
             let mut draft = loaded.draft()?;
             for set in &args.sets {
                 draft.set(set)?;

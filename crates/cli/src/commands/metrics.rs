@@ -1,6 +1,6 @@
 //! `narrows list metrics`: what campaigns can measure.
 
-use narrows::scenario::metrics::{Entry, KINDS, words};
+use narrows::scenario::metrics::{KINDS, MetricEntry, words};
 use serde_json::json;
 
 use crate::args::ListFormat;
@@ -12,7 +12,8 @@ pub fn list(format: ListFormat) -> Outcome {
         ListFormat::Text => print(&text()),
         ListFormat::Markdown => print(&page()),
         ListFormat::Json => {
-            let entry = |m: &Entry| json!({ "name": m.name, "unit": m.unit, "about": m.about });
+            let entry =
+                |m: &MetricEntry| json!({ "name": m.name, "unit": m.unit, "about": m.about });
             let kinds = KINDS.iter().map(|kind| {
                 let metrics: Vec<_> = kind.metrics.iter().map(entry).collect();
                 json!({ "entity": kind.entity, "about": kind.about, "metrics": metrics })

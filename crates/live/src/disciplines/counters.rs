@@ -14,7 +14,7 @@ use crate::{Clock, LiveError};
 
 /// Where the disciplines of an element are.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct KernelQueue {
     /// The element's full name.
     pub element: String,
     /// Its disciplines as tc calls them, the outer one first.
@@ -49,7 +49,7 @@ impl Counted {
     }
 }
 
-impl Place {
+impl KernelQueue {
     /// What has been counted by now.
     fn read(&self) -> Result<Counted, LiveError> {
         let mut counted = Counted::default();
@@ -79,7 +79,11 @@ impl Watching {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(places: Vec<Place>, clock: Clock, window: Window) -> Result<Self, LiveError> {
+    pub fn start(
+        places: Vec<KernelQueue>,
+        clock: Clock,
+        window: Window,
+    ) -> Result<Self, LiveError> {
         if places.is_empty() {
             return Ok(Self {
                 stop: None,
@@ -96,7 +100,7 @@ impl Watching {
             let all = || {
                 places
                     .iter()
-                    .map(Place::read)
+                    .map(KernelQueue::read)
                     .collect::<Result<Vec<_>, _>>()
             };
             wait(window.from);

@@ -9,5 +9,5 @@ mod counters;
 mod options;
 mod translate;
 
-pub(crate) use counters::{Counted, Place, Watching};
+pub(crate) use counters::{Counted, KernelQueue, Watching};
 pub(crate) use translate::{Discipline, translate};

@@ -124,7 +124,7 @@ impl Drop for Directory {
 }
 
 /// Makes sure that `place` is a directory that only this user writes to: what
-/// stands there is acted upon.
+/// is there is acted upon.
 fn is_ours(place: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(place)?;
     let ours = found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0;

@@ -81,7 +81,7 @@ impl EcnLayout {
                     info.delivered_ce_bytes,
                 ];
                 let counted = counters.iter().flatten().any(|bytes| *bytes > 0);
-                // `tcpi_accecn_opt_seen` stands behind the failure modes, which
+                // `tcpi_accecn_opt_seen` follows the failure modes, which
                 // a connection that fell back may have as well.
                 let [.., a, b] = word.to_ne_bytes();
                 [a, b] != [0; 2] || counted

@@ -17,7 +17,7 @@ use crate::world::{Namespace, start_as};
 /// The shell of users who have none.
 const PLAIN_SHELL: &str = "/bin/sh";
 
-/// What stands before an interactive shell's prompt.
+/// What precedes an interactive shell's prompt.
 const PROMPT: &str = "[narrows] ";
 
 /// A command that is there, and the user who is to run it.

@@ -16,7 +16,7 @@ use nix::libc;
 
 use super::{IPV6_MIN_MTU, Namespace, Route, RunId, Veth, sysctl};
 use crate::LiveError;
-use crate::disciplines::{Place, translate};
+use crate::disciplines::{KernelQueue, translate};
 
 /// The hardware address of all devices: locally administered (IEEE 802, the
 /// second bit of the first byte).
@@ -28,7 +28,7 @@ pub(crate) struct KernelLink {
     /// The devices of the two hosts: name and index.
     pub ends: [(String, u32); 2],
     /// Where the disciplines are, up and then down, in order of travel.
-    pub places: Vec<Place>,
+    pub places: Vec<KernelQueue>,
     // The wires go before the namespaces that they join.
     _wires: Vec<Veth>,
     _between: Vec<Namespace>,
@@ -175,7 +175,7 @@ fn put(
     device: u32,
     element: &NamedElement,
     link: &LinkPlan,
-) -> Result<Place, LiveError> {
+) -> Result<KernelQueue, LiveError> {
     let refuse = |reason: String| LiveError::NoDiscipline {
         element: element.name.clone(),
         reason,
@@ -194,7 +194,7 @@ fn put(
                 _ => LiveError::refused(format!("{}: {kind}", element.name), e),
             })?;
     }
-    Ok(Place {
+    Ok(KernelQueue {
         element: element.name.clone(),
         kinds: disciplines.iter().map(|d| d.kind).collect(),
         namespace: namespace.clone(),

@@ -23,7 +23,7 @@ use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::{Datapath, HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 
 use crate::LiveError;
-use crate::disciplines::Place;
+use crate::disciplines::KernelQueue;
 use crate::machine::{self, State, processes};
 use kernel_link::KernelLink;
 
@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Where the kernel's queueing disciplines take the place of elements.
-    pub(crate) fn disciplines(&self) -> Vec<Place> {
+    pub(crate) fn disciplines(&self) -> Vec<KernelQueue> {
         let places = |wire: &Wire| match wire {
             Wire::Own(..) => Vec::new(),
             Wire::Kernel(link) => link.places.clone(),

@@ -40,7 +40,7 @@ impl Namespace {
     }
 
     /// Puts `discipline` on a device: as its root, or inside of the one that
-    /// stands there.
+    /// is there.
     pub(super) fn put_queue(
         &self,
         device: u32,

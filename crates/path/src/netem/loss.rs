@@ -123,7 +123,7 @@ impl fmt::Display for LossSpec {
     }
 }
 
-/// Where a loss model stands.
+/// The state of a loss model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LossState {
     correlated: Correlated,

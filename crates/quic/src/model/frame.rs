@@ -1,4 +1,4 @@
-//! What stands behind the header of a modelled packet.
+//! What follows the header of a modelled packet.
 //!
 //! ```text
 //! kind (8) | largest (32) held_us (32) ranges (256) | offset (64) length (16)
@@ -21,7 +21,7 @@ pub(super) const RANGE_WORDS: usize = 4;
 const ACK_LEN: usize = 8 + 8 * RANGE_WORDS;
 /// Bytes before a chunk's own.
 const CHUNK_LEN: usize = 10;
-/// Bytes of everything that can stand before a chunk's own bytes.
+/// Bytes of everything that can precede a chunk's own bytes.
 pub(super) const OVERHEAD: usize = 1 + ACK_LEN + CHUNK_LEN;
 
 /// Which packet of a handshake it is.

@@ -48,7 +48,7 @@ pub(super) struct Outbound {
     end_sent: bool,
     /// Pieces to be sent again.
     again: VecDeque<Chunk>,
-    /// In the order of their numbers; what stands first is not acknowledged.
+    /// In the order of their numbers; the first is not acknowledged.
     sent: VecDeque<Sent>,
     in_flight: u32,
     largest_acked: Option<u32>,

@@ -126,7 +126,7 @@ impl JsonSchema for BaseScenario {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = Scenario::json_schema(generator);
-        // What each cell sets stands in `set`.
+        // What each cell sets is in `set`.
         schema.remove("required");
         schema
     }

@@ -201,7 +201,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A chain of comparisons over `metrics` of `cells`: its first side, and
-    /// the others with what stands before them.
+    /// the others with what precedes them.
     ///
     /// # Errors
     /// If `text` is none, or names what is not there.

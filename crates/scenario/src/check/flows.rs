@@ -122,7 +122,7 @@ impl Check<'_> {
     }
 
     /// For each host the group of those that links join it with, through
-    /// whatever stands between.
+    /// whatever comes between.
     pub(super) fn reach(&self) -> Vec<usize> {
         let mut neighbours = vec![Vec::new(); self.plan.hosts.len()];
         for link in &self.plan.links {

@@ -183,7 +183,7 @@ impl Names {
         Ok(name.0.clone())
     }
 
-    /// Adds a name that stands at `spot`.
+    /// Adds a name found at `spot`.
     fn add<T>(
         &mut self,
         places: &Places,

@@ -326,7 +326,7 @@ impl<T> Serialize for Words<T> {
     }
 }
 
-/// The schema of a type, which stands where the type does.
+/// The schema of a type, in place of the type.
 macro_rules! schema {
     (($($params:tt)*) $type:ty, $schema:expr) => {
         impl<$($params)*> JsonSchema for $type {

@@ -65,7 +65,7 @@ impl<T> From<T> for At<T> {
     }
 }
 
-/// What stands in a place, for refusals.
+/// What was found in a place, for refusals.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(super) spot: Spot,
@@ -102,7 +102,7 @@ impl Places {
         &self.of(at).key
     }
 
-    /// The refusal of `at` as it stands there.
+    /// The refusal of `at` as written.
     pub(crate) fn refuse<T>(&self, at: &At<T>, allowed: impl Into<String>) -> Refusal {
         let Place { found, .. } = self.of(at);
         self.found(at, found.as_str(), allowed)

@@ -1,6 +1,6 @@
 //! The metrics of each kind of entity.
 
-use super::{Entry, Kind};
+use super::{MetricEntry, MetricKind};
 
 /// What observers measure by: round trips, loss, congestion marks.
 pub(crate) const TECHNIQUES: [&str; 19] = [
@@ -26,7 +26,7 @@ pub(crate) const TECHNIQUES: [&str; 19] = [
 ];
 
 /// The meaning of the words in braces that metrics of observers share; see
-/// [`Entry::name`](super::Entry).
+/// [`MetricEntry::name`](super::MetricEntry).
 pub(super) const WORDS: [(&str, &[&str]); 7] = [
     ("rtt_technique", TECHNIQUES.split_at(11).0),
     (
@@ -58,12 +58,12 @@ pub(super) const WORDS: [(&str, &[&str]); 7] = [
 /// A line for each metric: its name, its unit, what it says.
 macro_rules! metrics {
     ($($name:literal, $unit:literal, $about:literal;)*) => {
-        &[$(Entry { name: $name, unit: $unit, about: $about }),*]
+        &[$(MetricEntry { name: $name, unit: $unit, about: $about }),*]
     };
 }
 
 /// The whole run.
-pub(super) const RUN: Kind = Kind {
+pub(super) const RUN: MetricKind = MetricKind {
     entity: "run",
     about: "the run as a whole; flows are counted in the scenario's order",
     metrics: metrics! {
@@ -75,7 +75,7 @@ pub(super) const RUN: Kind = Kind {
 };
 
 /// A flow.
-pub(super) const FLOW: Kind = Kind {
+pub(super) const FLOW: MetricKind = MetricKind {
     entity: "flow/NAME",
     about: "a flow, in the steady window unless it says otherwise",
     metrics: metrics! {
@@ -104,7 +104,7 @@ pub(super) const FLOW: Kind = Kind {
 };
 
 /// An element with a rate, and so with a queue.
-pub(super) const QUEUE: Kind = Kind {
+pub(super) const QUEUE: MetricKind = MetricKind {
     entity: "link/LINK/up/ELEMENT, link/LINK/down/ELEMENT",
     about: "an element with a rate, and so with a queue, in the steady window",
     metrics: metrics! {
@@ -128,7 +128,7 @@ pub(super) const QUEUE: Kind = Kind {
 };
 
 /// An element without a rate.
-pub(super) const ELEMENT: Kind = Kind {
+pub(super) const ELEMENT: MetricKind = MetricKind {
     entity: "link/LINK/up/ELEMENT, link/LINK/down/ELEMENT",
     about: "an element without a rate (netem, police, …), in the steady window",
     metrics: metrics! {
@@ -139,7 +139,7 @@ pub(super) const ELEMENT: Kind = Kind {
 };
 
 /// A latency probe.
-pub(super) const PROBE: Kind = Kind {
+pub(super) const PROBE: MetricKind = MetricKind {
     entity: "probe/NAME",
     about: "a latency probe, in the steady window",
     metrics: metrics! {
@@ -149,7 +149,7 @@ pub(super) const PROBE: Kind = Kind {
 };
 
 /// A host's marks.
-pub(super) const MARK: Kind = Kind {
+pub(super) const MARK: MetricKind = MetricKind {
     entity: "mark/NAME/HOST",
     about: "measurement signals at one of their hosts, in the whole run",
     metrics: metrics! {
@@ -164,7 +164,7 @@ pub(super) const MARK: Kind = Kind {
 };
 
 /// What an observer says of a flow.
-pub(super) const OBSERVER: Kind = Kind {
+pub(super) const OBSERVER: MetricKind = MetricKind {
     entity: "observe/OBSERVER/FLOW",
     about: "what an observer finds of a flow, in the whole run: TECHNIQUE.QUANTITY.PART",
     metrics: metrics! {

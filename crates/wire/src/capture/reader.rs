@@ -159,7 +159,7 @@ impl<R: Read> CaptureReader<R> {
         Some(held.record(self.window.all(), self.order, &self.interfaces))
     }
 
-    /// A packet of a pcap file by what stands before it; its bytes begin at
+    /// A packet of a pcap file by what is before it; its bytes begin at
     /// `start`.
     #[inline]
     fn pcap_head(&self, head: &[u8; 16], nanos: bool, start: usize) -> Held {

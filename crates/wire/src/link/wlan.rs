@@ -70,7 +70,7 @@ fn is_padded(header: &[u8]) -> Option<bool> {
         at += 4;
     }
     at += 4;
-    // A time of eight bytes, aligned to its size, stands before the flags.
+    // A time of eight bytes, aligned to its size, is before the flags.
     if present & TSFT != 0 {
         at = at.next_multiple_of(8) + 8;
     }
