@@ -23,8 +23,8 @@ fn a_timer_runs_from_init_to_release_and_what_it_notes_is_telemetry() {
     assert_eq!(cc.timer_at(), None, "before init");
     cc.init(&facts);
     let periods = |cc: &Controller| {
-        let told: Vec<_> = cc.telemetry().collect();
-        let of = |name: &str| told.iter().find(|(f, _)| f.column() == name);
+        let reported: Vec<_> = cc.telemetry().collect();
+        let of = |name: &str| reported.iter().find(|(f, _)| f.column() == name);
         let value = |name: &str| of(name).map(|(f, v)| f.in_units(*v));
         (value("periods"), value("noted_mbit"))
     };

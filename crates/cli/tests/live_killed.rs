@@ -113,7 +113,7 @@ fn is_right(by: By, status: ExitStatus) -> bool {
     match by {
         By::Itself => finished,
         By::Kill => finished || status.signal() == Some(9),
-        // Interrupted in order, or before it could hear.
+        // Interrupted in order, or before its handler was installed.
         By::Signal(_) => {
             finished || status.code() == Some(130) || matches!(status.signal(), Some(2 | 15))
         }

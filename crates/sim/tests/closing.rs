@@ -1,4 +1,4 @@
-//! What a peer is told when an application closes a socket that is not empty, as Linux
+//! What a peer receives when an application closes a socket that is not empty, as Linux
 //! does it.
 
 mod relay_apps;

@@ -276,7 +276,7 @@ fn struct_ops(release: &str) -> Result<String, String> {
                 "Linux {release} has none: {major}.{minor} or newer with CONFIG_BPF_JIT=y"
             ))
         }
-        Err(_) => Err("cannot be told without BTF".to_owned()),
+        Err(_) => Err("cannot be determined without BTF".to_owned()),
     }
 }
 
@@ -284,7 +284,7 @@ fn tcx() -> Result<String, String> {
     match kernel_knows("BPF_TCX_EGRESS") {
         Ok(true) => Ok("yes".to_owned()),
         Ok(false) => Ok("clsact instead (before Linux 6.6)".to_owned()),
-        Err(_) => Err("cannot be told without BTF".to_owned()),
+        Err(_) => Err("cannot be determined without BTF".to_owned()),
     }
 }
 
@@ -294,7 +294,7 @@ fn accecn() -> Result<String, String> {
         Ok(false) => {
             Ok("DCTCP-style feedback instead: the kernel is from before AccECN".to_owned())
         }
-        Err(_) => Err("cannot be told without BTF".to_owned()),
+        Err(_) => Err("cannot be determined without BTF".to_owned()),
     }
 }
 
@@ -329,7 +329,7 @@ fn controls() -> Result<String, String> {
 fn disciplines(trial: &Result<Namespace, LiveError>) -> Result<String, String> {
     let namespace = trial
         .as_ref()
-        .map_err(|_| "cannot be told without a namespace to try in".to_owned())?;
+        .map_err(|_| "cannot be determined without a namespace to try in".to_owned())?;
     let (has, lacks) = qdiscs::of(namespace).map_err(|e| e.to_string())?;
     let (has, lacks) = (has.join(" "), lacks.join(" "));
     if lacks.is_empty() {
