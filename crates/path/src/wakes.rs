@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 use narrows_units::Instant;
 
@@ -22,8 +21,7 @@ const SLOT_BITS: u32 = 24;
 pub struct Wakes {
     /// The key of each slot.
     due: Vec<u128>,
-    /// The keys in `due`, and such as were replaced while others were first; the
-    /// first is never one of these.
+    /// The keys in `due`, and such as were replaced: these go when they come first.
     queue: BinaryHeap<Reverse<u128>>,
     sequence: u64,
 }
@@ -59,9 +57,14 @@ impl Wakes {
 
     /// The next to be served; it stays until [`serve`](Self::serve).
     #[inline]
-    pub fn peek(&self) -> Option<(Instant, Slot)> {
-        let Reverse(first) = *self.queue.peek()?;
-        Some((time_of(first), slot_of(first)))
+    pub fn peek(&mut self) -> Option<(Instant, Slot)> {
+        loop {
+            let Reverse(first) = *self.queue.peek()?;
+            if self.waits(first) {
+                return Some((time_of(first), slot_of(first)));
+            }
+            self.queue.pop();
+        }
     }
 
     /// Sets when `slot` wants to be called, or that it does not.
@@ -71,7 +74,7 @@ impl Wakes {
         match at {
             Some(at) if old != ABSENT && time_of(old) == at => {}
             None if old == ABSENT => {}
-            at => self.replace(slot, old, at),
+            at => self.replace(slot, at),
         }
     }
 
@@ -84,7 +87,7 @@ impl Wakes {
         let old = self.due[slot as usize];
         if let Some(at) = at {
             if old == ABSENT || at < time_of(old) {
-                self.replace(slot, old, Some(at));
+                self.replace(slot, Some(at));
             }
         }
     }
@@ -93,48 +96,40 @@ impl Wakes {
     /// served it queues up behind others of that time.
     #[inline]
     pub fn serve(&mut self, slot: Slot, at: Option<Instant>) {
-        let old = self.due[slot as usize];
-        if old != ABSENT || at.is_some() {
-            self.replace(slot, old, at);
-        }
+        self.replace(slot, at);
     }
 
     #[inline]
-    fn replace(&mut self, slot: Slot, old: u128, at: Option<Instant>) {
-        let new = at.map_or(ABSENT, |at| {
-            self.sequence += 1;
-            key(at, self.sequence, slot)
-        });
+    fn replace(&mut self, slot: Slot, at: Option<Instant>) {
+        let Some(at) = at else {
+            self.due[slot as usize] = ABSENT;
+            return;
+        };
+        self.sequence += 1;
+        let new = key(at, self.sequence, slot);
         self.due[slot as usize] = new;
-        if self.queue.peek().is_none_or(|first| first.0 != old) {
-            return self.push(new);
-        }
-        match self.queue.peek_mut() {
-            Some(mut first) if new != ABSENT => first.0 = new,
-            Some(first) => {
-                PeekMut::pop(first);
+        // Mostly the first was just served: the new key takes its place.
+        match self.queue.peek() {
+            Some(Reverse(first)) if !self.waits(*first) => {
+                if let Some(mut first) = self.queue.peek_mut() {
+                    *first = Reverse(new);
+                }
             }
-            None => {}
-        }
-        while self.queue.peek().is_some_and(|first| !self.waits(first)) {
-            self.queue.pop();
+            _ => self.push(new),
         }
     }
 
     /// Whether a key in the queue has not been replaced.
     #[inline]
-    fn waits(&self, Reverse(key): &Reverse<u128>) -> bool {
-        self.due[slot_of(*key) as usize] == *key
+    fn waits(&self, key: u128) -> bool {
+        self.due[slot_of(key) as usize] == key
     }
 
     #[inline]
     fn push(&mut self, key: u128) {
-        if key == ABSENT {
-            return;
-        }
         if self.queue.len() > 2 * self.due.len() {
             let mut queue = std::mem::take(&mut self.queue);
-            queue.retain(|key| self.waits(key));
+            queue.retain(|Reverse(key)| self.waits(*key));
             self.queue = queue;
         }
         self.queue.push(Reverse(key));

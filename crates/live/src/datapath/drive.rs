@@ -154,7 +154,7 @@ impl Drive<'_, '_, '_> {
         }
     }
 
-    fn next_due(&self) -> Instant {
+    fn next_due(&mut self) -> Instant {
         self.path.paths.wakes.peek().map_or(Instant::MAX, |w| w.0)
     }
 
