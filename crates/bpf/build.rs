@@ -1,7 +1,7 @@
 //! Compiles the BPF objects with clang: one per congestion control, one for
-//! ECT(1), one for measurement signals and one for what they cost at the least,
-//! one that taps packets, one that counts bursts. Without clang the
-//! crate is built all the same, and says at run time what it lacks.
+//! ECT(1), one for measurement signals, one that counts bursts, and for the testkit one
+//! that taps packets and one for what signals cost at the least. Without clang the crate
+//! is built all the same, and says at run time what it lacks.
 
 use narrows_freestanding::{clang, controls, strip};
 use std::env;
@@ -56,7 +56,11 @@ fn main() {
         objects += &format!("({name:?}, include_bytes!({object:?})),\n");
     }
     std::fs::write(out.join("controls.rs"), objects + "]\n").expect("OUT_DIR can be written");
-    for hook in ["burst", "ect1", "mark", "signal_cost", "tap"] {
+    let mut hooks = vec!["burst", "ect1", "mark"];
+    if env::var_os("CARGO_FEATURE_TESTKIT").is_some() {
+        hooks.extend(["signal_cost", "tap"]);
+    }
+    for hook in hooks {
         let object = out.join(format!("{hook}.bpf.o"));
         compile(&clang, big_endian, &format!("{hook}.bpf.c"), &[], &object);
     }

@@ -10,7 +10,8 @@
 //! change where a signal does and not in each run; `out + change` is what a run
 //! costs that has to change them.
 
-use narrows_bpf::{BpfError, SignalCost, SignalOptions, SignalRuns, signal_cost};
+use narrows_bpf::testkit::{SignalCost, SignalRuns, signal_cost};
+use narrows_bpf::{BpfError, SignalOptions};
 use narrows_efm::SignalSpec;
 
 /// Nanoseconds that a run may cost.

@@ -34,11 +34,8 @@ pub enum BpfError {
     /// A ring buffer held something that is no record.
     #[error("a record of {0} bytes came from the kernel, where {1} are expected")]
     Record(usize, usize),
-    /// A trace file is not one, or is damaged.
-    #[error("this is not a readable trace: {0}")]
-    Trace(String),
-    /// Reading or writing a file.
-    #[error("could not read or write a file: {0}")]
+    /// A file of the kernel cannot be read, or its devices cannot be listed.
+    #[error("could not read what the kernel says of its devices and namespaces: {0}")]
     Io(#[from] std::io::Error),
 }
 

@@ -5,10 +5,8 @@
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
 //! gives packets of its sockets the L4S codepoint, and [`SignalProgram::attach`] puts the
 //! signals of `narrows-efm` into packets at a device. [`Record`]s hold what each
-//! hook received and decided; [`trace`] keeps them in a file and
-//! [`replay`](trace::Trace::replay) runs them through the native build. [`Tap`]
-//! reports a host's packets with the times that its TCP gave them, [`Bursts`]
-//! how many segments it handed over at once.
+//! hook received and decided; the tests keep such and run them through the native build.
+//! [`Bursts`] counts how many segments TCP handed over at once.
 //!
 //! ```no_run
 //! let machine = narrows_bpf::survey();
@@ -43,12 +41,9 @@
 #![deny(unsafe_code)]
 
 mod error;
-pub mod packets;
 mod record;
-mod signal_record;
-mod signal_trace;
-pub mod trace;
-mod trace_file;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;
@@ -67,19 +62,14 @@ mod ring;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod signal_program;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-mod signal_runs;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod survey;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-mod tap;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 #[allow(unsafe_code)]
 mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 pub use absent::{
-    Bursts, ControlLoader, Ect1, Loaded, SignalProgram, SignalRuns, SocketOptions, Tap,
-    held_by_kernel, signal_cost, survey,
+    Bursts, ControlLoader, Ect1, Loaded, SignalProgram, SocketOptions, held_by_kernel, survey,
 };
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
@@ -92,14 +82,8 @@ pub use narrows_efm::SignalCounters;
 pub use record::{Hook, RawSocket, Record};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use signal_program::SignalProgram;
-pub use signal_record::SignalRecord;
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use signal_runs::{SignalRuns, signal_cost};
-pub use signal_trace::{SignalDifference, SignalTrace, SignalsReplayed};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use survey::{held_by_kernel, survey};
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use tap::Tap;
 
 /// What a control asks of the handshake (flags of `struct
 /// tcp_congestion_ops`), and what feedback it works with.
@@ -146,33 +130,6 @@ pub struct SignalOptions {
     pub trace: bool,
     /// By clsact, also where the kernel has tcx.
     pub clsact: bool,
-}
-
-/// What became of a frame in test runs of the marking programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SignalRun {
-    /// Nanoseconds of a run, on average.
-    pub ns: u64,
-    /// The frame after the last.
-    pub frame: Vec<u8>,
-}
-
-/// What the parts of such a run cost, each as a program of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SignalCost {
-    /// Nanoseconds of a run that does nothing; the others contain it.
-    pub empty_ns: u64,
-    /// Reading a packet's headers.
-    pub read_ns: u64,
-    /// Finding a connection.
-    pub lookup_ns: u64,
-    /// Finding it in a hash table of the kernel's, for comparison.
-    pub lookup_hashed_ns: u64,
-    /// Reading the clock.
-    pub clock_ns: u64,
-    /// Changing a bit and mending the checksum. A run of the marking programs
-    /// pays it for a packet of which the bits are not what they are to be.
-    pub change_ns: u64,
 }
 
 /// Priority and handle of the clsact filters that mark packets.

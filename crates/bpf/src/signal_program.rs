@@ -9,12 +9,12 @@ use libbpf_rs::{MapCore, MapFlags, Object, OpenObject};
 use narrows_efm::SignalSpec;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
+use zerocopy::IntoBytes;
 
 use crate::device::{Attached, FilterPriority};
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::ring::Ring;
-use crate::signal_record::{self, SignalRecord};
 use crate::{SignalCounters, SignalOptions};
 
 /// Bytes of an Ethernet header, and of what loopback has in its place.
@@ -37,6 +37,8 @@ const FILTER_PORT: u32 = 2;
 
 /// Odd numbers by which the programs hash connections.
 const SEEDS: u64 = 3;
+/// 64-bit words of `struct nw_mark_counters`.
+const COUNTERS: usize = 19;
 
 const PROGRAMS: &str = "the programs that mark packets";
 
@@ -126,14 +128,15 @@ impl SignalProgram {
         Ok(counters(self.attached.object())?.1)
     }
 
-    /// Hands over the records of a trace since the last call, in order, and
-    /// answers how many records that were. Does not wait.
+    /// Hands over the records of a trace since the last call, in order, each the bytes
+    /// of a `struct nw_mark_record` of bpf/mark.h, and answers how many that were. Does
+    /// not wait.
     ///
     /// # Errors
-    /// If the ring buffer cannot be read or holds what is no record.
-    pub fn poll(&mut self, each: impl FnMut(SignalRecord)) -> Result<usize, BpfError> {
+    /// If the ring buffer cannot be read.
+    pub fn poll(&mut self, each: impl FnMut(Vec<u8>)) -> Result<usize, BpfError> {
         match &self.ring {
-            Some(ring) => ring.poll(SignalRecord::from_bytes, each),
+            Some(ring) => ring.poll(|bytes| Ok(bytes.to_vec()), each),
             None => Ok(0),
         }
     }
@@ -204,7 +207,7 @@ fn prepare(
     net_at: u32,
     options: &SignalOptions,
 ) -> libbpf_rs::Result<()> {
-    let mut settings = spec.params().to_bytes().to_vec();
+    let mut settings = spec.params().as_bytes().to_vec();
     let of_ports = if options.ports.is_empty() {
         0
     } else {
@@ -257,5 +260,50 @@ pub(crate) fn counters(object: &Object) -> Result<(SignalCounters, u64), BpfErro
         .map_err(|e| refused(what, &e))?
         .flatten()
         .unwrap_or_default();
-    Ok(signal_record::sum(&cpus))
+    Ok(sum(&cpus))
+}
+
+/// Adds up `struct nw_mark_counters` of all CPUs. The second number counts records of a
+/// trace that found no room.
+fn sum(cpus: &[Vec<u8>]) -> (SignalCounters, u64) {
+    let mut sum = [0u64; COUNTERS];
+    for cpu in cpus {
+        for (total, word) in sum.iter_mut().zip(cpu.chunks_exact(8)) {
+            let word = <[u8; 8]>::try_from(word).map_or(0, u64::from_ne_bytes);
+            *total = total.wrapping_add(word);
+        }
+    }
+    let mut set = [0; 8];
+    set.copy_from_slice(&sum[3..11]);
+    let counters = SignalCounters {
+        flows: sum[0],
+        evicted: sum[18],
+        announced: sum[1],
+        marked: sum[2],
+        set,
+        segmented: sum[11],
+        segments: sum[12],
+        without_socket: sum[13],
+        refused: sum[14],
+        passed_over: sum[16],
+        other: sum[17],
+    };
+    (counters, sum[15])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_all_cpus_are_added_up() {
+        let cpu = |from: u64| (from..from + 19).flat_map(u64::to_ne_bytes).collect();
+        let (counters, untraced) = sum(&[cpu(1), cpu(101)]);
+        assert_eq!((counters.flows, counters.evicted), (102, 138));
+        assert_eq!((counters.set[0], counters.set[7]), (108, 122));
+        assert_eq!(
+            (untraced, counters.passed_over, counters.other),
+            (132, 134, 136)
+        );
+    }
 }

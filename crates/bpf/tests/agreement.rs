@@ -2,11 +2,12 @@
 //! `narrows-tcp` reckons as well, call by call. Needs no privileges.
 //!
 //! `NAME.packets.gz` holds the packets of the sender's device
-//! ([`narrows_bpf::packets`]), `NAME.trace.gz` the calls of its congestion
-//! control ([`narrows_bpf::trace`]); addresses are of a network that existed
+//! ([`recorded::packets`]), `NAME.trace.gz` the calls of its congestion
+//! control ([`recorded::calls`]); addresses are of a network that existed
 //! for the recording only. `tests/live_agreement.rs` makes them anew.
 
 mod agree;
+mod recorded;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,9 +15,9 @@ use std::path::Path;
 
 use agree::{Held, hold};
 use narrows_bpf::Hook;
-use narrows_bpf::packets::{self, Packet};
-use narrows_bpf::trace::Trace;
 use narrows_tcp::testkit::{Mutant, Timer};
+use recorded::calls::Trace;
+use recorded::packets::{self, Packet};
 
 const KEPT: [&str; 8] = [
     "reno",

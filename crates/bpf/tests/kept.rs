@@ -2,13 +2,14 @@
 //! decides as well, call by call. Needs no privileges.
 
 mod kept_files;
+mod recorded;
 
 use std::collections::BTreeSet;
 
 use kept_files::Kind;
 use narrows_bpf::Hook;
-use narrows_bpf::trace::Trace;
 use narrows_cc::ControlSpec;
+use recorded::calls::Trace;
 
 const KEPT: Kind<Trace> = Kind {
     folder: "tests/traces",

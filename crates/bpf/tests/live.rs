@@ -3,6 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod recorded;
 mod rig;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, socket};
 
-use narrows_bpf::trace::Trace as Kept;
 use narrows_bpf::{EcnFlags, Ect1, Hook, Loaded, Record, Trace};
 use narrows_cc::ControlSpec;
 
+use recorded::calls::Trace as Kept;
 use rig::path::{Rig, Seen, TcpPacket};
 use rig::transfer::{Chosen, Transfer};
 use rig::{Namespace, Path, control, skipped};

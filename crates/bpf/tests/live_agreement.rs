@@ -4,17 +4,19 @@
 #![cfg(target_os = "linux")]
 
 mod agree;
+mod recorded;
 mod rig;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use narrows_bpf::packets::{self, Packet};
-use narrows_bpf::trace::Trace as Kept;
-use narrows_bpf::{BpfError, EcnFlags, Ect1, Tap, Trace};
+use narrows_bpf::testkit::Tap;
+use narrows_bpf::{BpfError, EcnFlags, Ect1, Trace};
 use narrows_cc::ControlSpec;
 
+use recorded::calls::Trace as Kept;
+use recorded::packets::{self, Packet};
 use rig::path::{Rig, Seen, TcpPacket};
 use rig::transfer::{Chosen, Transfer};
 use rig::{Path, control, skipped};
@@ -198,7 +200,8 @@ fn record(test: &str, scene: &Scene) -> Option<(Kept, Vec<Packet>, Seen)> {
     let mut records = Vec::new();
     loaded.poll(|r| records.push(r)).expect("the ring buffer");
     let mut packets = Vec::new();
-    tap.poll(|p| packets.push(p)).expect("the ring buffer");
+    tap.poll(|p| packets.push(Packet::from_bytes(&p)))
+        .expect("the ring buffer");
     let dropped = (
         loaded.dropped().expect("a counter"),
         tap.dropped().expect("a counter"),

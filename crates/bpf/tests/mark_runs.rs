@@ -8,7 +8,8 @@ mod rig;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use narrows_bpf::{SignalOptions, SignalRuns};
+use narrows_bpf::SignalOptions;
+use narrows_bpf::testkit::SignalRuns;
 use narrows_efm::{SignalHook, SignalSpec};
 use narrows_packet::{HostHook, Packet, Role};
 use narrows_units::Instant;

@@ -3,12 +3,13 @@
 //! `tests/marks_live.rs` makes them anew.
 
 mod kept_files;
+mod recorded;
 
 use std::collections::BTreeSet;
 
 use kept_files::Kind;
-use narrows_bpf::SignalTrace;
 use narrows_efm::{SignalSpec, Write};
+use recorded::marks::{SignalRecord, SignalTrace};
 
 const KEPT: Kind<SignalTrace> = Kind {
     folder: "tests/marks",
@@ -40,7 +41,7 @@ fn one_altered_decision_or_packet_is_found() {
     for path in KEPT.files() {
         let trace = KEPT.open(&path);
         let name = path.display();
-        let left = |r: &narrows_bpf::SignalRecord| !r.arrived && !r.packet.is_syn();
+        let left = |r: &SignalRecord| !r.arrived && !r.packet.is_syn();
         let all: Vec<usize> = (0..trace.records.len())
             .filter(|i| left(&trace.records[*i]))
             .collect();

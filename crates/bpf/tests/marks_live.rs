@@ -4,6 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod recorded;
 mod rig;
 
 use std::fs::File;
@@ -11,11 +12,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path as Folder;
 use std::time::Duration;
 
-use narrows_bpf::{BpfError, EcnFlags, SignalOptions, SignalProgram, SignalTrace, Trace};
+use narrows_bpf::{BpfError, EcnFlags, SignalOptions, SignalProgram, Trace};
 use narrows_efm::SignalSpec;
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
+use recorded::marks::{SignalRecord, SignalTrace};
 use rig::path::Rig;
 use rig::transfer::{Chosen, Transfer};
 use rig::{Namespace, Path, control, skipped};
@@ -151,7 +153,8 @@ fn record(test: &str, scene: &Scene) -> Option<[SignalTrace; 2]> {
     let kernel = uname.release().to_string_lossy().into_owned();
     Some([&mut near, &mut far].map(|mark| {
         let mut records = Vec::new();
-        mark.poll(|r| records.push(r)).expect("the ring buffer");
+        mark.poll(|r| records.push(SignalRecord::from_bytes(&r)))
+            .expect("the ring buffer");
         assert_eq!(mark.untraced().expect("counters"), 0);
         SignalTrace {
             spec: SignalSpec::parse(scene.words).expect("words"),

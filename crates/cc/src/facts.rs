@@ -1,6 +1,8 @@
 //! What a congestion control receives and what it answers, laid out as in
 //! `kernel/nw_cc.h`.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 /// Bits of [`Facts::flags`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags;
@@ -25,7 +27,7 @@ impl Flags {
 /// What the algorithm receives, in Linux's units. Fill in what is known, leave
 /// the rest 0.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub struct Facts {
     /// Clock of the host, nanoseconds.
     pub now_ns: u64,
@@ -101,7 +103,7 @@ pub struct Facts {
 
 /// What the algorithm decided: only fields whose bit is in `set` count.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub struct Decision {
     /// Which of the following fields are written.
     pub set: u32,

@@ -2,6 +2,7 @@
 
 use narrows_units::Instant;
 use narrows_wire::TcpFlags;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// `enum nw_efm_has`.
 const HAS_SOCKET: u8 = 4;
@@ -14,9 +15,10 @@ pub(crate) const DELAY_SKIP_SACK: u8 = 0x08;
 pub(crate) const VEC_HOLD: u8 = 0x10;
 
 /// The rules of a sender as its state machines want them: `struct
-/// nw_efm_params` of kernel/nw_efm.h. Made from a [`SignalSpec`](crate::SignalSpec).
+/// nw_efm_params` of kernel/nw_efm.h. Made from a [`SignalSpec`](crate::SignalSpec). Its bytes
+/// are what a program takes that is to be loaded into the kernel of this machine.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoBytes, Immutable)]
 pub struct SignalParams {
     pub(crate) t_max_us: u32,
     pub(crate) hold_us: u32,
@@ -29,33 +31,13 @@ pub struct SignalParams {
     pub(crate) unused: u8,
 }
 
-impl SignalParams {
-    /// The bytes of `struct nw_efm_params` on this machine, for a program that
-    /// is to be loaded into its kernel.
-    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
-        let mut bytes = [0; size_of::<Self>()];
-        let words = [
-            self.t_max_us,
-            self.hold_us,
-            self.vec_hold_us,
-            self.q_shift,
-            self.r_threshold,
-        ];
-        for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes[20..].copy_from_slice(&[self.signals, self.announce, self.rules, self.unused]);
-        bytes
-    }
-}
-
 const _: () = assert!(size_of::<SignalParams>() == 24);
 const _: () = assert!(core::mem::offset_of!(SignalParams, signals) == 20);
 
 /// A packet, and what its host's socket knows: `struct nw_efm_packet` of
-/// kernel/nw_efm.h.
+/// kernel/nw_efm.h. Programs in the kernel of this machine report it as bytes.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
 pub struct PacketFacts {
     pub(crate) now_ns: u64,
     pub(crate) seq: u32,
@@ -135,53 +117,6 @@ impl PacketFacts {
         Self { segments, ..self }
     }
 
-    /// Reads what a program in the kernel of a machine with the same byte order
-    /// wrote down: `struct nw_efm_packet`.
-    pub fn from_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
-        let word = |i: usize| {
-            let at = 8 + 4 * i;
-            u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        let mut first = [0; 8];
-        first.copy_from_slice(&bytes[..8]);
-        Self {
-            now_ns: u64::from_ne_bytes(first),
-            seq: word(0),
-            seq_end: word(1),
-            ack: word(2),
-            tsval: word(3),
-            segments: word(4),
-            lost: word(5),
-            spurious: word(6),
-            delivered_ce: word(7),
-            flags: bytes[40],
-            bits: bytes[41],
-            has: bytes[42],
-            unused: [0; 5],
-        }
-    }
-
-    /// The bytes that [`from_bytes`](Self::from_bytes) reads.
-    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
-        let mut bytes = [0; size_of::<Self>()];
-        bytes[..8].copy_from_slice(&self.now_ns.to_ne_bytes());
-        let words = [
-            self.seq,
-            self.seq_end,
-            self.ack,
-            self.tsval,
-            self.segments,
-            self.lost,
-            self.spurious,
-            self.delivered_ce,
-        ];
-        for (to, word) in bytes[8..40].chunks_exact_mut(4).zip(words) {
-            to.copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes[40..43].copy_from_slice(&[self.flags, self.bits, self.has]);
-        bytes
-    }
-
     /// Whether it is a SYN or a SYN-ACK.
     pub fn is_syn(&self) -> bool {
         self.flags & TcpFlags::SYN as u8 != 0
@@ -190,26 +125,5 @@ impl PacketFacts {
     /// The three bits of byte 12 as they arrived.
     pub fn bits(&self) -> u8 {
         self.bits
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_the_kernel_wrote_down_is_read_field_by_field() {
-        let mut bytes = [0; size_of::<PacketFacts>()];
-        bytes[..8].copy_from_slice(&1u64.to_ne_bytes());
-        for (i, word) in (2..10u32).enumerate() {
-            bytes[8 + 4 * i..][..4].copy_from_slice(&word.to_ne_bytes());
-        }
-        bytes[40..43].copy_from_slice(&[10, 11, 12]);
-        let facts = PacketFacts::from_bytes(&bytes);
-        assert_eq!((facts.now_ns, facts.seq, facts.seq_end), (1, 2, 3));
-        assert_eq!((facts.ack, facts.tsval, facts.segments), (4, 5, 6));
-        assert_eq!((facts.lost, facts.spurious, facts.delivered_ce), (7, 8, 9));
-        assert_eq!((facts.flags, facts.bits, facts.has), (10, 11, 12));
-        assert_eq!(facts.to_bytes(), bytes);
     }
 }

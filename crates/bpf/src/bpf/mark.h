@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
  * What the marking programs and their loader exchange. Read by
- * src/mark.rs and src/mark_record.rs, which list the same fields in the same order.
+ * src/signal_program.rs and tests/recorded/marks.rs, which list the same fields in the same order.
  */
 #ifndef NW_MARK_H
 #define NW_MARK_H

@@ -25,7 +25,7 @@ _Static_assert(__builtin_offsetof(struct nw_skb, gso_size) == 176, "gso_size");
 #define NW_TC_NEXT	-1	/* TCX_NEXT */
 #define NW_CAPTURED	100	/* IPv6 and TCP headers with all options */
 
-/* Read by src/packets.rs. */
+/* Read by tests/recorded/packets.rs. */
 struct nw_packet {
 	u64 ktime_ns;		/* when it passed */
 	u64 stamp_ns;		/* when TCP sent it; 0 on ingress */

@@ -7,9 +7,9 @@
 mod tally;
 mod timeline;
 
+use crate::recorded::calls::Trace;
+use crate::recorded::packets::Packet;
 use narrows_bpf::Record;
-use narrows_bpf::packets::Packet;
-use narrows_bpf::trace::Trace;
 use narrows_cc::{Answer, CaState, Call, CwndEvent};
 use narrows_tcp::testkit::{Mutant, Replay, Timer};
 use narrows_tcp::{EcnMode, TcpConfig};
@@ -52,7 +52,7 @@ fn call(record: &Record) -> Option<Call> {
         Call::CwndEvent(EcnIsCe),
         Call::CwndEvent(EcnNoCe),
     ];
-    record.call().filter(|call| !of_receiver.contains(call))
+    crate::recorded::calls::call(record).filter(|call| !of_receiver.contains(call))
 }
 
 fn at(ns: u64) -> Instant {

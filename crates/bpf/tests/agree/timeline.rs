@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_bpf::packets::Packet;
+use crate::recorded::packets::Packet;
 use narrows_bpf::{Hook, Record};
 use narrows_tcp::testkit::Timer;
 use narrows_wire::TcpFlags;

@@ -6,7 +6,6 @@ use libbpf_rs::{Link, Object};
 
 use crate::error::BpfError;
 use crate::libbpf;
-use crate::packets::Packet;
 use crate::ring::{self, Ring};
 use crate::tcx;
 
@@ -54,13 +53,13 @@ impl Tap {
         })
     }
 
-    /// Hands over the packets that passed since the last call, in order. Does
-    /// not wait.
+    /// Hands over the packets that passed since the last call, in order, each the bytes
+    /// of a `struct nw_packet` of bpf/tap.bpf.c. Does not wait.
     ///
     /// # Errors
-    /// If the ring buffer cannot be read or holds what is no packet.
-    pub fn poll(&mut self, each: impl FnMut(Packet)) -> Result<usize, BpfError> {
-        self.ring.poll(Packet::from_bytes, each)
+    /// If the ring buffer cannot be read.
+    pub fn poll(&mut self, each: impl FnMut(Vec<u8>)) -> Result<usize, BpfError> {
+        self.ring.poll(|bytes| Ok(bytes.to_vec()), each)
     }
 
     /// How many packets were not reported because the ring buffer was full.

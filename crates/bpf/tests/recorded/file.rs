@@ -6,19 +6,17 @@
 //! | 2 + n | length (little-endian) and text: the rules that decided, in words |
 //! | 2 + n | the same: the release of the kernel that ran them |
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::error::BpfError;
-
 /// The bytes of a head.
 ///
 /// # Errors
 /// If a text is longer than the head can say.
-pub(crate) fn head(magic: [u8; 8], rules: &str, kernel: &str) -> Result<Vec<u8>, BpfError> {
+pub fn head(magic: [u8; 8], rules: &str, kernel: &str) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::from(magic);
     for text in [rules, kernel] {
         let len =
@@ -33,14 +31,14 @@ pub(crate) fn head(magic: [u8; 8], rules: &str, kernel: &str) -> Result<Vec<u8>,
 ///
 /// # Errors
 /// If it does not begin with `magic`, or ends within its head.
-pub(crate) fn take_head(rest: &mut &[u8], magic: [u8; 8]) -> Result<(String, String), BpfError> {
+pub fn take_head(rest: &mut &[u8], magic: [u8; 8]) -> io::Result<(String, String)> {
     *rest = rest
         .strip_prefix(&magic)
         .ok_or_else(|| damaged("it does not begin as one"))?;
     Ok((text(rest)?, text(rest)?))
 }
 
-fn text(rest: &mut &[u8]) -> Result<String, BpfError> {
+fn text(rest: &mut &[u8]) -> io::Result<String> {
     let (len, more) = rest.split_first_chunk().ok_or_else(cut_short)?;
     let (text, more) = more
         .split_at_checked(usize::from(u16::from_le_bytes(*len)))
@@ -53,7 +51,7 @@ fn text(rest: &mut &[u8]) -> Result<String, BpfError> {
 ///
 /// # Errors
 /// If `out` cannot be written.
-pub(crate) fn pack(bytes: &[u8], out: impl Write) -> Result<(), BpfError> {
+pub fn pack(bytes: &[u8], out: impl Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(out, Compression::best());
     gzip.write_all(bytes)?;
     gzip.finish()?.flush()?;
@@ -64,18 +62,18 @@ pub(crate) fn pack(bytes: &[u8], out: impl Write) -> Result<(), BpfError> {
 ///
 /// # Errors
 /// If `input` cannot be read, or is none.
-pub(crate) fn unpack(input: impl Read) -> Result<Vec<u8>, BpfError> {
+pub fn unpack(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     GzDecoder::new(input).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Why a file is no trace.
-pub(crate) fn damaged(what: &str) -> BpfError {
-    BpfError::Trace(what.to_owned())
+pub fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// The same, of one that ends where it should not.
-pub(crate) fn cut_short() -> BpfError {
+pub fn cut_short() -> io::Error {
     damaged("it is cut short or too long")
 }

@@ -14,23 +14,27 @@
 //! | 1 | 255: the end |
 //! | 1 to 10 | LEB128: number of records |
 //!
-//! Words are those of `struct nw_record` in bpf/record.h, 64-bit fields low word
-//! first. Most words of most records repeat, so a call takes about 15 bytes
+//! Words are those of `struct nw_record` in src/bpf/record.h on a little-endian machine,
+//! which alone can read and write such files. Most words of most records repeat, so a call takes about 15 bytes
 //! before compression.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
-use narrows_cc::{Answer, ControlSpec, Controller, Flags};
+use narrows_bpf::{Hook, Record};
+use narrows_cc::{Answer, CaState, Call, ControlSpec, Controller, CwndEvent, Flags};
+use zerocopy::{FromBytes, IntoBytes};
 
-use crate::error::BpfError;
-use crate::record::{Hook, RECORD_WORDS, Record};
-use crate::trace_file::{cut_short, damaged, head, pack, take_head, unpack};
+use super::file::{cut_short, damaged, head, pack, take_head, unpack};
 
 const MAGIC: [u8; 8] = *b"NWTRACE\x02";
 const END: u8 = 255;
 const SAMPLE: u8 = 128;
+/// 32-bit words of `struct nw_record`.
+const RECORD_WORDS: usize = 64;
+/// The value of a field of telemetry that has none (`NW_UNKNOWN`).
+const UNKNOWN: i64 = i64::MIN;
 /// Words that the first byte of a record already holds: kind and hook.
 const FIRST_WORDS: usize = 2;
 
@@ -86,12 +90,12 @@ impl Trace {
     /// # Errors
     /// If `out` cannot be written, or a text in the head is beyond what the format
     /// can say.
-    pub fn write(&self, out: impl Write) -> Result<(), BpfError> {
+    pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut bytes = head(MAGIC, &self.spec.to_string(), &self.kernel)?;
         let mut last = BTreeMap::new();
         let fields = self.spec.telemetry().len();
         for record in &self.records {
-            let words = record.to_words();
+            let words = words_of(record);
             let first = record.hook as u8 | if record.sample { SAMPLE } else { 0 };
             let (last, values) = last
                 .entry(first)
@@ -107,7 +111,7 @@ impl Trace {
                 put(&mut bytes, u64::from((by << 1 ^ by >> 31) as u32));
             }
             *last = words;
-            for (before, value) in values.iter_mut().zip(record.values()) {
+            for (before, value) in values.iter_mut().zip(values_of(record)) {
                 let by = value.wrapping_sub(*before);
                 put(&mut bytes, (by << 1 ^ by >> 63) as u64);
                 *before = value;
@@ -122,12 +126,12 @@ impl Trace {
     ///
     /// # Errors
     /// If it is not a trace, is cut short, or names an unknown algorithm.
-    pub fn read(input: impl Read) -> Result<Self, BpfError> {
+    pub fn read(input: impl Read) -> io::Result<Self> {
         let bytes = unpack(input)?;
         let mut rest = bytes.as_slice();
         let (words, kernel) = take_head(&mut rest, MAGIC)?;
         let spec = ControlSpec::parse(&words)
-            .map_err(|e| BpfError::Trace(format!("its algorithm `{words}`: {e}")))?;
+            .map_err(|e| damaged(&format!("its algorithm `{words}`: {e}")))?;
         let fields = spec.telemetry().len();
         let mut records = Vec::new();
         let mut last = BTreeMap::new();
@@ -154,9 +158,8 @@ impl Trace {
                 let by = (zigzag >> 1 ^ (zigzag & 1).wrapping_neg()) as i64;
                 *value = value.wrapping_add(by);
             }
-            let record =
-                Record::from_words(last, values).ok_or_else(|| damaged("an unknown hook"))?;
-            records.push(record);
+            let record = [last.as_bytes(), values.as_bytes()].concat();
+            records.push(Record::from_bytes(&record).map_err(io::Error::other)?);
         }
         if take(&mut rest)? != records.len() as u64 || !rest.is_empty() {
             return Err(damaged("its end does not fit its beginning"));
@@ -186,7 +189,7 @@ impl Trace {
                 socket: record.socket,
                 what,
             };
-            if let Some(what) = record.contradiction() {
+            if let Some(what) = contradiction(record) {
                 return Err(differs(what));
             }
             if record.hook == Hook::Init {
@@ -196,7 +199,7 @@ impl Trace {
             let controller = controllers
                 .get_mut(&record.socket)
                 .ok_or_else(|| differs("called before init".to_owned()))?;
-            let Some(call) = record.call() else {
+            let Some(call) = call(record) else {
                 let unknown = record.argument;
                 return Err(differs(format!("the argument {unknown} is unknown")));
             };
@@ -221,37 +224,78 @@ impl Trace {
     }
 }
 
-impl Record {
-    /// Which fact does not follow from the socket's fields as Linux computes
-    /// it (`tcp_packets_in_flight`, `tcp_is_cwnd_limited`,
-    /// `tcp_write_queue_empty`), if one does not.
-    pub fn contradiction(&self) -> Option<String> {
-        let (f, r) = (&self.facts, &self.raw);
-        let left = r.sacked_out.wrapping_add(r.lost_out);
-        let in_flight = f.packets_out.wrapping_sub(left).wrapping_add(r.retrans_out);
-        let slow_start = f.cwnd < f.ssthresh;
-        let limited = r.is_cwnd_limited != 0
-            || slow_start && u64::from(f.cwnd) < 2 * u64::from(r.max_packets_out);
-        let flag = |bit: u16| f.flags & bit != 0;
-        // A hook's own decision may have changed its input before the
-        // socket was read: the facts' own fields decide.
-        let checks = [
-            ("in_flight", in_flight == f.in_flight),
-            (
-                "header",
-                f.header == u32::from(r.tcp_header_len) + u32::from(r.net_header_len),
-            ),
-            ("cwnd_limited", limited == flag(Flags::CWND_LIMITED)),
-            ("in_slow_start", slow_start == flag(Flags::IN_SLOW_START)),
-            ("unsent", (r.write_seq != f.snd_nxt) == flag(Flags::UNSENT)),
-            ("now_ns", f.now_ns / 1000 == r.mstamp_us),
-        ];
-        let wrong = checks.iter().find(|(_, holds)| !holds)?;
-        Some(format!("the fact {} does not follow from {r:?}", wrong.0))
-    }
+/// The call that a record is of; `None` if its state or event is unknown.
+pub fn call(record: &Record) -> Option<Call> {
+    let argument = record.argument as usize;
+    Some(match record.hook {
+        Hook::Init => Call::Init,
+        Hook::Release => Call::Release,
+        Hook::Ssthresh => Call::Ssthresh,
+        Hook::UndoCwnd => Call::UndoCwnd,
+        Hook::SetState => Call::SetState(*CaState::ALL.get(argument)?),
+        Hook::CwndEvent => Call::CwndEvent(*CwndEvent::ALL.get(argument)?),
+        Hook::InAckEvent => Call::InAckEvent,
+        Hook::PktsAcked => Call::PktsAcked,
+        Hook::CongAvoid => Call::CongAvoid(record.argument),
+        Hook::CongControl => Call::CongControl,
+        Hook::Timer => Call::Timer,
+    })
 }
 
-fn byte(rest: &mut &[u8]) -> Result<u8, BpfError> {
+/// A record as the words of its structure.
+fn words_of(record: &Record) -> [u32; RECORD_WORDS] {
+    let sample = u32::from(record.sample);
+    let head = [
+        sample,
+        record.hook as u32,
+        record.socket,
+        record.argument,
+        record.answer,
+        0,
+    ];
+    let fields = [
+        head.as_bytes(),
+        record.raw.as_bytes(),
+        record.facts.as_bytes(),
+        record.decision.as_bytes(),
+    ];
+    <[u32; RECORD_WORDS]>::read_from_bytes(&fields.concat()).expect("the structure's size")
+}
+
+/// Its telemetry as numbers.
+fn values_of(record: &Record) -> impl Iterator<Item = i64> + '_ {
+    record.telemetry.iter().map(|v| v.unwrap_or(UNKNOWN))
+}
+
+/// Which fact does not follow from the socket's fields as Linux computes
+/// it (`tcp_packets_in_flight`, `tcp_is_cwnd_limited`,
+/// `tcp_write_queue_empty`), if one does not.
+fn contradiction(record: &Record) -> Option<String> {
+    let (f, r) = (&record.facts, &record.raw);
+    let left = r.sacked_out.wrapping_add(r.lost_out);
+    let in_flight = f.packets_out.wrapping_sub(left).wrapping_add(r.retrans_out);
+    let slow_start = f.cwnd < f.ssthresh;
+    let limited = r.is_cwnd_limited != 0
+        || slow_start && u64::from(f.cwnd) < 2 * u64::from(r.max_packets_out);
+    let flag = |bit: u16| f.flags & bit != 0;
+    // A hook's own decision may have changed its input before the
+    // socket was read: the facts' own fields decide.
+    let checks = [
+        ("in_flight", in_flight == f.in_flight),
+        (
+            "header",
+            f.header == u32::from(r.tcp_header_len) + u32::from(r.net_header_len),
+        ),
+        ("cwnd_limited", limited == flag(Flags::CWND_LIMITED)),
+        ("in_slow_start", slow_start == flag(Flags::IN_SLOW_START)),
+        ("unsent", (r.write_seq != f.snd_nxt) == flag(Flags::UNSENT)),
+        ("now_ns", f.now_ns / 1000 == r.mstamp_us),
+    ];
+    let wrong = checks.iter().find(|(_, holds)| !holds)?;
+    Some(format!("the fact {} does not follow from {r:?}", wrong.0))
+}
+
+fn byte(rest: &mut &[u8]) -> io::Result<u8> {
     let (first, more) = rest.split_first().ok_or_else(cut_short)?;
     *rest = more;
     Ok(*first)
@@ -265,7 +309,7 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
-fn take(rest: &mut &[u8]) -> Result<u64, BpfError> {
+fn take(rest: &mut &[u8]) -> io::Result<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
         let byte = byte(rest)?;

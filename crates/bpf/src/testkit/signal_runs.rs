@@ -9,7 +9,9 @@ use narrows_efm::SignalSpec;
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::signal_program::{ETHERNET, counters, load};
-use crate::{SignalCost, SignalCounters, SignalOptions, SignalRun};
+use crate::{SignalCounters, SignalOptions};
+
+use super::{SignalCost, SignalRun};
 
 /// Bytes of `struct __sk_buff` up to the field behind `tstamp`, and where that
 /// stands (include/uapi/linux/bpf.h).

@@ -1,0 +1,43 @@
+//! What this crate's tests and `bench/marking` load besides: packets with the times that
+//! TCP gave them, and test runs of the marking programs.
+
+#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
+mod absent;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod signal_runs;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod tap;
+
+#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
+pub use absent::{SignalRuns, Tap, signal_cost};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use signal_runs::{SignalRuns, signal_cost};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use tap::Tap;
+
+/// What became of a frame in test runs of the marking programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SignalRun {
+    /// Nanoseconds of a run, on average.
+    pub ns: u64,
+    /// The frame after the last.
+    pub frame: Vec<u8>,
+}
+
+/// What the parts of such a run cost, each as a program of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignalCost {
+    /// Nanoseconds of a run that does nothing; the others contain it.
+    pub empty_ns: u64,
+    /// Reading a packet's headers.
+    pub read_ns: u64,
+    /// Finding a connection.
+    pub lookup_ns: u64,
+    /// Finding it in a hash table of the kernel's, for comparison.
+    pub lookup_hashed_ns: u64,
+    /// Reading the clock.
+    pub clock_ns: u64,
+    /// Changing a bit and mending the checksum. A run of the marking programs
+    /// pays it for a packet of which the bits are not what they are to be.
+    pub change_ns: u64,
+}

@@ -1,0 +1,10 @@
+//! Recordings of kernels, kept in files, and their replay through the native build:
+//! the calls of congestion controls, what was marked at a device, and packets as TCP
+//! has them.
+
+#![allow(dead_code)] // Each test binary uses its own part.
+
+pub mod calls;
+mod file;
+pub mod marks;
+pub mod packets;
