@@ -59,17 +59,13 @@ impl Traffic {
     /// When they are no application's.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let Some(kind) = words.take() else {
-            return Err(words.ended(KINDS));
-        };
+        let kind = words.needed(KINDS)?;
         let spec = match kind.text {
             "bulk" => Self::Bulk,
             "bytes" => Self::Bytes(above_zero::<Bytes>(&mut words, |b| b.get())?.get()),
             "writes" => Self::Writes(WritesSpec::parse(&mut words)?),
             "cbr" => Self::Cbr(CbrSpec::parse(&mut words)?),
-            other => {
-                return Err(WordError::new(kind.span(), format!("`{other}`"), KINDS));
-            }
+            _ => return Err(kind.refused(KINDS)),
         };
         words.finish("the end of the traffic's words")?;
         Ok(spec)
@@ -90,10 +86,7 @@ impl WritesSpec {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let bytes = above_zero::<Bytes>(words, |b| b.get())?.get();
         if !words.take_if("every") {
-            return Err(match words.take() {
-                Some(w) => WordError::new(w.span(), format!("`{}`", w.text), "every TIME"),
-                None => words.ended("every TIME"),
-            });
+            return Err(words.needed("every TIME")?.refused("every TIME"));
         }
         let every = above_zero(words, Duration::as_nanos)?;
         Ok(Self { bytes, every })
@@ -107,24 +100,10 @@ impl CbrSpec {
             match word.text {
                 "rate" => rate = Some(above_zero(words, Rate::as_bits)?),
                 "size" => {
-                    let at = words.peek();
-                    size = above_zero(words, |n: u32| u64::from(n))?;
-                    if let Some(w) = at.filter(|_| size > MAX_SIZE) {
-                        return Err(WordError::new(
-                            w.span(),
-                            format!("`{}`", w.text),
-                            format!("at most {MAX_SIZE} bytes of payload"),
-                        ));
-                    }
+                    let allowed = format!("1 to {MAX_SIZE} bytes of payload");
+                    size = words.checked_value(allowed, |n| (1..=MAX_SIZE).contains(n))?;
                 }
-                other => {
-                    let found = format!("`{other}`");
-                    return Err(WordError::new(
-                        word.span(),
-                        found,
-                        "rate RATE or size BYTES",
-                    ));
-                }
+                _ => return Err(word.refused("rate RATE or size BYTES")),
             }
         }
         let rate = rate.ok_or_else(|| words.ended("rate RATE"))?;
@@ -137,16 +116,7 @@ fn above_zero<T: Value + Copy>(
     words: &mut Words<'_>,
     number: impl Fn(T) -> u64,
 ) -> Result<T, WordError> {
-    let at = words.peek();
-    let value: T = words.value()?;
-    match at {
-        Some(w) if number(value) == 0 => Err(WordError::new(
-            w.span(),
-            format!("`{}`", w.text),
-            "more than zero",
-        )),
-        _ => Ok(value),
-    }
+    words.checked_value("more than zero", |value| number(*value) > 0)
 }
 
 impl fmt::Display for Traffic {

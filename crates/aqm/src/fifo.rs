@@ -7,7 +7,7 @@
 use std::fmt;
 
 use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Bytes, Instant, Rng, Word, WordError, Words};
+use narrows_units::{Bytes, Instant, Rng, Word, WordError, WordWriter, Words};
 
 use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
@@ -47,8 +47,7 @@ impl Parameters for FifoConfig {
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
-                self.limit = Some(reading::value_where(
-                    words,
+                self.limit = Some(words.value_where(
                     "a limit of at least 1, such as 1000 or 64kb",
                     |n: &Bytes| n.get() > 0 && n.get() <= u64::from(u32::MAX),
                 )?);
@@ -61,10 +60,8 @@ impl Parameters for FifoConfig {
 
 impl fmt::Display for FifoConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(limit) = self.limit {
-            reading::pair(f, "limit", &limit.get())?;
-        }
-        Ok(())
+        let limit = self.limit.map(Bytes::get);
+        WordWriter::new(f).some("limit", limit).finish()
     }
 }
 

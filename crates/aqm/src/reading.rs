@@ -1,9 +1,7 @@
-//! Reading and writing a queue's parameters in tc's manner: keys in any
-//! order, each at most refused with its place and what may stand there.
+//! Reading a queue's parameters in tc's manner: keys in any order, each at most refused
+//! with its place and what may stand there.
 
-use std::fmt;
-
-use narrows_units::{Value, Word, WordError, Words};
+use narrows_units::{Word, WordError, Words};
 
 /// The parameters of one kind of queue.
 pub(crate) trait Parameters: Clone + Default {
@@ -46,11 +44,7 @@ pub(crate) trait Parameters: Clone + Default {
 fn read<P: Parameters>(parameters: &mut P, mut words: Words<'_>) -> Result<(), WordError> {
     while let Some(key) = words.take() {
         if !parameters.set(key, &mut words)? {
-            return Err(WordError::new(
-                key.span(),
-                format!("`{}`", key.text),
-                P::KEYS,
-            ));
+            return Err(key.refused(P::KEYS));
         }
     }
     parameters.check(words.line())
@@ -79,39 +73,4 @@ pub(crate) fn changed<P: Parameters>(current: &P, kind: &str, words: &str) -> Re
     read(&mut parameters, words)?;
     parameters.check_change(current, line)?;
     Ok(parameters)
-}
-
-/// Takes a value that has to satisfy `fits`.
-///
-/// # Errors
-/// When it is missing, is not a `T`, or does not fit; `allowed` says what does.
-pub(crate) fn value_where<T: Value>(
-    words: &mut Words<'_>,
-    allowed: &str,
-    fits: impl FnOnce(&T) -> bool,
-) -> Result<T, WordError> {
-    let Some(word) = words.take() else {
-        return Err(words.ended(allowed));
-    };
-    T::parse(word.text)
-        .filter(fits)
-        .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), allowed))
-}
-
-/// Writes ` key value` unless it is the usual value; with `#` always.
-pub(crate) fn stated<T: fmt::Display + PartialEq>(
-    f: &mut fmt::Formatter<'_>,
-    key: &str,
-    value: &T,
-    usual: &T,
-) -> fmt::Result {
-    if f.alternate() || value != usual {
-        pair(f, key, value)?;
-    }
-    Ok(())
-}
-
-/// Writes ` key value`.
-pub(crate) fn pair(f: &mut fmt::Formatter<'_>, key: &str, value: &dyn fmt::Display) -> fmt::Result {
-    write!(f, " {key} {value}")
 }

@@ -153,12 +153,9 @@ impl QueueSpec {
     /// of `words`.
     pub fn parse(words: &str) -> Result<Self, WordError> {
         let mut words = Words::new(words);
-        let Some(kind) = words.take() else {
-            return Err(words.ended(allowed()));
-        };
+        let kind = words.needed(&allowed())?;
         Self::read(kind.text, words).unwrap_or_else(|| {
-            let found = format!("`{}`", kind.text);
-            let error = WordError::new(kind.span(), found, allowed());
+            let error = kind.refused(allowed());
             Err(match nearest(kind.text) {
                 Some(near) => error.with_help(format!("`{}` is not here; {near}", kind.text)),
                 None => error,

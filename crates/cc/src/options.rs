@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use narrows_units::{Bytes, Duration, Value, Word, WordError, Words};
+use narrows_units::{Bytes, Duration, Value, Word, WordError, Words, alternatives};
 
 use crate::ffi::{Kind, Parameter, Params};
 
@@ -77,9 +77,7 @@ impl Parameter {
         if self.kind == Kind::Flag {
             return Ok(self.most);
         }
-        let word = words.take().ok_or_else(|| words.ended(self.allowed()))?;
-        let refused =
-            |allowed: String| WordError::new(word.span(), format!("`{}`", word.text), allowed);
+        let word = words.needed(&self.allowed())?;
         let text = word.text;
         let value = match self.kind {
             Kind::Choice | Kind::Variant => {
@@ -88,7 +86,7 @@ impl Parameter {
             }
             Kind::Time => {
                 let time = Duration::parse(text);
-                let time = time.ok_or_else(|| refused(Duration::ALLOWED.to_owned()))?;
+                let time = time.ok_or_else(|| word.refused(Duration::ALLOWED))?;
                 // A limit is not passed by less than a microsecond either.
                 Some(time.as_nanos())
                     .filter(|ns| *ns <= self.most.saturating_mul(1000))
@@ -99,7 +97,7 @@ impl Parameter {
         };
         value
             .filter(|value| self.takes(*value))
-            .ok_or_else(|| refused(self.allowed()))
+            .ok_or_else(|| word.refused(self.allowed()))
     }
 
     /// Writes its name and `value`.
@@ -125,7 +123,7 @@ impl Params {
     /// The names of the options, for a refusal.
     fn names(&self) -> String {
         let names: Vec<&str> = self.algorithm().parameters().map(|p| p.name).collect();
-        crate::spec::alternatives(&names)
+        alternatives(&names)
     }
 
     /// Reads the words that follow an algorithm's name, in any order; they are
@@ -134,19 +132,17 @@ impl Params {
         let name = self.algorithm().name();
         let mut given: Vec<(Parameter, u64, Word<'_>)> = Vec::new();
         while let Some(key) = words.take() {
-            let found = format!("`{}`", key.text);
             let mut known = self.algorithm().parameters();
             let Some(parameter) = known.find(|p| p.name == key.text) else {
                 let allowed = match self.names() {
                     none if none.is_empty() => format!("nothing ({name} has no parameters)"),
                     names => names,
                 };
-                return Err(WordError::new(key.span(), found, allowed));
+                return Err(key.refused(allowed));
             };
             let value = parameter.parse(words)?;
             if given.iter().any(|(p, ..)| p.offset == parameter.offset) {
-                let found = format!("{found} a second time");
-                return Err(WordError::new(key.span(), found, "each word once"));
+                return Err(key.repeated());
             }
             given.push((parameter, value, key));
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_packet::TelemetryField;
-use narrows_units::{WordError, Words};
+use narrows_units::{WordError, Words, alternatives};
 
 use crate::ffi::{Algorithm, Params};
 use crate::options::OptionError;
@@ -46,16 +46,6 @@ pub fn telemetry() -> Vec<TelemetryField> {
     fields.sort_unstable_by_key(|f| (f.name, f.unit));
     fields.dedup_by_key(|f| (f.name, f.unit));
     fields
-}
-
-/// `` `a`, `b` or `c` ``.
-pub(crate) fn alternatives(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
-    }
 }
 
 impl ControlSpec {

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use narrows_units::{Duration, Value, Word, WordError, Words};
+use narrows_units::{Duration, Word, WordError, WordWriter, Words, word_for};
 use narrows_wire::{Profile, Signal};
 
 use crate::params::{
@@ -255,10 +255,7 @@ impl Read {
             "delay" | "tmax" | "dynamic" | "hold" | "sack" => Some((Signal::Delay, "d")),
             "n" => Some((Signal::Square, "q")),
             "threshold" => Some((Signal::Reflection, "r")),
-            _ => {
-                let found = format!("`{}`", key.text);
-                return Err(WordError::new(key.span(), found, KEYS));
-            }
+            _ => return Err(key.refused(KEYS)),
         };
         if let Some((_, word)) = needed.filter(|(signal, _)| !profile.has(*signal)) {
             let found = format!("`{}` beside the profile {profile}", key.text);
@@ -268,7 +265,7 @@ impl Read {
         match key.text {
             "announce" => {
                 let at = words.peek();
-                let how = choose(words, &ANNOUNCE)?;
+                let how = words.one_of(&ANNOUNCE)?;
                 if how != Announce::Never && profile.code().is_none() {
                     let span = at.map_or(key.span(), |w| w.span());
                     let found = format!("an announcement of {profile}, which has no code");
@@ -276,33 +273,34 @@ impl Read {
                 }
                 once(key, &mut self.announce, how)
             }
-            "spin" => once(key, &mut self.spin, choose(words, &SPIN)?),
+            "spin" => once(key, &mut self.spin, words.one_of(&SPIN)?),
             "vec_hold" => once(key, &mut self.vec_hold, threshold_time(words)?),
-            "delay" => once(key, &mut self.delay, choose(words, &DELAY)?),
-            "tmax" => once(key, &mut self.t_max, words.value::<TMax>()?.0),
-            "dynamic" => once(key, &mut self.dynamic, choose(words, &SWITCH)?),
+            "delay" => once(key, &mut self.delay, words.one_of(&DELAY)?),
+            "tmax" => {
+                // Below 1 ms no RTT fits; above 1 min nobody waits for a lost sample.
+                let range = Duration::from_millis(1)..=Duration::from_secs(60);
+                let allowed = "a time from 1ms to 60s, such as 225ms";
+                let t_max = words.value_where(allowed, |t| range.contains(t))?;
+                once(key, &mut self.t_max, t_max)
+            }
+            "dynamic" => once(key, &mut self.dynamic, words.one_of(&SWITCH)?),
             "hold" => once(key, &mut self.hold, threshold_time(words)?),
-            "sack" => once(key, &mut self.skip_sack, choose(words, &SACK)?),
-            "n" => once(key, &mut self.n, words.value::<BlockLength>()?.0),
+            "sack" => once(key, &mut self.skip_sack, words.one_of(&SACK)?),
+            "n" => {
+                // RFC 9506 §3.2.1: at least 64 and a power of two. Longer blocks than
+                // 16,384 show nothing within a minute.
+                let fits = |n: &u32| n.is_power_of_two() && (64..=16_384).contains(n);
+                let n = words.value_where("a power of two from 64 to 16384", fits)?;
+                once(key, &mut self.n, n)
+            }
             _ => {
                 let span = words.peek().map_or(key.span(), |w| w.span());
-                let value = words.value::<Threshold>()?.0;
+                let allowed = "a number of packets from 1, below half of a block";
+                let value = words.value_where(allowed, |n| (1..8192).contains(n))?;
                 once(key, &mut self.threshold, (span, value))
             }
         }
     }
-}
-
-/// Takes one of `names` as a value.
-fn choose<T: Copy>(words: &mut Words<'_>, names: &[(&str, T)]) -> Result<T, WordError> {
-    let list: Vec<_> = names.iter().map(|(name, _)| format!("`{name}`")).collect();
-    let allowed = list.join(" or ");
-    let word = words.take().ok_or_else(|| words.ended(allowed.as_str()))?;
-    names
-        .iter()
-        .find(|(name, _)| *name == word.text)
-        .map(|(_, value)| *value)
-        .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), allowed))
 }
 
 /// `off`, or the longest time that something may wait.
@@ -310,113 +308,52 @@ fn threshold_time(words: &mut Words<'_>) -> Result<Option<Duration>, WordError> 
     if words.take_if("off") {
         return Ok(None);
     }
-    Ok(Some(words.value::<Hold>()?.0))
+    let allowed = "`off` or a time from 1us to 1s, such as 1ms";
+    let range = Duration::from_micros(1)..=Duration::from_secs(1);
+    words.value_where(allowed, |t| range.contains(t)).map(Some)
 }
 
 /// Keeps the value of `key`, which may be given once.
 fn once<T>(key: Word<'_>, slot: &mut Option<T>, value: T) -> Result<(), WordError> {
-    if slot.replace(value).is_some() {
-        let found = format!("`{}` a second time", key.text);
-        return Err(WordError::new(key.span(), found, "each word once"));
+    match slot.replace(value) {
+        Some(_) => Err(key.repeated()),
+        None => Ok(()),
     }
-    Ok(())
-}
-
-/// T_Max: below 1 ms no RTT fits; above 1 min a lost sample is replaced too late to be of use.
-struct TMax(Duration);
-
-impl Value for TMax {
-    const ALLOWED: &'static str = "a time from 1ms to 60s, such as 225ms";
-
-    fn parse(word: &str) -> Option<Self> {
-        let time = Duration::parse(word)?;
-        (Duration::from_millis(1)..=Duration::from_secs(60))
-            .contains(&time)
-            .then_some(Self(time))
-    }
-}
-
-/// How long something may wait, in whole microseconds.
-struct Hold(Duration);
-
-impl Value for Hold {
-    const ALLOWED: &'static str = "`off` or a time from 1us to 1s, such as 1ms";
-
-    fn parse(word: &str) -> Option<Self> {
-        let time = Duration::parse(word)?;
-        (Duration::from_micros(1)..=Duration::from_secs(1))
-            .contains(&time)
-            .then_some(Self(time))
-    }
-}
-
-/// RFC 9506 §3.2.1: at least 64 and a power of two. Longer blocks than 16,384
-/// show nothing within a minute.
-struct BlockLength(u32);
-
-impl Value for BlockLength {
-    const ALLOWED: &'static str = "a power of two from 64 to 16384";
-
-    fn parse(word: &str) -> Option<Self> {
-        let n: u32 = word.parse().ok()?;
-        (n.is_power_of_two() && (64..=16_384).contains(&n)).then_some(Self(n))
-    }
-}
-
-struct Threshold(u32);
-
-impl Value for Threshold {
-    const ALLOWED: &'static str = "a number of packets from 1, below half of a block";
-
-    fn parse(word: &str) -> Option<Self> {
-        let n: u32 = word.parse().ok()?;
-        (1..8192).contains(&n).then_some(Self(n))
-    }
-}
-
-fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
-    names
-        .iter()
-        .find(|(_, v)| *v == value)
-        .map_or("", |(name, _)| name)
 }
 
 impl fmt::Display for SignalSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = Self::new(self.profile);
         let rule = Delay::of(self.delay.rule);
+        let (announce, spin) = (
+            word_for(&ANNOUNCE, &self.announce),
+            word_for(&SPIN, &self.spin),
+        );
         write!(f, "{}", self.profile)?;
-        if self.announce != plain.announce {
-            write!(f, " announce {}", name_of(&ANNOUNCE, self.announce))?;
-        }
-        if self.spin != plain.spin {
-            write!(f, " spin {}", name_of(&SPIN, self.spin))?;
-        }
-        if self.vec_hold != plain.vec_hold {
-            write!(f, " vec_hold {}", or_off(self.vec_hold))?;
-        }
-        if self.delay.rule != plain.delay.rule {
-            write!(f, " delay {}", name_of(&DELAY, self.delay.rule))?;
-        }
-        if self.delay.t_max != rule.t_max {
-            write!(f, " tmax {}", self.delay.t_max)?;
-        }
-        if self.delay.dynamic != rule.dynamic {
-            write!(f, " dynamic {}", name_of(&SWITCH, self.delay.dynamic))?;
-        }
-        if self.delay.hold != rule.hold {
-            write!(f, " hold {}", or_off(self.delay.hold))?;
-        }
-        if self.delay.skip_sack != rule.skip_sack {
-            write!(f, " sack {}", name_of(&SACK, self.delay.skip_sack))?;
-        }
-        if self.n != plain.n {
-            write!(f, " n {}", self.n)?;
-        }
-        if self.threshold != plain.threshold {
-            write!(f, " threshold {}", self.threshold)?;
-        }
-        Ok(())
+        WordWriter::new(f)
+            .stated("announce", announce, word_for(&ANNOUNCE, &plain.announce))
+            .stated("spin", spin, word_for(&SPIN, &plain.spin))
+            .stated("vec_hold", or_off(self.vec_hold), or_off(plain.vec_hold))
+            .stated(
+                "delay",
+                word_for(&DELAY, &rule.rule),
+                word_for(&DELAY, &plain.delay.rule),
+            )
+            .stated("tmax", self.delay.t_max, rule.t_max)
+            .stated(
+                "dynamic",
+                word_for(&SWITCH, &self.delay.dynamic),
+                word_for(&SWITCH, &rule.dynamic),
+            )
+            .stated("hold", or_off(self.delay.hold), or_off(rule.hold))
+            .stated(
+                "sack",
+                word_for(&SACK, &self.delay.skip_sack),
+                word_for(&SACK, &rule.skip_sack),
+            )
+            .stated("n", self.n, plain.n)
+            .stated("threshold", self.threshold, plain.threshold)
+            .finish()
     }
 }
 

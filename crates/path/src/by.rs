@@ -81,14 +81,11 @@ impl ByKey {
 impl BySpec {
     /// Reads what follows `by`.
     pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let key = match words.take() {
-            Some(w) if w.text == "dscp" => ByKey::Dscp,
-            Some(w) if w.text == "ecn" => ByKey::Ecn,
-            Some(w) => {
-                let found = format!("`{}`", w.text);
-                return Err(WordError::new(w.span(), found, "dscp or ecn"));
-            }
-            None => return Err(words.ended("dscp or ecn")),
+        let word = words.needed("dscp or ecn")?;
+        let key = match word.text {
+            "dscp" => ByKey::Dscp,
+            "ecn" => ByKey::Ecn,
+            _ => return Err(word.refused("dscp or ecn")),
         };
         let mut spec = Self {
             key,
@@ -112,10 +109,9 @@ impl BySpec {
             }
             let mut values = Vec::new();
             for text in label.text.split(',') {
-                let value = key.read(text).ok_or_else(|| {
-                    let allowed = format!("{}; or else", key.allowed());
-                    WordError::new(label.span(), format!("`{}`", label.text), allowed)
-                })?;
+                let value = key
+                    .read(text)
+                    .ok_or_else(|| label.refused(format!("{}; or else", key.allowed())))?;
                 if std::mem::replace(&mut taken[usize::from(value)], true) {
                     return Err(again());
                 }

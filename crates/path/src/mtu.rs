@@ -35,10 +35,7 @@ const MTU: &str = "an MTU in bytes of IP, 68 to 65535, such as 1400";
 impl MtuSpec {
     /// Reads what follows `mtu`.
     pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let word = words.take().ok_or_else(|| words.ended(MTU))?;
-        let mtu = word.text.parse().ok().filter(|mtu| RANGE.contains(mtu));
-        let refuse = || WordError::new(word.span(), format!("`{}`", word.text), MTU);
-        let mtu = mtu.ok_or_else(refuse)?;
+        let mtu = words.value_where(MTU, |mtu| RANGE.contains(mtu))?;
         let silent = words.take_if("silent");
         words.clone().finish("`silent` or the end of the element")?;
         Ok(Self { mtu, silent })

@@ -5,7 +5,7 @@ use std::fmt;
 use narrows_packet::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
-use narrows_units::{Bytes, Instant, Rate, WordError, Words};
+use narrows_units::{Bytes, Instant, Rate, WordError, WordWriter, Words};
 use narrows_wire::ip;
 
 use crate::rate::{DEFAULT_OVERHEAD, read_rate};
@@ -38,9 +38,7 @@ impl PoliceSpec {
                 "burst" => burst = Some(words.value()?),
                 "overhead" => overhead = words.value()?,
                 "ecn" => ecn = true,
-                other => {
-                    return Err(WordError::new(word.span(), format!("`{other}`"), KEYS));
-                }
+                _ => return Err(word.refused(KEYS)),
             }
         }
         Ok(Self {
@@ -64,14 +62,13 @@ impl PoliceSpec {
 
 impl fmt::Display for PoliceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "police rate {} burst {}", self.rate, self.burst)?;
-        if self.overhead != DEFAULT_OVERHEAD {
-            write!(f, " overhead {}", self.overhead)?;
-        }
-        if self.ecn {
-            f.write_str(" ecn")?;
-        }
-        Ok(())
+        f.write_str("police")?;
+        WordWriter::new(f)
+            .pair("rate", self.rate)
+            .pair("burst", self.burst)
+            .stated("overhead", self.overhead, DEFAULT_OVERHEAD)
+            .word_if(self.ecn, "ecn")
+            .finish()
     }
 }
 
@@ -145,14 +142,7 @@ impl Element for Police {
             match word.text {
                 "rate" => spec.rate = read_rate(&mut words)?,
                 "burst" => spec.burst = words.value()?,
-                other => {
-                    let found = format!("`{other}`");
-                    return Err(WordError::new(
-                        word.span(),
-                        found,
-                        "rate RATE or burst BYTES",
-                    ));
-                }
+                _ => return Err(word.refused("rate RATE or burst BYTES")),
             }
         }
         self.fill(now);

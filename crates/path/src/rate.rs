@@ -4,7 +4,7 @@ use std::fmt;
 
 use narrows_aqm::QueueSpec;
 use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Duration, Instant, Rate, WordError, Words};
+use narrows_units::{Duration, Instant, Rate, WordError, WordWriter, Words};
 
 use crate::serialise::Serialiser;
 use crate::spec::{Site, require_end};
@@ -68,13 +68,7 @@ impl RateSpec {
                     self.queue = read_queue(words)?;
                     return Ok(());
                 }
-                _ => {
-                    return Err(WordError::new(
-                        word.span(),
-                        format!("`{}`", word.text),
-                        KEYS,
-                    ));
-                }
+                _ => return Err(word.refused(KEYS)),
             }
         }
         Ok(())
@@ -96,40 +90,22 @@ impl RateSpec {
 impl fmt::Display for RateSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rate {}", self.rate)?;
-        if self.overhead != DEFAULT_OVERHEAD {
-            write!(f, " overhead {}", self.overhead)?;
-        }
-        if self.shaper {
-            f.write_str(" shaper")?;
-        }
-        write!(f, " queue {}", self.queue)
+        WordWriter::new(f)
+            .stated("overhead", self.overhead, DEFAULT_OVERHEAD)
+            .word_if(self.shaper, "shaper")
+            .pair("queue", &self.queue)
+            .finish()
     }
 }
 
 pub(crate) fn read_rate(words: &mut Words<'_>) -> Result<Rate, WordError> {
-    let word = words.peek();
-    let rate: Rate = words.value()?;
-    match word {
-        Some(w) if rate.as_bits() == 0 => Err(WordError::new(
-            w.span(),
-            format!("`{}`", w.text),
-            "a rate above zero",
-        )),
-        _ => Ok(rate),
-    }
+    words.checked_value("a rate above zero", |rate: &Rate| rate.as_bits() > 0)
 }
 
 pub(crate) fn read_overhead(words: &mut Words<'_>) -> Result<u32, WordError> {
-    let word = words.peek();
-    let overhead: u32 = words.value()?;
-    match word {
-        Some(w) if overhead > MAX_OVERHEAD => Err(WordError::new(
-            w.span(),
-            format!("`{}`", w.text),
-            format!("at most {MAX_OVERHEAD} bytes"),
-        )),
-        _ => Ok(overhead),
-    }
+    words.checked_value(format!("at most {MAX_OVERHEAD} bytes"), |bytes| {
+        *bytes <= MAX_OVERHEAD
+    })
 }
 
 /// The running element: a queue, and a wire that takes one packet at a time.
@@ -239,13 +215,7 @@ impl<'a> RateChange<'a> {
                     change.queue = Some((rest.text, rest.start));
                     return Ok(change);
                 }
-                Some(w) => {
-                    return Err(WordError::new(
-                        w.span(),
-                        format!("`{}`", w.text),
-                        "rate RATE or queue …",
-                    ));
-                }
+                Some(w) => return Err(w.refused("rate RATE or queue …")),
                 None if change.rate.is_none() => {
                     return Err(words.ended("rate RATE or queue …"));
                 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_packet::{Change, Element, ElementCounters, Outlet, Packet, Port};
-use narrows_units::{Instant, WordError, Words};
+use narrows_units::{Instant, WordError, WordWriter, Words};
 use narrows_wire::ip;
 
 use crate::codepoint::{Dscp, EcnWord};
@@ -40,15 +40,10 @@ impl RemarkSpec {
                 "if" => match words.take() {
                     Some(w) if w.text == "dscp" => spec.if_dscp.replace(words.value()?).is_some(),
                     Some(w) if w.text == "ecn" => spec.if_ecn.replace(words.value()?).is_some(),
-                    Some(w) => {
-                        let found = format!("`{}`", w.text);
-                        return Err(WordError::new(w.span(), found, "dscp D or ecn E"));
-                    }
+                    Some(w) => return Err(w.refused("dscp D or ecn E")),
                     None => return Err(words.ended("dscp D or ecn E")),
                 },
-                other => {
-                    return Err(WordError::new(word.span(), format!("`{other}`"), KEYS));
-                }
+                _ => return Err(word.refused(KEYS)),
             };
             if repeated {
                 let found = format!("`{}` a second time", word.text);
@@ -72,19 +67,12 @@ impl RemarkSpec {
 impl fmt::Display for RemarkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("remark")?;
-        if let Some(dscp) = self.if_dscp {
-            write!(f, " if dscp {dscp}")?;
-        }
-        if let Some(ecn) = self.if_ecn {
-            write!(f, " if ecn {ecn}")?;
-        }
-        if let Some(dscp) = self.dscp {
-            write!(f, " dscp {dscp}")?;
-        }
-        if let Some(ecn) = self.ecn {
-            write!(f, " ecn {ecn}")?;
-        }
-        Ok(())
+        WordWriter::new(f)
+            .some("if dscp", self.if_dscp)
+            .some("if ecn", self.if_ecn)
+            .some("dscp", self.dscp)
+            .some("ecn", self.ecn)
+            .finish()
     }
 }
 

@@ -114,9 +114,7 @@ impl ElementSpec {
     /// When they are no element's; the span is that in `line`.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let Some(kind) = words.take() else {
-            return Err(words.ended(KINDS));
-        };
+        let kind = words.needed(KINDS)?;
         Ok(match kind.text {
             "rate" if words.take_if("trace") => Self::Trace(TraceSpec::parse(&mut words)?),
             "rate" => Self::Rate(RateSpec::parse(&mut words)?),
@@ -131,7 +129,7 @@ impl ElementSpec {
             }
             "tap" => Self::Tap(parse_tap(words)?),
             other => {
-                let error = WordError::new(kind.span(), format!("`{other}`"), KINDS);
+                let error = kind.refused(KINDS);
                 return Err(match other {
                     "delay" | "loss" | "reorder" | "duplicate" | "slot" => {
                         error.with_help(format!("write `netem {}`", line.trim()))
@@ -273,14 +271,10 @@ impl ElementSpec {
 
 fn parse_tap(mut words: Words<'_>) -> Result<String, WordError> {
     const ALLOWED: &str = "a name for the observation point: letters, digits, `-`, `_`, `.`";
-    let name = words.take().ok_or_else(|| words.ended(ALLOWED))?;
+    let name = words.needed(ALLOWED)?;
     let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     if !name.text.chars().all(fits) {
-        return Err(WordError::new(
-            name.span(),
-            format!("`{}`", name.text),
-            ALLOWED,
-        ));
+        return Err(name.refused(ALLOWED));
     }
     require_end(words)?;
     Ok(name.text.to_owned())

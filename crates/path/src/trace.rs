@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use narrows_aqm::QueueSpec;
 use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Instant, Rate, WordError, Words};
+use narrows_units::{Instant, Rate, WordError, WordWriter, Words};
 
 use crate::rate::{DEFAULT_QUEUE, RateChange, read_overhead};
 use crate::spec::Site;
@@ -148,7 +148,7 @@ impl TraceSpec {
     /// Lays what follows `rate trace` over what is there, as
     /// [`RateSpec::apply`](crate::RateSpec) does.
     pub(crate) fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
-        let file = words.take().ok_or_else(|| words.ended("a trace file"))?;
+        let file = words.needed("a trace file")?;
         self.file = file.text.to_owned();
         self.trace = Arc::default();
         while let Some(word) = words.take() {
@@ -158,10 +158,7 @@ impl TraceSpec {
                     self.queue = read_queue(words)?;
                     return Ok(());
                 }
-                _ => {
-                    let found = format!("`{}`", word.text);
-                    return Err(WordError::new(word.span(), found, KEYS));
-                }
+                _ => return Err(word.refused(KEYS)),
             }
         }
         Ok(())
@@ -185,10 +182,10 @@ impl TraceSpec {
 impl fmt::Display for TraceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rate trace {}", self.file)?;
-        if self.overhead != DEFAULT_OVERHEAD {
-            write!(f, " overhead {}", self.overhead)?;
-        }
-        write!(f, " queue {}", self.queue)
+        WordWriter::new(f)
+            .stated("overhead", self.overhead, DEFAULT_OVERHEAD)
+            .pair("queue", &self.queue)
+            .finish()
     }
 }
 

@@ -30,17 +30,12 @@ impl QuicControl {
     /// When it is not the name of one of them, or something follows it.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let Some(word) = words.take() else {
-            return Err(words.ended(NAMES));
-        };
+        let word = words.needed(NAMES)?;
         let control = match word.text.strip_prefix(PREFIX) {
             Some("cubic") => Self::Cubic,
             Some("newreno") => Self::NewReno,
             Some("bbr") => Self::Bbr,
-            _ => {
-                let found = format!("`{}`", word.text);
-                return Err(WordError::new(word.span(), found, NAMES));
-            }
+            _ => return Err(word.refused(NAMES)),
         };
         words.finish("nothing (quinn's controls have quinn's parameters)")?;
         Ok(control)

@@ -52,11 +52,7 @@ impl Control {
                 "the name of a kernel's algorithm, such as kernel:cubic: \
                  1 to {LONGEST_NAME} of a-z, 0-9 and _"
             );
-            return Err(WordError::new(
-                word.span(),
-                format!("`{}`", word.text),
-                allowed,
-            ));
+            return Err(word.refused(allowed));
         }
         words.take();
         words.finish("nothing (a kernel's algorithm has the kernel's parameters)")?;

@@ -11,7 +11,7 @@ use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
+use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, HostModel, SignalSpec, Traffic};
 use crate::transport::{SpinUse, Transport};
 
 /// One run, checked: names are unique, every flow has a path, every value is
@@ -449,7 +449,7 @@ fn ecn_words<S: Serializer>(mode: &EcnMode, to: S) -> Result<S::Ok, S::Error> {
 }
 
 fn codepoint_words<S: Serializer>(ecn: &Ecn, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(codepoint_word(*ecn))
+    words(&EcnWord(*ecn), to)
 }
 
 fn flow_numbers<S: Serializer>(flows: &[FlowId], to: S) -> Result<S::Ok, S::Error> {
@@ -463,15 +463,5 @@ pub fn ecn_mode_word(mode: EcnMode) -> &'static str {
         EcnMode::Classic => "classic",
         EcnMode::AccEcn => "accecn",
         EcnMode::Auto => "auto",
-    }
-}
-
-/// How a file spells an ECN codepoint.
-pub fn codepoint_word(ecn: Ecn) -> &'static str {
-    match ecn {
-        Ecn::NotEct => "not-ect",
-        Ecn::Ect1 => "ect1",
-        Ecn::Ect0 => "ect0",
-        Ecn::Ce => "ce",
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use narrows_quic::model;
+use narrows_units::word_for;
 use serde::{Serialize, Serializer};
 
 /// The transport under a flow. A flow of datagrams has none, and counts as
@@ -46,7 +47,8 @@ impl Transport {
 }
 
 /// What the spin bit of a QUIC flow does (RFC 9000 §17.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SpinUse {
     /// As the flow's seed has it: each end switches it off by chance, as quinn
     /// does.
@@ -59,17 +61,12 @@ pub enum SpinUse {
 }
 
 impl SpinUse {
-    /// All of them, in the order in which messages name them.
-    pub const ALL: [Self; 3] = [Self::Seed, Self::On, Self::Greased];
-
-    /// The word for it in a file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Seed => "seed",
-            Self::On => "on",
-            Self::Greased => "greased",
-        }
-    }
+    /// The words for it in a file, in the order in which messages name them.
+    pub(crate) const WORDS: [(&str, Self); 3] = [
+        ("seed", Self::Seed),
+        ("on", Self::On),
+        ("greased", Self::Greased),
+    ];
 
     /// Whether it is what a file need not say.
     pub fn is_default(&self) -> bool {
@@ -77,23 +74,11 @@ impl SpinUse {
     }
 }
 
-macro_rules! words {
-    ($($name:ident),*) => {$(
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
-            }
-        }
-    )*};
+impl fmt::Display for SpinUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(word_for(&Self::WORDS, self))
+    }
 }
-
-words!(SpinUse);
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

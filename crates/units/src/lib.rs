@@ -27,7 +27,7 @@ pub use histogram::Histogram;
 pub use rate::Rate;
 pub use rng::{Draw, Rng, seed_of, stable_hash};
 pub use time::{Duration, Instant};
-pub use words::{Value, Word, WordError, Words};
+pub use words::{Value, Word, WordError, WordWriter, Words, alternatives, word_for};
 
 /// For [`written_as_words`], so that its users need no serde of their own.
 #[doc(hidden)]

@@ -27,6 +27,17 @@ impl Word<'_> {
     pub fn span(&self) -> Range<usize> {
         self.start..self.start + self.text.len()
     }
+
+    /// The error for this word, where `allowed` is expected.
+    pub fn refused(&self, allowed: impl Into<String>) -> WordError {
+        WordError::new(self.span(), format!("`{}`", self.text), allowed)
+    }
+
+    /// The error for this word, which stood there before.
+    pub fn repeated(&self) -> WordError {
+        let found = format!("`{}` a second time", self.text);
+        WordError::new(self.span(), found, "each word once")
+    }
 }
 
 /// What was wrong in a line of words: where, what was found, what is allowed.
@@ -129,14 +140,66 @@ impl<'a> Words<'a> {
         }
     }
 
+    /// Takes the next word, of which there has to be one.
+    ///
+    /// # Errors
+    /// When the line ends here; `allowed` says what could have stood there.
+    pub fn needed(&mut self, allowed: &str) -> Result<Word<'a>, WordError> {
+        self.take().ok_or_else(|| self.ended(allowed))
+    }
+
     /// Takes the value of the key that was just taken.
     ///
     /// # Errors
     /// When there is no further word, or it does not spell a `T`.
     pub fn value<T: Value>(&mut self) -> Result<T, WordError> {
-        let word = self.take().ok_or_else(|| self.ended(T::ALLOWED))?;
-        T::parse(word.text)
-            .ok_or_else(|| WordError::new(word.span(), format!("`{}`", word.text), T::ALLOWED))
+        self.value_where(T::ALLOWED, |_| true)
+    }
+
+    /// The same for a value that has to satisfy `fits`.
+    ///
+    /// # Errors
+    /// When it is missing, is not a `T`, or does not fit; `allowed` says what does.
+    pub fn value_where<T: Value>(
+        &mut self,
+        allowed: &str,
+        fits: impl FnOnce(&T) -> bool,
+    ) -> Result<T, WordError> {
+        let word = self.needed(allowed)?;
+        let value = T::parse(word.text).filter(fits);
+        value.ok_or_else(|| word.refused(allowed))
+    }
+
+    /// The value of the key that was just taken, where not every one will do.
+    ///
+    /// # Errors
+    /// As [`value`](Self::value), and when it does not fit: `allowed` says what does.
+    pub fn checked_value<T: Value>(
+        &mut self,
+        allowed: impl Into<String>,
+        fits: impl FnOnce(&T) -> bool,
+    ) -> Result<T, WordError> {
+        let word = self.needed(T::ALLOWED)?;
+        let value = T::parse(word.text).ok_or_else(|| word.refused(T::ALLOWED))?;
+        if fits(&value) {
+            Ok(value)
+        } else {
+            Err(word.refused(allowed))
+        }
+    }
+
+    /// Takes one of the words of `known`; what it stands for.
+    ///
+    /// # Errors
+    /// When there is no further word, or it is none of them.
+    pub fn one_of<T: Copy>(&mut self, known: &[(&str, T)]) -> Result<T, WordError> {
+        let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+        let allowed = alternatives(&names);
+        let word = self.needed(&allowed)?;
+        let found = known.iter().find(|(name, _)| *name == word.text);
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| word.refused(allowed))
     }
 
     /// The error for a line that stops too early.
@@ -152,9 +215,85 @@ impl<'a> Words<'a> {
     pub fn finish(mut self, allowed: &str) -> Result<(), WordError> {
         match self.take() {
             None => Ok(()),
-            Some(w) => Err(WordError::new(w.span(), format!("`{}`", w.text), allowed)),
+            Some(word) => Err(word.refused(allowed)),
         }
     }
+}
+
+/// `` `a`, `b` or `c` ``.
+pub fn alternatives(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Writes a line of words, each with a blank before it: keys with their values, and words
+/// that stand alone. What is as usual is left out, but for the alternate form (`#`).
+pub struct WordWriter<'w, 'f> {
+    f: &'w mut fmt::Formatter<'f>,
+    written: fmt::Result,
+}
+
+impl<'w, 'f> WordWriter<'w, 'f> {
+    /// Goes on behind what was written to `f`.
+    pub fn new(f: &'w mut fmt::Formatter<'f>) -> Self {
+        let written = Ok(());
+        Self { f, written }
+    }
+
+    /// A key and its value.
+    pub fn pair(&mut self, key: &str, value: impl fmt::Display) -> &mut Self {
+        let f = &mut *self.f;
+        self.written = self.written.and_then(|()| write!(f, " {key} {value}"));
+        self
+    }
+
+    /// The same unless the value is the usual one.
+    pub fn stated<T: fmt::Display + PartialEq>(
+        &mut self,
+        key: &str,
+        value: T,
+        usual: T,
+    ) -> &mut Self {
+        match self.f.alternate() || value != usual {
+            true => self.pair(key, value),
+            false => self,
+        }
+    }
+
+    /// The same for a value of which there may be none.
+    pub fn some(&mut self, key: &str, value: Option<impl fmt::Display>) -> &mut Self {
+        match value {
+            Some(value) => self.pair(key, value),
+            None => self,
+        }
+    }
+
+    /// A word that stands alone, where it holds.
+    pub fn word_if(&mut self, holds: bool, word: &str) -> &mut Self {
+        let f = &mut *self.f;
+        if holds {
+            self.written = self.written.and_then(|()| write!(f, " {word}"));
+        }
+        self
+    }
+
+    /// Whether all has been written.
+    ///
+    /// # Errors
+    /// The first time that something could not be.
+    pub fn finish(&mut self) -> fmt::Result {
+        self.written
+    }
+}
+
+/// The word of `known` that stands for `value`; none of what is not in it.
+pub fn word_for<T: PartialEq>(known: &[(&'static str, T)], value: &T) -> &'static str {
+    let found = known.iter().find(|(_, of)| of == value);
+    found.map_or("", |(word, _)| word)
 }
 
 /// Makes a type that is read from a line of words and displayed as one be that

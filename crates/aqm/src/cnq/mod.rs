@@ -23,13 +23,13 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Rate, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Instant, Rate, Rng, Word, WordError, WordWriter, Words};
 
 use self::cobalt::{Cobalt, Params, Share};
 use crate::codel;
 use crate::flows::FlowHash;
 use crate::meter::Meter;
-use crate::reading::{self, Parameters, pair, stated, value_where};
+use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 
 /// Packets (`cnq_init`).
@@ -70,7 +70,7 @@ impl Parameters for CnqConfig {
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
-                self.limit = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
             }
             "rtt" => {
                 self.interval = codel::time(words)?;
@@ -90,16 +90,13 @@ impl Parameters for CnqConfig {
 
 impl fmt::Display for CnqConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (usual, all) = (Self::default(), f.alternate());
-        stated(f, "limit", &self.limit, &usual.limit)?;
-        stated(f, "rtt", &self.interval, &usual.interval)?;
-        if all || self.target != self.interval / RTT_TO_TARGET {
-            pair(f, "target", &self.target)?;
-        }
-        if let Some(t) = self.mtu_time {
-            pair(f, "mtu_time", &t)?;
-        }
-        Ok(())
+        let usual = Self::default();
+        WordWriter::new(f)
+            .stated("limit", self.limit, usual.limit)
+            .stated("rtt", self.interval, usual.interval)
+            .stated("target", self.target, self.interval / RTT_TO_TARGET)
+            .some("mtu_time", self.mtu_time)
+            .finish()
     }
 }
 

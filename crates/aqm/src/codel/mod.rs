@@ -12,13 +12,13 @@ mod law;
 use std::fmt;
 
 use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Instant, Rng, Word, WordError, WordWriter, Words};
 
 pub use law::Selector;
 pub(crate) use law::{Codel, Params, Source};
 
 use crate::meter::Meter;
-use crate::reading::{self, Parameters, pair, stated, value_where};
+use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
@@ -58,7 +58,7 @@ impl Default for CodelConfig {
 
 /// A time that the kernel can hold: tc hands over 32 bits of microseconds.
 pub(crate) fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
-    value_where(words, "a time from 1us to 2000s", |t: &Duration| {
+    words.value_where("a time from 1us to 2000s", |t: &Duration| {
         (1_000..=2_000_000_000_000).contains(&t.as_nanos())
     })
 }
@@ -70,7 +70,7 @@ impl Parameters for CodelConfig {
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
-                self.limit = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
             }
             "target" => self.target = time(words)?,
             "interval" => self.interval = time(words)?,
@@ -85,16 +85,13 @@ impl Parameters for CodelConfig {
 impl fmt::Display for CodelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
-        stated(f, "limit", &self.limit, &usual.limit)?;
-        stated(f, "target", &self.target, &usual.target)?;
-        stated(f, "interval", &self.interval, &usual.interval)?;
-        if self.ecn {
-            f.write_str(" ecn")?;
-        }
-        if let Some(t) = self.ce_threshold {
-            pair(f, "ce_threshold", &t)?;
-        }
-        Ok(())
+        WordWriter::new(f)
+            .stated("limit", self.limit, usual.limit)
+            .stated("target", self.target, usual.target)
+            .stated("interval", self.interval, usual.interval)
+            .word_if(self.ecn, "ecn")
+            .some("ce_threshold", self.ce_threshold)
+            .finish()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use narrows_units::{Duration, Value, Word, WordError, Words};
+use narrows_units::{Duration, Value, Word, WordError, WordWriter, Words};
 
-use crate::reading::{Parameters, pair, stated, value_where};
+use crate::reading::Parameters;
 
 /// Whose DualPI2: implementations differ in what decides their behaviour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,11 +211,7 @@ impl DualPi2Config {
         if fits {
             return Ok(());
         }
-        Err(WordError::new(
-            key.span(),
-            format!("`{}`", key.text),
-            format!("parameters of `variant {}`", self.variant.name()),
-        ))
+        Err(key.refused(format!("parameters of `variant {}`", self.variant.name())))
     }
 }
 
@@ -226,15 +222,14 @@ fn fits_kernel(time: &Duration) -> bool {
 }
 
 fn gain(words: &mut Words<'_>) -> Result<f64, WordError> {
-    value_where(
-        words,
+    words.value_where(
         "a gain in Hz from 1/256 to 8388607, such as 0.16",
         |hz: &f64| (1.0 / 256.0..=MAX_GAIN).contains(hz),
     )
 }
 
 fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
-    value_where(words, "a time from 1us to 4s", fits_kernel)
+    words.value_where("a time from 1us to 4s", fits_kernel)
 }
 
 impl Parameters for DualPi2Config {
@@ -275,18 +270,18 @@ impl Parameters for DualPi2Config {
                 }
             }
             "limit" => {
-                self.limit = Some(value_where(words, "at least 1 packet", |n: &u32| *n > 0)?);
+                self.limit = Some(words.value_where("at least 1 packet", |n: &u32| *n > 0)?);
             }
             "memlimit" => {
                 self.refuse_unless(linux, key)?;
-                self.memlimit = Some(value_where(words, "at least 1 byte", |n: &u32| *n > 0)?);
+                self.memlimit = Some(words.value_where("at least 1 byte", |n: &u32| *n > 0)?);
             }
             "target" => self.target = time(words)?,
             "tupdate" => self.tupdate = time(words)?,
             "alpha" => self.alpha = gain(words)?,
             "beta" => self.beta = gain(words)?,
             "coupling_factor" => {
-                self.coupling_factor = value_where(words, "1 to 255", |k: &u8| *k > 0)?;
+                self.coupling_factor = words.value_where("1 to 255", |k: &u8| *k > 0)?;
             }
             "step_thresh" => {
                 self.refuse_unless(has_step, key)?;
@@ -327,9 +322,7 @@ impl Parameters for DualPi2Config {
                 };
                 self.derive_from_rtt(max, typical);
                 if typical > max || self.alpha == 0.0 || self.beta == 0.0 {
-                    return Err(WordError::new(
-                        key.span(),
-                        format!("`{}`", key.text),
+                    return Err(key.refused(
                         "typical_rtt <= max_rtt, and gains of at least 1/256 Hz from them",
                     ));
                 }
@@ -347,50 +340,34 @@ impl Parameters for DualPi2Config {
 impl fmt::Display for DualPi2Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::of(self.variant);
-        let all = f.alternate();
-        if all || self.variant != Variant::default() {
-            pair(f, "variant", &self.variant.name())?;
-        }
-        if let Some(limit) = self.limit {
-            pair(f, "limit", &limit)?;
-        }
-        if let Some(memlimit) = self.memlimit {
-            pair(f, "memlimit", &memlimit)?;
-        }
-        stated(f, "target", &self.target, &usual.target)?;
-        stated(f, "tupdate", &self.tupdate, &usual.tupdate)?;
-        stated(f, "alpha", &self.alpha, &usual.alpha)?;
-        stated(f, "beta", &self.beta, &usual.beta)?;
-        if self.variant != Variant::Rfc9332 && (all || self.step != usual.step) {
-            pair(f, "step_thresh", &self.step)?;
-        }
-        if self.min_qlen_step != usual.min_qlen_step {
-            pair(f, "min_qlen_step", &self.min_qlen_step)?;
-        }
-        stated(
-            f,
-            "coupling_factor",
-            &self.coupling_factor,
-            &usual.coupling_factor,
-        )?;
-        if !self.drop_overload {
-            f.write_str(" overflow")?;
-        }
-        if self.drop_early {
-            f.write_str(" drop_enqueue")?;
-        }
-        stated(
-            f,
-            "classic_protection",
-            &self.classic_protection,
-            &usual.classic_protection,
-        )?;
-        if self.any_ect {
-            f.write_str(" any_ect")?;
-        }
-        if !self.split_gso {
-            f.write_str(" no_split_gso")?;
-        }
-        Ok(())
+        let has_step = self.variant != Variant::Rfc9332;
+        let step = (f.alternate() || self.step != usual.step).then_some(self.step);
+        // What counts packets is said only where it is not as usual.
+        let queue = Some(self.min_qlen_step).filter(|n| *n != usual.min_qlen_step);
+        WordWriter::new(f)
+            .stated("variant", self.variant.name(), Variant::default().name())
+            .some("limit", self.limit)
+            .some("memlimit", self.memlimit)
+            .stated("target", self.target, usual.target)
+            .stated("tupdate", self.tupdate, usual.tupdate)
+            .stated("alpha", self.alpha, usual.alpha)
+            .stated("beta", self.beta, usual.beta)
+            .some("step_thresh", step.filter(|_| has_step))
+            .some("min_qlen_step", queue)
+            .stated(
+                "coupling_factor",
+                self.coupling_factor,
+                usual.coupling_factor,
+            )
+            .word_if(!self.drop_overload, "overflow")
+            .word_if(self.drop_early, "drop_enqueue")
+            .stated(
+                "classic_protection",
+                self.classic_protection,
+                usual.classic_protection,
+            )
+            .word_if(self.any_ect, "any_ect")
+            .word_if(!self.split_gso, "no_split_gso")
+            .finish()
     }
 }

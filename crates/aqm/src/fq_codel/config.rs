@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use narrows_units::{Bytes, Duration, Value, Word, WordError, Words};
+use narrows_units::{Bytes, Duration, Value, Word, WordError, WordWriter, Words};
 
 use crate::codel::{self, Selector};
-use crate::reading::{Parameters, pair, stated, value_where};
+use crate::reading::Parameters;
 
 /// Packets in all flows together, RFC 8290 §5.2.3.
 const LIMIT: u32 = 10_240;
@@ -92,15 +92,14 @@ impl Parameters for FqCodelConfig {
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
-                self.limit = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
             }
             "flows" => {
-                self.flows = value_where(words, "1 to 65536 flows", |n: &u32| {
-                    (1..=MAX_FLOWS).contains(n)
-                })?;
+                self.flows =
+                    words.value_where("1 to 65536 flows", |n: &u32| (1..=MAX_FLOWS).contains(n))?;
             }
             "quantum" => {
-                let quantum = value_where(words, "256 to 1048576 bytes", |n: &u32| {
+                let quantum = words.value_where("256 to 1048576 bytes", |n: &u32| {
                     (256..=1 << 20).contains(n)
                 })?;
                 self.quantum = Some(quantum);
@@ -110,12 +109,12 @@ impl Parameters for FqCodelConfig {
             "ce_threshold" => self.ce_threshold = Some(codel::time(words)?),
             "ce_threshold_selector" => self.ce_threshold_selector = Some(words.value()?),
             "memory_limit" => {
-                self.memory_limit = value_where(words, "1 byte to 2048Mb", |n: &Bytes| {
+                self.memory_limit = words.value_where("1 byte to 2048Mb", |n: &Bytes| {
                     (1..=1 << 31).contains(&n.get())
                 })?;
             }
             "drop_batch" => {
-                self.drop_batch = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                self.drop_batch = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
             }
             "ecn" | "noecn" => self.ecn = key.text == "ecn",
             _ => return Ok(false),
@@ -140,24 +139,17 @@ impl Parameters for FqCodelConfig {
 impl fmt::Display for FqCodelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
-        stated(f, "limit", &self.limit, &usual.limit)?;
-        stated(f, "flows", &self.flows, &usual.flows)?;
-        if let Some(quantum) = self.quantum {
-            pair(f, "quantum", &quantum)?;
-        }
-        stated(f, "target", &self.target, &usual.target)?;
-        if let Some(t) = self.ce_threshold {
-            pair(f, "ce_threshold", &t)?;
-        }
-        if let Some(s) = self.ce_threshold_selector {
-            pair(f, "ce_threshold_selector", &s)?;
-        }
-        stated(f, "interval", &self.interval, &usual.interval)?;
-        stated(f, "memory_limit", &self.memory_limit, &usual.memory_limit)?;
-        stated(f, "drop_batch", &self.drop_batch, &usual.drop_batch)?;
-        if !self.ecn {
-            f.write_str(" noecn")?;
-        }
-        Ok(())
+        WordWriter::new(f)
+            .stated("limit", self.limit, usual.limit)
+            .stated("flows", self.flows, usual.flows)
+            .some("quantum", self.quantum)
+            .stated("target", self.target, usual.target)
+            .some("ce_threshold", self.ce_threshold)
+            .some("ce_threshold_selector", self.ce_threshold_selector)
+            .stated("interval", self.interval, usual.interval)
+            .stated("memory_limit", self.memory_limit, usual.memory_limit)
+            .stated("drop_batch", self.drop_batch, usual.drop_batch)
+            .word_if(!self.ecn, "noecn")
+            .finish()
     }
 }

@@ -10,12 +10,12 @@ mod control;
 use std::fmt;
 
 use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Instant, Rng, Word, WordError, WordWriter, Words};
 
 use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
 use crate::jiffies;
-use crate::reading::{self, Parameters, stated, value_where};
+use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
@@ -61,7 +61,7 @@ impl Default for PieConfig {
 }
 
 fn gain(words: &mut Words<'_>) -> Result<u32, WordError> {
-    value_where(words, "1 to 32 sixteenths of Hz", |n: &u32| {
+    words.value_where("1 to 32 sixteenths of Hz", |n: &u32| {
         (1..=MAX_GAIN).contains(n)
     })
 }
@@ -74,7 +74,7 @@ impl Parameters for PieConfig {
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
             "limit" => {
-                self.limit = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                self.limit = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
             }
             "target" => self.target = codel::time(words)?,
             "tupdate" => self.tupdate = codel::time(words)?,
@@ -94,21 +94,16 @@ impl Parameters for PieConfig {
 impl fmt::Display for PieConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
-        stated(f, "limit", &self.limit, &usual.limit)?;
-        stated(f, "target", &self.target, &usual.target)?;
-        stated(f, "tupdate", &self.tupdate, &usual.tupdate)?;
-        stated(f, "alpha", &self.alpha, &usual.alpha)?;
-        stated(f, "beta", &self.beta, &usual.beta)?;
-        if self.ecn {
-            f.write_str(" ecn")?;
-        }
-        if self.bytemode {
-            f.write_str(" bytemode")?;
-        }
-        if self.dq_rate_estimator {
-            f.write_str(" dq_rate_estimator")?;
-        }
-        Ok(())
+        WordWriter::new(f)
+            .stated("limit", self.limit, usual.limit)
+            .stated("target", self.target, usual.target)
+            .stated("tupdate", self.tupdate, usual.tupdate)
+            .stated("alpha", self.alpha, usual.alpha)
+            .stated("beta", self.beta, usual.beta)
+            .word_if(self.ecn, "ecn")
+            .word_if(self.bytemode, "bytemode")
+            .word_if(self.dq_rate_estimator, "dq_rate_estimator")
+            .finish()
     }
 }
 

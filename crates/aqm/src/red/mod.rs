@@ -14,11 +14,11 @@ mod law;
 use std::fmt;
 
 use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Bytes, Instant, Rate, Rng, Word, WordError, Words};
+use narrows_units::{Bytes, Instant, Rate, Rng, Word, WordError, WordWriter, Words};
 
 use self::law::{Action, Derived, Red};
 use crate::jiffies;
-use crate::reading::{self, Parameters, pair, value_where};
+use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 use crate::waiting::Waiting;
 
@@ -135,7 +135,7 @@ impl RedConfig {
 }
 
 fn size(words: &mut Words<'_>) -> Result<u32, WordError> {
-    let bytes = value_where(words, "a size from 1b to 4095Mb", |n: &Bytes| {
+    let bytes = words.value_where("a size from 1b to 4095Mb", |n: &Bytes| {
         (1..=u64::from(u32::MAX)).contains(&n.get())
     })?;
     Ok(bytes.get() as u32)
@@ -158,20 +158,19 @@ impl Parameters for RedConfig {
             "max" => self.max = Some(size(words)?),
             "avpkt" => self.avpkt = size(words)?,
             "burst" => {
-                let burst = value_where(words, "at least 1 packet", |n: &u32| *n > 0)?;
+                let burst = words.value_where("at least 1 packet", |n: &u32| *n > 0)?;
                 self.burst = Some(burst);
             }
             "adaptive" | "adaptative" => self.adaptive = true,
             "probability" => {
-                self.probability =
-                    value_where(words, "a probability above 0 and below 1", |p: &f64| {
+                self.probability = words
+                    .value_where("a probability above 0 and below 1", |p: &f64| {
                         *p > 0.0 && *p < 1.0
                     })?;
             }
             "bandwidth" => {
-                self.bandwidth = value_where(words, "a rate of at least 8bit", |r: &Rate| {
-                    r.as_bytes() > 0
-                })?;
+                self.bandwidth =
+                    words.value_where("a rate of at least 8bit", |r: &Rate| r.as_bytes() > 0)?;
             }
             "ecn" => self.ecn = true,
             "harddrop" => self.harddrop = true,
@@ -192,37 +191,21 @@ impl Parameters for RedConfig {
 impl fmt::Display for RedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = f.alternate();
-        pair(f, "limit", &self.limit)?;
         let (min, max, burst) = self.defaults();
-        if all || self.min.is_some() {
-            pair(f, "min", &min)?;
-        }
-        if all || self.max.is_some() {
-            pair(f, "max", &max)?;
-        }
-        pair(f, "avpkt", &self.avpkt)?;
-        if all || self.burst.is_some() {
-            pair(f, "burst", &burst)?;
-        }
-        if self.adaptive {
-            f.write_str(" adaptive")?;
-        }
-        if all || self.probability != PROBABILITY {
-            pair(f, "probability", &self.probability)?;
-        }
-        if all || self.bandwidth != BANDWIDTH {
-            pair(f, "bandwidth", &self.bandwidth)?;
-        }
-        if self.ecn {
-            f.write_str(" ecn")?;
-        }
-        if self.harddrop {
-            f.write_str(" harddrop")?;
-        }
-        if self.nodrop {
-            f.write_str(" nodrop")?;
-        }
-        Ok(())
+        let said = |value: Option<u32>, usual| value.or(all.then_some(usual));
+        WordWriter::new(f)
+            .pair("limit", self.limit)
+            .some("min", said(self.min, min))
+            .some("max", said(self.max, max))
+            .pair("avpkt", self.avpkt)
+            .some("burst", said(self.burst, burst))
+            .word_if(self.adaptive, "adaptive")
+            .stated("probability", self.probability, PROBABILITY)
+            .stated("bandwidth", self.bandwidth, BANDWIDTH)
+            .word_if(self.ecn, "ecn")
+            .word_if(self.harddrop, "harddrop")
+            .word_if(self.nodrop, "nodrop")
+            .finish()
     }
 }
 

@@ -124,13 +124,11 @@ impl NetemSpec {
                 "slot" => self.slot = parse_slot(words)?,
                 "limit" => self.limit = Some(words.value()?),
                 "rate" => {
-                    return Err(WordError::new(word.span(), "`rate`", KEYS).with_help(
+                    return Err(word.refused(KEYS).with_help(
                         "a rate is an element of its own: \"rate 10Mbit queue pfifo\"",
                     ));
                 }
-                other => {
-                    return Err(WordError::new(word.span(), format!("`{other}`"), KEYS));
-                }
+                _ => return Err(word.refused(KEYS)),
             }
         }
         if let Some(word) = law_word.filter(|_| self.jitter.is_zero()) {

@@ -1,8 +1,9 @@
 //! A modelled flow in words: `quic-model signals s+vec window 64`.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
-use narrows_units::{Duration, Rate, Word, WordError, Words};
+use narrows_units::{Duration, Rate, WordError, WordWriter, Words, word_for};
 use narrows_wire::{Profile, Signal};
 
 /// The form of the packets.
@@ -83,6 +84,7 @@ const BLOCK: u32 = 64;
 /// The longest least timeout.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
 
+const BLOCKS: &str = "a power of two from 64 to 16384";
 const SHAPES: &str = "`quic-model` or `plus`";
 const KEYS: &str = "`signals`, `spin`, `window`, `rate`, `ack`, `size`, `timeout` or `n`";
 const SIGNALS: &str =
@@ -122,11 +124,11 @@ impl ModelSpec {
     /// together.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let first = words.take().ok_or_else(|| words.ended(SHAPES))?;
+        let first = words.needed(SHAPES)?;
         let shape = [Shape::Quic, Shape::Plus]
             .into_iter()
             .find(|s| s.name() == first.text)
-            .ok_or_else(|| bad(first, SHAPES))?;
+            .ok_or_else(|| first.refused(SHAPES))?;
         let mut spec = Self::new(shape);
         let (mut spin, mut pace, mut block) = (None, None, None);
         while let Some(key) = words.take() {
@@ -134,24 +136,30 @@ impl ModelSpec {
                 "signals" => spec.signals = signals(&mut words, shape)?,
                 "spin" => {
                     spin = Some(key);
-                    spec.spin = one_of(&mut words, &SPIN, "`on`, `fixed` or `greased`")?;
+                    spec.spin = words.one_of(&SPIN)?;
                 }
                 "window" | "rate" if pace.is_some() => {
-                    return Err(bad(key, "either `window` or `rate`, once"));
+                    return Err(key.refused("either `window` or `rate`, once"));
                 }
                 "window" => {
-                    let window = number(&mut words, 1, MOST_IN_FLIGHT)?;
+                    let window = number(&mut words, 1..=MOST_IN_FLIGHT)?;
                     pace = Some(Pace::Window(window));
                 }
-                "rate" => pace = Some(Pace::Rate(rate(&mut words)?)),
-                "ack" => spec.ack_every = number(&mut words, 1, 64)?,
-                "size" => spec.size = number(&mut words, LEAST_SIZE, MOST_SIZE)?,
-                "timeout" => spec.least_timeout = timeout(&mut words)?,
+                "rate" => {
+                    let rate = words.checked_value("more than zero", |r: &Rate| r.as_bits() > 0)?;
+                    pace = Some(Pace::Rate(rate));
+                }
+                "ack" => spec.ack_every = number(&mut words, 1..=64)?,
+                "size" => spec.size = number(&mut words, LEAST_SIZE..=MOST_SIZE)?,
+                "timeout" => {
+                    let fits = |time: &Duration| *time <= LONGEST_TIMEOUT;
+                    spec.least_timeout = words.checked_value("a time up to 60s", fits)?;
+                }
                 "n" => {
                     block = Some(key);
-                    spec.block = power_of_two(&mut words)?;
+                    spec.block = words.value_where(BLOCKS, |n| fits_block(*n))?;
                 }
-                _ => return Err(bad(key, KEYS)),
+                _ => return Err(key.refused(KEYS)),
             }
         }
         spec.pace = pace.unwrap_or(spec.pace);
@@ -159,7 +167,7 @@ impl ModelSpec {
             if let (Some(key), false) = (key, spec.has(signal)) {
                 let allowed =
                     format!("a key of a signal that is sent; add `{letter}` to `signals`");
-                return Err(bad(key, &allowed));
+                return Err(key.refused(allowed));
             }
         }
         Ok(spec)
@@ -212,123 +220,71 @@ impl ModelSpec {
     }
 }
 
-fn bad(word: Word<'_>, allowed: &str) -> WordError {
-    WordError::new(word.span(), format!("`{}`", word.text), allowed)
-}
-
 fn signals(words: &mut Words<'_>, shape: Shape) -> Result<u8, WordError> {
     let allowed = match shape {
         Shape::Quic => SIGNALS,
         Shape::Plus => PLUS_SIGNALS,
     };
-    let word = words.take().ok_or_else(|| words.ended(allowed))?;
+    let word = words.needed(allowed)?;
     if word.text == "none" {
         return Ok(0);
     }
     let mut set = 0;
     for part in word.text.split('+') {
         let found = SHOWN.into_iter().find(|signal| signal.word() == part);
-        let signal = found.ok_or_else(|| bad(word, allowed))?;
+        let signal = found.ok_or_else(|| word.refused(allowed))?;
         if set & signal as u8 != 0 {
-            return Err(bad(word, allowed));
+            return Err(word.refused(allowed));
         }
         set |= signal as u8;
     }
     let lone_counter = set & Signal::Vec as u8 != 0 && set & Signal::Spin as u8 == 0;
     let too_many = shape == Shape::Plus && set & (Signal::Square as u8 | Signal::Loss as u8) != 0;
     if lone_counter || too_many {
-        return Err(bad(word, allowed));
+        return Err(word.refused(allowed));
     }
     Ok(set)
 }
 
-fn one_of<T: Copy>(
-    words: &mut Words<'_>,
-    known: &[(&str, T)],
-    allowed: &str,
-) -> Result<T, WordError> {
-    let word = words.take().ok_or_else(|| words.ended(allowed))?;
-    let found = known.iter().find(|(name, _)| *name == word.text);
-    found.map(|(_, v)| *v).ok_or_else(|| bad(word, allowed))
-}
-
-fn number(words: &mut Words<'_>, least: u32, most: u32) -> Result<u32, WordError> {
-    let allowed = format!("a whole number from {least} to {most}");
-    let word = words.take().ok_or_else(|| words.ended(allowed.as_str()))?;
-    word.text
-        .parse()
-        .ok()
-        .filter(|n| (least..=most).contains(n))
-        .ok_or_else(|| bad(word, &allowed))
-}
-
-fn rate(words: &mut Words<'_>) -> Result<Rate, WordError> {
-    let at = words.peek();
-    let rate: Rate = words.value()?;
-    match at {
-        Some(word) if rate.as_bits() == 0 => Err(bad(word, "more than zero")),
-        _ => Ok(rate),
-    }
-}
-
-fn timeout(words: &mut Words<'_>) -> Result<Duration, WordError> {
-    let at = words.peek();
-    let time: Duration = words.value()?;
-    match at {
-        Some(word) if time > LONGEST_TIMEOUT => Err(bad(word, "a time up to 60s")),
-        _ => Ok(time),
-    }
+fn number(words: &mut Words<'_>, range: RangeInclusive<u32>) -> Result<u32, WordError> {
+    let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+    words.value_where(&allowed, |n| range.contains(n))
 }
 
 /// The range of `n` in the words of marks.
-fn power_of_two(words: &mut Words<'_>) -> Result<u32, WordError> {
-    const ALLOWED: &str = "a power of two from 64 to 16384";
-    let word = words.take().ok_or_else(|| words.ended(ALLOWED))?;
-    word.text
-        .parse()
-        .ok()
-        .filter(|n: &u32| n.is_power_of_two() && (64..=16_384).contains(n))
-        .ok_or_else(|| bad(word, ALLOWED))
+fn fits_block(n: u32) -> bool {
+    n.is_power_of_two() && (64..=16_384).contains(&n)
 }
 
 impl fmt::Display for ModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::new(self.shape);
         f.write_str(self.shape.name())?;
-        if self.signals != usual.signals {
-            let sent = SHOWN.into_iter().filter(|signal| self.has(*signal));
-            let sent: Vec<&str> = sent.map(Signal::word).collect();
-            let sent = if sent.is_empty() {
-                "none".to_owned()
-            } else {
-                sent.join("+")
-            };
-            write!(f, " signals {sent}")?;
-        }
-        if let Some((name, _)) = SPIN
-            .iter()
-            .find(|(_, spin)| *spin == self.spin && *spin != usual.spin)
-        {
-            write!(f, " spin {name}")?;
-        }
-        match self.pace {
-            Pace::Rate(rate) => write!(f, " rate {rate}")?,
-            Pace::Window(WINDOW) => {}
-            Pace::Window(window) => write!(f, " window {window}")?,
-        }
-        if self.ack_every != usual.ack_every {
-            write!(f, " ack {}", self.ack_every)?;
-        }
-        if self.size != usual.size {
-            write!(f, " size {}", self.size)?;
-        }
-        if self.least_timeout != usual.least_timeout {
-            write!(f, " timeout {}", self.least_timeout)?;
-        }
-        if self.block != usual.block {
-            write!(f, " n {}", self.block)?;
-        }
-        Ok(())
+        let sent = SHOWN.into_iter().filter(|signal| self.has(*signal));
+        let sent: Vec<&str> = sent.map(Signal::word).collect();
+        let sent = if sent.is_empty() {
+            "none".to_owned()
+        } else {
+            sent.join("+")
+        };
+        let (rate, window) = match self.pace {
+            Pace::Rate(rate) => (Some(rate), None),
+            Pace::Window(window) => (None, Some(window).filter(|w| *w != WINDOW)),
+        };
+        WordWriter::new(f)
+            .some("signals", (self.signals != usual.signals).then_some(sent))
+            .stated(
+                "spin",
+                word_for(&SPIN, &self.spin),
+                word_for(&SPIN, &usual.spin),
+            )
+            .some("rate", rate)
+            .some("window", window)
+            .stated("ack", self.ack_every, usual.ack_every)
+            .stated("size", self.size, usual.size)
+            .stated("timeout", self.least_timeout, usual.least_timeout)
+            .stated("n", self.block, usual.block)
+            .finish()
     }
 }
 

@@ -34,30 +34,22 @@ impl Band {
     /// If they are no band.
     pub(crate) fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let first = words.peek().ok_or_else(|| words.ended(BANDS))?;
+        words.peek().ok_or_else(|| words.ended(BANDS))?;
         let odds = words.take_if("odds");
         let band = if words.take_if("factor") {
-            let at = words.peek();
-            let factor = words.value::<f64>()?;
-            if let Some(word) = at.filter(|_| factor < 1.0) {
-                let found = format!("`{}`", word.text);
-                return Err(WordError::new(word.span(), found, "a factor of 1 or more"));
-            }
+            let factor = words.checked_value("a factor of 1 or more", |f: &f64| *f >= 1.0)?;
             if odds {
                 Self::Odds(factor)
             } else {
                 Self::Factor(factor)
             }
         } else if odds {
-            return Err(words
-                .take()
-                .map_or_else(|| words.ended("`factor`"), |w| wrong(w, "`factor`")));
+            return Err(words.needed("`factor`")?.refused("`factor`"));
         } else {
-            let number = difference(&mut words, first)?;
+            let number = difference(&mut words)?;
             if words.take_if("percent") {
                 must(&mut words, "or")?;
-                let at = words.peek().unwrap_or(first);
-                let points = difference(&mut words, at)?;
+                let points = difference(&mut words)?;
                 must(&mut words, "points")?;
                 Self::Percent(number, points)
             } else {
@@ -110,11 +102,8 @@ impl Band {
     }
 }
 
-fn difference(words: &mut Words<'_>, at: narrows_units::Word<'_>) -> Result<f64, WordError> {
-    match words.value::<f64>()? {
-        difference if difference >= 0.0 => Ok(difference),
-        _ => Err(wrong(at, "a difference of 0 or more")),
-    }
+fn difference(words: &mut Words<'_>) -> Result<f64, WordError> {
+    words.checked_value("a difference of 0 or more", |difference| *difference >= 0.0)
 }
 
 /// Takes `word`, which has to come next.
@@ -123,14 +112,7 @@ fn must(words: &mut Words<'_>, word: &str) -> Result<(), WordError> {
         return Ok(());
     }
     let allowed = format!("`{word}`");
-    Err(match words.take() {
-        Some(other) => wrong(other, &allowed),
-        None => words.ended(allowed),
-    })
-}
-
-fn wrong(word: narrows_units::Word<'_>, allowed: &str) -> WordError {
-    WordError::new(word.span(), format!("`{}`", word.text), allowed)
+    Err(words.needed(&allowed)?.refused(allowed))
 }
 
 /// Room for the last bit of a decimal.

@@ -1,7 +1,7 @@
 //! The host model's switches: `[host_model]` for all flows, and the table of
 //! the same name in a flow.
 
-use narrows_units::{Duration, WordError, Words};
+use narrows_units::{Duration, WordError, Words, word_for};
 
 use crate::document::{self, At, Besides, Grammar, Gros, Places, Scalar, Spelled, unless};
 use crate::parts::{Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
@@ -73,11 +73,7 @@ pub(crate) fn document(model: &HostModel) -> Option<document::HostModel> {
         },
         tick: unless(model.tick == usual.tick, Spelled(model.tick)),
         pacing: switch(model.pacing, usual.pacing, |value| {
-            let (word, _) = PACINGS
-                .iter()
-                .find(|(_, pacing)| *pacing == value)
-                .unwrap_or(&PACINGS[0]);
-            (*word).to_owned()
+            word_for(&PACINGS, &value).to_owned()
         }),
         compress_sacks: unless(
             model.compress_sacks == usual.compress_sacks,
@@ -117,11 +113,9 @@ const PACINGS: [(&str, PacingUse); 5] = [
 ];
 
 fn pacing(line: &str) -> Result<PacingUse, WordError> {
-    let word = line.trim();
-    let found = PACINGS.iter().find(|(name, _)| *name == word);
-    found
-        .map(|(_, pacing)| *pacing)
-        .ok_or_else(|| document::no_such(line, PACING))
+    let found = PACINGS.iter().find(|(name, _)| *name == line.trim());
+    let pacing = found.map(|(_, pacing)| *pacing);
+    pacing.ok_or_else(|| document::no_such(line, PACING))
 }
 
 fn gros(line: &str) -> Result<Gros, WordError> {
@@ -155,7 +149,7 @@ grammars! {
 
 fn segmentation(line: &str) -> Result<Segmentation, WordError> {
     let mut words = Words::new(line);
-    let word = words.take().ok_or_else(|| words.ended(SEGMENTATION))?;
+    let word = words.needed(SEGMENTATION)?;
     match word.text {
         "one" => {
             words.finish("the end of the line")?;
@@ -173,10 +167,7 @@ fn segmentation(line: &str) -> Result<Segmentation, WordError> {
                 match key.text {
                     "min_segments" => min_segments = above_zero(&mut words)?,
                     "gso_max_bytes" => gso_max_bytes = above_zero(&mut words)?,
-                    other => {
-                        let found = format!("`{other}`");
-                        return Err(WordError::new(key.span(), found, SEGMENTATION));
-                    }
+                    _ => return Err(key.refused(SEGMENTATION)),
                 }
             }
             Ok(Segmentation::Tso {
@@ -184,10 +175,7 @@ fn segmentation(line: &str) -> Result<Segmentation, WordError> {
                 gso_max_bytes,
             })
         }
-        other => {
-            let found = format!("`{other}`");
-            Err(WordError::new(word.span(), found, SEGMENTATION))
-        }
+        _ => Err(word.refused(SEGMENTATION)),
     }
 }
 
@@ -198,7 +186,7 @@ fn gro(line: &str) -> Result<Gro, WordError> {
         match key.text {
             "hold" => gro.hold = words.value()?,
             "max_segments" => gro.max_segments = above_zero(&mut words)?,
-            other => return Err(WordError::new(key.span(), format!("`{other}`"), GRO)),
+            _ => return Err(key.refused(GRO)),
         }
     }
     Ok(gro)
@@ -231,20 +219,18 @@ fn option_of(
     allowed: &'static str,
 ) -> Result<(usize, Option<u32>), WordError> {
     let mut words = Words::new(line);
-    let word = words.take().ok_or_else(|| words.ended(allowed))?;
+    let word = words.needed(allowed)?;
     if word.text == plain {
         words.finish("the end of the line")?;
         return Ok((0, None));
     }
     if word.text != rich {
-        let found = format!("`{}`", word.text);
-        return Err(WordError::new(word.span(), found, allowed));
+        return Err(word.refused(allowed));
     }
     let mut number = None;
     while let Some(word) = words.take() {
         if word.text != key {
-            let found = format!("`{}`", word.text);
-            return Err(WordError::new(word.span(), found, allowed));
+            return Err(word.refused(allowed));
         }
         number = Some(above_zero(&mut words)?);
     }
@@ -252,13 +238,5 @@ fn option_of(
 }
 
 fn above_zero(words: &mut Words<'_>) -> Result<u32, WordError> {
-    let word = words.peek();
-    let number = words.value::<u32>()?;
-    match word {
-        Some(word) if number == 0 => {
-            let allowed = "a whole number above zero";
-            Err(WordError::new(word.span(), "`0`", allowed))
-        }
-        _ => Ok(number),
-    }
+    words.checked_value("a whole number above zero", |number| *number > 0)
 }

@@ -175,10 +175,11 @@ impl crate::document::Grammar for SpinUse {
         match line {
             "true" => Ok(Self::On),
             "false" => Ok(Self::Greased),
-            _ => Self::ALL
-                .into_iter()
-                .find(|s| s.name() == line)
-                .ok_or_else(|| crate::document::no_such(line, Self::ALLOWED)),
+            _ => {
+                let found = Self::WORDS.iter().find(|(word, _)| *word == line);
+                let spin = found.map(|(_, spin)| *spin);
+                spin.ok_or_else(|| crate::document::no_such(line, Self::ALLOWED))
+            }
         }
     }
 }
