@@ -277,7 +277,8 @@ impl Read {
             "vec_hold" => once(key, &mut self.vec_hold, threshold_time(words)?),
             "delay" => once(key, &mut self.delay, words.one_of(&DELAY)?),
             "tmax" => {
-                // Below 1 ms no RTT fits; above 1 min nobody waits for a lost sample.
+                // Below 1 ms no RTT fits; above 1 min a lost sample is replaced too late
+                // to be of use.
                 let range = Duration::from_millis(1)..=Duration::from_secs(60);
                 let allowed = "a time from 1ms to 60s, such as 225ms";
                 let t_max = words.value_where(allowed, |t| range.contains(t))?;

@@ -10,6 +10,7 @@ use narrows_scenario::Window;
 use narrows_units::Instant;
 
 use crate::world::Namespace;
+use crate::world::netlink::attribute;
 use crate::{Clock, LiveError};
 
 /// Where the disciplines of an element are.
@@ -167,17 +168,17 @@ impl QdiscStats {
         const HEADER: usize = 20;
         const ROOT: u32 = u32::MAX;
         let attributes = message.get(HEADER..)?;
-        let kind = find(attributes, 1)?;
+        let kind = attribute(attributes, 1)?;
         let kind = std::str::from_utf8(kind).ok()?.trim_end_matches('\0');
-        let counters = find(attributes, 7)?;
-        let basic = find(counters, 1)?;
-        let queue = find(counters, 3)?;
-        let app = find(counters, 4).unwrap_or_default();
+        let counters = attribute(attributes, 7)?;
+        let basic = attribute(counters, 1)?;
+        let queue = attribute(counters, 3)?;
+        let app = attribute(counters, 4).unwrap_or_default();
         Some(Self {
             device: word(message, 4)?,
             is_root: word(message, 12)? == ROOT,
             bytes: long(basic, 0)?,
-            packets: find(counters, 8)
+            packets: attribute(counters, 8)
                 .and_then(|all| long(all, 0))
                 .or(word(basic, 8).map(u64::from))?,
             drops: word(queue, 8)?.into(),
@@ -198,32 +199,18 @@ fn marks_at(kind: &str) -> Option<usize> {
     }
 }
 
-/// The value of the attribute `kind`.
-fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    // The upper two bits are flags (NLA_TYPE_MASK).
-    const TYPE: u16 = 0x3fff;
-    loop {
-        let length = usize::from(half(attributes, 0)?);
-        if half(attributes, 2)? & TYPE == kind {
-            return attributes.get(4..length);
-        }
-        attributes = attributes.get(length.max(4).next_multiple_of(4)..)?;
-    }
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    let bytes = bytes.get(at..at + 2)?;
-    Some(u16::from_ne_bytes(bytes.try_into().ok()?))
-}
-
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|b| u32::from_ne_bytes(*b))
 }
 
 fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at + 8)?;
-    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|b| u64::from_ne_bytes(*b))
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Programs that run in hosts beside the plan's flows.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,14 +10,14 @@ use std::thread::JoinHandle;
 use narrows_scenario::{CommandPlan, Plan};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::HostOf;
 use super::error::FlowError;
 use super::stop::{Stop, Wait};
-use crate::machine::find_program;
+use crate::machine::{find_program, processes};
 use crate::{Clock, CommandFacts};
 
 /// How often running processes are polled.
@@ -96,10 +94,10 @@ impl Commands {
         keep: Option<&Path>,
     ) -> Result<Self, FlowError> {
         let mut running = Vec::new();
-        let mut namespaces = BTreeSet::new();
+        let mut namespaces = Vec::new();
         for command in &plan.commands {
             let name = command.name.clone();
-            namespaces.insert(host(command.host).inode());
+            namespaces.push(host(command.host).inode());
             running.push(
                 Running::prepare(command, plan, host, keep)
                     .map_err(|reason| FlowError::Command { name, reason })?,
@@ -268,7 +266,7 @@ fn pid(child: &Child) -> Pid {
 /// Runs the commands until they are to stop, and then ends all.
 fn supervise(
     mut running: Vec<Running>,
-    namespaces: &BTreeSet<u64>,
+    namespaces: &[u64],
     stop: &Stop,
     clock: &Clock,
 ) -> Vec<CommandFacts> {
@@ -289,7 +287,9 @@ fn supervise(
         goes_on = stop.wait_until(clock, due) == Wait::Due;
     }
     end_all(&mut running, clock);
-    end_strays(namespaces);
+    // Processes that left their command's group, as daemons do, still are in the run's
+    // namespaces, which are nobody else's.
+    processes::end_all_in(namespaces);
     running.into_iter().map(Running::facts).collect()
 }
 
@@ -315,25 +315,6 @@ fn end_all(running: &mut [Running], clock: &Clock) {
                 Some(code) => End::Exited(code),
                 None => End::Stopped,
             };
-        }
-    }
-}
-
-/// Kills processes that left their command's group (as daemons do) and still
-/// are in one of the run's `namespaces`, which only this run has.
-fn end_strays(namespaces: &BTreeSet<u64>) {
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return;
-    };
-    let own = std::process::id();
-    for process in processes.flatten() {
-        let number = process.file_name().to_string_lossy().parse::<u32>();
-        let Ok(number) = number.map_err(drop) else {
-            continue;
-        };
-        let there = fs::metadata(process.path().join("ns/net"));
-        if number != own && there.is_ok_and(|n| namespaces.contains(&n.ino())) {
-            let _ = kill(Pid::from_raw(number as i32), Signal::SIGKILL);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_packet::TcpInfo;
+use netlink_packet_core::NLMSG_ERROR;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send,
@@ -13,15 +14,12 @@ use nix::sys::socket::{
 use nix::sys::time::{TimeVal, TimeValLike};
 
 use super::tcp_info::parse_tcp_info;
+use crate::world::netlink::{HEADER, Messages, attribute, error_in};
 
 /// `SOCK_DIAG_BY_FAMILY` (linux/sock_diag.h).
 const BY_FAMILY: u16 = 20;
 /// `NLM_F_REQUEST` (linux/netlink.h).
 const REQUEST_ONE: u16 = 0x001;
-/// `NLMSG_ERROR`.
-const ERROR: u16 = 2;
-/// Bytes of `struct nlmsghdr`.
-const HEADER: usize = 16;
 /// Bytes of `struct inet_diag_req_v2` and of the `struct inet_diag_sockid` at
 /// its end (linux/inet_diag.h).
 const REQUEST: usize = 56;
@@ -96,13 +94,13 @@ impl Diag {
                 Err(Errno::EINTR) => continue,
                 other => other?,
             };
-            for (kind, sequence, body) in Messages(&self.buffer[..len]) {
+            for (kind, sequence, body) in Messages::new(&self.buffer[..len]) {
                 match kind {
                     _ if sequence != self.sequence => {} // An answer that came too late.
                     // Where there is no connection the kernel shows who listens.
                     BY_FAMILY => return Ok(parse(body).filter(|i| STATES >> i.state & 1 == 1)),
-                    ERROR => {
-                        let error = error(body);
+                    NLMSG_ERROR => {
+                        let error = error_in(body);
                         let none = error.kind() == io::ErrorKind::NotFound;
                         return if none { Ok(None) } else { Err(error) };
                     }
@@ -111,12 +109,6 @@ impl Diag {
             }
         }
     }
-}
-
-/// What `NLMSG_ERROR` carries: a negated errno.
-fn error(body: &[u8]) -> io::Error {
-    let code = body.first_chunk().map_or(0, |b| i32::from_ne_bytes(*b));
-    io::Error::from_raw_os_error(code.saturating_neg())
 }
 
 /// `struct inet_diag_sockid`: both ports and addresses, any device, and
@@ -149,44 +141,9 @@ fn request(family: u8, id: &[u8; SOCKET_ID], sequence: u32) -> Vec<u8> {
     bytes
 }
 
-/// The messages of one read: kind, sequence number and what follows the header.
-struct Messages<'a>(&'a [u8]);
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = (u16, u32, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let header: &[u8; HEADER] = self.0.first_chunk()?;
-        let len = u32::from_ne_bytes(*header.first_chunk()?) as usize;
-        let kind = u16::from_ne_bytes([header[4], header[5]]);
-        let sequence = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
-        let body = self.0.get(HEADER..len)?;
-        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, sequence, body))
-    }
-}
-
-/// The attributes of a message: kind and value.
-struct Attributes<'a>(&'a [u8]);
-
-impl<'a> Iterator for Attributes<'a> {
-    type Item = (u16, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let header: &[u8; 4] = self.0.first_chunk()?;
-        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let kind = u16::from_ne_bytes([header[2], header[3]]);
-        let value = self.0.get(4..len)?;
-        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, value))
-    }
-}
-
 /// Reads one `inet_diag_msg`; `None` if it is cut short or has no `tcp_info`.
 fn parse(body: &[u8]) -> Option<TcpInfo> {
-    let mut attributes = Attributes(body.get(MESSAGE..)?);
-    let info = attributes.find(|(kind, _)| *kind == ATTRIBUTE_INFO);
-    parse_tcp_info(info?.1)
+    parse_tcp_info(attribute(body.get(MESSAGE..)?, ATTRIBUTE_INFO)?)
 }
 
 #[cfg(test)]
@@ -219,19 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_strange_messages_are_passed_over() {
-        assert_eq!(Messages(&[0; 15]).count(), 0);
-        // A length shorter than its header, or longer than what was read.
-        let mut message = request(2, &[0; SOCKET_ID], 7);
-        assert_eq!(Messages(&message).count(), 1);
-        for wrong in [0_u32, 15, 5_000] {
-            message[..4].copy_from_slice(&wrong.to_ne_bytes());
-            assert_eq!(Messages(&message).count(), 0, "{wrong}");
-        }
+    fn a_message_that_is_cut_short_has_no_tcp_info() {
         for len in 0..=MESSAGE + 4 {
             assert_eq!(parse(&vec![2; len]), None, "no tcp_info in {len} bytes");
         }
-        assert_eq!(Attributes(&[3, 0, 2, 0]).count(), 0);
-        assert_eq!(Attributes(&[4, 0, 2, 0, 9]).count(), 1);
     }
 }

@@ -7,7 +7,7 @@
 mod interfaces;
 mod kernel_link;
 mod namespace;
-mod netlink;
+pub(crate) mod netlink;
 mod queues;
 mod run_id;
 mod segments;

@@ -3,7 +3,10 @@
 
 use std::io;
 
-use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_core::{
+    NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkMessage,
+    NetlinkPayload, NlasIterator,
+};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
@@ -46,30 +49,22 @@ impl Netlink {
     /// without its `nlmsghdr`. For what has parameters of its own in each of
     /// its kinds, as queueing disciplines have.
     pub fn dump_bytes(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<Vec<u8>>> {
-        // struct nlmsghdr (linux/netlink.h): length, type, flags, sequence,
-        // port; NLMSG_ERROR is 2 and NLMSG_DONE is 3.
-        const HEADER: usize = 16;
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         self.send(message, NLM_F_DUMP)?;
         let mut answers = Vec::new();
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
-            let mut rest = &datagram[..];
-            while rest.len() >= HEADER {
-                let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|i| rest[at + i]));
-                let (length, sequence) = (word(0) as usize, word(8));
-                let kind = u16::from_ne_bytes([rest[4], rest[5]]);
-                let body = rest.get(HEADER..length).ok_or_else(invalid)?;
-                let code = body
-                    .get(..4)
-                    .map(|b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
-                rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+            let mut messages = Messages::new(&datagram);
+            for (kind, sequence, body) in &mut messages {
                 match kind {
                     _ if sequence != self.sequence => {}
-                    2 => return Err(io::Error::from_raw_os_error(-code.ok_or_else(invalid)?)),
-                    3 => return Ok(answers),
+                    NLMSG_ERROR => return Err(error_in(body)),
+                    NLMSG_DONE => return Ok(answers),
                     _ => answers.push(body.to_vec()),
                 }
+            }
+            if messages.is_cut_short() {
+                return Err(invalid());
             }
         }
     }
@@ -113,5 +108,74 @@ impl Netlink {
                 }
             }
         }
+    }
+}
+
+/// Bytes of `struct nlmsghdr` (linux/netlink.h).
+pub(crate) const HEADER: usize = 16;
+
+/// The messages of one read: kind, sequence number and what follows the header.
+pub(crate) struct Messages<'a>(&'a [u8]);
+
+impl<'a> Messages<'a> {
+    pub(crate) fn new(read: &'a [u8]) -> Self {
+        Self(read)
+    }
+
+    /// Whether what is left has a header, and less behind it than that says.
+    fn is_cut_short(&self) -> bool {
+        self.0.len() >= HEADER
+    }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (u16, u32, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let header: &[u8; HEADER] = self.0.first_chunk()?;
+        let len = u32::from_ne_bytes(*header.first_chunk()?) as usize;
+        let kind = u16::from_ne_bytes([header[4], header[5]]);
+        let sequence = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
+        let body = self.0.get(HEADER..len)?;
+        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, sequence, body))
+    }
+}
+
+/// What `NLMSG_ERROR` carries: a negated errno.
+pub(crate) fn error_in(body: &[u8]) -> io::Error {
+    let code = body.first_chunk().map_or(0, |b| i32::from_ne_bytes(*b));
+    io::Error::from_raw_os_error(code.saturating_neg())
+}
+
+/// The value of the attribute `kind`.
+pub(crate) fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    let mut all = NlasIterator::new(attributes).map_while(Result::ok);
+    let found = all.find(|attribute| attribute.kind() == kind)?;
+    let length = usize::from(found.length());
+    found.into_inner().get(NLA_HEADER_SIZE..length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(length: u32) -> Vec<u8> {
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend([0; 68]);
+        bytes
+    }
+
+    #[test]
+    fn cut_and_strange_messages_are_passed_over() {
+        assert_eq!(Messages::new(&[0; 15]).count(), 0);
+        assert_eq!(Messages::new(&message(72)).count(), 1);
+        // A length shorter than its header, or longer than what was read.
+        for wrong in [0, 15, 5_000] {
+            assert_eq!(Messages::new(&message(wrong)).count(), 0, "{wrong}");
+        }
+        assert_eq!(attribute(&[3, 0, 2, 0], 2), None);
+        assert_eq!(attribute(&[5, 0, 2, 0, 9], 2), Some(&[9][..]));
+        assert_eq!(attribute(&[5, 0, 2, 0], 2), None);
     }
 }
