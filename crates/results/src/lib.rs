@@ -48,11 +48,11 @@ pub mod verdict;
 
 pub use engine::{Engine, Progress, Watch};
 pub use error::Error;
-pub use folder::{Results, RunRecord, RunResult, open, open_run};
+pub use folder::{Output, Results, RunRecord, RunResult, open, open_run};
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
 pub use narrows_run::{Ended, Rig, RunHandle};
-pub use run::{Output, Reduction, RunOptions, reduce_run, run_scenario};
+pub use run::{Reduction, RunOptions, reduce_run, run_scenario};
 pub use series::{Series, Track};
 pub use signals::{SignalSummary, Unmarked};
 pub use sim::SimEngine;

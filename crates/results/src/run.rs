@@ -1,7 +1,5 @@
 //! One run: plan in, result out.
 
-use std::path::PathBuf;
-
 use narrows_packet::{Event, EventSink};
 use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
@@ -10,24 +8,11 @@ use narrows_units::{Duration, Instant};
 use crate::Error;
 use crate::capture::Captures;
 use crate::engine::{Engine, Progress, Watch};
-use crate::folder::{Folder, Origin, RunRecord, RunResult};
+use crate::folder::{Folder, Origin, Output, RunRecord, RunResult};
 use crate::observers::Observers;
 use crate::reduce::{Reduced, Reducer, Setup};
 use crate::series::Series;
 use crate::verdict;
-
-/// Where results go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Output {
-    /// Nowhere; the result is in memory only.
-    #[default]
-    Nowhere,
-    /// Into this folder, which must be empty or not exist yet.
-    Folder(PathBuf),
-    /// Into a new folder `<UTC time>-<name>` below this one (`results`), where
-    /// the link `latest` is made to point to it.
-    Below(PathBuf),
-}
 
 /// How a run is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -90,7 +90,7 @@ fn metrics_captures_and_truth_follow_a_flow_through_nat() {
         let mut reader = CaptureReader::new(std::fs::File::open(path).unwrap()).unwrap();
         let mut sources = std::collections::BTreeSet::new();
         while let Some(packet) = reader.read().unwrap() {
-            sources.extend(FlowKey::of(&packet.bytes).map(|key| key.source));
+            sources.extend(FlowKey::of(packet.bytes).map(|key| key.source));
         }
         sources
     };

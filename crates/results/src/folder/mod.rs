@@ -25,6 +25,19 @@ pub use write::file_name;
 /// Version of the folder's layout, `RunRecord::format`.
 pub const FORMAT: u32 = 1;
 
+/// Where results go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Nowhere; the result is in memory only.
+    #[default]
+    Nowhere,
+    /// Into this folder, which must be empty or not exist yet.
+    Folder(PathBuf),
+    /// Into a new folder `<UTC time>-<name>` below this one (`results`), where
+    /// the link `latest` is made to point to it.
+    Below(PathBuf),
+}
+
 /// `run.json`: what ran, when, on what, and whether it got to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {

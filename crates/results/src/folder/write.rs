@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{FileRecord, RunRecord, RunResult, digest, time};
+use super::{FileRecord, Output, RunRecord, RunResult, digest, time};
 use crate::Error;
 use crate::capture::CAPTURES;
 use crate::flent;
 use crate::metric;
 use crate::observers::{SAMPLES, SECONDS, TOTALS};
-use crate::run::Output;
 
 /// Where what programs wrote is kept.
 const COMMANDS: &str = "commands";
