@@ -49,6 +49,6 @@ pub use police::{Police, PoliceSpec};
 pub use rate::{DEFAULT_OVERHEAD, RateLink, RateSpec};
 pub use remark::{Remark, RemarkSpec};
 pub use serialise::Serialiser;
-pub use spec::{ElementSpec, Site};
+pub use spec::{ELEMENTS, ElementSpec, Site};
 pub use tap::Tap;
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};

@@ -74,7 +74,15 @@ pub enum ElementSpec {
     Tap(String),
 }
 
-const KINDS: &str = "an element: rate, netem, remark, by, police, mtu, nat or tap";
+/// The words that elements begin with.
+pub const ELEMENTS: [&str; 8] = [
+    "rate", "netem", "remark", "by", "police", "mtu", "nat", "tap",
+];
+
+fn allowed() -> String {
+    let [kinds @ .., last] = ELEMENTS;
+    format!("an element: {} or {last}", kinds.join(", "))
+}
 
 /// What to write for a line that was typed for tc: `tc qdisc add dev eth0 root netem
 /// delay 10ms`.
@@ -114,7 +122,7 @@ impl ElementSpec {
     /// When they are no element's; the span is that in `line`.
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let kind = words.needed(KINDS)?;
+        let kind = words.needed(&allowed())?;
         Ok(match kind.text {
             "rate" if words.take_if("trace") => Self::Trace(TraceSpec::parse(&mut words)?),
             "rate" => Self::Rate(RateSpec::parse(&mut words)?),
@@ -129,7 +137,7 @@ impl ElementSpec {
             }
             "tap" => Self::Tap(parse_tap(words)?),
             other => {
-                let error = kind.refused(KINDS);
+                let error = kind.refused(allowed());
                 return Err(match other {
                     "delay" | "loss" | "reorder" | "duplicate" | "slot" => {
                         error.with_help(format!("write `netem {}`", line.trim()))

@@ -24,6 +24,9 @@ pub enum QuicControl {
 }
 
 impl QuicControl {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::NewReno, Self::Bbr];
+
     /// Reads a line of words, `quic:cubic`.
     ///
     /// # Errors
@@ -31,12 +34,9 @@ impl QuicControl {
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         let word = words.needed(NAMES)?;
-        let control = match word.text.strip_prefix(PREFIX) {
-            Some("cubic") => Self::Cubic,
-            Some("newreno") => Self::NewReno,
-            Some("bbr") => Self::Bbr,
-            _ => return Err(word.refused(NAMES)),
-        };
+        let name = word.text.strip_prefix(PREFIX);
+        let control = Self::ALL.into_iter().find(|c| name == Some(c.name()));
+        let control = control.ok_or_else(|| word.refused(NAMES))?;
         words.finish("nothing (quinn's controls have quinn's parameters)")?;
         Ok(control)
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn names_come_back_as_written_and_others_are_refused_with_their_place() {
-        for control in [QuicControl::Cubic, QuicControl::NewReno, QuicControl::Bbr] {
+        for control in QuicControl::ALL {
             assert_eq!(QuicControl::parse(&control.to_string()).unwrap(), control);
         }
         for (words, at) in [

@@ -130,6 +130,8 @@ fn words_and_patterns_take_what_the_reader_takes() {
         "slow: rate 1Mbit",
         "ä.1: rate 1Mbit",
         "tap mid",
+        "mtu 1280",
+        "box: nat",
     ] {
         assert!(
             schema.takes(&broken(GOOD, "netem delay 10ms", words)),

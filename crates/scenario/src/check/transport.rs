@@ -169,7 +169,6 @@ impl crate::document::Grammar for Transport {
 impl crate::document::Grammar for SpinUse {
     const ALLOWED: &'static str = "`seed`, `on` or `greased`";
     const BESIDES: crate::document::Besides = crate::document::Besides::Flag;
-    const PATTERN: Option<&'static str> = Some("^(seed|on|true|false|greased)$");
 
     fn read(line: &str) -> Result<Self, narrows_units::WordError> {
         match line {
@@ -181,6 +180,10 @@ impl crate::document::Grammar for SpinUse {
                 spin.ok_or_else(|| crate::document::no_such(line, Self::ALLOWED))
             }
         }
+    }
+
+    fn pattern() -> Option<String> {
+        Some("^(seed|on|true|false|greased)$".to_owned())
     }
 }
 

@@ -263,14 +263,17 @@ pub(crate) trait Grammar: Sized {
     const ALLOWED: &'static str;
     /// What else may stand for the words: it is read as they are.
     const BESIDES: Besides = Besides::Nothing;
-    /// The pattern that all such words have.
-    const PATTERN: Option<&'static str> = None;
 
     /// Reads the words.
     ///
     /// # Errors
     /// If they have no meaning.
     fn read(words: &str) -> Result<Self, WordError>;
+
+    /// The pattern that all such words have.
+    fn pattern() -> Option<String> {
+        None
+    }
 }
 
 /// A grammar that a function called `parse` reads.
@@ -278,11 +281,14 @@ macro_rules! grammar {
     ($type:ty, $allowed:expr $(, pattern $pattern:expr)?) => {
         impl $crate::document::Grammar for $type {
             const ALLOWED: &'static str = $allowed;
-            $(const PATTERN: Option<&'static str> = Some($pattern);)?
 
             fn read(words: &str) -> Result<Self, narrows_units::WordError> {
                 <$type>::parse(words)
             }
+
+            $(fn pattern() -> Option<String> {
+                Some($pattern)
+            })?
         }
     };
 }
@@ -365,7 +371,7 @@ schema!((T: Grammar) Words<T>, {
         Besides::Number => json_schema!({ "type": ["string", "integer"], "minimum": 0 }),
         Besides::Flag => json_schema!({ "type": ["string", "boolean"] }),
     };
-    if let Some(pattern) = T::PATTERN {
+    if let Some(pattern) = T::pattern() {
         schema.insert("pattern".to_owned(), pattern.into());
     }
     schema
@@ -377,10 +383,11 @@ impl JsonSchema for Element {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let kinds = narrows_path::ELEMENTS.join("|");
         json_schema!({
             "description": "An element of a link in words, with a name before them if wanted.",
             "type": "string",
-            "pattern": r"^\s*([^\s:]+:\s+)?(rate|netem|remark|by|police|tap)(\s|$)",
+            "pattern": format!(r"^\s*([^\s:]+:\s+)?({kinds})(\s|$)"),
         })
     }
 }

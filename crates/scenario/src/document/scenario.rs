@@ -403,7 +403,6 @@ pub(crate) fn no_such(line: &str, allowed: &str) -> WordError {
 impl Grammar for EcnRequest {
     const ALLOWED: &'static str = "`true`, `false`, \"classic\", \"accecn\" or \"off\"";
     const BESIDES: Besides = Besides::Flag;
-    const PATTERN: Option<&'static str> = Some("^(true|on|false|off|classic|accecn)$");
 
     fn read(line: &str) -> Result<Self, WordError> {
         Ok(match line {
@@ -413,6 +412,10 @@ impl Grammar for EcnRequest {
             "accecn" => Self::Mode(EcnMode::AccEcn),
             _ => return Err(no_such(line, Self::ALLOWED)),
         })
+    }
+
+    fn pattern() -> Option<String> {
+        Some("^(true|on|false|off|classic|accecn)$".to_owned())
     }
 }
 
@@ -440,7 +443,11 @@ impl Grammar for Dscp {
 grammar!(
     Control,
     "a congestion control in words",
-    pattern r"^\s*((reno|cubic|prague)(\s|$)|kernel:[a-z0-9_]{1,15}\s*$|quic:(cubic|newreno|bbr)\s*$)"
+    pattern format!(
+        r"^\s*(({})(\s|$)|kernel:[a-z0-9_]{{1,15}}\s*$|quic:({})\s*$)",
+        narrows_cc::names().join("|"),
+        narrows_quic::QuicControl::ALL.map(|control| control.name()).join("|")
+    )
 );
 grammar!(Traffic, "traffic in words");
 grammar!(
