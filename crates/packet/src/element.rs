@@ -89,10 +89,12 @@ pub trait Element: Send {
 
     /// When [`wake`](Self::wake) wants to be called; `None` while only a
     /// packet can change anything. The engine asks after each call.
-    fn next_wake(&self) -> Option<Instant>;
+    fn next_wake(&self) -> Option<Instant> {
+        None
+    }
 
     /// Called at or after the time that [`next_wake`](Self::next_wake) gave.
-    fn wake(&mut self, now: Instant, out: &mut Outlet<'_>);
+    fn wake(&mut self, _now: Instant, _out: &mut Outlet<'_>) {}
 
     /// Takes new parameters in mid-run.
     ///

@@ -88,12 +88,6 @@ impl Element for Mtu {
         out.drop(now, self.entity, packet, DropCause::TooBig);
     }
 
-    fn next_wake(&self) -> Option<Instant> {
-        None
-    }
-
-    fn wake(&mut self, _: Instant, _: &mut Outlet<'_>) {}
-
     /// `mtu BYTES [silent]`: another link has taken its place, as when a route changes.
     fn change(&mut self, _: Instant, change: &Change) -> Result<(), WordError> {
         let mut words = Words::new(&change.words);

@@ -127,12 +127,6 @@ impl Element for Police {
         out.send(0, packet);
     }
 
-    fn next_wake(&self) -> Option<Instant> {
-        None
-    }
-
-    fn wake(&mut self, _: Instant, _: &mut Outlet<'_>) {}
-
     /// `rate RATE`, `burst BYTES` or both; what is not named stays.
     fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
         let mut words = Words::new(&change.words);

@@ -101,12 +101,6 @@ impl Element for Remark {
         out.send(0, packet);
     }
 
-    fn next_wake(&self) -> Option<Instant> {
-        None
-    }
-
-    fn wake(&mut self, _: Instant, _: &mut Outlet<'_>) {}
-
     /// All of the words of a `remark`, which replace the old ones.
     fn change(&mut self, _: Instant, change: &Change) -> Result<(), WordError> {
         let mut words = Words::new(&change.words);

@@ -37,12 +37,6 @@ impl Element for Tap {
         out.send(0, packet);
     }
 
-    fn next_wake(&self) -> Option<Instant> {
-        None
-    }
-
-    fn wake(&mut self, _: Instant, _: &mut Outlet<'_>) {}
-
     fn change(&mut self, _: Instant, change: &Change) -> Result<(), WordError> {
         Err(nothing_to_change(&change.words, "a tap"))
     }
