@@ -3,6 +3,7 @@
 //! Every field with a unit carries it in its name. Unless a field says
 //! otherwise, it is taken over the steady window.
 
+pub use narrows_run::{DropCounts, MarkCounts};
 use serde::{Deserialize, Serialize};
 
 pub use crate::distribution::Distribution;
@@ -242,78 +243,6 @@ pub struct BandSummary {
     pub sojourn_ms: Option<Distribution>,
     /// As [`QueueSummary::sojourn_cdf`].
     pub sojourn_cdf: Vec<(f64, f64)>,
-}
-
-/// CE marks by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MarkCounts {
-    /// A shallow threshold.
-    pub step: u64,
-    /// Coupled over from the classic queue.
-    pub coupled: u64,
-    /// The AQM's own law.
-    pub probability: u64,
-    /// Instead of a drop at a limit.
-    pub overflow: u64,
-}
-
-impl MarkCounts {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.step + self.coupled + self.probability + self.overflow
-    }
-
-    /// Cause and count, in a fixed order, for tables.
-    pub fn by_cause(&self) -> [(&'static str, u64); 4] {
-        [
-            ("step", self.step),
-            ("coupled", self.coupled),
-            ("probability", self.probability),
-            ("overflow", self.overflow),
-        ]
-    }
-}
-
-/// Drops by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DropCounts {
-    /// A limit was reached.
-    pub overflow: u64,
-    /// The AQM's law.
-    pub probability: u64,
-    /// The AQM is overloaded.
-    pub overload: u64,
-    /// Random loss.
-    pub loss: u64,
-    /// No route, or the link was down.
-    pub unreachable: u64,
-    /// A middlebox's rule.
-    pub policy: u64,
-    /// Not readable.
-    pub malformed: u64,
-    /// Larger than the MTU.
-    pub too_big: u64,
-}
-
-impl DropCounts {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.by_cause().iter().map(|(_, n)| n).sum()
-    }
-
-    /// Cause and count, in a fixed order, for tables.
-    pub fn by_cause(&self) -> [(&'static str, u64); 8] {
-        [
-            ("overflow", self.overflow),
-            ("probability", self.probability),
-            ("overload", self.overload),
-            ("loss", self.loss),
-            ("unreachable", self.unreachable),
-            ("policy", self.policy),
-            ("malformed", self.malformed),
-            ("too_big", self.too_big),
-        ]
-    }
 }
 
 /// One latency probe.

@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod causes;
 mod handle;
 mod rig;
 mod setup;
@@ -36,6 +37,7 @@ mod setup;
 use narrows_efm::HostSignals;
 use narrows_units::Duration;
 
+pub use causes::{DropCounts, MarkCounts};
 pub use handle::RunHandle;
 pub use rig::{CommandFacts, DisciplineFacts, FlowFacts, Lateness, Rig};
 pub use setup::{Carrier, Setup, SetupError, SocketPlan, TcpPlan};

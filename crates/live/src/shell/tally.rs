@@ -1,10 +1,10 @@
 //! What passes a shell's path, counted.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use narrows_packet::{DropCause, EntityId, Event, EventSink, MarkCause};
+use narrows_packet::{EntityId, Event, EventSink};
+use narrows_run::{DropCounts, MarkCounts};
 use narrows_scenario::{ElementSpec, NameTable, Plan};
 use narrows_units::{Duration, Histogram, Instant, Rate};
 
@@ -86,9 +86,9 @@ pub struct ElementTally {
     /// Its queue, if packets passed one.
     pub queue: Option<QueueTally>,
     /// Packets marked, by cause.
-    pub marks: BTreeMap<&'static str, u64>,
+    pub marks: MarkCounts,
     /// Packets dropped, by cause.
-    pub drops: BTreeMap<&'static str, u64>,
+    pub drops: DropCounts,
 }
 
 /// What passed a queue.
@@ -165,8 +165,8 @@ struct Place {
     down: bool,
     rate: Option<Rate>,
     queue: Option<Queue>,
-    marks: BTreeMap<&'static str, u64>,
-    drops: BTreeMap<&'static str, u64>,
+    marks: MarkCounts,
+    drops: DropCounts,
 }
 
 /// Counts a path's events, and keeps none.
@@ -234,12 +234,12 @@ impl Counter {
         };
         let elements = self.order.iter().filter_map(|entity| {
             let place = self.places[entity.0 as usize].as_ref()?;
-            let silent = place.queue.is_none() && place.marks.is_empty() && place.drops.is_empty();
-            (!silent).then(|| ElementTally {
+            let signals = place.marks.total() + place.drops.total();
+            (place.queue.is_some() || signals > 0).then(|| ElementTally {
                 name: self.names.name(*entity).to_owned(),
                 queue: place.queue.as_ref().map(|q| q.tally(place.rate)),
-                marks: place.marks.clone(),
-                drops: place.drops.clone(),
+                marks: place.marks,
+                drops: place.drops,
             })
         });
         Tally {
@@ -297,13 +297,13 @@ impl EventSink for Counter {
             Event::Marked { queue, cause, .. } => {
                 add(&self.gauge.marks, 1);
                 if let Some(place) = self.place(queue) {
-                    *place.marks.entry(mark_word(cause)).or_default() += 1;
+                    place.marks.count(cause);
                 }
             }
             Event::Dropped { element, cause, .. } => {
                 add(&self.gauge.drops, 1);
                 if let Some(place) = self.place(element) {
-                    *place.drops.entry(drop_word(cause)).or_default() += 1;
+                    place.drops.count(cause);
                 }
             }
             _ => {}
@@ -316,27 +316,5 @@ fn rate(spec: &ElementSpec) -> Option<Rate> {
     match spec {
         ElementSpec::Rate(rate) => Some(rate.rate),
         _ => None,
-    }
-}
-
-fn mark_word(cause: MarkCause) -> &'static str {
-    match cause {
-        MarkCause::Step => "step",
-        MarkCause::Coupled => "coupled",
-        MarkCause::Probability => "probability",
-        MarkCause::Overflow => "overflow",
-    }
-}
-
-fn drop_word(cause: DropCause) -> &'static str {
-    match cause {
-        DropCause::Overflow => "overflow",
-        DropCause::Probability => "probability",
-        DropCause::Overload => "overload",
-        DropCause::Loss => "loss",
-        DropCause::Unreachable => "unreachable",
-        DropCause::Policy => "policy",
-        DropCause::Malformed => "malformed",
-        DropCause::TooBig => "too_big",
     }
 }

@@ -50,14 +50,8 @@ pub fn run_table(result: &RunResult) -> String {
         text.push_str(&probes.render());
     }
     for dropper in &summary.droppers {
-        let causes: Vec<String> = dropper
-            .drops
-            .by_cause()
-            .iter()
-            .filter(|(_, n)| *n > 0)
-            .map(|(cause, n)| format!("{n} ({cause})"))
-            .collect();
-        text.push_str(&format!("{} dropped {}\n", dropper.name, causes.join(", ")));
+        let causes = dropper.drops.text();
+        text.push_str(&format!("{} dropped {causes}\n", dropper.name));
     }
     text.push('\n');
     if let Some(rig) = &result.record.rig {

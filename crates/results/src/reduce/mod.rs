@@ -445,19 +445,3 @@ impl ProbeState {
         self.bin_lost = 0;
     }
 }
-
-impl DropCounts {
-    /// Counts one drop.
-    pub(crate) fn count(&mut self, cause: DropCause) {
-        *match cause {
-            DropCause::Overflow => &mut self.overflow,
-            DropCause::Probability => &mut self.probability,
-            DropCause::Overload => &mut self.overload,
-            DropCause::Loss => &mut self.loss,
-            DropCause::Unreachable => &mut self.unreachable,
-            DropCause::Policy => &mut self.policy,
-            DropCause::Malformed => &mut self.malformed,
-            DropCause::TooBig => &mut self.too_big,
-        } += 1;
-    }
-}

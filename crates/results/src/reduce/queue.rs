@@ -119,12 +119,7 @@ impl QueueState {
     pub(super) fn marked(&mut self, inside: bool, cause: MarkCause) {
         self.bin.marks += 1;
         if inside {
-            *match cause {
-                MarkCause::Step => &mut self.marks.step,
-                MarkCause::Coupled => &mut self.marks.coupled,
-                MarkCause::Probability => &mut self.marks.probability,
-                MarkCause::Overflow => &mut self.marks.overflow,
-            } += 1;
+            self.marks.count(cause);
         }
     }
 

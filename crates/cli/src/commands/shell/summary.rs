@@ -1,7 +1,5 @@
 //! What passed a path, in words.
 
-use std::collections::BTreeMap;
-
 use narrows::shell::{Closed, ElementTally, Way};
 
 /// The lines printed when the command has ended.
@@ -43,18 +41,13 @@ fn did(element: &ElementTally) -> String {
             queue.sojourn_p50_ms, queue.sojourn_p99_ms, queue.sojourn_max_ms
         ));
     }
-    if !element.marks.is_empty() {
-        facts.push(format!("marked {}", causes(&element.marks)));
+    if element.marks.total() > 0 {
+        facts.push(format!("marked {}", element.marks.text()));
     }
-    if !element.drops.is_empty() {
-        facts.push(format!("dropped {}", causes(&element.drops)));
+    if element.drops.total() > 0 {
+        facts.push(format!("dropped {}", element.drops.text()));
     }
     format!("{}: {}", element.name, facts.join("; "))
-}
-
-fn causes(counts: &BTreeMap<&'static str, u64>) -> String {
-    let each = counts.iter().map(|(cause, n)| format!("{n} ({cause})"));
-    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Decimal, as rates are.
