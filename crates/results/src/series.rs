@@ -201,6 +201,10 @@ impl IntervalEnds {
 /// The double whose decimal spelling is that of `value`: columns are single
 /// precision, and 0.1 shall not be written as 0.10000000149.
 fn shortest(value: f32) -> f64 {
+    // Integers up to 2²⁴ are the same in both, and counters are integers.
+    if value.fract() == 0.0 && value.abs() <= 16_777_216.0 {
+        return value.into();
+    }
     value.to_string().parse().unwrap_or_else(|_| value.into())
 }
 
@@ -254,5 +258,9 @@ mod tests {
     fn single_precision_is_spelled_shortly() {
         assert_eq!(shortest(0.1), 0.1);
         assert_eq!(shortest(47.8123), 47.8123);
+        for value in [0.0f32, -0.0, 1.0, -3.0, 16_777_215.0, 16_777_216.0, 3e9] {
+            let spelled: f64 = value.to_string().parse().unwrap();
+            assert_eq!(shortest(value).to_bits(), spelled.to_bits());
+        }
     }
 }

@@ -88,7 +88,7 @@ impl Connection {
             timestamps: self.timestamps(),
             ..TcpOptions::default()
         };
-        let taken = options.encoded_len();
+        let taken = self.header_len() as usize - 20;
         let spare = self.agreed.mss.saturating_sub(payload) as usize;
         let room = OPTION_ROOM.min(taken + spare);
         self.add_sack(&mut options, room);

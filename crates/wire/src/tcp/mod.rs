@@ -142,19 +142,20 @@ impl TcpFields {
         zero_tail: u32,
     ) {
         let start = out.len();
-        let header_len = self.header_len();
-        debug_assert!(header_len <= 60, "a TCP header of {header_len} bytes");
         let mut h = [0u8; 20];
         h[0..2].copy_from_slice(&self.source_port.to_be_bytes());
         h[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
         h[4..8].copy_from_slice(&self.seq.to_be_bytes());
         h[8..12].copy_from_slice(&self.ack.to_be_bytes());
-        let flags = ((header_len as u16) / 4) << 12 | self.flags.0 & 0xfff;
-        h[12..14].copy_from_slice(&flags.to_be_bytes());
+        h[12..14].copy_from_slice(&(self.flags.0 & 0xfff).to_be_bytes());
         h[14..16].copy_from_slice(&self.window.to_be_bytes());
         out.extend_from_slice(&h);
         self.options.write(out);
-        debug_assert_eq!(out.len() - start, header_len);
+        let header_len = out.len() - start;
+        debug_assert!(header_len <= 60, "a TCP header of {header_len} bytes");
+        debug_assert_eq!(header_len, self.header_len());
+        // The data offset, in words.
+        out[start + 12] |= (header_len as u8 / 4) << 4;
         out.extend_from_slice(payload);
         let mut sum = Sum::default();
         let length = (out.len() - start) as u32 + zero_tail;
