@@ -14,6 +14,7 @@
 #ifndef NW_CUBIC_H
 #define NW_CUBIC_H
 
+#include "fixed.h"
 #include "hystart.h"
 
 #define nw_cubic_MODE	NW_MODE_WINDOW
@@ -101,26 +102,6 @@ static inline u32 nw_cubic_now_ms(const struct nw_facts *f)
 	return (u32)(f->now_ns / 1000000);
 }
 
-/*
- * floor of the cube root, bit by bit from the top: x^3 <= a holds throughout.
- * 22 rounds of two products; once per reduction. Without branches, as a BPF
- * verifier would follow all 2^22 ways through them.
- */
-static inline u32 nw_cubic_root(u64 a)
-{
-	u64 x = 0;
-	int bit;
-
-	/* 2642245^3 is the greatest cube below 2^64 */
-	for (bit = 21; bit >= 0; bit--) {
-		u64 y = x | 1ULL << bit;
-		u64 too_much = nw_is_less(2642245, y) | nw_is_less(a, y * y * y);
-
-		x |= (too_much ^ 1) << bit;
-	}
-	return (u32)x;
-}
-
 static inline void nw_cubic_reset(struct nw_cubic *ca)
 {
 	ca->cnt = 0;
@@ -147,7 +128,7 @@ static inline void nw_cubic_begin_epoch(struct nw_cubic *ca,
 	ca->acked = acked;
 	ca->reno_cwnd = cwnd;
 	if (ca->last_max > cwnd) {
-		ca->k = nw_cubic_root(nw_mul_sat(p->cube_factor,
+		ca->k = nw_cube_root(nw_mul_sat(p->cube_factor,
 						 ca->last_max - cwnd));
 		ca->origin = ca->last_max;
 	} else {

@@ -254,6 +254,7 @@ static inline void nw_##name##_##hook(struct nw_##name *ca,		\
 }
 
 #define NW_NONE		(~0U)
+#define NW_INFINITE_SSTHRESH	0x7fffffffU	/* TCP_INFINITE_SSTHRESH */
 
 #define NW_NO_TSO_LIMIT(name)						\
 static inline u32 nw_##name##_max_tso_segs(const struct nw_##name *ca,	\

@@ -199,6 +199,18 @@ mod tests {
                 "prague variant 2024 rtt_control rate",
                 "prague variant 2024",
             ),
+            ("vegas alpha 2", "vegas"),
+            (
+                "vegas difference paper beta 16 alpha 16",
+                "vegas alpha 16 beta 16 difference paper",
+            ),
+            ("dctcp alpha_on_init 0", "dctcp alpha_on_init 0"),
+            ("ledbat target 0.1s", "ledbat"),
+            (
+                "ledbat slow_start on target 25ms",
+                "ledbat target 25ms slow_start on",
+            ),
+            ("ledbatpp slowdown off", "ledbatpp slowdown off"),
         ] {
             let spec = ControlSpec::parse(words).unwrap();
             assert_eq!(spec.to_string(), canonical);
@@ -228,6 +240,11 @@ mod tests {
             ("prague rtt_transition -1", 22..24),
             ("prague variant 2022 variant 2020", 20..27),
             ("prague variant 2021", 15..19),
+            ("vegas alpha 0", 12..13),
+            ("vegas difference both", 17..21),
+            ("dctcp shift_g 11", 14..16),
+            ("ledbat gain 1025", 12..16),
+            ("ledbat++", 0..8),
             ("prague mutant rounds", 7..13),
             ("prague ecn_fallback on", 7..19),
             ("prague ecn_fallback detect variant 2024", 7..19),
@@ -240,8 +257,16 @@ mod tests {
     #[test]
     fn refusals_and_lists_do_not_offer_what_only_tests_have() {
         let error = ControlSpec::parse("x").unwrap_err();
-        assert_eq!(error.allowed, "`cubic`, `prague` or `reno`");
-        assert_eq!(names(), ["cubic", "prague", "reno"]);
+        assert_eq!(
+            error.allowed,
+            "`cubic`, `dctcp`, `ledbat`, `ledbatpp`, `prague`, `reno` or `vegas`"
+        );
+        assert_eq!(
+            names(),
+            [
+                "cubic", "dctcp", "ledbat", "ledbatpp", "prague", "reno", "vegas"
+            ]
+        );
     }
 
     #[test]
@@ -295,14 +320,16 @@ mod tests {
     }
 
     #[test]
-    fn only_prague_asks_for_l4s() {
+    fn only_prague_asks_for_l4s_and_dctcp_for_feedback_that_counts() {
         let l4s = Needs {
             ecn: true,
             accecn: true,
             ect1: true,
         };
         assert_eq!(ControlSpec::parse("prague").unwrap().needs(), l4s);
-        for words in ["reno", "cubic"] {
+        let counts = Needs { ect1: false, ..l4s };
+        assert_eq!(ControlSpec::parse("dctcp").unwrap().needs(), counts);
+        for words in ["reno", "cubic", "vegas", "ledbat", "ledbatpp"] {
             assert_eq!(ControlSpec::parse(words).unwrap().needs(), Needs::default());
         }
     }

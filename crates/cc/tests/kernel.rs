@@ -27,7 +27,12 @@ fn every_hook_of_every_control_compiles_for_bpf() {
     let includes = includes();
     let flags: Vec<&str> = includes.iter().map(String::as_str).collect();
     if let Some(assembly) = bpf_assembly(test, &kernel("kernel/native.c"), &flags) {
-        for hook in ["prague_cong_control:", "roomy_timer:", "capped_cong_avoid:"] {
+        for hook in [
+            "prague_cong_control:",
+            "vegas_cong_avoid:",
+            "roomy_timer:",
+            "capped_cong_avoid:",
+        ] {
             assert!(assembly.contains(hook), "{hook}");
         }
     }

@@ -5,13 +5,21 @@ use narrows_cc::{
 };
 use proptest::prelude::*;
 
-const SPECS: [&str; 16] = [
+const SPECS: [&str; 24] = [
     "reno",
     "cubic",
     "cubic hystart++",
     "cubic hystart off tcp_friendliness off fast_convergence off",
     "cubic beta 1 bic_scale 102",
     "cubic beta 1023 bic_scale 1",
+    "dctcp",
+    "dctcp shift_g 1 alpha_on_init 0",
+    "ledbat",
+    "ledbat target 1ms gain 1 slow_start on",
+    "ledbatpp",
+    "ledbatpp target 10s slowdown off",
+    "vegas",
+    "vegas alpha 1000000 gamma 0 difference paper",
     "prague variant 2020",
     "prague variant 2020 ecn_fallback on rtt_control additive rtt_transition 0",
     "prague variant 2022 rtt_control scalable rtt_transition 0",
@@ -215,7 +223,7 @@ fn each_algorithm_decides_only_in_its_mode() {
         let facts = Facts {
             mss: 1448,
             cwnd: 10,
-            ssthresh: 5,
+            ssthresh: 50,
             flags: Flags::CWND_LIMITED,
             ..Facts::default()
         };

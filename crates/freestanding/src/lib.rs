@@ -19,7 +19,7 @@ mod sanitized;
 
 pub use bpf::{bpf_assembly, clang, strip};
 pub use controls::{ControlSource, controls, write_list};
-pub use sanitized::run_check;
+pub use sanitized::{build_check, run_check};
 
 use std::path::Path;
 use std::process::Output;

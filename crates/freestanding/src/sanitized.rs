@@ -18,6 +18,25 @@ const SANITIZERS: [&str; 3] = [
 /// # Panics
 /// When it does not build without a warning, or fails.
 pub fn run_check(test: &str, scratch: &Path, flags: &[&str], sources: &[PathBuf]) {
+    if let Some(binary) = build_check(test, scratch, flags, sources) {
+        let ran = Command::new(&binary)
+            .output()
+            .unwrap_or_else(|e| panic!("{test}: {e}"));
+        assert!(ran.status.success(), "{}", said(&ran));
+    }
+}
+
+/// Builds it, and answers where it is; `None` where there is no C compiler, which
+/// it says.
+///
+/// # Panics
+/// When it does not build without a warning.
+pub fn build_check(
+    test: &str,
+    scratch: &Path,
+    flags: &[&str],
+    sources: &[PathBuf],
+) -> Option<PathBuf> {
     let sanitized: Vec<&str> = flags.iter().chain(&SANITIZERS).copied().collect();
     let (compiler, flags) = match compiler_with(&sanitized, scratch, test) {
         Some(compiler) => (compiler, sanitized.as_slice()),
@@ -25,7 +44,7 @@ pub fn run_check(test: &str, scratch: &Path, flags: &[&str], sources: &[PathBuf]
             eprintln!("{test} without sanitizers: the C compiler cannot link or run them");
             let Some(compiler) = compiler_with(flags, scratch, test) else {
                 eprintln!("skipped: {test}: no C compiler at test time");
-                return;
+                return None;
             };
             (compiler, flags)
         }
@@ -39,10 +58,7 @@ pub fn run_check(test: &str, scratch: &Path, flags: &[&str], sources: &[PathBuf]
         .output()
         .unwrap_or_else(|e| panic!("{test}: {e}"));
     assert!(built.status.success(), "{}", said(&built));
-    let ran = Command::new(&binary)
-        .output()
-        .unwrap_or_else(|e| panic!("{test}: {e}"));
-    assert!(ran.status.success(), "{}", said(&ran));
+    Some(binary)
 }
 
 /// The C compiler that the build used, if what it makes with `flags` runs.

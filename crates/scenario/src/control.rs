@@ -123,16 +123,7 @@ impl Control {
 
 /// Says of an algorithm that we do not have that the kernel's may be asked for.
 fn offer_kernel(error: WordError, first: Option<Word<'_>>) -> WordError {
-    const OF_KERNELS: [&str; 8] = [
-        "bbr",
-        "bic",
-        "dctcp",
-        "highspeed",
-        "htcp",
-        "illinois",
-        "vegas",
-        "westwood",
-    ];
+    const OF_KERNELS: [&str; 6] = ["bbr", "bic", "highspeed", "htcp", "illinois", "westwood"];
     let first = first.map(|word| (word, word.text));
     match first {
         Some((_, "bbr")) => error.with_help(

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use narrows_packet::{DropCause, Event, EventSink, FlowSample, RecoveryEvent};
+use narrows_packet::{DropCause, Event, EventSink, FlowSample, RecoveryEvent, TelemetryField};
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::{Outcome, RunHandle};
 use narrows_units::{Duration, Instant};
@@ -87,6 +87,7 @@ pub struct Record {
     pub established: Vec<(Instant, u32, bool, bool)>,
     pub recoveries: Vec<(Instant, u32, RecoveryEvent)>,
     pub samples: Vec<(Instant, u32, FlowSample)>,
+    pub told: Vec<(Instant, u32, TelemetryField, i64)>,
     pub queue_samples: Vec<(Instant, u32, u32)>,
     pub sojourns: Vec<(Instant, Duration)>,
     pub taps: Vec<(Instant, bool)>,
@@ -112,6 +113,9 @@ impl EventSink for Record {
             }
             Event::Recovery { flow, event } => self.recoveries.push((now, flow.0, event)),
             Event::Sampled { flow, sample } => self.samples.push((now, flow.0, sample)),
+            Event::Telemetry { flow, field, value } => {
+                self.told.push((now, flow.0, field, value));
+            }
             Event::QueueSampled {
                 queue,
                 backlog_packets,
