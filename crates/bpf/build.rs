@@ -3,7 +3,7 @@
 //! that taps packets and one for what signals cost at the least. Without clang the crate
 //! is built all the same, and says at run time what it lacks.
 
-use narrows_freestanding::{clang, controls, strip};
+use narrows_freestanding::{clang, controls, strip, write_models};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,12 +42,14 @@ fn main() {
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let big_endian = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|e| e == "big");
+    write_models(Path::new("../cc"), &out);
     let mut objects = "&[\n".to_owned();
     let of_tests = env::var_os("CARGO_FEATURE_TEST_CONTROLS").is_some();
     for control in controls(Path::new("../cc"), of_tests) {
         let name = &control.name;
         let more = [
             format!("-I{}", control.folder.display()),
+            format!("-I{}", out.display()),
             format!("-DNW_ALGORITHM={name}"),
             format!("-DNW_HEADER=\"{name}.h\""),
         ];

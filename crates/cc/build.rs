@@ -8,5 +8,6 @@ fn main() {
     let controls = narrows_freestanding::controls(Path::new("."), of_tests);
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     narrows_freestanding::write_list(&controls, &out);
+    narrows_freestanding::write_models(Path::new("."), &out);
     narrows_freestanding::compile_native("narrows_cc", &["kernel", "tests/kernel"], &[&out]);
 }

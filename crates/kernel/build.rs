@@ -40,6 +40,8 @@ fn main() {
     let for_kernel =
         |path: &Path| path.extension().is_some_and(|e| e == "h") && !path.ends_with("native.h");
     files.extend(headers.filter(|path| for_kernel(path)));
+    narrows_freestanding::write_models(&controls, &out);
+    files.push(out.join("nw_models.h"));
     files.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
 
     let mut code =

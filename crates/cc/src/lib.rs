@@ -18,6 +18,7 @@
 #![deny(unsafe_code)]
 
 mod controller;
+mod dalbe;
 mod facts;
 #[allow(unsafe_code)]
 mod ffi;
@@ -25,6 +26,7 @@ mod options;
 mod spec;
 
 pub use controller::{Answer, Call, ControlMode, Controller, Observer};
+pub use dalbe::{DalbeInterval, DalbeLaw};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
 pub use options::OptionError;
 pub use spec::{ControlSpec, Needs, names, telemetry};

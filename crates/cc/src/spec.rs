@@ -211,6 +211,15 @@ mod tests {
                 "ledbat target 25ms slow_start on",
             ),
             ("ledbatpp slowdown off", "ledbatpp slowdown off"),
+            ("dalbe", "dalbe over vegas"),
+            (
+                "dalbe kp 500 size 100Mb deadline 1min policy mbc over cubic",
+                "dalbe over cubic policy mbc deadline 60s size 104857600",
+            ),
+            (
+                "dalbe over vegas mode reproduction interval 13s rise 1000 alpha 8",
+                "dalbe over vegas interval 13s mode reproduction rise 1000 alpha 8",
+            ),
         ] {
             let spec = ControlSpec::parse(words).unwrap();
             assert_eq!(spec.to_string(), canonical);
@@ -245,6 +254,11 @@ mod tests {
             ("dctcp shift_g 11", 14..16),
             ("ledbat gain 1025", 12..16),
             ("ledbat++", 0..8),
+            ("dalbe over prague", 11..17),
+            ("dalbe policy pd", 13..15),
+            ("dalbe kp 100001", 9..15),
+            ("dalbe deadline", 14..14),
+            ("dalbe interval 1us", 15..18),
             ("prague mutant rounds", 7..13),
             ("prague ecn_fallback on", 7..19),
             ("prague ecn_fallback detect variant 2024", 7..19),
@@ -259,12 +273,12 @@ mod tests {
         let error = ControlSpec::parse("x").unwrap_err();
         assert_eq!(
             error.allowed,
-            "`cubic`, `dctcp`, `ledbat`, `ledbatpp`, `prague`, `reno` or `vegas`"
+            "`cubic`, `dalbe`, `dctcp`, `ledbat`, `ledbatpp`, `prague`, `reno` or `vegas`"
         );
         assert_eq!(
             names(),
             [
-                "cubic", "dctcp", "ledbat", "ledbatpp", "prague", "reno", "vegas"
+                "cubic", "dalbe", "dctcp", "ledbat", "ledbatpp", "prague", "reno", "vegas"
             ]
         );
     }

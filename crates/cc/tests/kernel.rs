@@ -30,6 +30,7 @@ fn every_hook_of_every_control_compiles_for_bpf() {
         for hook in [
             "prague_cong_control:",
             "vegas_cong_avoid:",
+            "dalbe_timer:",
             "roomy_timer:",
             "capped_cong_avoid:",
         ] {

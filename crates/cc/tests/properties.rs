@@ -5,13 +5,19 @@ use narrows_cc::{
 };
 use proptest::prelude::*;
 
-const SPECS: [&str; 24] = [
+const SPECS: [&str; 30] = [
     "reno",
     "cubic",
     "cubic hystart++",
     "cubic hystart off tcp_friendliness off fast_convergence off",
     "cubic beta 1 bic_scale 102",
     "cubic beta 1023 bic_scale 1",
+    "dalbe",
+    "dalbe over vegas deadline 60s size 100000000b",
+    "dalbe over cubic policy mbc deadline 1s size 100000000b interval 100ms",
+    "dalbe over reno mode reproduction deadline 1h size 1000000000b map incremental",
+    "dalbe over ledbat kp 100000 ki 100000 kd 100000 deadline 1s size 1000b",
+    "dalbe over dctcp policy mbc mode reproduction deadline 60s size 100000000b rise 1",
     "dctcp",
     "dctcp shift_g 1 alpha_on_init 0",
     "ledbat",

@@ -62,3 +62,38 @@ pub fn write_list(controls: &[ControlSource], folder: &Path) {
     }
     std::fs::write(folder.join("nw_list.h"), text).expect("the build's folder can be written");
 }
+
+/// What the headers of DA-LBE's price models are called, before the control's name.
+const MODEL: &str = "dalbe_over_";
+
+/// Writes `nw_models.h` into `made`: the price models of DA-LBE, which are the headers
+/// `kernel/dalbe_over_NAME.h` of the crate in `folder` (that is `narrows-cc`);
+/// `NW_MODELS(M)`, which is `M(NAME)` for each; their options; and their names. Cargo
+/// is told that the build depends on them.
+///
+/// # Panics
+/// When they cannot be listed, or it cannot be written.
+pub fn write_models(folder: &Path, made: &Path) {
+    let folder = folder.join("kernel");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let files = entries.map(|entry| entry.expect("a folder can be listed").file_name());
+    let mut names: Vec<String> = files
+        .filter_map(|file| {
+            let name = file.to_str()?.strip_prefix(MODEL)?.strip_suffix(".h")?;
+            Some(name.to_owned())
+        })
+        .collect();
+    names.sort_unstable();
+    let mut text = format!("/* Made of the headers {MODEL}NAME.h. */\n");
+    for name in &names {
+        text += &format!("#include \"{MODEL}{name}.h\"\n");
+    }
+    let all = |each: &dyn Fn(&String) -> String| names.iter().map(each).collect::<String>();
+    text += &format!("#define NW_MODELS(M){}\n", all(&|n| format!(" M({n})")));
+    let options = all(&|n| format!(" nw_model_{n}_OPTIONS(P)"));
+    text += &format!("#define NW_MODEL_OPTIONS(P){options}\n");
+    text += &format!("#define NW_MODEL_NAMES \"{}\"\n", names.join(" "));
+    std::fs::write(made.join("nw_models.h"), text).expect("the build's folder can be written");
+}

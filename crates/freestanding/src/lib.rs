@@ -18,7 +18,7 @@ mod controls;
 mod sanitized;
 
 pub use bpf::{bpf_assembly, clang, strip};
-pub use controls::{ControlSource, controls, write_list};
+pub use controls::{ControlSource, controls, write_list, write_models};
 pub use sanitized::{build_check, run_check};
 
 use std::path::Path;

@@ -123,10 +123,9 @@ NW_INLINE void nw_apply(struct tcp_sock *tp, const struct nw_decision *d)
  * connection has to come first.
  */
 NW_INLINE void nw_run_timer(struct tcp_sock *tp, NW_STATE(NW_ALGORITHM) *ca,
-			    const NW_PARAMS(NW_ALGORITHM) *p)
+			    const NW_PARAMS(NW_ALGORITHM) *p, struct nw_facts *f,
+			    struct nw_decision *d)
 {
-	struct nw_decision d = {};
-	struct nw_facts f = {};
 	u64 at;
 
 	if (!NW_TIMED)
@@ -134,12 +133,14 @@ NW_INLINE void nw_run_timer(struct tcp_sock *tp, NW_STATE(NW_ALGORITHM) *ca,
 	at = NW_CALL(NW_ALGORITHM, timer_at)(ca, p);
 	if (!at)
 		return;
-	nw_read_facts(&f, tp);
-	if (f.now_ns < at)
-		return;
-	NW_CALL(NW_ALGORITHM, timer)(ca, p, &f, &d);
-	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_TIMER, 0, 0, ca, p, &f, &d);
+	nw_read_facts(f, tp);
+	if (f->now_ns >= at) {
+		NW_CALL(NW_ALGORITHM, timer)(ca, p, f, d);
+		nw_apply(tp, d);
+		nw_trace(tp, NW_HOOK_TIMER, 0, 0, ca, p, f, d);
+		*d = (struct nw_decision){};
+	}
+	*f = (struct nw_facts){};
 }
 
 /*
@@ -216,7 +217,7 @@ NW_INLINE u32 nw_on_ssthresh(struct tcp_sock *tp)
 
 	if (!ca)
 		return nw_max(tp->snd_cwnd >> 1, 2);
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, ssthresh)(ca, p, &f);
 	nw_trace(tp, NW_HOOK_SSTHRESH, 0, answer, ca, p, &f, &d);
@@ -230,7 +231,7 @@ NW_INLINE u32 nw_on_undo_cwnd(struct tcp_sock *tp)
 
 	if (!ca)
 		return nw_max(tp->snd_cwnd, tp->prior_cwnd);
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, undo_cwnd)(ca, p, &f);
 	nw_trace(tp, NW_HOOK_UNDO_CWND, 0, answer, ca, p, &f, &d);
@@ -243,7 +244,7 @@ NW_INLINE void nw_on_set_state(struct tcp_sock *tp, u8 state)
 
 	if (nw_is_early(tp) || !ca)
 		return;
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	NW_CALL(NW_ALGORITHM, set_state)(ca, p, &f, state, &d);
 	nw_apply(tp, &d);
@@ -288,7 +289,7 @@ NW_INLINE void nw_on_event(struct tcp_sock *tp, u32 event)
 
 	if (nw_is_early(tp) || !ca)
 		return;
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	if (event == NW_EV_TX_START)
 		nw_read_last_sent(&f, tp);
@@ -306,7 +307,7 @@ NW_INLINE void nw_on_in_ack(struct tcp_sock *tp, u32 flags)
 
 	if (nw_is_early(tp) || !ca)
 		return;
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	if (flags & NW_CA_ACK_ECE)
@@ -322,7 +323,7 @@ NW_INLINE void nw_on_pkts_acked(struct tcp_sock *tp, const struct ack_sample *sa
 
 	if (nw_is_early(tp) || !ca)
 		return;
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	f.acked_sacked = sample->pkts_acked;
@@ -339,7 +340,7 @@ NW_INLINE void nw_on_cong_avoid(struct tcp_sock *tp, u32 acked)
 
 	if (!ca)
 		return;
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	f.acked_sacked = acked;
@@ -355,7 +356,7 @@ NW_INLINE void nw_on_cong_control(struct tcp_sock *tp, u32 flag,
 
 	if (!ca)
 		return;
-	nw_run_timer(tp, ca, p);
+	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	nw_read_rate_sample(&f, rs);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * DA-LBE: a transfer of a known size that yields as far as a deadline allows. A meta
+ * control: the one that it is over decides the window, and is shown a congestion
+ * price that the law (dalbe_law.h) inflates or deflates once per interval.
+ * dalbe_constants.h names the sources, dalbe_model.h what a control below needs.
+ *
+ * Decided where the thesis leaves it open:
+ *
+ *	- A reduction counts, and may be ignored, when the stack asks for ssthresh: in
+ *	  Linux losses do not show in cong_avoid. A timeout is never ignored.
+ *	- Intervals end by a timer as well as by ACKs, so that a flow whose ACKs stop
+ *	  stays in control.
+ *	- Statistics for phi go on where an update is skipped for want of losses; after
+ *	  one they begin anew, or, improved, count half.
+ *	- The interval of phi is that of w, as in all of its experiments.
+ *	- Once all is acknowledged, and where there is no size or no deadline, the
+ *	  weight is the least: a scavenger's.
+ *	- Past the deadline w = 1 until the end.
+ */
+#ifndef NW_DALBE_H
+#define NW_DALBE_H
+
+#include "dalbe_report.h"
+#include "nw_models.h"
+
+#define nw_dalbe_MODE	NW_MODE_WINDOW
+
+#define NW_DALBE_OVER(name)	NW_DALBE_OVER_##name,
+enum nw_dalbe_over { NW_MODELS(NW_DALBE_OVER) NW_DALBE_OVER_COUNT };
+
+#define NW_DALBE_INNER(name)	struct nw_##name name;
+#define NW_DALBE_PARAMS(name)	struct nw_##name##_params name;
+#define NW_DALBE_DEFAULT(inner)	.inner = nw_model_##inner##_DEFAULTS,
+
+struct nw_dalbe {
+	union {
+		NW_MODELS(NW_DALBE_INNER)
+	} inner;
+	struct nw_dalbe_seen seen;
+	struct nw_dalbe_interval last;	/* of which the law was told */
+	u64 start_ns;		/* the connection was established */
+	u64 since_ns;		/* the interval began */
+	u64 due_ns;		/* it ends; 0 = never */
+	u64 acked;		/* bytes since the start */
+	u64 acked_then;		/* when the interval began */
+	u32 una;		/* acked goes as far as this */
+	u32 delivered;		/* when the interval began */
+	u32 delivered_ce;
+	u32 intervals;
+	u32 short_of;		/* in a row, w = 1 and less than the target */
+	u8 ignoring;		/* the reduction under way */
+};
+_Static_assert(sizeof(struct nw_dalbe) <= 336, "no more than the thesis's state");
+
+struct nw_dalbe_params {
+	u64 deadline_us;	/* after the connection is established; 0 = none */
+	u64 size;		/* bytes to deliver by then; 0 = unknown */
+	u32 over;		/* enum nw_dalbe_over */
+	u32 policy;		/* enum nw_dalbe_policy */
+	u32 mode;		/* enum nw_dalbe_mode */
+	u32 map;		/* enum nw_dalbe_map */
+	u32 interval_us;
+	u32 kp;			/* of 1000 */
+	u32 ki;
+	u32 kd;
+	u32 rise;		/* of 1000 */
+	struct nw_dalbe_rules rules;	/* derived */
+	NW_MODELS(NW_DALBE_PARAMS)
+};
+
+/* Of 1000, in Q16.16. */
+#define NW_DALBE_GAIN(k)	((u32)(((u64)(k) * NW_Q16_ONE + 500) / 1000))
+
+/* Hayes and others: 0.5, 0.03 and 0.1, with intervals of ten seconds. */
+#define nw_dalbe_DEFAULTS {						\
+	.over = NW_DALBE_OVER_vegas,					\
+	.interval_us = 10000000,					\
+	.kp = 500,							\
+	.ki = 30,							\
+	.kd = 100,							\
+	.rise = 100,							\
+	.rules = {							\
+		.rise = NW_DALBE_RISE,					\
+		.nominal = 10 * NW_Q16_ONE,				\
+		.gains = {						\
+			.p = NW_DALBE_GAIN(500),			\
+			.i = NW_DALBE_GAIN(30),				\
+			.d = NW_DALBE_GAIN(100),			\
+		},							\
+	},								\
+	NW_MODELS(NW_DALBE_DEFAULT)					\
+}
+
+#define nw_dalbe_OPTIONS(P)						\
+	NW_VARIANT(P, "over", over, NW_MODEL_NAMES,			\
+		   "the control that decides the window")		\
+	NW_CHOICE(P, "policy", policy, "pid mbc",			\
+		  "what finds the weight: the error, or the control's model") \
+	NW_TIME(P, "deadline", deadline_us, 0, 31622400000000,		\
+		"when all is to be delivered, after the connection is established") \
+	NW_BYTES(P, "size", size, 0, 1ULL << 50, "how much that is")	\
+	NW_TIME(P, "interval", interval_us, 100000, 1000000000,		\
+		"how often the weight is computed, at the longest")	\
+	NW_CHOICE(P, "mode", mode, "improved reproduction",		\
+		  "the law as it is best, or as the thesis has it")	\
+	NW_CHOICE(P, "map", map, "position incremental",		\
+		  "whether PID's output is the weight or its change")	\
+	NW_NUMBER(P, "kp", kp, 0, 100000, "PID: 1000 times the proportional gain") \
+	NW_NUMBER(P, "ki", ki, 0, 100000,				\
+		  "PID: 1000 times the integral gain, per second")	\
+	NW_NUMBER(P, "kd", kd, 0, 100000,				\
+		  "PID: 1000 times the derivative gain, seconds")	\
+	NW_NUMBER(P, "rise", rise, 1, 1000,				\
+		  "the most that the weight rises at once, of 1000 of its goal") \
+	NW_MODEL_OPTIONS(P)
+
+static inline const char *nw_dalbe_settle(struct nw_dalbe_params *p)
+{
+	p->rules.policy = p->policy;
+	p->rules.mode = p->mode;
+	p->rules.map = p->map;
+	p->rules.rise = nw_q30_ratio(p->rise, 1000);
+	p->rules.nominal = nw_q16_ratio(p->interval_us, 1000000);
+	p->rules.gains.p = NW_DALBE_GAIN(p->kp);
+	p->rules.gains.i = NW_DALBE_GAIN(p->ki);
+	p->rules.gains.d = NW_DALBE_GAIN(p->kd);
+	return 0;
+}
+
+/* ----- the control below ----- */
+
+#define NW_DALBE_EACH(statement)					\
+	switch (p->over) {						\
+	NW_MODELS(statement)						\
+	default:							\
+		break;							\
+	}
+#define NW_DALBE_CASE(name, ...)					\
+	case NW_DALBE_OVER_##name:					\
+		__VA_ARGS__;						\
+		break;
+
+#define NW_DALBE_PASS(hook)						\
+static inline void nw_dalbe_inner_##hook(struct nw_dalbe *ca,		\
+					 const struct nw_dalbe_params *p, \
+					 const struct nw_facts *f,	\
+					 struct nw_decision *d)		\
+{									\
+	NW_DALBE_EACH(NW_DALBE_ON_##hook)				\
+}
+#define NW_DALBE_ON_init(n)						\
+	NW_DALBE_CASE(n, nw_##n##_init(&ca->inner.n, &p->n, f, d))
+#define NW_DALBE_ON_in_ack_event(n)					\
+	NW_DALBE_CASE(n, nw_##n##_in_ack_event(&ca->inner.n, &p->n, f, d))
+#define NW_DALBE_ON_acked(n)						\
+	NW_DALBE_CASE(n, nw_model_##n##_acked(&ca->inner.n, &p->n,	\
+					      &ca->seen, f, d))
+NW_DALBE_PASS(init)
+NW_DALBE_PASS(in_ack_event)
+NW_DALBE_PASS(acked)
+
+/* ----- intervals ----- */
+
+static inline u64 nw_dalbe_price(const struct nw_dalbe *ca,
+				 const struct nw_dalbe_params *p)
+{
+#define NW_DALBE_MEASURE(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_model_##n##_measure(&ca->inner.n, &ca->seen);
+	NW_DALBE_EACH(NW_DALBE_MEASURE)
+	return 0;
+}
+
+static inline u64 nw_dalbe_model(const struct nw_dalbe *ca,
+				 const struct nw_dalbe_params *p, u64 target)
+{
+#define NW_DALBE_INVERT(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_model_##n##_invert(&p->n, &ca->seen, target);
+	NW_DALBE_EACH(NW_DALBE_INVERT)
+	return 0;
+}
+
+static inline u32 nw_dalbe_weight(const struct nw_dalbe *ca,
+				  const struct nw_dalbe_params *p)
+{
+#define NW_DALBE_WEIGH(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_model_##n##_weigh(&ca->inner.n, &ca->seen);
+	NW_DALBE_EACH(NW_DALBE_WEIGH)
+	return 0;
+}
+
+/* When the interval that begins now ends. */
+static inline u64 nw_dalbe_next(const struct nw_dalbe *ca,
+				const struct nw_dalbe_params *p,
+				const struct nw_facts *f)
+{
+	u64 us = p->interval_us, left = ca->last.left_us;
+
+	if (!p->size || !p->deadline_us || p->mode == NW_DALBE_REPRODUCTION ||
+	    !left)
+		return f->now_ns + us * 1000;
+	us = nw_min64(us, p->deadline_us / NW_DALBE_INTERVALS);
+	us = nw_min64(us, left / NW_DALBE_LEFT);
+	us = nw_max64(us, NW_DALBE_ROUNDS * (f->srtt_us >> 3));
+	us = nw_max64(us, NW_DALBE_SHORTEST_US);
+	/* the deadline ends one */
+	return f->now_ns + nw_min64(us, left) * 1000;
+}
+
+static inline void nw_dalbe_begin(struct nw_dalbe *ca, const struct nw_facts *f)
+{
+	ca->since_ns = f->now_ns;
+	ca->acked_then = ca->acked;
+	ca->delivered = f->delivered;
+	ca->delivered_ce = f->delivered_ce;
+	ca->seen.rtt_sum_us = 0;
+	ca->seen.rtts = 0;
+}
+
+/* What is left, bytes and time; a size or a deadline of 0 leaves nothing. */
+static inline void nw_dalbe_look(struct nw_dalbe *ca,
+				 const struct nw_dalbe_params *p,
+				 const struct nw_facts *f)
+{
+	u64 us = (f->now_ns - ca->start_ns) / 1000;
+
+	ca->last.remaining = p->size > ca->acked && p->deadline_us ?
+			     p->size - ca->acked : 0;
+	ca->last.left_us = p->deadline_us > us ? p->deadline_us - us : 0;
+}
+
+static inline void nw_dalbe_update_phi(struct nw_dalbe *ca,
+				       const struct nw_dalbe_params *p)
+{
+	u32 phi;
+
+	if (ca->seen.losses <= NW_DALBE_FEW_LOSSES)
+		return;
+	phi = nw_dalbe_weight(ca, p);
+	if (phi)
+		nw_dalbe_set_phi(&ca->seen.law, p->mode, phi);
+	if (p->mode == NW_DALBE_REPRODUCTION) {
+		ca->seen.losses = 0;
+		ca->seen.reduced = 0;
+	} else {
+		ca->seen.losses /= 2;
+		ca->seen.reduced /= 2;
+	}
+}
+
+/* Not inlined: every hook of a kernel's object has the timer's call in it. */
+static __attribute__((noinline)) void nw_dalbe_end(struct nw_dalbe *ca,
+					const struct nw_dalbe_params *p,
+					const struct nw_facts *f)
+{
+	struct nw_dalbe_seen *s = &ca->seen;
+	struct nw_dalbe_rules rules = p->rules;
+	u64 us = (f->now_ns - ca->since_ns) / 1000;
+
+	s->mode = p->mode;
+	s->mss = f->mss;
+	s->delivered = f->delivered - ca->delivered;
+	s->marked = f->delivered_ce - ca->delivered_ce;
+	if (s->rtts)
+		s->mean_us = (u32)(s->rtt_sum_us / s->rtts);
+	nw_dalbe_look(ca, p, f);
+	ca->last.bytes = ca->acked - ca->acked_then;
+	ca->last.took_us = us;
+	nw_dalbe_update_phi(ca, p);
+	s->law.price = nw_dalbe_price(ca, p);
+	s->law.model = nw_dalbe_model(ca, p, nw_dalbe_rate(ca->last.remaining,
+							   ca->last.left_us));
+	nw_dalbe_step(&s->law, &rules, &ca->last);
+	nw_dalbe_set_phantom(s);
+	if (s->events >= NW_DALBE_EVENTS) {
+		s->events /= 2;
+		s->packets /= 2;
+	}
+	ca->intervals++;
+	if (s->law.w == NW_Q30_ONE && s->law.achieved < s->law.target)
+		ca->short_of++;
+	else
+		ca->short_of = 0;
+	ca->due_ns = p->size && ca->acked >= p->size ? 0 : nw_dalbe_next(ca, p, f);
+	nw_dalbe_begin(ca, f);
+}
+
+/* ----- hooks ----- */
+
+static inline void nw_dalbe_init(struct nw_dalbe *ca,
+				 const struct nw_dalbe_params *p,
+				 const struct nw_facts *f, struct nw_decision *d)
+{
+	struct nw_dalbe_law *law = &ca->seen.law;
+	u32 phi;
+
+	/* what a former connection of the socket left */
+	ca->seen = (struct nw_dalbe_seen){ .base_us = NW_NONE };
+	ca->last = (struct nw_dalbe_interval){ 0 };
+	ca->start_ns = f->now_ns;
+	ca->acked = 0;
+	ca->una = f->snd_una;
+	ca->intervals = 0;
+	ca->short_of = 0;
+	ca->ignoring = 0;
+	law->bias = NW_Q16_ONE;
+	ca->seen.mss = f->mss;
+	ca->seen.mode = p->mode;
+	ca->seen.round_end = f->snd_una;
+	nw_dalbe_look(ca, p, f);
+	nw_dalbe_inner_init(ca, p, f, d);
+	/* a control whose weight is known needs no estimate */
+	phi = nw_dalbe_weight(ca, p);
+	law->phi = phi ? phi : NW_DALBE_FIRST_PHI;
+	nw_dalbe_set_w(law, p->mode, NW_DALBE_LEAST_W);
+	nw_dalbe_begin(ca, f);
+	ca->due_ns = nw_dalbe_next(ca, p, f);
+}
+
+static inline void nw_dalbe_release(struct nw_dalbe *ca)
+{
+	(void)ca;
+}
+
+/* A reduction begins. One that is ignored leaves the window, and the control below
+ * does not learn of it.
+ */
+static inline u32 nw_dalbe_ssthresh(struct nw_dalbe *ca,
+				    const struct nw_dalbe_params *p,
+				    const struct nw_facts *f)
+{
+	u32 ignored = ca->seen.law.ignored;
+
+	ca->seen.events = nw_add_sat(ca->seen.events, 1);
+	ca->seen.losses = nw_min(ca->seen.losses + 1, 1U << 16);
+	ca->ignoring = 0;
+#define NW_DALBE_REDUCE(n)						\
+	case NW_DALBE_OVER_##n:						\
+		if (nw_model_##n##_IGNORES && f->random < ignored) {	\
+			ca->ignoring = 1;				\
+			return nw_max(f->cwnd, NW_RENO_SSTHRESH_MIN);	\
+		}							\
+		return nw_model_##n##_reduce(&ca->inner.n, &p->n,	\
+					     &ca->seen, f);
+	NW_DALBE_EACH(NW_DALBE_REDUCE)
+	return nw_max(f->cwnd >> 1, NW_RENO_SSTHRESH_MIN);
+}
+
+static inline u32 nw_dalbe_undo_cwnd(struct nw_dalbe *ca,
+				     const struct nw_dalbe_params *p,
+				     const struct nw_facts *f)
+{
+#define NW_DALBE_UNDO(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_##n##_undo_cwnd(&ca->inner.n, &p->n, f);
+	NW_DALBE_EACH(NW_DALBE_UNDO)
+	return nw_max(nw_max(f->cwnd, f->prior_cwnd), 1);
+}
+
+static inline void nw_dalbe_set_state(struct nw_dalbe *ca,
+				      const struct nw_dalbe_params *p,
+				      const struct nw_facts *f, u8 new_state,
+				      struct nw_decision *d)
+{
+	if (new_state < NW_CA_CWR)
+		ca->ignoring = 0;
+#define NW_DALBE_STATE(n)						\
+	NW_DALBE_CASE(n, nw_##n##_set_state(&ca->inner.n, &p->n, f,	\
+					    new_state, d))
+	NW_DALBE_EACH(NW_DALBE_STATE)
+}
+
+static inline void nw_dalbe_cwnd_event(struct nw_dalbe *ca,
+				       const struct nw_dalbe_params *p,
+				       const struct nw_facts *f, u32 event,
+				       struct nw_decision *d)
+{
+#define NW_DALBE_EVENT(n)						\
+	NW_DALBE_CASE(n, nw_##n##_cwnd_event(&ca->inner.n, &p->n, f,	\
+					     event, d);			\
+		if (event == NW_EV_LOSS && ca->ignoring)		\
+			nw_set_ssthresh(d,				\
+				nw_##n##_ssthresh(&ca->inner.n, &p->n, f)))
+	NW_DALBE_EACH(NW_DALBE_EVENT)
+	if (event == NW_EV_LOSS)
+		ca->ignoring = 0;
+}
+
+static inline void nw_dalbe_in_ack_event(struct nw_dalbe *ca,
+					 const struct nw_dalbe_params *p,
+					 const struct nw_facts *f,
+					 struct nw_decision *d)
+{
+	nw_dalbe_inner_in_ack_event(ca, p, f, d);
+}
+
+static inline u64 nw_dalbe_timer_at(const struct nw_dalbe *ca,
+				    const struct nw_dalbe_params *p)
+{
+	(void)p;
+	return ca->due_ns;
+}
+
+static inline void nw_dalbe_timer(struct nw_dalbe *ca,
+				  const struct nw_dalbe_params *p,
+				  const struct nw_facts *f, struct nw_decision *d)
+{
+	(void)d;
+	nw_dalbe_end(ca, p, f);
+}
+
+static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
+				       const struct nw_dalbe_params *p,
+				       const struct nw_facts *f,
+				       struct nw_decision *d)
+{
+	struct nw_dalbe_seen *s = &ca->seen;
+
+	if (nw_before(ca->una, f->snd_una)) {
+		ca->acked += f->snd_una - ca->una;
+		ca->una = f->snd_una;
+	}
+	s->packets = nw_min(nw_add_sat(s->packets, f->acked_sacked), 1U << 31);
+	if (f->rtt_us) {
+		s->base_us = nw_min(s->base_us, f->rtt_us);
+		if (s->rtts < NW_DALBE_TOO_MANY) {
+			s->rtt_sum_us += f->rtt_us;
+			s->rtts++;
+		}
+	}
+	if (ca->due_ns && f->now_ns >= ca->due_ns)
+		nw_dalbe_end(ca, p, f);
+	nw_dalbe_inner_acked(ca, p, f, d);
+}
+
+static inline void nw_dalbe_cong_avoid(struct nw_dalbe *ca,
+				       const struct nw_dalbe_params *p,
+				       const struct nw_facts *f, u32 acked,
+				       struct nw_decision *d)
+{
+#define NW_DALBE_AVOID(n)						\
+	NW_DALBE_CASE(n, nw_model_##n##_avoid(&ca->inner.n, &p->n,	\
+					      &ca->seen, f, d))
+	ca->seen.acked = acked;
+	NW_DALBE_EACH(NW_DALBE_AVOID)
+	if ((d->set & NW_SET_CWND) && d->cwnd < f->cwnd)
+		ca->seen.reduced = nw_min(nw_add_sat(ca->seen.reduced,
+			nw_q16_ratio(f->cwnd - d->cwnd, f->cwnd)), 1U << 31);
+}
+
+static inline u32 nw_dalbe_needs(const struct nw_dalbe_params *p)
+{
+#define NW_DALBE_NEEDS(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_##n##_needs(&p->n);
+	NW_DALBE_EACH(NW_DALBE_NEEDS)
+	return 0;
+}
+
+/* When all will be delivered at the rate of the last interval, us after the start. */
+static inline s64 nw_dalbe_finish(const struct nw_dalbe *ca)
+{
+	u64 us = (ca->since_ns - ca->start_ns) / 1000;
+	u64 rate = ca->seen.law.achieved;
+
+	if (!rate || !ca->last.remaining)
+		return NW_UNKNOWN;
+	return (s64)(us + nw_min64(ca->last.remaining, 1ULL << 44) * 1000000 / rate);
+}
+
+NW_NO_HOOK(dalbe, cong_control)
+NW_NO_TSO_LIMIT(dalbe)
+NW_HAS_TIMER(dalbe)
+
+#endif /* NW_DALBE_H */

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * DA-LBE's law: from what an interval brought and what is left, the weight of the
+ * next one. Hayes and others 2017 and the thesis (dalbe_constants.h), whose equations are
+ * named; where the thesis is silent or contradicts itself it is said what was chosen.
+ *
+ *	target		remaining / time left				(2.1)
+ *	MBC		w = price / model / phi (1 + e)			(2.2 to 2.4)
+ *	PID		e = w (target - achieved) / achieved
+ *			u = Kp e + Ki sum(T e) + Kd change of e / T	(2.6 to 2.8)
+ *	mu		w phi: the price that counts is price / mu
+ *	ignored		1 - 1 / mu of the losses, at w = 1
+ *
+ * `price` is what was measured, `model` what the control below would see at the
+ * target. w lies between 0.05 and 1, and rises by a tenth of its goal at most; it
+ * falls at once.
+ *
+ * Improved, against the thesis:
+ *
+ *	- Errors are relative to the greater of both rates, so that up and down are alike
+ *	  and a bad interval says no more than a good one.
+ *	- MBC: (1 + e) on top of a model that is off corrects twice, and swings. Half of
+ *	  each error goes into a bias instead, which the model is multiplied by.
+ *	- PID: where w is clamped or its rise is limited, the sum is set back to what
+ *	  gives that w. It counts intervals of one length however short they become.
+ *	- No more than 0.4 of the losses are ignored, which makes a mean loss take off
+ *	  Reno's window what it takes off CUBIC's: a phi that counts reductions by delay
+ *	  says nothing of losses.
+ *	- phi is smoothed and within 0.1 and 8, and w and the sum change against it, so
+ *	  that mu does not jump.
+ *	- Intervals are a 120th of the time to the deadline and a twentieth of what
+ *	  is left, so that the last ones are corrected as well.
+ */
+#ifndef NW_DALBE_LAW_H
+#define NW_DALBE_LAW_H
+
+#include "dalbe_constants.h"
+
+struct nw_dalbe_gains {
+	u32 p;			/* Q16.16 */
+	u32 i;			/* per second */
+	u32 d;			/* seconds */
+};
+
+/* What the law remembers. */
+struct nw_dalbe_law {
+	u32 w;			/* Q2.30 */
+	u32 phi;		/* Q16.16 */
+	u32 mu;			/* Q16.16 */
+	u32 inflation;		/* 1 / mu, Q16.16 */
+	u32 ignored;		/* probability, 2^-32 */
+	u32 bias;		/* of the model, Q16.16 */
+	s32 error;		/* e, Q2.30 */
+	s32 sum;		/* of T e, Q16.16 */
+	u64 target;		/* bytes/s */
+	u64 achieved;
+	u64 price;		/* 2^-40 */
+	u64 model;
+};
+
+/* What an interval brought. */
+struct nw_dalbe_interval {
+	u64 remaining;		/* bytes */
+	u64 left_us;		/* to the deadline; 0 past it */
+	u64 bytes;		/* acknowledged in it */
+	u64 took_us;
+};
+
+/* bytes/s, to the nearest; at most 2^44 bytes are exact. */
+static inline u64 nw_dalbe_rate(u64 bytes, u64 us)
+{
+	if (!us)
+		return 0;
+	if (bytes >> 44)
+		return bytes / us * 1000000;
+	return (bytes * 1000000 + (us >> 1)) / us;
+}
+
+/* a / b in 2^-40; 0 by 0. A b of more than 43 bits loses the rest, and a as many. */
+static inline u64 nw_dalbe_ratio(u64 a, u64 b)
+{
+	u32 log = nw_ilog2(b), over = log > 42 ? log - 42 : 0;
+	u64 whole, high, rest;
+
+	a >>= over;
+	b >>= over;
+	if (!b)
+		return 0;
+	whole = a / b;
+	if (whole >> (63 - NW_PRICE))
+		return 1ULL << 63;
+	rest = (a % b) << 20;
+	high = rest / b;
+	rest = (rest % b) << 20;
+	return (whole << 40) + (high << 20) + rest / b;
+}
+
+/* (target - achieved) / of, Q16.16. */
+static inline s32 nw_dalbe_relative(u64 target, u64 achieved, u64 of)
+{
+	int below = target < achieved;
+	u64 off = below ? achieved - target : target - achieved;
+
+	return nw_sq_of(nw_q16_ratio(off, of), below);
+}
+
+/* The rise is limited to a part of the goal (2.4). */
+static inline u32 nw_dalbe_limit(u32 goal, u32 former, u32 rise)
+{
+	u32 most;
+
+	if (goal <= former)
+		return goal;
+	most = nw_q30_mul(goal, rise);
+	return goal - former > most ? former + most : goal;
+}
+
+static inline void nw_dalbe_set_w(struct nw_dalbe_law *law, u32 mode, u32 w)
+{
+	law->w = w;
+	law->mu = nw_max(nw_q_mul(w, law->phi, NW_Q30), 1);
+	law->inflation = nw_q16_div(NW_Q16_ONE, law->mu);
+	law->ignored = 0;
+	if (w == NW_Q30_ONE && law->mu > NW_Q16_ONE)
+		law->ignored = (NW_Q16_ONE - law->inflation) << 16;
+	if (mode == NW_DALBE_IMPROVED)
+		law->ignored = nw_min(law->ignored, NW_DALBE_MOST_IGNORED);
+}
+
+/* Model-based: Q2.30, before limit and clamp. */
+static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law, u32 mode, s32 relative)
+{
+	u32 ratio = nw_q16_ratio(law->price, law->model), factor = law->bias;
+
+	law->error = nw_sq_of(nw_q30_of_q16(nw_q_size(relative)), relative < 0);
+	if (mode == NW_DALBE_REPRODUCTION) {
+		s32 sum = nw_sq_add(relative, NW_Q16_ONE);
+
+		factor = sum > 0 ? (u32)sum : 0;
+	}
+	return nw_q_div(nw_q16_mul(ratio, factor), nw_max(law->phi, 1), NW_Q30);
+}
+
+/* The bias after an error. */
+static inline u32 nw_dalbe_learn(const struct nw_dalbe_law *law, s32 relative)
+{
+	u32 part = nw_q_size(relative) >> NW_DALBE_DAMPING;
+	u32 bias = nw_q16_mul(law->bias, relative < 0 ? NW_Q16_ONE - part :
+							NW_Q16_ONE + part);
+
+	return nw_min(nw_max(bias, NW_DALBE_LEAST_BIAS), NW_DALBE_MOST_BIAS);
+}
+
+/* PID: Q2.30, before limit and clamp; *sum is what the sum becomes. */
+static inline u32 nw_dalbe_pid(struct nw_dalbe_law *law,
+			       const struct nw_dalbe_gains *gains, u32 map,
+			       u32 seconds, s32 relative, s32 *sum)
+{
+	u32 size = nw_q_mul(law->w, nw_q_size(relative), NW_Q16);
+	s32 error = nw_sq_of(size, relative < 0), change;
+	s64 u;
+
+	size = nw_q_mul(nw_q_size(error), seconds, NW_Q30);
+	*sum = nw_sq_add(law->sum, nw_sq_of(size, error < 0));
+	change = nw_sq_sub(error, law->error);
+	law->error = error;
+
+	size = nw_q_mul(nw_q_size(error), gains->p, NW_Q16);
+	u = nw_sq_of(size, error < 0);
+	size = nw_q_mul(nw_q_size(*sum), gains->i, 2);
+	u += nw_sq_of(size, *sum < 0);
+	size = nw_q_div(nw_q_size(change), nw_max(seconds, 1), NW_Q16);
+	size = nw_q_mul(size, gains->d, NW_Q16);
+	u += nw_sq_of(size, change < 0);
+	if (map == NW_DALBE_INCREMENTAL)
+		u += law->w;
+	return u > 0 ? nw_q_of((u64)u) : 0;
+}
+
+/* A new estimate of phi. Improved: part of the way, and mu stays. */
+static inline void nw_dalbe_set_phi(struct nw_dalbe_law *law, u32 mode, u32 phi)
+{
+	u32 former = law->phi, w;
+
+	if (mode == NW_DALBE_REPRODUCTION) {
+		law->phi = nw_max(phi, 1);
+		return;
+	}
+	phi = nw_min(nw_max(phi, NW_DALBE_LEAST_PHI), NW_DALBE_MOST_PHI);
+	if (phi > former)
+		law->phi = former + ((phi - former) >> NW_DALBE_PHI_GAIN);
+	else
+		law->phi = former - ((former - phi) >> NW_DALBE_PHI_GAIN);
+	if (law->phi == former)
+		return;
+	/* At its ends w is what it is: best effort does not change. */
+	if (law->w == NW_Q30_ONE || law->w == NW_DALBE_LEAST_W)
+		return;
+	w = nw_q_of((u64)law->w * former / law->phi);
+	law->w = nw_min(nw_max(w, NW_DALBE_LEAST_W), NW_Q30_ONE);
+	law->sum = nw_sq_of(nw_q16_div(nw_q16_mul(nw_q_size(law->sum), former),
+				       law->phi), law->sum < 0);
+}
+
+/* The sum with which the output would have been w, not goal. */
+static inline s32 nw_dalbe_unwind(s32 sum, u32 goal, u32 w, u32 ki)
+{
+	u32 off = goal > w ? goal - w : w - goal;
+
+	if (!ki)
+		return sum;
+	off = nw_q_div(off, ki, 2);
+	return goal > w ? nw_sq_sub(sum, nw_sq_of(off, 0)) :
+			  nw_sq_add(sum, nw_sq_of(off, 0));
+}
+
+struct nw_dalbe_rules {
+	u32 policy;		/* enum nw_dalbe_policy */
+	u32 mode;		/* enum nw_dalbe_mode */
+	u32 map;		/* enum nw_dalbe_map */
+	u32 rise;		/* Q2.30 */
+	u32 nominal;		/* seconds of an interval, Q16.16 */
+	struct nw_dalbe_gains gains;
+};
+
+/*
+ * The end of an interval; law->price and law->model are set. Past the deadline it is
+ * best effort; with nothing left to send, or nothing to go by, the least weight.
+ * Returns the weight.
+ */
+NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
+			   const struct nw_dalbe_rules *rules,
+			   const struct nw_dalbe_interval *in);
+
+NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
+			   const struct nw_dalbe_rules *rules,
+			   const struct nw_dalbe_interval *in)
+{
+	u64 former_target, wanted, of;
+	u32 former, goal, w;
+	s32 sum, relative;
+	int improved, held;
+
+	if (!law || !rules || !in)
+		return 0;
+	improved = rules->mode == NW_DALBE_IMPROVED;
+	former_target = law->target;
+	former = law->w;
+	sum = law->sum;
+	law->achieved = nw_dalbe_rate(in->bytes, in->took_us);
+	if (!in->remaining) {
+		law->target = 0;
+		nw_dalbe_set_w(law, rules->mode, NW_DALBE_LEAST_W);
+		return law->w;
+	}
+	if (!in->left_us) {
+		law->target = 0;
+		nw_dalbe_set_w(law, rules->mode, NW_Q30_ONE);
+		return law->w;
+	}
+	law->target = nw_dalbe_rate(in->remaining, in->left_us);
+	/* An interval that brought nothing says nothing. */
+	if (!law->achieved) {
+		nw_dalbe_set_w(law, rules->mode, law->w);
+		return law->w;
+	}
+	of = improved ? nw_max64(law->target, law->achieved) : law->achieved;
+	if (rules->policy == NW_DALBE_MBC) {
+		wanted = former_target && !improved ? former_target : law->target;
+		relative = nw_dalbe_relative(wanted, law->achieved, of);
+		goal = nw_dalbe_mbc(law, rules->mode, relative);
+	} else {
+		u32 seconds = improved ? rules->nominal :
+			      nw_q16_ratio(in->took_us, 1000000);
+
+		relative = nw_dalbe_relative(law->target, law->achieved, of);
+		goal = nw_dalbe_pid(law, &rules->gains, rules->map, seconds,
+				    relative, &sum);
+	}
+	w = nw_dalbe_limit(goal, former, rules->rise);
+	w = nw_min(nw_max(w, NW_DALBE_LEAST_W), NW_Q30_ONE);
+	/* What a limit cut off is not remembered. */
+	if (improved && w != goal && rules->policy == NW_DALBE_PID)
+		sum = nw_dalbe_unwind(sum, goal, w, rules->gains.i);
+	held = w != goal && (goal > w) == (relative > 0);
+	law->sum = sum;
+	if (rules->policy == NW_DALBE_MBC && !held)
+		law->bias = nw_dalbe_learn(law, relative);
+	nw_dalbe_set_w(law, rules->mode, w);
+	return law->w;
+}
+
+#endif /* NW_DALBE_LAW_H */

@@ -1,0 +1,180 @@
+//! The weight of each interval.
+
+use proptest::prelude::*;
+
+use super::{DalbeInterval, Flow};
+
+const WORDS: &str = "dalbe over vegas deadline 600s size 1625000000b";
+
+/// Bytes of 10 s at `mbit`.
+fn bytes(mbit: f64, seconds: f64) -> u32 {
+    (mbit * 1e6 / 8.0 * seconds) as u32
+}
+
+#[test]
+fn it_begins_as_a_scavenger_and_its_target_is_what_remains_by_what_is_left() {
+    let mut flow = Flow::new(WORDS);
+    let start = flow.told();
+    assert!((start.w - 0.05).abs() < 1e-8 && (start.mu - 0.15).abs() < 1e-4);
+    // A 120th of 600 s.
+    let first = flow.interval(bytes(4.0, 5.0));
+    assert_eq!((first.interval, first.left), (5.0, 595.0));
+    let target = (1_625e6 - 2.5e6) * 8.0 / 595.0 / 1e6;
+    assert!((first.target - target).abs() < 1e-4, "{first:?}");
+    assert!((first.achieved - 4.0).abs() < 1e-4);
+}
+
+#[test]
+fn the_weight_rises_by_a_tenth_of_its_goal_at_most_and_falls_at_once() {
+    for policy in ["pid", "mbc"] {
+        let mut flow = Flow::new(&format!("{WORDS} policy {policy}"));
+        let mut former = flow.told();
+        let mut fell = false;
+        for i in 0..60 {
+            let mbit = if i == 40 { 500.0 } else { 8.0 };
+            let now = flow.interval(bytes(mbit, 5.0));
+            assert!((0.05 - 1e-8..=1.0).contains(&now.w), "{policy} {now:?}");
+            assert!(now.w - former.w <= 0.4 + 1e-6, "{policy}: a tenth of 4");
+            fell |= now.w < 0.7 * former.w;
+            former = now;
+        }
+        assert!(fell || policy == "mbc", "{policy} falls at once");
+    }
+}
+
+#[test]
+fn past_the_deadline_it_is_best_effort_and_with_nothing_left_a_scavenger() {
+    let mut flow = Flow::new("dalbe over vegas deadline 60s size 100000000b");
+    let mut last = flow.told();
+    while last.intervals < 1.0 || last.left > 0.0 {
+        last = flow.interval(1000);
+        assert!(last.intervals < 1000.0, "intervals do not get ever shorter");
+    }
+    let late = (flow.facts.now_ns - 5_000_000_000) as f64 / 1e9 - 60.0;
+    assert!(
+        (0.0..0.001).contains(&late),
+        "the deadline ends an interval: {late}"
+    );
+    assert_eq!(last.w, 1.0);
+    let last = flow.interval(100_000_000);
+    assert!((last.w - 0.05).abs() < 1e-8);
+    assert_eq!(flow.cc.timer_at(), None, "nothing more to control");
+}
+
+#[test]
+fn without_a_size_or_a_deadline_it_is_a_scavenger() {
+    for words in ["dalbe", "dalbe deadline 10s", "dalbe size 1000000000b"] {
+        let mut flow = Flow::new(words);
+        for _ in 0..5 {
+            let now = flow.interval(bytes(1.0, 10.0));
+            assert!((now.w - 0.05).abs() < 1e-8, "{words}: {now:?}");
+        }
+    }
+}
+
+#[test]
+fn an_interval_without_an_ack_changes_nothing_and_the_next_one_goes_on() {
+    let mut flow = Flow::new(WORDS);
+    for _ in 0..10 {
+        flow.interval(bytes(8.0, 5.0));
+    }
+    let before = flow.told();
+    flow.end_interval();
+    assert_eq!(flow.told().w, before.w);
+    assert_eq!(flow.told().intervals, before.intervals + 1.0);
+}
+
+#[test]
+fn phi_needs_more_than_ten_losses_and_moves_without_moving_mu() {
+    let mut flow = Flow::new(WORDS);
+    for _ in 0..20 {
+        flow.interval(bytes(8.0, 5.0));
+    }
+    for _ in 0..10 {
+        flow.reduce();
+    }
+    assert_eq!(flow.interval(bytes(8.0, 5.0)).phi, 3.0);
+    let before = flow.told();
+    flow.reduce();
+    let now = flow.interval(bytes(8.0, 5.0));
+    // Reductions by losses alone: 0.5 / 0.3, a quarter of the way.
+    assert!(
+        (now.phi - (3.0 - (3.0 - 5.0 / 3.0) / 4.0)).abs() < 1e-3,
+        "{now:?}"
+    );
+    let exact = flow.law().step(&before, &now);
+    assert!((now.mu / exact.mu - 1.0).abs() < 1e-3);
+    // As the thesis has it: at once, and then anew.
+    let mut flow = Flow::new(&format!("{WORDS} mode reproduction"));
+    for _ in 0..11 {
+        flow.reduce();
+    }
+    let now = flow.interval(bytes(8.0, 10.0));
+    assert!((now.phi - 5.0 / 3.0).abs() < 1e-3, "{now:?}");
+}
+
+/// Relative, but for what is next to nothing.
+fn near(got: f64, exact: f64, least: f64) -> bool {
+    (got - exact).abs() <= 1e-3 * exact.abs().max(least)
+}
+
+fn check(words: &str, before: &DalbeInterval, now: &DalbeInterval, exact: &DalbeInterval) {
+    let all = [
+        ("w", now.w, exact.w, 0.05),
+        ("mu", now.mu, exact.mu, 0.05),
+        ("target", now.target, exact.target, 0.01),
+        ("achieved", now.achieved, exact.achieved, 0.01),
+        ("error", now.error, exact.error, 0.05),
+        ("sum", now.sum, exact.sum, 1.0),
+        ("bias", now.bias, exact.bias, 0.125),
+        ("ignored", now.ignored, exact.ignored, 0.05),
+    ];
+    for (name, got, exact, least) in all {
+        assert!(
+            near(got, exact, least),
+            "{words}: {name} {got}, exactly {exact}\nbefore {before:?}\nnow {now:?}"
+        );
+    }
+}
+
+proptest! {
+    // Each case is a transfer of up to 80 intervals.
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// No more than 0.1 % in any interval.
+    #[test]
+    fn fixed_point_is_as_good_as_double_precision(
+        over in prop::sample::select(["vegas", "cubic", "reno", "ledbat", "dctcp"].as_slice()),
+        policy in prop::sample::select(["pid", "mbc"].as_slice()),
+        mode in prop::sample::select(["improved", "reproduction"].as_slice()),
+        map in prop::sample::select(["position", "incremental"].as_slice()),
+        seconds in 20..5_000_u32,
+        mbit in 1..400_u32,
+        rates in prop::collection::vec((0.1..3.0_f64, 0..200_000_u32, 0..3_u8), 5..80),
+    ) {
+        let size = u64::from(mbit) * 125_000 * u64::from(seconds);
+        let words = format!(
+            "dalbe over {over} policy {policy} mode {mode} map {map} \
+             deadline {seconds}s size {size}b"
+        );
+        let mut flow = Flow::new(&words);
+        let law = flow.law();
+        flow.ack(0, 30_000);
+        for (rate, queue_us, losses) in rates {
+            let Some(due) = flow.cc.timer_at() else { break };
+            let took = (due - flow.facts.now_ns) as f64 / 1e9;
+            let all = f64::from(mbit) * rate * took * 125_000.0;
+            let before = flow.told();
+            for _ in 0..losses {
+                flow.reduce();
+            }
+            for _ in 0..4 {
+                flow.ack((all / 4.0).min(2e9) as u32, 30_000 + queue_us);
+            }
+            flow.end_interval();
+            let now = flow.told();
+            let exact = law.step(&before, &now);
+            check(&words, &before, &now, &exact);
+        }
+    }
+}
