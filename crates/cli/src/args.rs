@@ -77,6 +77,19 @@ pub enum EngineName {
     Sim,
     /// Real stacks in network namespaces.
     Live,
+    /// Real stacks of a kernel in virtual time: deterministic, no root.
+    Kernel,
+}
+
+impl EngineName {
+    /// As it is typed.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Live => "live",
+            Self::Kernel => "kernel",
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -177,9 +190,15 @@ pub struct Compare {
     /// Compare only cells whose names fit: '20-20/*'; may be repeated
     #[arg(long, value_name = "GLOB")]
     pub only: Vec<String>,
-    /// Seeds in the simulator, and repetitions live; of pairs, repetitions of each side
+    /// Seeds in the simulator and in virtual time, and repetitions live; of pairs, repetitions of each side
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub seeds: u64,
+    /// What runs the side that is judged
+    #[arg(long, value_enum, default_value_t = EngineName::Live)]
+    pub engine: EngineName,
+    /// What runs the side that it is held against; not `live`, as no two live runs are alike
+    #[arg(long, value_enum, default_value_t)]
+    pub against: EngineName,
     /// How often a live repetition whose rig is not trusted is made again
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=25))]
     pub again: u64,

@@ -10,7 +10,7 @@ pub fn is_wanted(command: &Command) -> bool {
     match command {
         Command::Run(args) => args.engine == EngineName::Live,
         Command::Campaign(args) => args.engine == EngineName::Live,
-        Command::Compare(_) => true,
+        Command::Compare(args) => args.engine == EngineName::Live,
         _ => false,
     }
 }
@@ -35,6 +35,7 @@ impl From<EngineName> for narrows::EngineName {
         match name {
             EngineName::Sim => Self::Sim,
             EngineName::Live => Self::Live,
+            EngineName::Kernel => Self::Kernel,
         }
     }
 }

@@ -24,6 +24,11 @@ fn main() -> ExitCode {
 }
 
 fn program() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = narrows::take_part(std::env::args_os().skip(1)) {
+        output::message!("narrows: {error}");
+        return ExitCode::FAILURE;
+    }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => return unknown_option::refuse(&error),

@@ -3,10 +3,11 @@
 use std::ops::AddAssign;
 
 use narrows_wire::Signal;
+use serde::{Deserialize, Serialize};
 
 /// What marking has come to so far: packets that left, marked, or left unmarked
 /// for which reason. A simulated host counts as a device of a real one does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalCounters {
     /// Connections that began and were parsed.
     pub flows: u64,
@@ -71,7 +72,7 @@ impl AddAssign for SignalCounters {
 }
 
 /// What a `[[mark]]` of a scenario did at one of its hosts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSignals {
     /// The mark's name; that of the flow where the flow itself says it.
     pub mark: String,

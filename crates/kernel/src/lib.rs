@@ -8,25 +8,50 @@
 //! }
 //! # Ok::<(), narrows_kernel::StoreError>(())
 //! ```
+//!
+//! A [`Machine`] boots one and runs a plan in it: the kernel's first process is the same
+//! program that booted it, which there calls [`serve`] with the engine that is to run.
 
 #![forbid(unsafe_code)]
 
 mod apt;
+#[cfg(target_os = "linux")]
+mod boot;
 mod building;
 mod changes;
 mod config;
 mod controls;
+#[cfg(target_os = "linux")]
+mod cores;
 mod edit;
+#[cfg(target_os = "linux")]
+mod ended;
+#[cfg(target_os = "linux")]
+mod engine;
 mod error;
+#[cfg(target_os = "linux")]
+mod events;
+#[cfg(target_os = "linux")]
+mod frames;
+#[cfg(target_os = "linux")]
+mod guest;
+#[cfg(target_os = "linux")]
+mod job;
 mod make;
 mod process;
 mod source;
 mod store;
 pub mod survey;
 
+#[cfg(target_os = "linux")]
+pub use boot::{GUEST, KEEPER, become_kernel};
 pub use building::{BuildOptions, Outcome, Progress, Source, Watch, build};
 pub use changes::CHANGES;
 pub use controls::registered_names;
 pub use edit::{Change, Edit, Misfit, What};
+#[cfg(target_os = "linux")]
+pub use engine::{KernelError, Machine};
 pub use error::BuildError;
+#[cfg(target_os = "linux")]
+pub use guest::{GuestError, Runner, serve};
 pub use store::{BuiltKernel, Store, StoreError};

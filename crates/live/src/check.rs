@@ -17,11 +17,9 @@ use crate::{LiveError, machine, world};
 /// # Errors
 /// One line for the first of these.
 pub fn check(plan: &Plan) -> Result<(), LiveError> {
-    check_modelled(plan)?;
+    check_plan(plan)?;
     machine::check_kernel()?;
-    Commands::check(plan)?;
     world::check(plan)?;
-    check_kernel_links(plan)?;
     if !world::has_rights() {
         return Err(LiveError::NoPermission {
             what: "a live run".to_owned(),
@@ -36,6 +34,17 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
         }
     }
     Controls::check(plan)
+}
+
+/// The part of [`check`] that asks neither for rights nor for what the kernel has: that of
+/// a run on another kernel than the one that runs now.
+///
+/// # Errors
+/// One line for the first of these.
+pub fn check_plan(plan: &Plan) -> Result<(), LiveError> {
+    check_modelled(plan)?;
+    Commands::check(plan)?;
+    check_kernel_links(plan)
 }
 
 /// Refuses a control that the kernel does not have. Whether a user may have one

@@ -56,7 +56,7 @@ mod steal_time;
 pub mod world;
 
 #[cfg(target_os = "linux")]
-pub use check::check;
+pub use check::{check, check_plan};
 #[cfg(target_os = "linux")]
 pub use clock::Clock;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Which engines there are, and what the live one takes.
+//! Which engines there are, and what they take.
 
 use narrows_results::{Engine, Error, SimEngine};
 use narrows_scenario::Refusal;
@@ -12,25 +12,29 @@ pub enum EngineName {
     Sim,
     /// The machine's own stacks.
     Live,
+    /// The stacks of a kernel that is booted for each run, in virtual time.
+    Kernel,
 }
 
 impl EngineName {
-    /// The engine.
+    /// The engine; of a kernel in virtual time, the one that was built last.
     ///
     /// # Errors
-    /// When this system has no such engine.
+    /// When this system has no such engine, or no kernel was built.
     pub fn engine(self) -> Result<Box<dyn Engine>, Refusal> {
         match self {
             Self::Sim => Ok(Box::new(SimEngine)),
             #[cfg(target_os = "linux")]
             Self::Live => Ok(Box::new(narrows_results::LiveEngine)),
+            #[cfg(target_os = "linux")]
+            Self::Kernel => Ok(Box::new(crate::kernel_engine(None)?)),
             #[cfg(not(target_os = "linux"))]
-            Self::Live => {
+            Self::Live | Self::Kernel => {
                 let help = format!(
-                    "the live engine measures Linux's stacks, and this is {}",
+                    "all but the simulator run Linux's stacks, and this is {}",
                     std::env::consts::OS
                 );
-                Err(Refusal::new("--engine", "`live`", "`sim`").with_help(help))
+                Err(Refusal::new("--engine", "an engine of Linux's", "`sim`").with_help(help))
             }
         }
     }

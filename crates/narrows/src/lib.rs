@@ -49,6 +49,8 @@ pub mod observe;
 #[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;
+#[cfg(target_os = "linux")]
+mod virtual_time;
 
 pub use engines::{EngineName, gain_rights};
 pub use narrows_campaign as campaign;
@@ -60,8 +62,10 @@ pub use narrows_scenario as scenario;
 pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};
-#[cfg(target_os = "linux")]
-pub use narrows_results::LiveEngine;
 pub use narrows_results::{
     Engine, Error, Output, Progress, Results, RunOptions, RunResult, SimEngine, Watch, run_scenario,
 };
+#[cfg(target_os = "linux")]
+pub use narrows_results::{KernelEngine, LiveEngine};
+#[cfg(target_os = "linux")]
+pub use virtual_time::{kernel_engine, take_part};

@@ -9,7 +9,7 @@ use narrows_units::Duration;
 
 /// Runs plans and reports their events.
 pub trait Engine: Sync {
-    /// `sim` or `live`.
+    /// `sim`, `live` or `kernel`.
     fn name(&self) -> &'static str;
 
     /// The name of each [`EntityId`](narrows_packet::EntityId) that a run of

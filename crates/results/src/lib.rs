@@ -34,6 +34,8 @@ pub mod fairness;
 pub mod flent;
 pub mod folder;
 #[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
 mod live;
 pub mod metric;
 mod observers;
@@ -49,6 +51,8 @@ pub mod verdict;
 pub use engine::{Engine, Progress, Watch};
 pub use error::Error;
 pub use folder::{Output, Results, RunRecord, RunResult, open, open_run};
+#[cfg(target_os = "linux")]
+pub use kernel::{KernelEngine, run_in_guest};
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
 pub use narrows_run::{Ended, Rig, RunHandle};

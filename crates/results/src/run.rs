@@ -78,6 +78,11 @@ impl Reduction {
                 events: self.ended.events,
                 packets: self.ended.packets,
                 verdict: self.verdict,
+                // That on which it ran, where it brought its own.
+                kernel: match &self.ended.rig {
+                    Some(rig) => rig.kernel.clone(),
+                    None => record.kernel,
+                },
                 rig: self.ended.rig,
                 complete: !self.ended.interrupted,
                 ..record

@@ -452,6 +452,34 @@ fn a_rig_that_did_not_keep_up_is_found() {
 }
 
 #[test]
+fn in_virtual_time_a_run_measures_no_machine_and_a_dozen_microseconds_are_late() {
+    let judged = |p99_us, max_us| {
+        let (plan, mut summary) = sound();
+        summary.engine = "kernel".to_owned();
+        let mut rig = sound_rig();
+        rig.lateness.p99_us = p99_us;
+        rig.lateness.p999_us = max_us;
+        rig.lateness.max_us = max_us;
+        for (flow, name) in rig.flows.iter_mut().zip(["nw_prague", "nw_cubic"]) {
+            flow.congestion_control = name.to_owned();
+        }
+        judge_live(&plan, &summary, &rig, false)
+    };
+    let checks = |verdict: &Verdict| -> Vec<String> {
+        verdict.findings.iter().map(|f| f.check.clone()).collect()
+    };
+    let sound = judged(1.0, 2.0);
+    assert!(sound.trusted());
+    assert_eq!(checks(&sound), ["virtual-time"]);
+    assert!(sound.findings[0].line.contains("measures no machine"));
+    // No machine was away, and nothing is said of one.
+    assert_eq!(checks(&judged(11.9, 6_000.0)), ["virtual-time"]);
+    let late = judged(12.1, 13.0);
+    assert_eq!(checks(&late), ["late-release", "virtual-time"]);
+    assert!(!late.trusted());
+}
+
+#[test]
 fn a_control_that_was_not_asked_for_is_found() {
     let check = |asked: &'static str, got: &'static str| {
         let verdict = judged(|plan, rig| {

@@ -1,11 +1,11 @@
 //! Running a comparison.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use narrows_results::Error;
 use narrows_results::comparison::csv;
-use narrows_results::comparison::{CellComparison, Comparison, Live, engines};
+use narrows_results::comparison::{CellComparison, Comparison, Live};
 use narrows_results::folder::{self, Folder, Origin, RunResult};
 use narrows_results::summary::RunSummary;
 use narrows_results::verdict::Verdict;
@@ -47,12 +47,14 @@ pub(super) struct Made {
     pub result: RunResult,
 }
 
-/// Runs all cells of `campaign` in `sim` and in `live` and holds them against
+/// Runs all cells of `campaign` in `sim`, which is the known side and measures no
+/// machine, and in `live`, the judged one, and holds them against
 /// each other; of a campaign with pairs, both cells of each pair in `live`, in
 /// turns. A scenario is a campaign of one cell, see
 /// [`Campaign::of_one`].
 ///
-/// The simulator's runs come first, several at a time; live runs go one by one,
+/// The simulator's runs come first, several at a time, and then those of a kernel in
+/// virtual time; live runs go one by one,
 /// because they measure the machine. A live repetition that the verdict does
 /// not trust for reasons that the simulator does not know of is made again; if
 /// no attempt is trusted the last one counts, and the comparison says so. Every
@@ -94,7 +96,8 @@ pub fn compare(
     let runner = Runner {
         campaign,
         seeds: &seeds,
-        again: options.again,
+        // Where nothing measures a machine another try is the same one.
+        again: if live.alone() { options.again } else { 0 },
         dir: folder.as_ref().map(Folder::dir),
         commit: options.origin.commit.as_deref(),
         watch,
@@ -102,10 +105,10 @@ pub fn compare(
     let mut comparison = Comparison {
         name: campaign.name.clone(),
         title: campaign.title.clone(),
-        sides: campaign
-            .pair
-            .as_ref()
-            .map_or_else(engines, |pair| [pair.against.clone(), pair.judge.clone()]),
+        sides: campaign.pair.as_ref().map_or_else(
+            || [sim, live].map(|engine| engine.name().to_owned()),
+            |pair| [pair.against.clone(), pair.judge.clone()],
+        ),
         repetitions: seeds.len() as u64,
         version: record.version(),
         kernel: record.kernel.clone(),
@@ -140,15 +143,34 @@ pub fn compare(
             keep(cell)?;
         }
     } else {
-        for (index, runs) in runner.simulate(sim)?.into_iter().enumerate() {
-            if watch.cancelled() || runs.len() < seeds.len() {
-                break;
-            }
-            let Some(cell) = runner.cell(index, runs, live)? else {
-                break;
-            };
-            keep(cell)?;
-        }
+        let simulated: Vec<_> = runner.simulate(sim)?;
+        let simulated = Mutex::new(simulated.into_iter().map(Some).collect::<Vec<_>>());
+        // Cells that are done, until all before them are.
+        let mut done: Vec<Option<CellComparison>> = Vec::new();
+        done.resize_with(campaign.cells.len(), || None);
+        let kept = Mutex::new((0, done, &mut keep));
+        let one_by_one = if live.alone() { 1 } else { 0 };
+        pool::each(
+            campaign.cells.len(),
+            one_by_one,
+            || watch.cancelled(),
+            |index| {
+                let runs = locked(&simulated)[index].take().unwrap_or_default();
+                if runs.len() < seeds.len() {
+                    return Ok(());
+                }
+                let Some(cell) = runner.cell(index, runs, live)? else {
+                    return Ok(());
+                };
+                let (next, done, keep) = &mut *locked(&kept);
+                done[index] = Some(cell);
+                while let Some(cell) = done.get_mut(*next).and_then(Option::take) {
+                    *next += 1;
+                    keep(cell)?;
+                }
+                Ok::<_, Error>(())
+            },
+        )?;
     }
     record.wall_s = started.elapsed().as_secs_f64();
     record.complete = comparison.complete;
@@ -156,6 +178,11 @@ pub fn compare(
         folder.write_record(&record)?;
     }
     Ok((comparison, folder.map(|f| f.dir().to_path_buf())))
+}
+
+/// What a worker that panicked left is whole: it is changed in one step.
+fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The verdict on each of these runs, in a line.
@@ -218,10 +245,10 @@ impl Runner<'_> {
             || self.watch.cancelled(),
             |item| {
                 let seed = self.seeds[item % self.seeds.len()];
-                let leaf = format!("sim-{seed}");
+                let leaf = format!("{}-{seed}", sim.name());
                 let made = self.run(sim, item / self.seeds.len(), seed, &leaf, &quiet)?;
                 if made.result.record.complete {
-                    done.lock().unwrap_or_else(|e| e.into_inner())[item] = Some(made);
+                    locked(&done)[item] = Some(made);
                 }
                 Ok::<_, Error>(())
             },
@@ -301,8 +328,12 @@ impl Runner<'_> {
         let mut attempt = 0;
         loop {
             let leaf = match attempt {
-                0 => format!("live-{seed}"),
-                n => format!("live-{seed}{}", char::from(b'a' + (n % 26) as u8)),
+                0 => format!("{}-{seed}", live.name()),
+                n => format!(
+                    "{}-{seed}{}",
+                    live.name(),
+                    char::from(b'a' + (n % 26) as u8)
+                ),
             };
             let made = self.run(live, cell, seed, &leaf, self.watch)?;
             if !made.result.record.complete {

@@ -3,16 +3,25 @@
 use narrows::load::cells;
 use narrows::report::{pages, table::comparison_table};
 use narrows::results::comparison::FILE;
-use narrows::{CompareOptions, EngineName, Watch};
+use narrows::scenario::Refusal;
+use narrows::{CompareOptions, Watch};
 
-use crate::args::{Compare as Args, Format};
+use crate::args::{Compare as Args, EngineName, Format};
 use crate::output::{message, print, print_json};
 use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
 pub fn compare(args: &Args) -> Outcome {
-    let engine = EngineName::Live.engine()?;
-    let sim = EngineName::Sim.engine()?;
+    if args.against == EngineName::Live {
+        let allowed = "`sim` or `kernel`, whose runs repeat";
+        return Err(Refusal::new("--against", "`live`", allowed).into());
+    }
+    if args.engine == args.against {
+        let allowed = "two different engines for --engine and --against";
+        return Err(Refusal::new("--engine", "the same engine twice", allowed).into());
+    }
+    let engine = narrows::EngineName::from(args.engine).engine()?;
+    let sim = narrows::EngineName::from(args.against).engine()?;
     let campaign = cells(&args.name, &args.sets, &args.only)?;
     let options = CompareOptions {
         repetitions: args.seeds,
@@ -57,6 +66,15 @@ fn command(args: &Args) -> Vec<String> {
         .to_vec();
     super::repeated(&mut words, "--only", &args.only);
     words.extend(["--seeds".to_owned(), args.seeds.to_string()]);
+    let others = [
+        ("--engine", args.engine, EngineName::Live),
+        ("--against", args.against, EngineName::Sim),
+    ];
+    for (option, engine, by_default) in others {
+        if engine != by_default {
+            words.extend([option.to_owned(), engine.word().to_owned()]);
+        }
+    }
     words.extend(["--again".to_owned(), args.again.to_string()]);
     super::repeated(&mut words, "--set", &args.sets);
     words.extend(args.check.then(|| "--check".to_owned()));

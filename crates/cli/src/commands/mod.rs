@@ -123,7 +123,7 @@ fn repeated<'a>(
 fn engine_words(engine: EngineName) -> Vec<String> {
     match engine {
         EngineName::Sim => Vec::new(),
-        EngineName::Live => ["--engine", "live"].map(str::to_owned).to_vec(),
+        other => ["--engine", other.word()].map(str::to_owned).to_vec(),
     }
 }
 

@@ -75,16 +75,35 @@ impl Buffer {
     }
 }
 
-/// Sleeps until a packet waits at one of `devices`, at most for `longest`.
-pub(super) fn sleep(devices: &[Option<Device<'_>>], longest: Duration) -> Result<(), Errno> {
-    let mut watched: Vec<PollFd<'_>> = devices
-        .iter()
-        .flatten()
-        .map(|d| PollFd::new(d.fd.as_fd(), PollFlags::POLLIN))
+/// Sleeps until a packet waits at some of `devices`, at most for `longest`; puts their
+/// places into `ready`. Whether it slept to the end.
+pub(super) fn sleep(
+    devices: &[Option<Device<'_>>],
+    longest: Duration,
+    ready: &mut Vec<usize>,
+) -> Result<bool, Errno> {
+    ready.clear();
+    let there = || {
+        devices
+            .iter()
+            .enumerate()
+            .filter_map(|(i, d)| Some((i, d.as_ref()?)))
+    };
+    let mut watched: Vec<PollFd<'_>> = there()
+        .map(|(_, d)| PollFd::new(d.fd.as_fd(), PollFlags::POLLIN))
         .collect();
     let longest = TimeSpec::from(std::time::Duration::from_nanos(longest.as_nanos()));
     match ppoll(&mut watched, Some(longest), None) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error),
+        Ok(0) => return Ok(true),
+        Ok(_) => {}
+        Err(Errno::EINTR) => return Ok(false),
+        Err(error) => return Err(error),
     }
+    let places = there().map(|(i, _)| i).zip(&watched);
+    ready.extend(
+        places
+            .filter(|(_, w)| w.any() == Some(true))
+            .map(|(i, _)| i),
+    );
+    Ok(false)
 }

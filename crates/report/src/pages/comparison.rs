@@ -72,7 +72,10 @@ fn line(comparison: &Comparison, cell: &CellComparison, at: &str, run: &RunResul
     let live = cell.live.iter().find(|l| l.folder == at);
     let side = match live {
         None => comparison.sides[0].clone(),
-        Some(live) => live.side.clone().unwrap_or_else(|| "live".to_owned()),
+        Some(live) => live
+            .side
+            .clone()
+            .unwrap_or_else(|| comparison.sides[1].clone()),
     };
     RunLine {
         side,
@@ -190,7 +193,7 @@ fn checks(comparison: &Comparison) -> Markup {
                 p { "Incomplete: " (comparison.cells.len()) " of " (comparison.planned) " cells were compared." }
             }
             @for cell in failed {
-                p { (cell.name) " could not be run live: " (cell.error.as_deref().unwrap_or_default()) }
+                p { (cell.name) " could not be run: " (cell.error.as_deref().unwrap_or_default()) }
             }
             @if all > 0 { ul.checks { @for check in &comparison.checks { li {
                 @if check.passed { span.badge.yes { "✓ pass" } } @else { span.badge.no { "✗ fail" } }

@@ -19,7 +19,7 @@ pub fn table(comparison: &Comparison) -> String {
             text.push('\n');
         }
         if let Some(why) = &cell.error {
-            writeln!(text, "could not be run live: {why}").ok();
+            writeln!(text, "could not be run: {why}").ok();
             continue;
         }
         text.push_str(&rows(cell, &comparison.sides).render());
@@ -79,9 +79,10 @@ pub(crate) fn side_lines(comparison: &Comparison) -> [String; 2] {
                 live.map(Live::trusted).collect()
             })
             .collect();
-        let engine = match simulated {
-            true => "simulator".to_owned(),
-            false => format!("live on Linux {}", comparison.kernel),
+        let engine = match called.as_str() {
+            "sim" if simulated => "simulator".to_owned(),
+            "kernel" if !comparison.is_paired() => "a kernel in virtual time".to_owned(),
+            _ => format!("live on Linux {}", comparison.kernel),
         };
         let yes = trusted.iter().filter(|t| **t).count();
         format!(
@@ -96,10 +97,21 @@ pub(crate) fn side_lines(comparison: &Comparison) -> [String; 2] {
 pub(crate) fn made_of(comparison: &Comparison) -> String {
     let n = comparison.repetitions;
     match &comparison.sides {
-        _ if !comparison.is_paired() => format!("{n} seeds in the simulator, {n} repetitions live"),
+        [known, judged] if !comparison.is_paired() => {
+            format!("{n} {}, {n} {}", repetitions(known), repetitions(judged))
+        }
         [known, judged] => {
             format!("{judged} against {known}, {n} live repetitions of each in turns")
         }
+    }
+}
+
+/// What runs of an engine are called.
+fn repetitions(engine: &str) -> &'static str {
+    match engine {
+        "sim" => "seeds in the simulator",
+        "kernel" => "seeds in virtual time",
+        _ => "repetitions live",
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Comparison {
     pub name: String,
     /// A sentence about it.
     pub title: Option<String>,
-    /// What the two sides are called: `sim` and `live`, or the values of the
+    /// What the two sides are called: engines (`sim`, `live`, `kernel`), or the values of the
     /// axis by which the sides of a pair differ, the known one first.
     #[serde(default = "engines")]
     pub sides: [String; 2],
@@ -42,8 +42,11 @@ pub struct Comparison {
     pub complete: bool,
 }
 
-/// What the sides are called where they are the two engines.
-pub fn engines() -> [String; 2] {
+/// What the sides are called where they are engines.
+pub const ENGINES: [&str; 3] = ["sim", "live", "kernel"];
+
+/// What they are called in comparisons of the two engines that there were at first.
+fn engines() -> [String; 2] {
     ["sim", "live"].map(str::to_owned)
 }
 
@@ -251,7 +254,8 @@ impl Comparison {
 
     /// Whether both sides are live: the cells of pairs.
     pub fn is_paired(&self) -> bool {
-        self.sides != engines()
+        let are_engines = |side: &String| ENGINES.contains(&side.as_str());
+        !self.sides.iter().all(are_engines)
     }
 
     /// Whether every live figure comes from runs that are trusted.

@@ -398,7 +398,7 @@ fn bottlenecks(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &Run
 /// the kernel's disciplines carry its link.
 pub(super) fn is_seen(plan: &Plan, summary: &RunSummary, element: &str) -> bool {
     let mut theirs = plan.links.iter().filter(|l| !l.datapath.is_own());
-    summary.engine != "live"
+    summary.engine == "sim"
         || !theirs.any(|l| l.up.iter().chain(&l.down).any(|e| e.name == element))
 }
 

@@ -1,0 +1,302 @@
+//! The command line over a kernel in virtual time. Where none was built these tests say so
+//! and return; `narrows kernel build` builds one.
+
+#![cfg(target_os = "linux")]
+
+mod machine_rig;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use machine_rig::{one_flow, soon, text};
+use narrows_kernel::Store;
+use serde_json::Value;
+
+/// Whether there is a kernel; says why `test` is skipped if not.
+fn has_kernel(test: &str) -> bool {
+    let newest = Store::of_user().and_then(|store| store.newest());
+    if let Err(error) = &newest {
+        eprintln!("skipped: {test}: {error}");
+    }
+    newest.is_ok()
+}
+
+fn program(dir: &Path, words: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_narrows"));
+    program.current_dir(dir).args(words);
+    program
+}
+
+fn narrows(dir: &Path, words: &[&str]) -> Output {
+    program(dir, words).output().expect("narrows runs")
+}
+
+const RUN: [&str; 6] = ["run", "two.toml", "--engine", "kernel", "--out", "out"];
+
+fn folder(duration: &str, more: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("two.toml"), one_flow(duration, more)).expect("a file");
+    dir
+}
+
+fn record(dir: &Path) -> Value {
+    let text = fs::read_to_string(dir.join("run.json")).expect("run.json");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// The digest of a run of two seconds with this seed, in a folder of its own.
+fn digest(seed: &str) -> String {
+    let at = folder("2s", "");
+    let ran = narrows(at.path(), &[&RUN[..], &["--seed", seed]].concat());
+    let said = text(&ran.stderr);
+    // Whether two seconds are enough to trust is for the verdict, not for the test.
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{said}");
+    let record = record(&at.path().join("out"));
+    assert_eq!(record["engine"], "kernel");
+    assert_eq!(record["complete"], true);
+    assert!(record["packets"].as_u64() > Some(1000));
+    record["digest"].as_str().expect("a digest").to_owned()
+}
+
+#[test]
+fn equal_runs_have_equal_digests_wherever_they_start_and_other_seeds_others() {
+    if !has_kernel("digests of runs in virtual time") {
+        return;
+    }
+    let first = digest("1");
+    assert_eq!(digest("1"), first);
+    assert_ne!(digest("2"), first);
+}
+
+#[test]
+fn without_a_kernel_the_refusal_says_how_to_have_one() {
+    let at = folder("1s", "");
+    let ran = program(at.path(), &RUN)
+        .env("XDG_CACHE_HOME", at.path().join("empty"))
+        .output()
+        .expect("narrows runs");
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(
+        text(&ran.stderr).contains("narrows kernel build"),
+        "{}",
+        text(&ran.stderr)
+    );
+    assert!(!at.path().join("out").exists());
+}
+
+#[test]
+fn the_parts_of_a_kernel_are_nobodys_to_call() {
+    let at = tempfile::tempdir().expect("a folder");
+    for word in [narrows_kernel::GUEST, narrows_kernel::KEEPER] {
+        let ran = narrows(at.path(), &[word]);
+        assert_eq!(ran.status.code(), Some(1));
+        assert!(
+            text(&ran.stderr).contains("--engine kernel"),
+            "{}",
+            text(&ran.stderr)
+        );
+    }
+}
+
+/// Tries, as root of the guest, all that changes a file system.
+const WRITES: &str = r#"
+[[command]]
+name = "writes"
+host = "server"
+run  = ["sh", "-c", '''
+id -u
+mount -o remount,rw /
+echo changed > kept; echo changed >> kept; true > kept
+chmod 777 kept; chown 1 kept; touch kept; truncate -s 0 kept
+ln -s kept link; ln kept hard; mv kept moved; rm -f kept; mkdir folder; mknod pipe p
+mkdir /tmp/again && mount -t hostfs none /tmp/again && echo changed > /tmp/again/$PWD/kept
+echo tried''']
+"#;
+
+#[test]
+fn root_in_the_guest_changes_no_file_of_the_machine() {
+    if !has_kernel("writing to the machine from a guest") {
+        return;
+    }
+    let at = folder("2s", WRITES);
+    let kept = at.path().join("kept");
+    fs::write(&kept, "as it was").expect("a file");
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o640)).expect("its mode");
+    let before = fs::metadata(&kept).expect("a file");
+    let ran = narrows(at.path(), &RUN);
+    assert!(
+        matches!(ran.status.code(), Some(0 | 3)),
+        "{}",
+        text(&ran.stderr)
+    );
+    let said = fs::read_to_string(at.path().join("out/commands/writes.out")).expect("its output");
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(said, ["0", "tried"]);
+    assert_eq!(fs::read_to_string(&kept).expect("a file"), "as it was");
+    let after = fs::metadata(&kept).expect("a file");
+    assert_eq!(after.permissions(), before.permissions());
+    assert_eq!(after.modified().ok(), before.modified().ok());
+    let names: BTreeSet<_> = fs::read_dir(at.path())
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+/// All processes below `parent`, by their numbers.
+fn below(parent: u32) -> BTreeSet<u32> {
+    let mut all = BTreeSet::new();
+    let mut asked = vec![parent];
+    while let Some(one) = asked.pop() {
+        let tasks = fs::read_dir(format!("/proc/{one}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children"));
+            for child in children.unwrap_or_default().split_whitespace() {
+                let child = child.parse().expect("a number");
+                if all.insert(child) {
+                    asked.push(child);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Whether the process is there and no zombie.
+fn lives(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
+}
+
+/// A run that is ended with its test, however that ends.
+struct Begun(Child);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A long run that has begun, and the processes of its kernel.
+fn begun(at: &Path) -> (Begun, BTreeSet<u32>) {
+    let child = program(at, &RUN)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("narrows starts");
+    let child = Begun(child);
+    let mut kernel = BTreeSet::new();
+    // The kernel, and at least the first process in it.
+    assert!(soon(|| {
+        kernel = below(child.0.id());
+        kernel.len() >= 2
+    }));
+    (child, kernel)
+}
+
+#[test]
+fn a_killed_run_leaves_a_readable_folder_and_no_process() {
+    if !has_kernel("killing a run in virtual time") {
+        return;
+    }
+    let at = folder("10000s", "");
+    let (mut child, kernel) = begun(at.path());
+    child.0.kill().expect("a signal");
+    child.0.wait().expect("its end");
+    assert!(soon(|| !kernel.iter().any(|process| lives(*process))));
+    assert_eq!(record(&at.path().join("out"))["complete"], false);
+}
+
+#[test]
+fn ctrl_c_ends_a_run_with_what_there_is_and_no_process() {
+    if !has_kernel("interrupting a run in virtual time") {
+        return;
+    }
+    let at = folder("10000s", "");
+    let (mut child, kernel) = begun(at.path());
+    let asked = Command::new("kill")
+        .args(["-INT", &child.0.id().to_string()])
+        .status();
+    assert!(asked.expect("kill runs").success());
+    assert_eq!(child.0.wait().expect("its end").code(), Some(130));
+    assert!(soon(|| !kernel.iter().any(|process| lives(*process))));
+    let out = at.path().join("out");
+    assert_eq!(record(&out)["complete"], false);
+    assert!(out.join("summary.json").exists());
+}
+
+/// Takes all memory, which here ends the kernel: each of these takes up to half.
+const OUT_OF_MEMORY: &str = r#"
+[[command]]
+name = "hog"
+host = "server"
+run  = ["sh", "-c", """
+echo 2 > /proc/sys/vm/panic_on_oom
+for place in /tmp /run /dev/shm; do dd if=/dev/zero of=$place/zeros bs=1M; done"""]
+"#;
+
+#[test]
+fn a_kernel_that_panics_is_told_of_and_leaves_a_readable_folder() {
+    if !has_kernel("a kernel's panic") {
+        return;
+    }
+    let at = folder("2s", OUT_OF_MEMORY);
+    let ran = narrows(at.path(), &RUN);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("Kernel panic") && said.contains("emory"),
+        "{said}"
+    );
+    assert_eq!(record(&at.path().join("out"))["complete"], false);
+}
+
+#[test]
+fn an_ordinary_user_has_the_digest_that_root_has() {
+    const NOBODY: &str = "65534";
+    if !has_kernel("a run in virtual time by an ordinary user") {
+        return;
+    }
+    if fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) != 0) {
+        eprintln!("skipped: a run by another user: this one is no root and cannot become one");
+        return;
+    }
+    let at = folder("2s", "");
+    // Where nobody may look: the program, the kernel and the folder.
+    let open = fs::Permissions::from_mode(0o777);
+    fs::set_permissions(at.path(), open.clone()).expect("its mode");
+    let copy = at.path().join("narrows");
+    fs::copy(env!("CARGO_BIN_EXE_narrows"), &copy).expect("a copy");
+    let kernel = Store::of_user().and_then(|s| s.newest()).expect("a kernel");
+    let cache = at.path().join("cache/narrows/kernels").join(&kernel.id);
+    fs::create_dir_all(&cache).expect("a folder");
+    let from = kernel.binary();
+    for name in ["linux", "kernel.json"] {
+        fs::copy(from.with_file_name(name), cache.join(name)).expect("a copy");
+    }
+    let ran = Command::new("setpriv")
+        .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+        .arg(&copy)
+        .args(RUN)
+        .env("XDG_CACHE_HOME", at.path().join("cache"))
+        .env("HOME", at.path())
+        .current_dir(at.path())
+        .output();
+    let Ok(ran) = ran else {
+        eprintln!("skipped: a run by another user: there is no setpriv");
+        return;
+    };
+    assert!(
+        matches!(ran.status.code(), Some(0 | 3)),
+        "{}",
+        text(&ran.stderr)
+    );
+    assert_eq!(record(&at.path().join("out"))["digest"], digest("1"));
+}

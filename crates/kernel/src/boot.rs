@@ -1,0 +1,241 @@
+//! Booting a kernel as a process of this machine.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+
+use crate::cores::Core;
+
+/// The guest's program and its job, as the kernel finds them before anything is mounted:
+/// in the current folder of the process that it is. So no path of the machine is in the
+/// kernel's command line, which would make runs differ, as it feeds the kernel's
+/// randomness.
+const PROGRAM: &str = "/proc/self/cwd/init";
+/// See [`PROGRAM`].
+pub(crate) const JOB: &str = "/proc/self/cwd/job";
+
+/// The word by which the program knows that it is a guest.
+pub const GUEST: &str = "kernel-guest";
+
+/// The word by which the program knows that it is to become a kernel, see
+/// [`become_kernel`].
+pub const KEEPER: &str = "kernel-start";
+
+/// Memory of a guest. It is a file without content on the machine, and takes as much as
+/// the guest touches. Fixed, because the kernel derives limits from it.
+const MEMORY: &str = "mem=1024M";
+
+/// The clock's reading at boot, in nanoseconds since 1970: 2026-01-01 00:00 UTC.
+const START: &str = "time-travel-start=1767225600000000000";
+
+/// What every kernel is started with.
+const COMMAND_LINE: [&str; 14] = [
+    MEMORY,
+    "root=none",
+    "rootfstype=hostfs",
+    "rootflags=/",
+    "ro",
+    "time-travel=inf-cpu",
+    START,
+    "norandmaps",
+    "seccomp=auto",
+    "loglevel=4",
+    "console=tty0",
+    // Messages to the log, the serial line to the pipe; nothing comes in.
+    "con=null con0=null,fd:2",
+    "ssl=null ssl0=null,fd:1",
+    "umid=narrows",
+];
+
+/// A kernel that was booted. It and all its processes are gone once this is.
+pub(crate) struct Instance {
+    child: Child,
+    /// Its folder, until the guest is up.
+    folder: Option<TempDir>,
+    log: fs::File,
+    _core: Core,
+}
+
+impl Instance {
+    /// Boots `kernel` with `program` as its first process, for which `job` lies ready,
+    /// and whatever it draws from `seed`.
+    ///
+    /// # Errors
+    /// When there is no folder for it, or the kernel does not start.
+    pub(crate) fn boot(
+        kernel: &Path,
+        program: &Path,
+        job: &[u8],
+        seed: u64,
+    ) -> Result<(Self, ChildStdout), io::Error> {
+        let folder = tempfile::Builder::new()
+            .prefix("narrows-kernel-")
+            .tempdir()?;
+        symlink(program, folder.path().join("init"))?;
+        fs::write(folder.path().join("job"), job)?;
+        let log = tempfile::tempfile()?;
+        let core = Core::take();
+        let mut child = Command::new(program)
+            .arg(KEEPER)
+            .arg(std::process::id().to_string())
+            .arg(core.number().map_or("any".to_owned(), |n| n.to_string()))
+            .arg(kernel)
+            .args(words(seed))
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log.try_clone()?)
+            .spawn()?;
+        let channel = child.stdout.take();
+        let instance = Self {
+            child,
+            folder: Some(folder),
+            log,
+            _core: core,
+        };
+        let channel = channel.ok_or_else(|| io::Error::other("the kernel has no output"))?;
+        Ok((instance, channel))
+    }
+
+    /// The guest is up: nobody looks into its folder any more, which goes here rather
+    /// than at the end, so that a process that is killed leaves none.
+    pub(crate) fn is_up(&mut self) {
+        self.folder = None;
+    }
+
+    /// Ends it, if it has not ended; how it did.
+    pub(crate) fn end(&mut self) -> io::Result<ExitStatus> {
+        // Its own processes die with it: each has asked for that.
+        let _ = self.child.kill();
+        self.child.wait()
+    }
+
+    /// The last lines that the kernel or the guest wrote to their console.
+    pub(crate) fn last_words(&mut self) -> String {
+        let mut text = Vec::new();
+        let read = self
+            .log
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.log.read_to_end(&mut text));
+        if read.is_err() {
+            return String::new();
+        }
+        said(&String::from_utf8_lossy(&text))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// The kernel's arguments.
+fn words(seed: u64) -> impl Iterator<Item = String> {
+    let fixed = COMMAND_LINE.iter().flat_map(|words| words.split(' '));
+    fixed.map(str::to_owned).chain([
+        // Of one length, whatever the seed.
+        format!("narrows_seed={seed:#018x}"),
+        "uml_dir=./".to_owned(),
+        format!("init={PROGRAM}"),
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+        "--".to_owned(),
+        GUEST.to_owned(),
+    ])
+}
+
+/// What a console's text says of a failure: the line of a panic with the one before it,
+/// else the last lines.
+fn said(text: &str) -> String {
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty())
+        .collect();
+    let panic = lines.iter().position(|line| line.contains("Kernel panic"));
+    let (from, to) = match panic {
+        Some(at) => (at.saturating_sub(1), at + 1),
+        None => (lines.len().saturating_sub(3), lines.len()),
+    };
+    lines[from..to].join("; ")
+}
+
+/// Becomes the kernel that `arguments` name: the parent's process id, the processor to
+/// stay on, the kernel's file, its words. Between the process that wants a kernel and the
+/// kernel, because only a process itself can ask to be killed with its parent.
+///
+/// # Errors
+/// It does not return but for one.
+pub fn become_kernel(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    use nix::sys::prctl::set_pdeathsig;
+    use nix::sys::resource::{Resource, setrlimit};
+    use nix::sys::signal::Signal;
+    use nix::unistd::{Pid, getppid};
+    use std::os::unix::process::CommandExt;
+
+    let mut number = || Some(arguments.next()?.to_str()?.to_owned());
+    let (Some(parent), Some(core)) = (number(), number()) else {
+        return io::Error::other("only `--engine kernel` starts a kernel");
+    };
+    let Some(kernel) = arguments.next().map(PathBuf::from) else {
+        return io::Error::other("no kernel is named");
+    };
+    if let Err(error) = set_pdeathsig(Signal::SIGKILL) {
+        return error.into();
+    }
+    // Who died before that sends no signal any more.
+    if parent.parse() != Ok(getppid().as_raw()) {
+        return io::Error::other("the process that wanted a kernel has ended");
+    }
+    if let Ok(core) = core.parse() {
+        let mut one = CpuSet::new();
+        // Where this fails the kernel runs on any, only slower.
+        let _ = one
+            .set(core)
+            .and_then(|()| sched_setaffinity(Pid::from_raw(0), &one));
+    }
+    // A kernel that panics aborts; its memory is nothing to keep.
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+    Command::new(kernel)
+        .arg0("linux")
+        .args(arguments)
+        .env_clear()
+        // With no environment at all, or one of nothing but PATH, the kernel finds the top
+        // of its stack a page too low (`get_top_address` in arch/um/kernel/um_arch.c), and
+        // no process starts.
+        .env("LC_ALL", "C")
+        .exec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_runs_have_equal_command_lines_and_other_seeds_lines_of_equal_length() {
+        let line = |seed| words(seed).collect::<Vec<_>>().join(" ");
+        assert_eq!(line(1), line(1));
+        assert_ne!(line(1), line(2));
+        assert_eq!(line(1).len(), line(u64::MAX).len());
+        assert!(!line(1).contains(std::env::temp_dir().to_str().unwrap_or("?")));
+        // A kernel takes 2048 bytes of it, some of them for what it adds.
+        assert!(line(1).len() < 1500);
+    }
+
+    #[test]
+    fn of_a_console_the_panic_is_told_or_the_end() {
+        let text = "one\ntwo\n\nOut of memory: Killed process 1\nKernel panic - not syncing: x\nCPU: 0\nmore\n";
+        assert_eq!(
+            said(text),
+            "Out of memory: Killed process 1; Kernel panic - not syncing: x"
+        );
+        assert_eq!(said("a\nb\nc\nd\n"), "b; c; d");
+        assert_eq!(said(""), "");
+    }
+}
