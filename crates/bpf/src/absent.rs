@@ -11,56 +11,47 @@ use narrows_cc::ControlSpec;
 use crate::error::{BpfError, NOT_BUILT};
 use crate::{EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace};
 
-/// Loads congestion controls; here it says why it cannot.
-#[derive(Debug)]
-pub struct ControlLoader(());
-
-impl ControlLoader {
-    pub fn load(_: &ControlSpec, _: &str, _: EcnFlags, _: Trace) -> Result<Loaded, BpfError> {
-        Err(BpfError::NotBuilt(NOT_BUILT))
-    }
+pub(crate) fn load_program(
+    _: &ControlSpec,
+    _: &str,
+    _: EcnFlags,
+    _: Trace,
+) -> Result<LoadedProgram, BpfError> {
+    Err(BpfError::NotBuilt(NOT_BUILT))
 }
 
-/// A loaded congestion control; there is none in this build.
+/// A congestion control that is loaded as a program; there is none in this build.
 #[derive(Debug)]
-pub struct Loaded(Infallible);
+pub(crate) struct LoadedProgram(Infallible);
 
-impl Loaded {
-    pub fn name(&self) -> &str {
+impl LoadedProgram {
+    pub(crate) fn parameters(&self) -> Result<ProgramParameters, BpfError> {
         match self.0 {}
     }
 
-    pub fn socket_options(&self) -> Result<SocketOptions, BpfError> {
+    pub(crate) fn ecn(&self) -> EcnFlags {
         match self.0 {}
     }
 
-    pub fn ecn(&self) -> EcnFlags {
+    pub(crate) fn poll(&mut self, _: impl FnMut(Record)) -> Result<usize, BpfError> {
         match self.0 {}
     }
 
-    pub fn poll(&mut self, _: impl FnMut(Record)) -> Result<usize, BpfError> {
-        match self.0 {}
-    }
-
-    pub fn dropped(&self) -> Result<u64, BpfError> {
+    pub(crate) fn dropped(&self) -> Result<u64, BpfError> {
         match self.0 {}
     }
 }
 
-/// Options of sockets that use a control; there are none in this build.
+/// Parameter blocks of sockets; there are none in this build.
 #[derive(Clone, Debug)]
-pub struct SocketOptions(Infallible);
+pub(crate) struct ProgramParameters(Infallible);
 
-impl SocketOptions {
-    pub fn control(&self) -> &str {
+impl ProgramParameters {
+    pub(crate) fn write(&self, _: BorrowedFd<'_>, _: &[u8]) -> Result<(), BpfError> {
         match self.0 {}
     }
 
-    pub fn set(&self, _: BorrowedFd<'_>, _: &str, _: u64, _: bool) -> Result<(), BpfError> {
-        match self.0 {}
-    }
-
-    pub fn of(&self, _: BorrowedFd<'_>) -> Result<ControlSpec, BpfError> {
+    pub(crate) fn read(&self, _: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, BpfError> {
         match self.0 {}
     }
 }

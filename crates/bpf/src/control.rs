@@ -1,4 +1,4 @@
-//! A congestion control in the kernel.
+//! A congestion control that is loaded into the kernel as a program.
 
 use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -12,20 +12,9 @@ use narrows_cc::{ControlMode, ControlSpec, Controller};
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::record::Record;
+use crate::registration::Registration;
 use crate::ring::{self, Ring};
-use crate::{EcnFlags, Trace, check_name};
-
-/// `TCP_CONG_NON_RESTRICTED`: sockets without privileges may choose it, and a
-/// namespace may make it the default (include/net/tcp.h).
-const NON_RESTRICTED: u32 = 1;
-/// `TCP_CONG_NEEDS_ECN`.
-const NEEDS_ECN: u32 = 2;
-/// `TCP_CONG_NEEDS_ACCECN`, Linux 6.18.
-const NEEDS_ACCECN: u32 = 4;
-
-/// `ecn_flags` of a connection with classic or Accurate ECN.
-const ANY_ECN_MODE: u32 = 1 | 16;
-const ACCECN_MODE: u32 = 16;
+use crate::{EcnFlags, Trace};
 
 /// Bytes of the ring buffer: about 15 ms of every hook at 1 Gbit/s and more
 /// than a minute of one socket's samples.
@@ -100,76 +89,65 @@ fn find_shape() -> Result<Shape, BpfError> {
     })
 }
 
-/// Loads congestion controls.
-#[derive(Debug)]
-pub struct ControlLoader(());
-
-impl ControlLoader {
-    /// Loads `spec` and registers it as `name`, at most
-    /// [`NAME_MAX`](crate::NAME_MAX) characters that no other control has.
-    ///
-    /// A control that needs ECN gives way to the kernel's Reno on a connection
-    /// whose handshake ended without it.
-    ///
-    /// # Errors
-    /// If the name does not do or is taken, the kernel has no BTF, lacks what
-    /// the program uses, or the caller is not root.
-    pub fn load(
-        spec: &ControlSpec,
-        name: &str,
-        ecn: EcnFlags,
-        trace: Trace,
-    ) -> Result<Loaded, BpfError> {
-        check_name(name)?;
-        let shape = shape()?;
-        let first = Self::try_load(spec, name, ecn, trace, shape);
-        if ecn == EcnFlags::AccEcn && first.is_err() {
-            // A kernel before 6.18 refuses the flag.
-            if let Ok(loaded) = Self::try_load(spec, name, EcnFlags::Classic, trace, shape) {
-                return Ok(loaded);
-            }
+/// Loads `spec` as a program and registers it as `name`; see
+/// [`ControlLoader::load`](crate::ControlLoader::load).
+///
+/// # Errors
+/// If the name is taken, the kernel has no BTF, lacks what the program uses, or the
+/// caller is not root.
+pub(crate) fn load_program(
+    spec: &ControlSpec,
+    name: &str,
+    ecn: EcnFlags,
+    trace: Trace,
+) -> Result<LoadedProgram, BpfError> {
+    let shape = shape()?;
+    let first = try_load(spec, name, ecn, trace, shape);
+    if ecn == EcnFlags::AccEcn && first.is_err() {
+        // A kernel before 6.18 refuses the flag.
+        if let Ok(loaded) = try_load(spec, name, EcnFlags::Classic, trace, shape) {
+            return Ok(loaded);
         }
-        first
     }
+    first
+}
 
-    fn try_load(
-        spec: &ControlSpec,
-        name: &str,
-        ecn: EcnFlags,
-        trace: Trace,
-        shape: Shape,
-    ) -> Result<Loaded, BpfError> {
-        let mut object = libbpf::open(object_of(spec)?)?;
-        let window = Controller::new(spec).mode() == ControlMode::Window;
-        let ops = if window || shape.control_with_flag {
-            "nw_ops"
-        } else {
-            "nw_ops_rs"
-        };
-        prepare(&mut object, spec, name, ecn, trace, shape, ops)
-            .map_err(|e| refused("set up a congestion control", &e))?;
-        let what = format!("load the congestion control `{spec}` into the kernel");
-        let mut object = libbpf::load(object, &what)?;
-        let mut link = None;
-        for mut map in object.maps_mut() {
-            if map.name() == ops {
-                let what = format!("register the congestion control `{name}`");
-                link = Some(map.attach_struct_ops().map_err(|e| refused(what, &e))?);
-            }
+fn try_load(
+    spec: &ControlSpec,
+    name: &str,
+    ecn: EcnFlags,
+    trace: Trace,
+    shape: Shape,
+) -> Result<LoadedProgram, BpfError> {
+    let mut object = libbpf::open(object_of(spec)?)?;
+    let window = Controller::new(spec).mode() == ControlMode::Window;
+    let ops = if window || shape.control_with_flag {
+        "nw_ops"
+    } else {
+        "nw_ops_rs"
+    };
+    prepare(&mut object, spec, name, ecn, trace, shape, ops)
+        .map_err(|e| refused("set up a congestion control", &e))?;
+    let what = format!("load the congestion control `{spec}` into the kernel");
+    let mut object = libbpf::load(object, &what)?;
+    let mut link = None;
+    for mut map in object.maps_mut() {
+        if map.name() == ops {
+            let what = format!("register the congestion control `{name}`");
+            link = Some(map.attach_struct_ops().map_err(|e| refused(what, &e))?);
         }
-        let ring = match trace {
-            Trace::Off => None,
-            Trace::State | Trace::Full => Some(Ring::of(&object, "nw_records", RING)?),
-        };
-        Ok(Loaded {
-            link,
-            ring,
-            object,
-            spec: spec.clone(),
-            name: name.to_owned(),
-            ecn,
-        })
     }
+    let ring = match trace {
+        Trace::Off => None,
+        Trace::State | Trace::Full => Some(Ring::of(&object, "nw_records", RING)?),
+    };
+    Ok(LoadedProgram {
+        link,
+        ring,
+        object,
+        name: name.to_owned(),
+        ecn,
+    })
 }
 
 /// Writes parameters, name and flags into the object, and leaves out what this
@@ -183,21 +161,9 @@ fn prepare(
     shape: Shape,
     ops: &str,
 ) -> libbpf_rs::Result<()> {
-    let needs = spec.needs();
-    let flags = NON_RESTRICTED
-        | match ecn {
-            EcnFlags::None => 0,
-            EcnFlags::Classic => NEEDS_ECN,
-            EcnFlags::AccEcn => NEEDS_ECN | NEEDS_ACCECN,
-        };
-    let bits = match (needs.accecn, ecn) {
-        _ if !needs.ecn => 0,
-        (true, EcnFlags::None | EcnFlags::AccEcn) => ACCECN_MODE,
-        _ => ANY_ECN_MODE,
-    };
-    let dctcp = needs.accecn && ecn == EcnFlags::Classic;
+    let registration = Registration::of(spec, ecn, trace);
     let mut config = Vec::new();
-    for word in [trace as u32, bits, u32::from(dctcp), u32::from(needs.ect1)] {
+    for word in registration.settings {
         config.extend_from_slice(&word.to_ne_bytes());
     }
     config.extend_from_slice(&spec.parameter_block());
@@ -221,7 +187,7 @@ fn prepare(
                 if let Some(value) = map.initial_value_mut() {
                     value[..OPS_FLAGS].fill(0);
                     value[..name.len()].copy_from_slice(name.as_bytes());
-                    value[OPS_FLAGS..][..4].copy_from_slice(&flags.to_ne_bytes());
+                    value[OPS_FLAGS..][..4].copy_from_slice(&registration.flags.to_ne_bytes());
                     if !shape.tx_start {
                         value[OPS_TX_START..][..size_of::<usize>()].fill(0);
                     }
@@ -238,19 +204,18 @@ fn prepare(
 
 /// A registered congestion control. Dropping it takes the registration back;
 /// sockets that use it keep it until they close.
-pub struct Loaded {
+pub(crate) struct LoadedProgram {
     // Declared in the order in which they are to go.
     link: Option<Link>,
     ring: Option<Ring>,
     object: Object,
-    spec: ControlSpec,
     name: String,
     ecn: EcnFlags,
 }
 
-impl fmt::Debug for Loaded {
+impl fmt::Debug for LoadedProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loaded")
+        f.debug_struct("LoadedProgram")
             .field("name", &self.name)
             .field("ecn", &self.ecn)
             .field("registered", &self.link.is_some())
@@ -258,32 +223,24 @@ impl fmt::Debug for Loaded {
     }
 }
 
-impl Loaded {
-    /// The name for `setsockopt(TCP_CONGESTION)`.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
+impl LoadedProgram {
     /// What the kernel accepted: [`EcnFlags::Classic`] where Accurate ECN was
     /// asked of a kernel without it.
-    pub fn ecn(&self) -> EcnFlags {
+    pub(crate) fn ecn(&self) -> EcnFlags {
         self.ecn
     }
 
-    /// What sets and reads the options of sockets that use this control, or are to.
+    /// The parameters of sockets.
     ///
     /// # Errors
     /// If the kernel gives no hold of its map.
-    pub fn socket_options(&self) -> Result<SocketOptions, BpfError> {
+    pub(crate) fn parameters(&self) -> Result<ProgramParameters, BpfError> {
         let mut maps = self.object.maps();
         let map = maps.find(|map| map.name() == "nw_options");
         let map = map.expect("every control's object has this map");
         let held = MapHandle::try_from(&map);
-        Ok(SocketOptions {
-            control: self.name.clone(),
-            spec: self.spec.clone(),
-            map: Arc::new(held.map_err(|e| refused("hold a map of options", &e))?),
-        })
+        let held = held.map_err(|e| refused("hold a map of options", &e))?;
+        Ok(ProgramParameters(Arc::new(held)))
     }
 
     /// Hands over what came through the ring buffer since the last call, in
@@ -291,7 +248,7 @@ impl Loaded {
     ///
     /// # Errors
     /// If the ring buffer cannot be read or holds what is no record.
-    pub fn poll(&mut self, each: impl FnMut(Record)) -> Result<usize, BpfError> {
+    pub(crate) fn poll(&mut self, each: impl FnMut(Record)) -> Result<usize, BpfError> {
         match &self.ring {
             Some(ring) => ring.poll(Record::from_bytes, each),
             None => Ok(0),
@@ -302,62 +259,34 @@ impl Loaded {
     ///
     /// # Errors
     /// If the counter cannot be read.
-    pub fn dropped(&self) -> Result<u64, BpfError> {
+    pub(crate) fn dropped(&self) -> Result<u64, BpfError> {
         let what = "read the counters of a congestion control";
         ring::counter(&self.object, "nw_counters", what)
     }
 }
 
-/// Options of sockets that use a control.
+/// Parameter blocks of sockets that use a control, by socket.
 #[derive(Clone, Debug)]
-pub struct SocketOptions {
-    control: String,
-    spec: ControlSpec,
-    map: Arc<MapHandle>,
-}
+pub(crate) struct ProgramParameters(Arc<MapHandle>);
 
-impl SocketOptions {
-    /// The registered name of the control.
-    pub fn control(&self) -> &str {
-        &self.control
-    }
-
-    /// Sets an option of a socket: before it connects or listens, or while it runs
-    /// (`established`). Connections have the options that their listener had. The
-    /// value is in the option's own unit, see [`ControlSpec::option`].
-    ///
-    /// # Errors
-    /// If there is no such option, it does not take this value, or the kernel
-    /// refuses, as for what is no socket.
-    pub fn set(
-        &self,
-        socket: BorrowedFd<'_>,
-        name: &str,
-        value: u64,
-        established: bool,
-    ) -> Result<(), BpfError> {
-        let mut spec = self.of(socket)?;
-        match established {
-            true => spec.change_option(name, value),
-            false => spec.set_option(name, value),
-        }?;
-        let key = socket.as_raw_fd().to_ne_bytes();
-        self.map
-            .update(&key, &spec.parameter_block(), MapFlags::ANY)
-            .map_err(|e| refused(format!("set the option `{name}`"), &e))
-    }
-
-    /// What a socket runs: the control with the options that were set on it.
+impl ProgramParameters {
+    /// Sets those of `socket`.
     ///
     /// # Errors
     /// If the kernel refuses, as for what is no socket.
-    pub fn of(&self, socket: BorrowedFd<'_>) -> Result<ControlSpec, BpfError> {
+    pub(crate) fn write(&self, socket: BorrowedFd<'_>, block: &[u8]) -> Result<(), BpfError> {
         let key = socket.as_raw_fd().to_ne_bytes();
-        let own = self.map.lookup(&key, MapFlags::ANY);
-        let own = own.map_err(|e| refused("read the options of a socket", &e))?;
-        Ok(own.map_or_else(
-            || self.spec.clone(),
-            |block| self.spec.with_parameter_block(&block),
-        ))
+        let written = self.0.update(&key, block, MapFlags::ANY);
+        written.map_err(|e| refused("set the options of a socket", &e))
+    }
+
+    /// Those of `socket`, if it has some of its own.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub(crate) fn read(&self, socket: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, BpfError> {
+        let key = socket.as_raw_fd().to_ne_bytes();
+        let own = self.0.lookup(&key, MapFlags::ANY);
+        own.map_err(|e| refused("read the options of a socket", &e))
     }
 }

@@ -30,6 +30,12 @@
 //! | before 6.18 | no Accurate ECN, no `received_ce` | DCTCP-style feedback, see [`EcnFlags`] |
 //! | with a hook `cwnd_event_tx_start` | that event has a hook of its own | both are filled in |
 //!
+//! # Built in
+//!
+//! A kernel may have been compiled with our controls (src/built_in, the same hooks):
+//! [`ControlLoader::load`] then registers the one that is there, and neither BTF nor
+//! libbpf is needed.
+//!
 //! # State
 //!
 //! An algorithm's state is in the socket's `icsk_ca_priv`: 104 bytes, at hand
@@ -40,8 +46,11 @@
 
 #![deny(unsafe_code)]
 
+mod built_in;
 mod error;
+mod loaded;
 mod record;
+mod registration;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 
@@ -68,16 +77,13 @@ mod survey;
 mod tcx;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{
-    Bursts, ControlLoader, Ect1, Loaded, SignalProgram, SocketOptions, held_by_kernel, survey,
-};
+pub use absent::{Bursts, Ect1, SignalProgram, held_by_kernel, survey};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
-pub use control::{ControlLoader, Loaded, SocketOptions};
-#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use ect1::Ect1;
 pub use error::BpfError;
+pub use loaded::{ControlLoader, Loaded, SocketOptions};
 pub use narrows_efm::SignalCounters;
 pub use record::{Hook, RawSocket, Record};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -156,10 +162,6 @@ pub struct Survey {
 pub const NAME_MAX: usize = 15;
 
 /// The kernel's own rule for such names (`bpf_obj_name_cpy`, kernel/bpf/syscall.c).
-#[cfg_attr(
-    not(all(target_os = "linux", feature = "load", bpf_objects)),
-    allow(dead_code)
-)]
 fn check_name(name: &str) -> Result<(), BpfError> {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(letters) {

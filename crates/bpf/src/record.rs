@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::error::BpfError;
 
 /// Bytes of `struct nw_record`, which telemetry follows.
-const RECORD_BYTES: usize = 256;
+pub(crate) const RECORD_BYTES: usize = 256;
 
 /// A hook of Linux's `struct tcp_congestion_ops` (`enum nw_hook`).
 #[repr(u32)]

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
 use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, SocketOptions, Trace};
+use narrows_cc::ControlSpec;
 use narrows_packet::FlowId;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
@@ -97,11 +98,11 @@ impl Controls {
                 error,
             };
             let needs = spec.needs();
-            if needs.ect1 {
-                controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
-            }
-            if let Some(name) = known.get(&words) {
-                controls.names.push(name.clone());
+            if let Some(name) = known.get(&words).cloned() {
+                if controls.needs_ect1(spec, &name) {
+                    controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
+                }
+                controls.names.push(name);
                 continue;
             }
             // `nw7k2qa_prague`, `nw7k2qa_prague1`: at most 15 characters, of
@@ -140,10 +141,20 @@ impl Controls {
                 ));
             }
             controls.loaded.push(loaded);
+            if controls.needs_ect1(spec, &name) {
+                controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
+            }
             controls.names.push(name.clone());
             known.insert(words, name);
         }
         Ok(controls)
+    }
+
+    /// Whether packets of the control `name` are to be given ECT(1) where they leave: a
+    /// kernel that was built with it sends them so.
+    fn needs_ect1(&self, spec: &ControlSpec, name: &str) -> bool {
+        let itself = |loaded: &Loaded| loaded.name() == name && loaded.sends_ect1();
+        spec.needs().ect1 && !self.loaded.iter().any(itself)
     }
 
     /// Gives packets of loaded controls that want it ECT(1) where they leave
