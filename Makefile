@@ -1,7 +1,7 @@
 # Narrows. `make` alone lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint fmt
+.PHONY: help setup demo test bench kernel lint fmt
 
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
@@ -38,6 +38,11 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@bench/observe
 	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)
 	@bench/marking
+
+kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes
+	@scripts/setup --kernel
+	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
+	@target/release/narrows kernel build
 
 lint: ## rustfmt, clippy, licences
 	@scripts/lint

@@ -1,11 +1,13 @@
 //! The command line.
 
+mod kernel;
 mod shell;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
+pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
 pub use shell::Shell;
 
 use crate::commands::Command;

@@ -66,6 +66,23 @@ impl Bar {
     }
 }
 
+/// A bar for the build of a kernel; nothing where standard error is no terminal.
+pub struct KernelBar(Bar);
+
+impl KernelBar {
+    pub fn new() -> Self {
+        Self(Bar::new("compiling"))
+    }
+
+    /// So many steps of about as many.
+    pub fn update(&mut self, done: u64, of: u64) {
+        let bar = &self.0.bar;
+        bar.set_length(of);
+        bar.set_position(done);
+        bar.set_message(format!("{done}/{of}, {} left", HumanDuration(bar.eta())));
+    }
+}
+
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();

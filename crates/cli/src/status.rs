@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use narrows::Error;
+use narrows::kernel::{BuildError, StoreError};
 use narrows::scenario::Refusal;
 
 use crate::output::message;
@@ -70,11 +71,25 @@ pub enum Failure {
     Refused(Refusal),
     /// The laboratory refused, or failed.
     Lab(Error),
+    /// A kernel was not built.
+    Kernel(BuildError),
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Kernel(error.into())
     }
 }
 
@@ -101,6 +116,13 @@ impl Failure {
             Self::Lab(error) => {
                 message!("narrows: {error}{}", remedy(&error));
                 ExitCode::from(if error.is_refusal() { 2 } else { 1 })
+            }
+            Self::Kernel(error) => {
+                message!("narrows: {error}");
+                match error {
+                    BuildError::Interrupted => Status::Interrupted.code(),
+                    error => ExitCode::from(if error.is_refusal() { 2 } else { 1 }),
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use crate::changes::CHANGES;
+use crate::changes::changes;
 use crate::config;
 use crate::controls;
 use crate::error::BuildError;
@@ -39,7 +39,7 @@ pub struct BuildOptions {
 
 /// How far a build is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum BuildProgress {
     /// What is being done, as a phrase.
     Step(String),
     /// The kernel is being compiled.
@@ -53,9 +53,9 @@ pub enum Progress {
 
 /// Who follows a build, and can end it.
 #[derive(Clone, Copy)]
-pub struct Watch<'a> {
+pub struct BuildWatch<'a> {
     /// Called from the thread that builds.
-    pub progress: &'a dyn Fn(Progress),
+    pub progress: &'a dyn Fn(BuildProgress),
     /// Ends the build when it is set.
     pub cancel: &'a AtomicBool,
 }
@@ -81,7 +81,7 @@ const STEPS: u64 = 1500;
 pub fn build(
     store: &Store,
     options: &BuildOptions,
-    watch: &Watch<'_>,
+    watch: &BuildWatch<'_>,
 ) -> Result<Outcome, BuildError> {
     let began = Instant::now();
     let (packages, others): (Vec<_>, Vec<_>) = survey::missing()
@@ -95,7 +95,7 @@ pub fn build(
     } else if !packages.is_empty() {
         return Err(BuildError::NoPackages(packages));
     }
-    let step = |what: String| (watch.progress)(Progress::Step(what));
+    let step = |what: String| (watch.progress)(BuildProgress::Step(what));
     let work = store.begin()?;
     let tree = work.path().join("tree");
 
@@ -139,7 +139,7 @@ pub fn build(
 
     step("changing the copy".to_owned());
     let mut made = Vec::new();
-    for change in CHANGES {
+    for change in changes() {
         if change.make(&tree)? {
             made.push(change);
         }
@@ -161,7 +161,7 @@ pub fn build(
     let mut done = 0;
     let mut compiled = || {
         done += 1;
-        (watch.progress)(Progress::Compiled {
+        (watch.progress)(BuildProgress::Compiled {
             done,
             of: of.max(done),
         });
@@ -190,7 +190,7 @@ pub fn build(
     })
 }
 
-impl Watch<'_> {
+impl BuildWatch<'_> {
     /// Ends a build that was cancelled between two steps.
     fn go_on(&self) -> Result<(), BuildError> {
         if self.cancel.load(Ordering::Relaxed) {
@@ -226,7 +226,7 @@ fn digest(source: &[u8]) -> String {
     };
     add(source);
     add(config::LIST.as_bytes());
-    for change in CHANGES {
+    for change in changes() {
         add(format!(
             "{:?} {:?} {:?}",
             change.only_where, change.edits, change.config
@@ -274,7 +274,7 @@ mod tests {
             source: Source::Tree(folder.path().to_path_buf()),
             ..BuildOptions::default()
         };
-        let watch = Watch {
+        let watch = BuildWatch {
             progress: &|_| (),
             cancel: &AtomicBool::new(false),
         };

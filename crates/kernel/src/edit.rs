@@ -201,10 +201,17 @@ fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What finds `text` whatever its white space is.
+/// What finds `text` whatever its white space is, and not as a part of longer words.
 fn shape(text: &str) -> Regex {
     let words: Vec<_> = text.split_whitespace().map(regex::escape).collect();
-    Regex::new(&words.join(r"[ \t\n]+")).expect("escaped words are a pattern")
+    let edge = |c: Option<char>| match c {
+        Some(c) if c.is_ascii_alphanumeric() || c == '_' => r"(?-u:\b)",
+        _ => "",
+    };
+    let text = text.trim();
+    let (first, last) = (edge(text.chars().next()), edge(text.chars().next_back()));
+    let words = words.join(r"[ \t\n]+");
+    Regex::new(&format!("{first}{words}{last}")).expect("escaped words are a pattern")
 }
 
 /// Where the function `name` is defined: from the line of its return type to the end of
@@ -289,6 +296,15 @@ mod tests {
             "it calls `g(` where no tree that was tried does"
         );
         assert!(edited(None, What::CalledOnlyBy(&["g"], &["f", "h"])).is_ok());
+        // A part of a word is none.
+        assert_eq!(
+            said(Some("h"), What::Replace("retur", "")),
+            "h() has no `retur`"
+        );
+        assert_eq!(
+            said(Some("h"), What::Replace("eturn", "")),
+            "h() has no `eturn`"
+        );
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl BuildError {
         matches!(
             self,
             Self::NoTree { .. } | Self::NoPackage { .. } | Self::Misfit(_) | Self::Config(_)
-        )
+        ) || matches!(self, Self::Store(error) if error.is_refusal())
     }
 }
 

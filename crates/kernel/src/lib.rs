@@ -45,8 +45,8 @@ pub mod survey;
 
 #[cfg(target_os = "linux")]
 pub use boot::{GUEST, KEEPER, become_kernel};
-pub use building::{BuildOptions, Outcome, Progress, Source, Watch, build};
-pub use changes::CHANGES;
+pub use building::{BuildOptions, BuildProgress, BuildWatch, Outcome, Source, build};
+pub use changes::changes;
 pub use controls::registered_names;
 pub use edit::{Change, Edit, Misfit, What};
 #[cfg(target_os = "linux")]

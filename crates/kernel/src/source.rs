@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ignore::WalkBuilder;
 use sha2::{Digest, Sha256};
+use walkdir::{DirEntry, WalkDir};
 
 use crate::error::BuildError;
 use crate::process::failed;
@@ -51,36 +51,28 @@ pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
 }
 
 /// Copies the tree `from` to `to`, which is made, and answers the digest of what was
-/// copied. What its .gitignore files name is not: objects of a build that was made in it.
+/// copied. What a build has left in it is not: what it made is made anew where make finds
+/// no record of the command. Not by `.gitignore`, of which Debian's names everything.
 ///
 /// # Errors
 /// When a file cannot be read or written.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<[u8; 32], BuildError> {
-    let mut walk = WalkBuilder::new(from);
-    walk.standard_filters(false)
-        .git_ignore(true)
-        .require_git(false)
-        .sort_by_file_name(OsStr::cmp);
-    let root = from.to_path_buf();
-    walk.filter_entry(move |entry| {
-        let path = entry.path().strip_prefix(&root).unwrap_or(entry.path());
-        entry.file_name() != ".git" && !is_left_out(path)
-    });
+    let wanted = |entry: &DirEntry| {
+        let path = entry.path().strip_prefix(from).unwrap_or(entry.path());
+        !is_left_out(path) && !is_of_a_build(path)
+    };
+    let walk = WalkDir::new(from).sort_by_file_name().into_iter();
     let mut digest = Sha256::new();
-    for entry in walk.build() {
+    for entry in walk.filter_entry(wanted) {
         let entry = entry.map_err(|e| BuildError::Io {
             what: "read",
             path: from.to_path_buf(),
-            why: io::Error::other(e),
+            why: e.into(),
         })?;
         let path = entry.path();
         let name = path.strip_prefix(from).unwrap_or(path);
         let target = to.join(name);
-        let kind = entry.file_type().ok_or_else(|| BuildError::Io {
-            what: "read",
-            path: path.to_path_buf(),
-            why: io::Error::other("it is no file"),
-        })?;
+        let kind = entry.file_type();
         if kind.is_dir() {
             fs::create_dir_all(&target).map_err(BuildError::io("make", &target))?;
             continue;
@@ -128,6 +120,20 @@ fn is_left_out(path: &Path) -> bool {
         },
         Some(_) => false,
     })
+}
+
+/// Whether a file or folder, named from the root of its tree, is no source: git's own, or
+/// made by a build.
+fn is_of_a_build(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let ends = [".o", ".a", ".ko", ".mod", ".mod.c", ".cmd", ".order"];
+    let made = ["vmlinux", "linux", "System.map", "Module.symvers", ".git"];
+    let folder = |name: &str| path.ends_with(Path::new("include").join(name));
+    ends.iter().any(|end| name.ends_with(end))
+        || (path.components().count() == 1 && made.contains(&name))
+        || name.starts_with(".config")
+        || folder("generated")
+        || folder("config")
 }
 
 /// Unpacks the source in Debian's package `deb` to `to`, which is made.
@@ -208,10 +214,9 @@ mod tests {
 
     /// Files below `root`, by their names from there.
     fn files(root: &Path) -> Vec<String> {
-        let mut walk = WalkBuilder::new(root);
-        let walk = walk.standard_filters(false).build().map(Result::unwrap);
+        let walk = WalkDir::new(root).into_iter().map(Result::unwrap);
         let mut names: Vec<_> = walk
-            .filter(|e| !e.file_type().unwrap().is_dir())
+            .filter(|e| !e.file_type().is_dir())
             .map(|e| e.path().strip_prefix(root).unwrap().display().to_string())
             .collect();
         names.sort();
@@ -233,6 +238,10 @@ mod tests {
             "drivers/net/tun.c",
             "net/a.c",
             "net/a.o",
+            "net/.a.o.cmd",
+            "include/generated/a.h",
+            "include/linux/a.h",
+            "vmlinux",
             ".config",
             ".git/HEAD",
             "Documentation/Kconfig",
@@ -240,7 +249,7 @@ mod tests {
         ] {
             write(&from, name, name);
         }
-        write(&from, ".gitignore", ".*\n*.o\n!.gitignore\n");
+        write(&from, ".gitignore", "/*\n");
         let before = files(&from);
         let first = copy(&from, &to).unwrap();
         assert_eq!(
@@ -254,6 +263,7 @@ mod tests {
                 "arch/x86/um/a.c",
                 "drivers/gpu/drm/Kconfig",
                 "drivers/net/tun.c",
+                "include/linux/a.h",
                 "net/a.c",
             ]
         );

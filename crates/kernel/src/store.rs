@@ -149,6 +149,25 @@ fn lock(folder: &Path) -> Result<Lock, BuildError> {
 }
 
 impl StoreError {
+    fn unknown(asked: &str, ids: &[String]) -> Self {
+        if ids.is_empty() {
+            return Self::Empty;
+        }
+        let ids: Vec<_> = ids.iter().map(|id| format!("`{id}`")).collect();
+        Self::Unknown {
+            asked: asked.to_owned(),
+            there: ids.join(", "),
+        }
+    }
+
+    /// Whether what was named is not there.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Unknown { .. } | Self::NotWhole { .. } | Self::Empty
+        )
+    }
+
     fn io(what: &'static str, path: &Path, why: std::io::Error) -> Self {
         let path = path.to_path_buf();
         Self::Io { what, path, why }
@@ -195,19 +214,11 @@ impl Store {
     /// # Errors
     /// When the folder or a description cannot be read.
     pub fn list(&self) -> Result<Vec<BuiltKernel>, StoreError> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(StoreError::io("read", &self.folder, e)),
-        };
-        let mut kernels = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|e| StoreError::io("read", &self.folder, e))?;
-            let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if !hidden && entry.path().is_dir() {
-                kernels.push(BuiltKernel::read(&entry.path())?);
-            }
-        }
+        let ids = self.ids()?;
+        let kernels = ids
+            .iter()
+            .map(|id| BuiltKernel::read(&self.folder.join(id)));
+        let mut kernels: Vec<_> = kernels.collect::<Result<_, _>>()?;
         kernels.sort_by(|a, b| b.built_s.cmp(&a.built_s).then_with(|| a.id.cmp(&b.id)));
         Ok(kernels)
     }
@@ -291,19 +302,65 @@ impl Store {
         BuiltKernel::read(&place)
     }
 
+    /// The ids of the kernels, also of those whose description cannot be read.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, StoreError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(StoreError::io("read", &self.folder, e)),
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|e| StoreError::io("read", &self.folder, e))?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !name.starts_with('.') && entry.path().is_dir() {
+                ids.push(name);
+            }
+        }
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Refuses what is not the whole id of a kernel.
+    ///
+    /// # Errors
+    /// With the kernels that there are.
+    pub fn check(&self, id: &str) -> Result<(), StoreError> {
+        let ids = self.ids()?;
+        if ids.iter().any(|i| i == id) {
+            return Ok(());
+        }
+        match ids.iter().find(|i| i.starts_with(id)) {
+            Some(meant) => Err(StoreError::NotWhole {
+                asked: id.to_owned(),
+                id: meant.clone(),
+            }),
+            None => Err(StoreError::unknown(id, &ids)),
+        }
+    }
+
     /// Removes the kernel with exactly this id.
     ///
     /// # Errors
     /// When there is none, or it cannot be removed.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
-        let kernel = self.find(id)?;
-        if kernel.id != id {
-            return Err(StoreError::NotWhole {
-                asked: id.to_owned(),
-                id: kernel.id,
-            });
+        self.check(id)?;
+        let folder = self.folder.join(id);
+        fs::remove_dir_all(&folder).map_err(|e| StoreError::io("remove", &folder, e))
+    }
+
+    /// Removes what builds that were killed have left, if none is under way.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn tidy(&self) -> Result<(), StoreError> {
+        match self.folder.is_dir().then(|| lock(&self.folder)) {
+            Some(Ok(_lock)) => self.sweep(),
+            _ => Ok(()),
         }
-        fs::remove_dir_all(&kernel.folder).map_err(|e| StoreError::io("remove", &kernel.folder, e))
     }
 
     /// The newest kernel whose id or release begins with `name`.
@@ -314,14 +371,8 @@ impl Store {
         let kernels = self.list()?;
         let found = kernels.iter().find(|k| k.id.starts_with(name));
         found.cloned().ok_or_else(|| {
-            if kernels.is_empty() {
-                return StoreError::Empty;
-            }
-            let ids: Vec<_> = kernels.iter().map(|k| format!("`{}`", k.id)).collect();
-            StoreError::Unknown {
-                asked: name.to_owned(),
-                there: ids.join(", "),
-            }
+            let ids: Vec<_> = kernels.iter().map(|k| k.id.clone()).collect();
+            StoreError::unknown(name, &ids)
         })
     }
 }
@@ -334,16 +385,8 @@ mod tests {
         let folder = store.folder().join(id);
         fs::create_dir_all(&folder).unwrap();
         let kernel = BuiltKernel {
-            id: id.to_owned(),
-            release: "7.3.4".to_owned(),
-            source: "linux-source-7.3 7.3.4-1".to_owned(),
-            digest: "ab".repeat(32),
-            controls: vec!["nw_reno".to_owned()],
-            changes: vec!["seeded randomness".to_owned()],
             built_s,
-            build_took_s: 420,
-            steps: 1400,
-            folder: PathBuf::new(),
+            ..built(id)
         };
         let text = serde_json::to_string(&kernel).unwrap();
         fs::write(folder.join(DESCRIPTION), text).unwrap();
@@ -370,6 +413,75 @@ mod tests {
             said,
             "no kernel is called `5.4`: there is `6.12.9-bbbb`, `6.12.9-cccc`, `7.3.4-aaaa`"
         );
+    }
+
+    fn built(id: &str) -> BuiltKernel {
+        BuiltKernel {
+            id: id.to_owned(),
+            release: "7.3.4".to_owned(),
+            source: "linux-source-7.3 7.3.4-1".to_owned(),
+            digest: "ab".repeat(32),
+            controls: vec!["nw_reno".to_owned()],
+            changes: vec!["seeded randomness".to_owned()],
+            built_s: 10,
+            build_took_s: 420,
+            steps: 1400,
+            folder: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn a_kernel_is_put_whole_and_removed_by_its_whole_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path().join("kernels"));
+        let binary = folder.path().join("linux");
+        fs::write(&binary, "program").unwrap();
+        let work = store.begin().unwrap();
+        assert!(
+            store.list().unwrap().is_empty(),
+            "a build under way is no kernel"
+        );
+        // One that fails in the middle leaves nothing.
+        let lost = folder.path().join("lost");
+        assert!(store.put(&work, built("7.3.4-aaaa"), &lost, &lost).is_err());
+        drop(work);
+        assert!(store.ids().unwrap().is_empty());
+
+        let work = store.begin().unwrap();
+        let kernel = store
+            .put(&work, built("7.3.4-aaaa"), &binary, &binary)
+            .unwrap();
+        drop(work);
+        assert_eq!(fs::read_to_string(kernel.binary()).unwrap(), "program");
+        assert_eq!(store.list().unwrap(), [kernel]);
+        let said = store.remove("7.3").unwrap_err().to_string();
+        assert_eq!(
+            said,
+            "`7.3` is not the whole name of a kernel: is `7.3.4-aaaa` meant?"
+        );
+        store.remove("7.3.4-aaaa").unwrap();
+        assert!(store.list().unwrap().is_empty());
+        assert!(matches!(store.remove("x"), Err(StoreError::Empty)));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn there_is_one_build_at_a_time_and_what_a_killed_one_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path());
+        let left = folder.path().join(".building-left");
+        fs::create_dir(&left).unwrap();
+        let work = store.begin().unwrap();
+        assert!(!left.exists());
+        assert!(matches!(store.begin(), Err(BuildError::UnderWay(_))));
+        // Nor is it tidied away.
+        store.tidy().unwrap();
+        assert!(work.path().exists());
+        drop(work);
+        fs::create_dir(&left).unwrap();
+        store.tidy().unwrap();
+        assert!(!left.exists());
+        assert!(store.begin().is_ok());
     }
 
     #[test]

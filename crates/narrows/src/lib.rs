@@ -39,11 +39,13 @@
 //! | measure in captures and at devices | [`observe`] |
 //! | mark packets at a device | [`signals`] |
 //! | put a command behind a path | `shell`, on Linux |
+//! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
 
 #![forbid(unsafe_code)]
 
 mod engines;
+pub mod kernel;
 pub mod load;
 pub mod observe;
 #[cfg(target_os = "linux")]

@@ -50,7 +50,7 @@ pub mod verdict;
 
 pub use engine::{Engine, Progress, Watch};
 pub use error::Error;
-pub use folder::{Output, Results, RunRecord, RunResult, open, open_run};
+pub use folder::{Output, Results, RunRecord, RunResult, open, open_run, rfc3339};
 #[cfg(target_os = "linux")]
 pub use kernel::{KernelEngine, run_in_guest};
 #[cfg(target_os = "linux")]

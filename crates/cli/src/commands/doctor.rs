@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
+use narrows::kernel::{self, BuiltKernel, survey};
 
 use crate::output::{message, print};
 use crate::status::{Outcome, Status};
@@ -23,7 +24,7 @@ struct Line {
     /// What was found, if it is there.
     found: Option<String>,
     /// The command that adds it, if one does.
-    add: Option<&'static str>,
+    add: Option<String>,
 }
 
 pub fn doctor(args: &Doctor) -> Outcome {
@@ -49,20 +50,22 @@ pub fn doctor(args: &Doctor) -> Outcome {
             name: "tshark",
             what_for: "reads captures; a test holds ours against it",
             found: version("tshark", &["--version"]),
-            add: Some("apt-get install tshark"),
+            add: Some("apt-get install tshark".to_owned()),
         },
         Line {
             name: "clang for BPF",
             what_for: "a test compiles the congestion controls for the kernel",
             found: clang_for_bpf(),
-            add: Some("apt-get install clang llvm"),
+            add: Some("apt-get install clang llvm".to_owned()),
         },
         Line {
             name: "ns-3",
             what_for: "make bench runs the same network in both",
             found: ns3(),
-            add: Some("apt-get install libns3-dev"),
+            add: Some("apt-get install libns3-dev".to_owned()),
         },
+        kernel_tools(),
+        built_kernels(),
     ];
     let text: String = lines.iter().map(Line::print).collect();
     print(&format!("{text}\n{}", live_engine()));
@@ -125,7 +128,7 @@ fn clean() -> Outcome {
 
 impl Line {
     fn print(&self) -> String {
-        let (mark, rest) = match (&self.found, self.add) {
+        let (mark, rest) = match (&self.found, &self.add) {
             (Some(found), _) => ("yes", format!("({found})")),
             (None, Some(command)) => ("no ", format!("(add it: {command})")),
             (None, None) => ("no ", "(not in this version)".to_owned()),
@@ -148,6 +151,32 @@ fn clang_for_bpf() -> Option<String> {
         .lines()
         .any(|line| line.trim_start().starts_with("bpf "));
     has_bpf.then(|| version("clang", &["--version"]))?
+}
+
+/// What builds kernels in virtual time.
+fn kernel_tools() -> Line {
+    let missing = survey::missing();
+    Line {
+        name: "kernel build",
+        what_for: "narrows kernel build",
+        found: missing.is_empty().then(|| "all its tools".to_owned()),
+        add: Some(survey::remedy(&missing)),
+    }
+}
+
+/// Those that were built.
+fn built_kernels() -> Line {
+    let found = kernel::list().ok().filter(|kernels| !kernels.is_empty());
+    let ids = |kernels: Vec<BuiltKernel>| {
+        let ids: Vec<_> = kernels.into_iter().map(|kernel| kernel.id).collect();
+        ids.join(", ")
+    };
+    Line {
+        name: "kernel",
+        what_for: "a real stack in virtual time",
+        found: found.map(ids),
+        add: Some("narrows kernel build".to_owned()),
+    }
 }
 
 /// Where Debian puts ns-3's headers.

@@ -4,6 +4,7 @@ mod campaign;
 mod catalogue;
 mod compare;
 mod doctor;
+mod kernel;
 mod manual;
 mod mark;
 mod metrics;
@@ -22,8 +23,8 @@ use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
 use crate::args::{
-    Campaign, Compare, Completion, Diff, EngineName, List, Man, Mark, Observe, Plot, Report, Run,
-    Shell, Show,
+    Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Observe, Plot,
+    Report, Run, Shell, Show,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -44,6 +45,8 @@ pub enum Command {
     Compare(Compare),
     /// Run a command, or a shell, behind a path of its own
     Shell(Shell),
+    /// Build, list and remove kernels that run in virtual time
+    Kernel(Kernel),
     /// Compare two results
     Diff(Diff),
     /// Write the HTML page of results again
@@ -77,6 +80,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Campaign(args) => campaign::campaign(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Shell(args) => shell::shell(&args),
+        Command::Kernel(args) => kernel::kernel(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),
         Command::Plot(args) => results::plot(&args),

@@ -11,10 +11,7 @@ pub(super) const CHANGE: Change = Change {
     reason: "the buffer of 2,696 bytes is too small on processors with AMX, where init \
              dies with `ptrace set fp regs failed, errno = 14`; now 12,288, and stacks of \
              64 KiB; later kernels ask for the size",
-    only_where: Some((
-        "arch/x86/um/user-offsets.c",
-        "DEFINE_LONGS(HOST_FP_SIZE, 2696)",
-    )),
+    only_where: Some(("arch/x86/um/user-offsets.c", "DEFINE_LONGS(HOST_FP_SIZE,")),
     edits: &[Edit {
         file: "arch/x86/um/user-offsets.c",
         function: None,

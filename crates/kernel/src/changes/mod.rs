@@ -14,7 +14,7 @@ use crate::edit::Change;
 pub(crate) use controls::FOLDER as CONTROLS_FOLDER;
 
 /// All of them, in the order in which they are made.
-pub const CHANGES: &[Change] = &[
+const CHANGES: &[Change] = &[
     randomness::CHANGE,
     clock::CHANGE,
     tick::CHANGE,
@@ -23,3 +23,8 @@ pub const CHANGES: &[Change] = &[
     fp_state::CHANGE,
     controls::CHANGE,
 ];
+
+/// The changes that the copy of a tree gets, in the order in which they are made.
+pub fn changes() -> &'static [Change] {
+    CHANGES
+}

@@ -19,6 +19,7 @@ use narrows_run::Rig;
 
 pub use digest::of_all as digest_of;
 pub use read::{open, open_run};
+pub use time::rfc3339;
 pub use write::Folder;
 pub use write::file_name;
 

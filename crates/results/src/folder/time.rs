@@ -36,7 +36,7 @@ fn civil(at: SystemTime) -> (u64, u64, u64, u64, u64, u64) {
 }
 
 /// `2026-03-01T12:30:05Z`.
-pub(super) fn rfc3339(at: SystemTime) -> String {
+pub fn rfc3339(at: SystemTime) -> String {
     let (y, mo, d, h, mi, s) = civil(at);
     format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}Z")
 }
