@@ -183,7 +183,9 @@ pub fn build(
         steps: done,
         folder: PathBuf::new(),
     };
-    let kernel = store.put(&work, kernel, &tree.join("linux"), &tree.join(".config"))?;
+    let binary = tree.join("linux");
+    make::strip(&binary)?;
+    let kernel = store.put(&work, kernel, &binary, &tree.join(".config"))?;
     Ok(Outcome {
         kernel,
         was_there: false,

@@ -20,7 +20,7 @@ use crate::frames::{FrameKind, Frames};
 use crate::job::Job;
 
 /// Milliseconds after which a silent kernel's caller is asked whether to go on.
-const LOOK_MS: u16 = 100;
+const POLL_MS: u16 = 100;
 
 /// Why a run in a kernel came to no end.
 #[derive(Debug, thiserror::Error)]
@@ -156,10 +156,10 @@ impl Machine {
     }
 }
 
-/// Whether something comes within [`LOOK_MS`].
+/// Whether something comes within [`POLL_MS`].
 fn readable(channel: &impl AsFd) -> Result<bool, KernelError> {
     let mut watched = [PollFd::new(channel.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut watched, PollTimeout::from(LOOK_MS)) {
+    match poll(&mut watched, PollTimeout::from(POLL_MS)) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::EINTR) => Ok(false),
         Err(_) => Err(KernelError::Garbled("its channel")),

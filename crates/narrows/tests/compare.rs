@@ -45,6 +45,10 @@ impl Engine for Rigged {
         self.model.names(plan)
     }
 
+    fn alone(&self) -> bool {
+        true
+    }
+
     fn run(
         &self,
         plan: &Plan,
