@@ -34,7 +34,7 @@ const FRAME: usize = 256 << 10;
 const FLUSH: Duration = Duration::from_millis(200);
 
 /// Where files of the run are kept until they are sent.
-const KEEP: &str = "/run/narrows";
+const KEEP: &str = "/run/kept";
 
 /// What is mounted: type, place, options. All of it is in memory.
 const MOUNTS: [(&str, &str, &str); 8] = [

@@ -74,7 +74,10 @@ impl Engine for Rigged {
 }
 
 fn compared(live: &Rigged, campaign: &Campaign, output: Output) -> Comparison {
-    let sim = ModelEngine::new(by_seed);
+    let sim = ModelEngine {
+        name: "sim",
+        ..ModelEngine::new(by_seed)
+    };
     let options = CompareOptions {
         output,
         ..CompareOptions::default()

@@ -24,6 +24,8 @@ pub type Law = fn(&Plan, u64) -> Vec<f64>;
 /// Reports what a network would in which each flow gets the rate that `law`
 /// says.
 pub struct ModelEngine {
+    /// Which engine it stands for.
+    pub name: &'static str,
     /// The law.
     pub law: Law,
     /// If set, cells whose name contains it panic.
@@ -34,6 +36,7 @@ impl ModelEngine {
     /// An engine that obeys `law`.
     pub fn new(law: Law) -> Self {
         Self {
+            name: "model",
             law,
             panics_on: None,
         }
@@ -56,7 +59,7 @@ const STEP: Duration = Duration::from_millis(10);
 
 impl Engine for ModelEngine {
     fn name(&self) -> &'static str {
-        "model"
+        self.name
     }
 
     fn names(&self, plan: &Plan) -> Vec<String> {
