@@ -42,7 +42,16 @@ impl Stage {
         fs::copy(example, folder.path().join("world")).unwrap();
         all_may(&folder.path().join("world"));
         fs::write(folder.path().join("plan.toml"), THROUGH_A_ROUTER).unwrap();
-        Some(Self { folder })
+        let stage = Self { folder };
+        fs::create_dir(stage.temporary()).unwrap();
+        fs::set_permissions(stage.temporary(), fs::Permissions::from_mode(0o1777)).unwrap();
+        Some(stage)
+    }
+
+    /// Where the example keeps its state. Each test has its own: others run at the same
+    /// time as the same user.
+    fn temporary(&self) -> PathBuf {
+        self.path("tmp")
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -74,7 +83,8 @@ impl Stage {
                 &script,
             ]);
         }
-        command.env_remove("XDG_RUNTIME_DIR").env("TMPDIR", "/tmp");
+        command.env_remove("XDG_RUNTIME_DIR");
+        command.env("TMPDIR", self.temporary());
         command.output().expect("unshare can be run")
     }
 }
@@ -123,8 +133,8 @@ fn a_user_builds_a_world_in_a_namespace_of_its_own() {
     assert!(output.status.success(), "{errors}");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("set-up"), "{said}");
-    let state = PathBuf::from(format!("/tmp/narrows-{USER}"));
-    assert!(!state.exists(), "{}", state.display());
+    let left: Vec<_> = fs::read_dir(stage.temporary()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -201,7 +211,7 @@ fn without_any_rights_a_line_says_what_to_do() {
     command.arg(stage.path("plan.toml"));
     let output = command
         .env_remove("XDG_RUNTIME_DIR")
-        .env("TMPDIR", "/tmp")
+        .env("TMPDIR", stage.temporary())
         .output();
     let output = output.expect("setpriv can be run");
     if let Some(reason) = cannot(&output) {

@@ -106,7 +106,7 @@ fn dctcp_holds_the_queue_at_a_step_with_the_alpha_of_its_paper() {
     let mbit = record.goodput_mbit(0, 30, 60);
     assert!(mbit > 0.97 * IDEAL_MBIT, "{mbit}");
     let late = record
-        .told
+        .telemetry
         .iter()
         .filter(|(at, ..)| at.as_nanos() > 30_000_000_000);
     let alphas: Vec<f64> = late

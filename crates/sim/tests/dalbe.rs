@@ -41,7 +41,7 @@ fn intervals(record: &Record) -> Vec<DalbeInterval> {
     let mut rows: Vec<DalbeInterval> = Vec::new();
     let mut row = DalbeInterval::default();
     let mut at = None;
-    for (time, flow, field, value) in &record.told {
+    for (time, flow, field, value) in &record.telemetry {
         if *flow != 0 {
             continue;
         }
@@ -131,7 +131,7 @@ down = ["netem delay 15ms"]
     let mut record = Record::default();
     run(&plan(&toml), 1, &mut record);
     let mut short = record
-        .told
+        .telemetry
         .iter()
         .filter(|(_, _, f, v)| f.name == "short_of" && *v >= 3);
     let (at, ..) = short.next().expect("it is said");

@@ -9,7 +9,7 @@ fn best_effort(words: &str) -> Flow {
     let mut flow = Flow::new(&format!("{words} deadline 1ms size 1000000000000b"));
     flow.interval(1448);
     flow.interval(1448);
-    assert_eq!(flow.told().w, 1.0);
+    assert_eq!(flow.reported().w, 1.0);
     flow
 }
 

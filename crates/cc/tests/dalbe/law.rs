@@ -14,7 +14,7 @@ fn bytes(mbit: f64, seconds: f64) -> u32 {
 #[test]
 fn it_begins_as_a_scavenger_and_its_target_is_what_remains_by_what_is_left() {
     let mut flow = Flow::new(WORDS);
-    let start = flow.told();
+    let start = flow.reported();
     assert!((start.w - 0.05).abs() < 1e-8 && (start.mu - 0.15).abs() < 1e-4);
     // A 120th of 600 s.
     let first = flow.interval(bytes(4.0, 5.0));
@@ -28,7 +28,7 @@ fn it_begins_as_a_scavenger_and_its_target_is_what_remains_by_what_is_left() {
 fn the_weight_rises_by_a_tenth_of_its_goal_at_most_and_falls_at_once() {
     for policy in ["pid", "mbc"] {
         let mut flow = Flow::new(&format!("{WORDS} policy {policy}"));
-        let mut former = flow.told();
+        let mut former = flow.reported();
         let mut fell = false;
         for i in 0..60 {
             let mbit = if i == 40 { 500.0 } else { 8.0 };
@@ -45,7 +45,7 @@ fn the_weight_rises_by_a_tenth_of_its_goal_at_most_and_falls_at_once() {
 #[test]
 fn past_the_deadline_it_is_best_effort_and_with_nothing_left_a_scavenger() {
     let mut flow = Flow::new("dalbe over vegas deadline 60s size 100000000b");
-    let mut last = flow.told();
+    let mut last = flow.reported();
     while last.intervals < 1.0 || last.left > 0.0 {
         last = flow.interval(1000);
         assert!(last.intervals < 1000.0, "intervals do not get ever shorter");
@@ -78,10 +78,10 @@ fn an_interval_without_an_ack_changes_nothing_and_the_next_one_goes_on() {
     for _ in 0..10 {
         flow.interval(bytes(8.0, 5.0));
     }
-    let before = flow.told();
+    let before = flow.reported();
     flow.end_interval();
-    assert_eq!(flow.told().w, before.w);
-    assert_eq!(flow.told().intervals, before.intervals + 1.0);
+    assert_eq!(flow.reported().w, before.w);
+    assert_eq!(flow.reported().intervals, before.intervals + 1.0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn phi_needs_more_than_ten_losses_and_moves_without_moving_mu() {
         flow.reduce();
     }
     assert_eq!(flow.interval(bytes(8.0, 5.0)).phi, 3.0);
-    let before = flow.told();
+    let before = flow.reported();
     flow.reduce();
     let now = flow.interval(bytes(8.0, 5.0));
     // Reductions by losses alone: 0.5 / 0.3, a quarter of the way.
@@ -164,7 +164,7 @@ proptest! {
             let Some(due) = flow.cc.timer_at() else { break };
             let took = (due - flow.facts.now_ns) as f64 / 1e9;
             let all = f64::from(mbit) * rate * took * 125_000.0;
-            let before = flow.told();
+            let before = flow.reported();
             for _ in 0..losses {
                 flow.reduce();
             }
@@ -172,7 +172,7 @@ proptest! {
                 flow.ack((all / 4.0).min(2e9) as u32, 30_000 + queue_us);
             }
             flow.end_interval();
-            let now = flow.told();
+            let now = flow.reported();
             let exact = law.step(&before, &now);
             check(&words, &before, &now, &exact);
         }

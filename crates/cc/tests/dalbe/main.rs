@@ -31,7 +31,7 @@ impl Flow {
         Self { cc, facts }
     }
 
-    fn told(&self) -> DalbeInterval {
+    fn reported(&self) -> DalbeInterval {
         DalbeInterval::of(self.cc.telemetry())
     }
 
@@ -60,7 +60,7 @@ impl Flow {
         self.ack(0, 30_000);
         self.ack(bytes, 50_000);
         self.end_interval();
-        self.told()
+        self.reported()
     }
 
     /// A reduction, which is over at once; the window after it.

@@ -30,7 +30,7 @@ fn avoid(s: &mut Sender, acked: u32) -> u32 {
 }
 
 /// Telemetry in its units.
-fn told(s: &Sender, name: &str) -> f64 {
+fn reported(s: &Sender, name: &str) -> f64 {
     let mut all = s.cc.telemetry();
     let (field, value) = all.find(|(f, _)| f.name == name).expect("a value");
     field.in_units(value)
@@ -93,16 +93,16 @@ fn the_base_is_the_least_of_ten_minutes_and_the_current_delay_of_four_samples() 
     // RFC 6817 §2.4.2: BASE_HISTORY 10, one least each minute; CURRENT_FILTER.
     let mut s = with_queue("ledbat", 10, 2, 40_000);
     assert_eq!(
-        (told(&s, "base_delay"), told(&s, "queue_delay")),
+        (reported(&s, "base_delay"), reported(&s, "queue_delay")),
         (20.0, 40.0)
     );
     sample(&mut s, 90_000);
-    assert_eq!(told(&s, "queue_delay"), 40.0, "the least of four");
+    assert_eq!(reported(&s, "queue_delay"), 40.0, "the least of four");
     for minute in 1..=10 {
         s.wait_ms(60_000);
         sample(&mut s, 50_000);
         let base = if minute < 10 { 20.0 } else { 50.0 };
-        assert_eq!(told(&s, "base_delay"), base, "after {minute} min");
+        assert_eq!(reported(&s, "base_delay"), base, "after {minute} min");
     }
 }
 

@@ -87,7 +87,7 @@ pub struct Record {
     pub established: Vec<(Instant, u32, bool, bool)>,
     pub recoveries: Vec<(Instant, u32, RecoveryEvent)>,
     pub samples: Vec<(Instant, u32, FlowSample)>,
-    pub told: Vec<(Instant, u32, TelemetryField, i64)>,
+    pub telemetry: Vec<(Instant, u32, TelemetryField, i64)>,
     pub queue_samples: Vec<(Instant, u32, u32)>,
     pub sojourns: Vec<(Instant, Duration)>,
     pub taps: Vec<(Instant, bool)>,
@@ -114,7 +114,7 @@ impl EventSink for Record {
             Event::Recovery { flow, event } => self.recoveries.push((now, flow.0, event)),
             Event::Sampled { flow, sample } => self.samples.push((now, flow.0, sample)),
             Event::Telemetry { flow, field, value } => {
-                self.told.push((now, flow.0, field, value));
+                self.telemetry.push((now, flow.0, field, value));
             }
             Event::QueueSampled {
                 queue,
