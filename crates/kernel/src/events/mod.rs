@@ -126,7 +126,7 @@ mod tests {
     fn packet(id: u64, bytes: Vec<u8>, zero_tail: u32) -> Packet {
         Packet {
             id: PacketId(id),
-            parent: (id % 2 == 1).then(|| PacketId(id / 2)),
+            parent: (id % 2 == 1).then_some(PacketId(id / 2)),
             born: Instant::from_nanos(900),
             flow: id.is_multiple_of(3).then_some(FlowId(id as u32)),
             held_since: Instant::from_nanos(900),
