@@ -38,7 +38,7 @@ struct nw_dalbe {
 		NW_MODELS(NW_DALBE_INNER)
 	} inner;
 	struct nw_dalbe_seen seen;
-	struct nw_dalbe_interval last;	/* of which the law was told */
+	struct nw_dalbe_interval last;	/* the last that the law read */
 	u64 start_ns;		/* the connection was established */
 	u64 since_ns;		/* the interval began */
 	u64 due_ns;		/* it ends; 0 = never */

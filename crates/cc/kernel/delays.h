@@ -77,6 +77,17 @@ static inline u32 nw_delays_queue(const struct nw_delays *h)
 	return least > base && least != NW_DELAYS_NONE ? least - base : 0;
 }
 
+/* What an algorithm with such delays reports of them. */
+#define NW_DELAYS_TELEMETRY(FIELD, DELAYS)				\
+	FIELD("base_delay", "ms", 1000,					\
+	      nw_delays_base(DELAYS) == NW_DELAYS_NONE ? NW_UNKNOWN :	\
+	      (s64)nw_delays_base(DELAYS),				\
+	      "least round trip of the last ten minutes")		\
+	FIELD("queue_delay", "ms", 1000,				\
+	      nw_delays_base(DELAYS) == NW_DELAYS_NONE ? NW_UNKNOWN :	\
+	      (s64)nw_delays_queue(DELAYS),				\
+	      "delay beyond that, as the sender estimates it")
+
 /*
  * A window of segments with a fraction of NW_FRACTION bits, of which the socket has
  * the whole ones. What the stack has made of those meanwhile takes its place.

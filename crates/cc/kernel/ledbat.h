@@ -42,15 +42,7 @@ struct nw_ledbat_params {
 		  "segments per round trip far below the target, of 1024") \
 	NW_CHOICE(P, "slow_start", slow_start, "off on",		\
 		  "whether it begins in slow start, until three quarters of the target")
-#define nw_ledbat_TELEMETRY(FIELD)					\
-	FIELD("base_delay", "ms", 1000,					\
-	      nw_delays_base(&ca->delays) == NW_DELAYS_NONE ? NW_UNKNOWN : \
-	      (s64)nw_delays_base(&ca->delays),				\
-	      "least round trip of the last ten minutes")		\
-	FIELD("queue_delay", "ms", 1000,				\
-	      nw_delays_base(&ca->delays) == NW_DELAYS_NONE ? NW_UNKNOWN : \
-	      (s64)nw_delays_queue(&ca->delays),			\
-	      "delay beyond that, as the sender estimates it")
+#define nw_ledbat_TELEMETRY(FIELD) NW_DELAYS_TELEMETRY(FIELD, &ca->delays)
 
 static inline void nw_ledbat_init(struct nw_ledbat *ca,
 				  const struct nw_ledbat_params *p,

@@ -45,15 +45,7 @@ struct nw_ledbatpp_params {
 		"queueing delay that it holds")				\
 	NW_CHOICE(P, "slowdown", slowdown, "off on",			\
 		  "whether it empties the queue now and then to see the base delay")
-#define nw_ledbatpp_TELEMETRY(FIELD)					\
-	FIELD("base_delay", "ms", 1000,					\
-	      nw_delays_base(&ca->delays) == NW_DELAYS_NONE ? NW_UNKNOWN : \
-	      (s64)nw_delays_base(&ca->delays),				\
-	      "least round trip of the last ten minutes")		\
-	FIELD("queue_delay", "ms", 1000,				\
-	      nw_delays_base(&ca->delays) == NW_DELAYS_NONE ? NW_UNKNOWN : \
-	      (s64)nw_delays_queue(&ca->delays),			\
-	      "delay beyond that, as the sender estimates it")
+#define nw_ledbatpp_TELEMETRY(FIELD) NW_DELAYS_TELEMETRY(FIELD, &ca->delays)
 
 static inline void nw_ledbatpp_init(struct nw_ledbatpp *ca,
 				    const struct nw_ledbatpp_params *p,

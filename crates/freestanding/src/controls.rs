@@ -68,8 +68,8 @@ const MODEL: &str = "dalbe_over_";
 
 /// Writes `nw_models.h` into `made`: the price models of DA-LBE, which are the headers
 /// `kernel/dalbe_over_NAME.h` of the crate in `folder` (that is `narrows-cc`);
-/// `NW_MODELS(M)`, which is `M(NAME)` for each; their options; and their names. Cargo
-/// is told that the build depends on them.
+/// `NW_MODELS(M)`, which is `M(NAME)` for each; their options; and their names. The
+/// build depends on them.
 ///
 /// # Panics
 /// When they cannot be listed, or it cannot be written.

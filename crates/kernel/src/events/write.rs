@@ -278,8 +278,8 @@ impl EventWriter {
                     self.number(time.as_nanos());
                 }
             }
-            // Those about packets were written before; one that is new to the list of
-            // events has no number yet, and a run that has it is not told of it.
+            // Those about packets were written before. One that is new to the list of events
+            // has no number yet, and is left out.
             _ => {}
         }
     }
