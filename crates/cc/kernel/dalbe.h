@@ -17,6 +17,9 @@
  *	- Once all is acknowledged, and where there is no size or no deadline, the
  *	  weight is the least: a scavenger's.
  *	- Past the deadline w = 1 until the end.
+ *
+ * A connection that takes over from others of one transfer begins with their weight
+ * (first_weight), and a size that grows after it was reached goes on at the next ACK.
  */
 #ifndef NW_DALBE_H
 #define NW_DALBE_H
@@ -65,6 +68,7 @@ struct nw_dalbe_params {
 	u32 ki;
 	u32 kd;
 	u32 rise;		/* of 1000 */
+	u32 first_weight;	/* of 1000 */
 	struct nw_dalbe_rules rules;	/* derived */
 	NW_MODELS(NW_DALBE_PARAMS)
 };
@@ -80,6 +84,7 @@ struct nw_dalbe_params {
 	.ki = 30,							\
 	.kd = 100,							\
 	.rise = 100,							\
+	.first_weight = 50,						\
 	.rules = {							\
 		.rise = NW_DALBE_RISE,					\
 		.nominal = 10 * NW_Q16_ONE,				\
@@ -113,6 +118,8 @@ struct nw_dalbe_params {
 		  "PID: 1000 times the derivative gain, seconds")	\
 	NW_NUMBER(P, "rise", rise, 1, 1000,				\
 		  "the most that the weight rises at once, of 1000 of its goal") \
+	NW_NUMBER(P, "first_weight", first_weight, 50, 1000,		\
+		  "1000 times the weight that it begins with")		\
 	NW_MODEL_OPTIONS(P)
 
 static inline const char *nw_dalbe_settle(struct nw_dalbe_params *p)
@@ -288,6 +295,19 @@ static __attribute__((noinline)) void nw_dalbe_end(struct nw_dalbe *ca,
 	nw_dalbe_begin(ca, f);
 }
 
+/* The weight before the first interval, and the sum that would have led to it. */
+static inline void nw_dalbe_first(struct nw_dalbe_law *law,
+				  const struct nw_dalbe_params *p)
+{
+	u32 w = NW_DALBE_LEAST_W;
+
+	if (p->first_weight > 50) {
+		w = nw_q30_ratio(p->first_weight, 1000);
+		law->sum = nw_dalbe_unwind(0, 0, w, p->rules.gains.i);
+	}
+	nw_dalbe_set_w(law, p->mode, w);
+}
+
 /* ----- hooks ----- */
 
 static inline void nw_dalbe_init(struct nw_dalbe *ca,
@@ -315,7 +335,7 @@ static inline void nw_dalbe_init(struct nw_dalbe *ca,
 	/* a control whose weight is known needs no estimate */
 	phi = nw_dalbe_weight(ca, p);
 	law->phi = phi ? phi : NW_DALBE_FIRST_PHI;
-	nw_dalbe_set_w(law, p->mode, NW_DALBE_LEAST_W);
+	nw_dalbe_first(law, p);
 	nw_dalbe_begin(ca, f);
 	ca->due_ns = nw_dalbe_next(ca, p, f);
 }
@@ -431,7 +451,7 @@ static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
 			s->rtts++;
 		}
 	}
-	if (ca->due_ns && f->now_ns >= ca->due_ns)
+	if (ca->due_ns ? f->now_ns >= ca->due_ns : p->size > ca->acked)
 		nw_dalbe_end(ca, p, f);
 	nw_dalbe_inner_acked(ca, p, f, d);
 }

@@ -62,6 +62,35 @@ fn past_the_deadline_it_is_best_effort_and_with_nothing_left_a_scavenger() {
 }
 
 #[test]
+fn a_size_that_grows_after_it_was_reached_goes_on() {
+    let mut flow = Flow::new("dalbe over vegas deadline 60s size 1000000b");
+    flow.interval(1_000_000);
+    assert_eq!(flow.cc.timer_at(), None);
+    flow.ack(1448, 30_000);
+    assert_eq!(flow.cc.timer_at(), None, "nothing was changed");
+    flow.cc.set_option("size", 30_000_000).unwrap();
+    flow.ack(1448, 30_000);
+    let now = flow.reported();
+    assert!(flow.cc.timer_at().is_some());
+    assert!(now.remaining > 28e6 && now.target > 0.0, "{now:?}");
+}
+
+#[test]
+fn it_begins_with_the_weight_that_it_is_given_and_keeps_it_while_it_is_right() {
+    for policy in ["pid", "mbc"] {
+        let words = format!("{WORDS} policy {policy} first_weight 600");
+        let mut flow = Flow::new(&words);
+        let start = flow.reported();
+        assert!((start.w - 0.6).abs() < 1e-6, "{policy}: {start:?}");
+        if policy == "pid" {
+            // As fast as the target says: the sum holds the weight.
+            let now = flow.interval(bytes(1_625.0 * 8.0 / 600.0, 5.0));
+            assert!((now.w - 0.6).abs() < 0.01, "{now:?}");
+        }
+    }
+}
+
+#[test]
 fn without_a_size_or_a_deadline_it_is_a_scavenger() {
     for words in ["dalbe", "dalbe deadline 10s", "dalbe size 1000000000b"] {
         let mut flow = Flow::new(words);
