@@ -259,7 +259,7 @@ static inline void nw_dalbe_update_phi(struct nw_dalbe *ca,
 }
 
 /* Not inlined: every hook of a kernel's object has the timer's call in it. */
-static __attribute__((noinline)) void nw_dalbe_end(struct nw_dalbe *ca,
+static __attribute__((__noinline__)) void nw_dalbe_end(struct nw_dalbe *ca,
 					const struct nw_dalbe_params *p,
 					const struct nw_facts *f)
 {

@@ -257,9 +257,10 @@ static inline void nw_##name##_##hook(struct nw_##name *ca,		\
  * A function that BPF's verifier follows once, by itself, whoever calls it: for what
  * has so many ways through that a verifier could not follow them from every hook. Its
  * pointers are to state, or to the stack, and it checks that they are not null;
- * parameters are no such memory, and are copied. It returns a number.
+ * parameters are no such memory, and are copied. It returns a number. The kernel has
+ * macros by the short names of these attributes.
  */
-#define NW_APART	__attribute__((weak, noinline))
+#define NW_APART	__attribute__((__weak__, __noinline__))
 
 #define NW_NONE		(~0U)
 #define NW_INFINITE_SSTHRESH	0x7fffffffU	/* TCP_INFINITE_SSTHRESH */
