@@ -20,6 +20,7 @@
 mod by;
 mod chain;
 mod codepoint;
+mod mmb;
 mod mtu;
 mod nat;
 pub mod netem;
@@ -41,6 +42,7 @@ pub mod wakes;
 pub use by::{By, ByClass, ByKey, BySpec};
 pub use chain::Chain;
 pub use codepoint::{Dscp, EcnWord};
+pub use mmb::MmbSpec;
 pub use mtu::{Mtu, MtuSpec};
 pub use nat::Nat;
 pub use netem::{Netem, NetemSpec};

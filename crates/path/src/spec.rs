@@ -8,6 +8,7 @@ use narrows_packet::{Change, Element, EntityId, Packet};
 use narrows_units::{Instant, WordError, Words};
 
 use crate::by::BySpec;
+use crate::mmb::MmbSpec;
 use crate::mtu::MtuSpec;
 use crate::nat::Nat;
 use crate::netem::NetemSpec;
@@ -47,11 +48,12 @@ pub struct Site<'a> {
 /// | `by dscp …`, `by ecn …` | [different boxes for different classes](BySpec) |
 /// | `police rate RATE burst BYTES …` | [a policer](PoliceSpec) |
 /// | `mtu BYTES [silent]` | [a link with a smaller MTU](MtuSpec) |
+/// | `mmb NAME`, `mmb FILE`, `mmb add …` | [a middlebox by rules](MmbSpec) |
 /// | `nat` | [source address and port translation](Nat) |
 /// | `tap NAME` | an observation point |
 ///
-/// `mtu` and `nat` are two-way boxes ([`Element`]): the one in `up` and the one of the
-/// same name in `down` are one.
+/// `mtu`, `mmb` and `nat` are two-way boxes ([`Element`]): the one in `up` and the one of
+/// the same name in `down` are one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ElementSpec {
     /// A link of limited rate.
@@ -68,6 +70,8 @@ pub enum ElementSpec {
     Police(PoliceSpec),
     /// A link with a smaller MTU.
     Mtu(MtuSpec),
+    /// What rules make of packets.
+    Mmb(MmbSpec),
     /// Source address and port translation.
     Nat,
     /// An observation point of this name.
@@ -75,8 +79,8 @@ pub enum ElementSpec {
 }
 
 /// The words that elements begin with.
-pub const ELEMENTS: [&str; 8] = [
-    "rate", "netem", "remark", "by", "police", "mtu", "nat", "tap",
+pub const ELEMENTS: [&str; 9] = [
+    "rate", "netem", "remark", "by", "police", "mtu", "mmb", "nat", "tap",
 ];
 
 fn allowed() -> String {
@@ -131,6 +135,7 @@ impl ElementSpec {
             "by" => Self::By(BySpec::parse(&mut words)?),
             "police" => Self::Police(PoliceSpec::parse(&mut words)?),
             "mtu" => Self::Mtu(MtuSpec::parse(&mut words)?),
+            "mmb" => Self::Mmb(MmbSpec::parse(&mut words)?),
             "nat" => {
                 require_end(words)?;
                 Self::Nat
@@ -211,6 +216,7 @@ impl ElementSpec {
             Self::By(_) => "by",
             Self::Police(_) => "police",
             Self::Mtu(_) => "mtu",
+            Self::Mmb(_) => "mmb",
             Self::Nat => "nat",
             Self::Tap(_) => "tap",
         }
@@ -218,12 +224,15 @@ impl ElementSpec {
 
     /// Whether it is a two-way box.
     pub fn is_two_way(&self) -> bool {
-        matches!(self, Self::Mtu(_) | Self::Nat)
+        matches!(self, Self::Mtu(_) | Self::Mmb(_) | Self::Nat)
     }
 
     /// Whether it gives packets other addresses, and so has to be in both directions.
     pub fn translates(&self) -> bool {
-        matches!(self, Self::Nat)
+        match self {
+            Self::Mmb(spec) => spec.translates(),
+            other => matches!(other, Self::Nat),
+        }
     }
 
     /// The box itself, at its place.
@@ -236,6 +245,7 @@ impl ElementSpec {
             Self::By(spec) => Box::new(spec.build(site)),
             Self::Police(spec) => Box::new(spec.build(site)),
             Self::Mtu(spec) => Box::new(spec.build(site)),
+            Self::Mmb(spec) => Box::new(spec.build(site)),
             Self::Nat => Box::new(Nat::new(site)),
             Self::Tap(_) => Box::new(Tap::new(site.entity, site.forward)),
         }
@@ -303,6 +313,7 @@ impl fmt::Display for ElementSpec {
             Self::By(spec) => spec.fmt(f),
             Self::Police(spec) => spec.fmt(f),
             Self::Mtu(spec) => spec.fmt(f),
+            Self::Mmb(spec) => spec.fmt(f),
             Self::Nat => f.write_str("nat"),
             Self::Tap(name) => write!(f, "tap {name}"),
         }

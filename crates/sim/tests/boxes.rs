@@ -293,3 +293,56 @@ fn a_datagram_socket_receives_what_the_network_says_with_its_own_payload() {
     assert_eq!(*nobody, refused);
     assert!(other.starts_with(b"small"));
 }
+
+/// A path with the box of `rules` between the taps.
+fn with_box(rules: &str, flows: &str) -> String {
+    let up = format!("\"tap inside\", \"mmb {rules}\", \"tap outside\",");
+    path(&up, flows).replacen(
+        &format!("down = [\"netem delay 10ms\", {up}"),
+        &format!("down = [\"netem delay 10ms\", \"tap outside\", \"mmb {rules}\", \"tap inside\""),
+        1,
+    )
+}
+
+#[test]
+fn a_connection_survives_other_addresses_ports_and_sequence_numbers() {
+    for ip in [4, 6] {
+        let words = format!("cc = \"cubic\"\ntraffic = \"bytes 20Mb\"\nip = {ip}");
+        let flows = flow("bulk", &words);
+        let run_with = |rules: &str| {
+            let mut taps = Taps::default();
+            run(&plan(&with_box(rules, &flows)), 1, &mut taps);
+            taps
+        };
+        let none = run_with("add ip-ttl 0 drop");
+        assert!(none.translated.is_empty());
+        assert!(!none.record.finished.is_empty());
+        for rules in ["snat", "sequence-shuffle", "reflexive-firewall"] {
+            let there = run_with(rules);
+            assert_eq!(there.record.delivered, none.record.delivered, "{rules}");
+            assert_eq!(there.record.recoveries, none.record.recoveries, "{rules}");
+            assert_eq!(there.record.finished, none.record.finished, "{rules}");
+            assert_eq!(there.translated.len(), usize::from(rules == "snat"));
+            // Whose a packet is stays known on both sides.
+            assert!(there.seen.values().all(|(_, flow)| flow.is_some()));
+            assert_eq!(there.seen.len(), none.seen.len());
+        }
+    }
+}
+
+#[test]
+fn what_boxes_do_to_ecn_is_what_the_endpoints_negotiate_with() {
+    for (rules, ecn, accecn) in [
+        ("add ip-ttl 0 drop", false, true),
+        ("accecn-option-strip", false, true),
+        // Without AE the handshake reads as one for classic ECN, and Prague does without.
+        ("reserved-clear", false, false),
+        ("option-allow-list", false, true),
+    ] {
+        let flows = flow("prague", "cc = \"prague\"");
+        let mut record = Record::default();
+        run(&plan(&with_box(rules, &flows)), 1, &mut record);
+        let (_, _, got_ecn, got_accecn) = record.established[0];
+        assert_eq!((got_ecn, got_accecn), (ecn, accecn), "{rules}");
+    }
+}

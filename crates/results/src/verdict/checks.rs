@@ -276,7 +276,11 @@ fn contains(spec: &ElementSpec, is: &dyn Fn(&ElementSpec) -> bool) -> bool {
 }
 
 fn sets_ecn(spec: &ElementSpec) -> bool {
-    matches!(spec, ElementSpec::Remark(remark) if remark.ecn.is_some())
+    match spec {
+        ElementSpec::Remark(remark) => remark.ecn.is_some(),
+        ElementSpec::Mmb(rules) => rules.sets_ecn(),
+        _ => false,
+    }
 }
 
 fn duplicates(spec: &ElementSpec) -> bool {

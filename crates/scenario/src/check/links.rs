@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use narrows_path::Trace;
+use narrows_path::{MmbSpec, Trace};
 
 use super::{Check, Names};
 use crate::campaign::Shelf;
@@ -220,6 +220,12 @@ impl<'a> Check<'a> {
                     Refusal::at(spot, key.as_str(), found, allowed)
                 })?);
             }
+            if let ElementSpec::Mmb(rules) = &mut spec {
+                read_rules(rules, shelf).map_err(|found| {
+                    let allowed = "a file of rules, or a ready box";
+                    Refusal::at(spot, key.as_str(), found, allowed)
+                })?;
+            }
             if let ElementSpec::Tap(tap) = &spec {
                 let refuse = |key: &str, found, allowed| Refusal::at(spot, key, found, allowed);
                 if let Some(label) = label {
@@ -367,6 +373,21 @@ fn read_trace(name: &str, shelf: &dyn Shelf) -> Result<Trace, String> {
         .recording(name)
         .map_err(|why| format!("the trace `{file}`, which cannot be read: {why}"))?;
     Trace::parse(&bytes).map_err(|e| format!("the trace `{file}`, line {}: {}", e.line, e.what))
+}
+
+/// Reads the file that has a box's rules, if one has; relative to where the scenario is.
+fn read_rules(rules: &mut MmbSpec, shelf: &dyn Shelf) -> Result<(), String> {
+    let Some(name) = rules.file() else {
+        return Ok(());
+    };
+    let file = clipped(name);
+    let bytes = shelf.recording(name);
+    let bytes = bytes.map_err(|why| format!("the rules `{file}`, which cannot be read: {why}"))?;
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| format!("the rules `{file}`, which are no text"))?;
+    rules
+        .read(&text)
+        .map_err(|e| format!("the rules `{file}`, {e}"))
 }
 
 /// The names of a direction's elements: their labels, or what they are.

@@ -1,0 +1,217 @@
+//! Which rules a packet matches.
+//!
+//! Rules with the same mask are one table, whose key is found by a hash, so that the cost is
+//! one look-up for each distinct mask however many rules there are (MAMI D2.2 §2.1.2). A
+//! rule with a range is found among those of its mask and field in logarithmic time. Which
+//! tables can hold a match at all is read from bitmaps by a few bytes of the packet, so that
+//! few of many masks are looked up.
+
+use hashbrown::HashTable;
+use narrows_units::stable_hash;
+
+use crate::constraint::{FieldRange, Residual, Tests};
+use crate::layout::{Layout, Window, read_bits};
+use crate::ordered::Ordered;
+use crate::pruning::Pruning;
+
+/// Ends a chain of rules.
+const LAST: u32 = u32::MAX;
+
+/// What a packet's masked window is in a table.
+#[derive(Debug)]
+struct Entry {
+    key: Window,
+    found: Rules,
+}
+
+#[derive(Debug)]
+enum Rules {
+    /// The first and the last of a chain.
+    Chain(u32, u32),
+    /// Ranges that are still being collected.
+    Ranges(Vec<(u64, u64, u32)>),
+    Ordered(Ordered),
+}
+
+/// The rules of one mask and, if they have ranges, of one field for these.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub mask: Window,
+    pub range: Option<(usize, u8)>,
+    entries: Vec<Entry>,
+    places: HashTable<u32>,
+    rules: usize,
+}
+
+fn masked(window: &Window, mask: &Window) -> Window {
+    let mut key = *window;
+    for (byte, mask) in key.iter_mut().zip(mask) {
+        *byte &= mask;
+    }
+    key
+}
+
+fn hash(key: &Window) -> u64 {
+    stable_hash(0, key)
+}
+
+impl Table {
+    fn new(mask: Window, range: Option<(usize, u8)>) -> Self {
+        Self {
+            mask,
+            range,
+            entries: Vec::new(),
+            places: HashTable::new(),
+            rules: 0,
+        }
+    }
+
+    fn find(&self, key: &Window) -> Option<usize> {
+        let is = |place: &u32| self.entries[*place as usize].key == *key;
+        let place = self.places.find(hash(key), is)?;
+        Some(*place as usize)
+    }
+
+    /// The entry for `key`, which is made if there is none.
+    fn entry(&mut self, key: &Window) -> &mut Entry {
+        let at = match self.find(key) {
+            Some(at) => at,
+            None => {
+                let at = self.entries.len();
+                let found = match self.range {
+                    Some(_) => Rules::Ranges(Vec::new()),
+                    None => Rules::Chain(LAST, LAST),
+                };
+                self.entries.push(Entry { key: *key, found });
+                let entries = &self.entries;
+                let again = |place: &u32| hash(&entries[*place as usize].key);
+                self.places.insert_unique(hash(key), at as u32, again);
+                at
+            }
+        };
+        &mut self.entries[at]
+    }
+
+    /// The keys that have rules.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Window> {
+        self.entries.iter().map(|entry| &entry.key)
+    }
+
+    /// How many rules it has.
+    pub(crate) fn rules(&self) -> usize {
+        self.rules
+    }
+}
+
+/// All tables.
+#[derive(Debug)]
+pub(crate) struct Classifier {
+    tables: Vec<Table>,
+    /// The next rule of the same key, by rule.
+    next: Vec<u32>,
+    /// What is left to test, by rule.
+    residuals: Vec<Box<[Residual]>>,
+    pruning: Pruning,
+}
+
+impl Classifier {
+    /// The tables of rules with these tests.
+    pub(crate) fn of(rules: Vec<Tests>) -> Self {
+        let mut by_mask: HashTable<u32> = HashTable::new();
+        let mut tables: Vec<Table> = Vec::new();
+        let mut next = vec![LAST; rules.len()];
+        let mut residuals = Vec::with_capacity(rules.len());
+        for (rule, tests) in rules.into_iter().enumerate() {
+            residuals.push(tests.residuals.into_boxed_slice());
+            if tests.never {
+                continue;
+            }
+            let range = tests.range.map(|range| range.field);
+            let is = |at: &u32| {
+                let table = &tables[*at as usize];
+                table.mask == tests.mask && table.range == range
+            };
+            let at = match by_mask.find(hash(&tests.mask), is) {
+                Some(at) => *at as usize,
+                None => {
+                    tables.push(Table::new(tests.mask, range));
+                    let at = tables.len() - 1;
+                    let again = |at: &u32| hash(&tables[*at as usize].mask);
+                    by_mask.insert_unique(hash(&tests.mask), at as u32, again);
+                    at
+                }
+            };
+            tables[at].rules += 1;
+            let rule = rule as u32;
+            match &mut tables[at].entry(&tests.key).found {
+                Rules::Chain(first, last) => {
+                    match *last {
+                        LAST => *first = rule,
+                        last => next[last as usize] = rule,
+                    }
+                    *last = rule;
+                }
+                Rules::Ranges(ranges) => {
+                    if let Some(FieldRange { least, most, .. }) = tests.range {
+                        ranges.push((least, most, rule));
+                    }
+                }
+                Rules::Ordered(_) => {}
+            }
+        }
+        for entry in tables.iter_mut().flat_map(|table| &mut table.entries) {
+            if let Rules::Ranges(ranges) = &mut entry.found {
+                entry.found = Rules::Ordered(Ordered::of(std::mem::take(ranges)));
+            }
+        }
+        let pruning = Pruning::of(&tables);
+        Self {
+            tables,
+            next,
+            residuals,
+            pruning,
+        }
+    }
+
+    /// Puts the rules that the packet matches into `matched`, in their order.
+    pub(crate) fn find(
+        &self,
+        window: &Window,
+        bytes: &[u8],
+        layout: &Layout,
+        matched: &mut Vec<u32>,
+    ) {
+        matched.clear();
+        let mut take = |rule: u32| {
+            let rest = &self.residuals[rule as usize];
+            if rest.iter().all(|test| test.holds(window, bytes, layout)) {
+                matched.push(rule);
+            }
+        };
+        self.pruning.candidates(window, |at| {
+            let table = &self.tables[at];
+            let Some(entry) = table.find(&masked(window, &table.mask)) else {
+                return;
+            };
+            match (&table.entries[entry].found, table.range) {
+                (Rules::Chain(first, _), _) => {
+                    let mut rule = *first;
+                    while rule != LAST {
+                        take(rule);
+                        rule = self.next[rule as usize];
+                    }
+                }
+                (Rules::Ordered(ordered), Some((at, width))) => {
+                    ordered.find(read_bits(window, at, width) as u64, &mut take);
+                }
+                _ => {}
+            }
+        });
+        matched.sort_unstable();
+    }
+
+    /// The tables.
+    pub(crate) fn tables(&self) -> &[Table] {
+        &self.tables
+    }
+}

@@ -1,0 +1,207 @@
+//! Commands, as they are typed or stand in a file.
+
+use std::fmt;
+
+use narrows_units::{WordError, Words};
+
+use crate::rule::Rule;
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `add`, `add-stateless`, `add-stateful`: one more rule.
+    Add(Rule),
+    /// `del N`: the rule of this number goes, from 1; those behind it move up.
+    Delete(usize),
+    /// `flush`: all rules and connections go.
+    Flush,
+    /// `list`: the rules, with what they counted.
+    List,
+    /// `show tables [verbose]`: how the classifier stores them.
+    Tables {
+        /// With every key.
+        verbose: bool,
+    },
+    /// `show connections [verbose]`: those that are tracked.
+    Connections {
+        /// With flags, offsets and rules.
+        verbose: bool,
+    },
+    /// `enable IFACE`: packets that come by this interface are handled.
+    Enable(String),
+    /// `disable IFACE`: packets that come by this interface pass as they are.
+    Disable(String),
+}
+
+impl Command {
+    /// The words that commands begin with.
+    pub const STARTS: [&str; 9] = [
+        "add",
+        "add-stateless",
+        "add-stateful",
+        "del",
+        "flush",
+        "list",
+        "show",
+        "enable",
+        "disable",
+    ];
+
+    /// Whether it changes nothing, but shows something.
+    pub fn only_shows(&self) -> bool {
+        matches!(
+            self,
+            Self::List | Self::Tables { .. } | Self::Connections { .. }
+        )
+    }
+
+    /// Reads one command, with or without `mmb` before it.
+    ///
+    /// # Errors
+    /// The first word that cannot stand where it does; the span is that in `line`.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        words.take_if("mmb");
+        let allowed = format!("a command: {}", Self::STARTS.join(", "));
+        let word = words.needed(&allowed)?;
+        let command = match word.text {
+            "add" | "add-stateless" => Self::Add(Rule::parse_after_add(false, &mut words)?),
+            "add-stateful" => Self::Add(Rule::parse_after_add(true, &mut words)?),
+            "del" => Self::Delete(
+                words.value_where("a rule's number, from 1", |n: &u64| *n > 0)? as usize,
+            ),
+            "flush" => Self::Flush,
+            "list" => Self::List,
+            "show" => {
+                let what = words.one_of(&[("tables", true), ("connections", false)])?;
+                let verbose = words.take_if("verbose");
+                match what {
+                    true => Self::Tables { verbose },
+                    false => Self::Connections { verbose },
+                }
+            }
+            "enable" => Self::Enable(words.needed("the name of an interface")?.text.to_owned()),
+            "disable" => Self::Disable(words.needed("the name of an interface")?.text.to_owned()),
+            _ => return Err(word.refused(allowed)),
+        };
+        words.finish("the end of the command")?;
+        Ok(command)
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verbose = |verbose: &bool| if *verbose { " verbose" } else { "" };
+        match self {
+            Self::Add(rule) => rule.fmt(f),
+            Self::Delete(n) => write!(f, "del {n}"),
+            Self::Flush => f.write_str("flush"),
+            Self::List => f.write_str("list"),
+            Self::Tables { verbose: v } => write!(f, "show tables{}", verbose(v)),
+            Self::Connections { verbose: v } => write!(f, "show connections{}", verbose(v)),
+            Self::Enable(interface) => write!(f, "enable {interface}"),
+            Self::Disable(interface) => write!(f, "disable {interface}"),
+        }
+    }
+}
+
+/// What is wrong in a file of commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileError {
+    /// Its line, from 1.
+    pub line: usize,
+    /// Byte offset of the line in the file.
+    pub offset: usize,
+    /// What is wrong there; its span is that in the line.
+    pub error: WordError,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line,
+            self.error.span.start + 1,
+            self.error
+        )?;
+        match &self.error.help {
+            Some(help) => write!(f, " ({help})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// The commands of a file or of a scenario's words: one a line, or several with `;` between
+/// them. Empty lines and what follows `#` count for nothing.
+///
+/// # Errors
+/// The first line that is no command.
+pub fn commands(text: &str) -> Result<Vec<Command>, FileError> {
+    let mut commands = Vec::new();
+    let mut offset = 0;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let code = line.find('#').map_or(line, |at| &line[..at]);
+        let mut start = 0;
+        for part in code.split(';') {
+            if !part.trim().is_empty() {
+                commands.push(Command::parse(part).map_err(|error| FileError {
+                    line: index + 1,
+                    offset,
+                    error: error.shifted(start),
+                })?);
+            }
+            start += part.len() + 1;
+        }
+        offset += line.len();
+    }
+    Ok(commands)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_line_by_line_and_a_wrong_one_is_named_by_its_line() {
+        let text =
+            "# a box\nmmb add all mod ip-ecn 0; list\n\n  show tables verbose # all\ndel 2\n";
+        let read = commands(text).unwrap();
+        let written: Vec<_> = read.iter().map(Command::to_string).collect();
+        assert_eq!(
+            written,
+            [
+                "add all mod ip-ecn 0",
+                "list",
+                "show tables verbose",
+                "del 2"
+            ]
+        );
+        let error = commands("list\nadd all drop; add tcp-fni drop").unwrap_err();
+        assert_eq!((error.line, error.offset), (2, 5));
+        assert_eq!(
+            error.to_string(),
+            "line 2, column 19: found `tcp-fni`, but `all`, a field, or `!` and a field is \
+             expected here (did you mean `tcp-fin`?)"
+        );
+    }
+
+    #[test]
+    fn what_is_no_command_is_refused() {
+        for (line, at) in [
+            ("", ""),
+            ("mmb", ""),
+            ("delete 3", "delete"),
+            ("del 0", "0"),
+            ("show", ""),
+            ("show rules", "rules"),
+            ("list all", "all"),
+            ("enable", ""),
+        ] {
+            let error = Command::parse(line).expect_err(line);
+            assert_eq!(&line[error.span.clone()], at, "{line}: {error}");
+        }
+    }
+}

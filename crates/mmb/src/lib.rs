@@ -1,0 +1,54 @@
+//! Middleboxes by rules, in the language of MAMI's mmb: which packets a rule is about, and
+//! what becomes of them.
+//!
+//! A [`Rule`] is read from a line of words and prints back as one; [`commands`] reads a file
+//! of them. A [`Middlebox`] carries them out on packets that travel either way through it: it
+//! finds the rules that a packet matches, tracks connections for the stateful ones, and
+//! changes packets with their checksums.
+//!
+//! ```
+//! use narrows_mmb::Rule;
+//!
+//! let rule = Rule::parse("mmb add tcp-opt-mss > 1500 mod tcp-opt-mss 1460").unwrap();
+//! assert_eq!(rule.to_string(), "add tcp-opt-mss > 1500 mod tcp-opt-mss 1460");
+//! let error = Rule::parse("add tcp-syn mod ip-tll 3").unwrap_err();
+//! assert_eq!(error.help.as_deref(), Some("did you mean `ip-ttl`?"));
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod action;
+mod classifier;
+mod command;
+mod complete;
+mod connections;
+mod constraint;
+mod edit;
+mod element;
+mod field;
+mod layout;
+mod middlebox;
+mod options;
+mod ordered;
+mod parse;
+mod pruning;
+mod ready;
+mod reference;
+mod rule;
+
+mod translate;
+mod value;
+
+pub use command::{Command, FileError, commands};
+pub use complete::complete;
+pub use connections::Direction;
+pub use element::LinkBox;
+pub use field::{Field, Layer};
+pub use middlebox::{
+    BoxCounters, ConnectionView, Fate, Middlebox, Outcome, Refused, RuleCounters, Settings,
+    TableView,
+};
+pub use ready::{READY, ReadyBox};
+pub use reference::field_reference;
+pub use rule::{Condition, Constraint, DropRate, Named, Rule, Strip, Target, Test};
+pub use value::Value;

@@ -1,0 +1,599 @@
+//! The box: rules, connections, and what becomes of each packet.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use narrows_packet::{DropCause, Port};
+use narrows_units::{Instant, Rng};
+use narrows_wire::{FlowKey, Icmp};
+
+use crate::action::{Action, Verdict, change_options};
+use crate::classifier::Classifier;
+use crate::command::Command;
+use crate::connections::{Connection, Connections, Direction, MOST, key_of};
+use crate::constraint::{Names, Tests, UnknownInterface};
+use crate::edit::Edit;
+use crate::layout::{Above, Layout};
+use crate::rule::Rule;
+use crate::translate;
+
+/// Where a box stands: what rules can name besides fields.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its own addresses, IPv4 and IPv6: `self` in rules.
+    pub own: [IpAddr; 2],
+    /// Its interfaces: the one by which packets come that travel up, and the other.
+    pub interfaces: [String; 2],
+    /// Connections at a time.
+    pub most_connections: usize,
+}
+
+impl Default for Settings {
+    /// No address; `inside` and `outside`; a million connections.
+    fn default() -> Self {
+        Self {
+            own: [IpAddr::V4([0; 4].into()), IpAddr::V6([0; 16].into())],
+            interfaces: ["inside", "outside"].map(str::to_owned),
+            most_connections: MOST,
+        }
+    }
+}
+
+/// Why commands were not carried out. None of them was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The box has no interface of that name, but these.
+    Interface(String, [String; 2]),
+    /// There is no rule of that number; there are so many.
+    Number(usize, usize),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interface(name, [a, b]) => write!(
+                f,
+                "the box has no interface `{name}`: its interfaces are `{a}` and `{b}`"
+            ),
+            Self::Number(n, 0) => write!(f, "there is no rule {n}: there are no rules"),
+            Self::Number(n, rules) => write!(f, "there is no rule {n}: the rules are 1 to {rules}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on, changed or as it was.
+    Passed,
+    /// It is dropped: by a rule, because it cannot be read, or because no port or no room
+    /// for its connection is left.
+    Dropped(DropCause),
+}
+
+/// What a packet met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What became of it.
+    pub fate: Fate,
+    /// If it began a translated connection: the protocol, and its ends as it leaves.
+    pub translated: Option<(u8, (SocketAddr, SocketAddr))>,
+}
+
+/// What a box counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoxCounters {
+    /// Packets that came.
+    pub packets: u64,
+    /// Of these, dropped by a rule.
+    pub dropped: u64,
+    /// Packets without a readable IP header, which are dropped.
+    pub malformed: u64,
+    /// Packets dropped because their connection's would have looked like another one's.
+    pub ports_used_up: u64,
+    /// Packets dropped because the table of connections was full.
+    pub table_full: u64,
+    /// Packets whose TCP options were not all changed: unreadable, no room, or a fragment.
+    pub options_unchanged: u64,
+    /// ICMP errors about a connection.
+    pub related: u64,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    rule: Rule,
+    action: Arc<Action>,
+    counted: RuleCounters,
+}
+
+/// What a rule has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCounters {
+    /// Packets to which it applied.
+    pub packets: u64,
+    /// Their bytes of IP, as they came.
+    pub bytes: u64,
+}
+
+/// What a box tells of a table of its classifier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableView {
+    /// The mask over the window of a packet's headers.
+    pub mask: [u8; 64],
+    /// Distinct keys.
+    pub keys: Vec<[u8; 64]>,
+    /// Rules.
+    pub rules: usize,
+    /// Whether they are ordered by a range.
+    pub ordered: bool,
+}
+
+/// What a box tells of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionView {
+    /// Of the packets that go as the first one did, as they come.
+    pub forward: FlowKey,
+    /// Of those of the other direction, as they come.
+    pub reverse: FlowKey,
+    /// TCP flags seen, forward and reverse.
+    pub flags: [u8; 2],
+    /// Whether it is a TCP connection that was opened and not closed.
+    pub established: bool,
+    /// When it is forgotten without further packets.
+    pub expires: Instant,
+    /// Its rules, from 1.
+    pub rules: Vec<usize>,
+}
+
+/// A box.
+#[derive(Debug)]
+pub struct Middlebox {
+    settings: Settings,
+    rules: Vec<Loaded>,
+    classifier: Classifier,
+    stateful: bool,
+    connections: Connections,
+    enabled: [bool; 2],
+    rng: Rng,
+    counters: BoxCounters,
+    /// The rules that the last packet matched, and those that applied to it.
+    matched: Vec<u32>,
+    applied: Vec<u32>,
+    belongs: Option<Direction>,
+}
+
+impl Middlebox {
+    /// A box without rules, whose draws come from `rng`.
+    pub fn new(settings: Settings, rng: Rng) -> Self {
+        Self {
+            connections: Connections::new(settings.most_connections),
+            settings,
+            rules: Vec::new(),
+            classifier: Classifier::of(Vec::new()),
+            stateful: false,
+            enabled: [true; 2],
+            rng,
+            counters: BoxCounters::default(),
+            matched: Vec::new(),
+            applied: Vec::new(),
+            belongs: None,
+        }
+    }
+
+    /// Carries out `commands`, all or none. Rules that stay keep counters and connections.
+    ///
+    /// # Errors
+    /// When one cannot be carried out.
+    pub fn carry_out(&mut self, commands: &[Command]) -> Result<(), Refused> {
+        /// A rule that stays, by its number so far, or one that is new.
+        enum Next {
+            Old(usize),
+            New(Rule),
+        }
+        let mut next: Vec<Next> = (0..self.rules.len()).map(Next::Old).collect();
+        let mut enabled = self.enabled;
+        let mut flushed = false;
+        for command in commands {
+            match command {
+                Command::Add(rule) => next.push(Next::New(rule.clone())),
+                Command::Delete(number) if *number > next.len() => {
+                    return Err(Refused::Number(*number, next.len()));
+                }
+                Command::Delete(number) => drop(next.remove(number - 1)),
+                Command::Flush => {
+                    next.clear();
+                    flushed = true;
+                }
+                Command::Enable(name) => enabled[self.side(name)?] = true,
+                Command::Disable(name) => enabled[self.side(name)?] = false,
+                Command::List | Command::Tables { .. } | Command::Connections { .. } => {}
+            }
+        }
+        let names = self.settings.names();
+        let refused = |e| self.settings.refused(e);
+        let mut tests = Vec::with_capacity(next.len());
+        let mut actions: Vec<Arc<Action>> = Vec::with_capacity(next.len());
+        for rule in &next {
+            let rule = match rule {
+                Next::Old(at) => &self.rules[*at].rule,
+                Next::New(rule) => rule,
+            };
+            tests.push(Tests::of(&rule.constraints, &names).map_err(refused)?);
+            let action = Action::of(rule, &names).map_err(refused)?;
+            // Long lists say the same of many packets.
+            actions.push(match actions.last() {
+                Some(before) if **before == action => Arc::clone(before),
+                _ => Arc::new(action),
+            });
+        }
+        // Nothing can fail from here on.
+        let mut renumbered = vec![None; self.rules.len()];
+        let mut old: Vec<Option<Loaded>> = std::mem::take(&mut self.rules)
+            .into_iter()
+            .map(Some)
+            .collect();
+        for (number, (rule, action)) in next.into_iter().zip(actions).enumerate() {
+            let (rule, counted) = match rule {
+                Next::New(rule) => (rule, RuleCounters::default()),
+                Next::Old(at) => {
+                    renumbered[at] = Some(number as u32);
+                    match old[at].take() {
+                        Some(kept) => (kept.rule, kept.counted),
+                        None => continue,
+                    }
+                }
+            };
+            self.rules.push(Loaded {
+                rule,
+                action,
+                counted,
+            });
+        }
+        if flushed {
+            self.connections.clear();
+        } else if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
+            self.connections.renumber(|at| renumbered[at as usize]);
+        }
+        self.stateful = self.rules.iter().any(|loaded| loaded.rule.stateful);
+        self.classifier = Classifier::of(tests);
+        self.enabled = enabled;
+        Ok(())
+    }
+
+    fn side(&self, name: &str) -> Result<usize, Refused> {
+        let side = self.settings.names().interface(name);
+        side.map(usize::from).map_err(|e| self.settings.refused(e))
+    }
+
+    /// A packet travels as `port` says: `bytes`, and `zero_tail` zeros after them.
+    pub fn process(
+        &mut self,
+        now: Instant,
+        port: Port,
+        bytes: &mut Vec<u8>,
+        zero_tail: &mut u32,
+    ) -> Outcome {
+        self.counters.packets += 1;
+        self.matched.clear();
+        self.applied.clear();
+        self.belongs = None;
+        self.connections.sweep(now);
+        let layout = match Layout::of(bytes, *zero_tail) {
+            Ok(layout) => layout,
+            Err(_) => {
+                self.counters.malformed += 1;
+                return dropped(DropCause::Malformed);
+            }
+        };
+        if !self.enabled[usize::from(port)] || self.rules.is_empty() {
+            return passed(None);
+        }
+        let window = layout.window(bytes, port);
+        self.classifier
+            .find(&window, bytes, &layout, &mut self.matched);
+        let mut connection = None;
+        let mut key = None;
+        if self.stateful {
+            if let Some(related) = self.related(bytes, &layout) {
+                return self.pass_related(related, bytes, &layout, zero_tail);
+            }
+            key = self.connections.key(now, bytes, &layout);
+            let flags = match layout.above {
+                Above::Tcp => bytes[layout.ip.header_len + 13],
+                _ => 0,
+            };
+            connection = key.and_then(|key| self.connections.find_live(now, &key, flags));
+            self.join(now, connection, flags);
+        }
+        self.merge(connection);
+        if let Some(cause) = self.verdict() {
+            self.count(&layout);
+            self.counters.dropped += 1;
+            return dropped(cause);
+        }
+        self.count(&layout);
+        let mut edit = Edit {
+            bytes,
+            zero_tail,
+            layout,
+        };
+        let known = connection.and_then(|(at, direction)| {
+            let connection = self.connections.get(at)?;
+            Some((connection, direction))
+        });
+        if let Some((connection, Direction::Reverse)) = known {
+            connection.translate(&mut edit, &connection.reverse, Direction::Reverse);
+        }
+        change(&self.rules, &self.applied, &mut edit, &mut self.counters);
+        match (known, key) {
+            (Some((connection, Direction::Forward)), _) => {
+                let key = leaving(&edit, &connection.forward);
+                connection.translate(&mut edit, &key, Direction::Forward);
+                passed(None)
+            }
+            (None, Some(key)) if layout.ip.fragment_offset == 0 => self.begin(now, key, &mut edit),
+            _ => passed(None),
+        }
+    }
+
+    /// The packet of a known connection also belongs to the stateful rules that it matches.
+    fn join(&mut self, now: Instant, connection: Option<(u32, Direction)>, flags: u8) {
+        let Some((at, direction)) = connection else {
+            return;
+        };
+        self.belongs = Some(direction);
+        let Some(connection) = self.connections.get_mut(at) else {
+            return;
+        };
+        connection.last_active = now;
+        connection.flags[usize::from(direction == Direction::Reverse)] |= flags;
+        for rule in &self.matched {
+            let stateful = self.rules[*rule as usize].rule.stateful;
+            if let (true, Err(place)) = (stateful, connection.rules.binary_search(rule)) {
+                connection.rules.insert(place, *rule);
+            }
+        }
+    }
+
+    /// The rules that apply: those that the packet matches and its connection's.
+    fn merge(&mut self, connection: Option<(u32, Direction)>) {
+        self.applied.extend_from_slice(&self.matched);
+        if let Some(connection) = connection.and_then(|(at, _)| self.connections.get(at)) {
+            self.applied.extend_from_slice(&connection.rules);
+            self.applied.sort_unstable();
+            self.applied.dedup();
+        }
+    }
+
+    /// Why the packet is dropped, if it is. Drops are drawn for in the order of the rules.
+    fn verdict(&mut self) -> Option<DropCause> {
+        for rule in &self.applied {
+            for verdict in &self.rules[*rule as usize].action.verdicts {
+                match verdict {
+                    Verdict::Accept => return None,
+                    Verdict::Drop(rate) if rate.0 == 10_000 => return Some(DropCause::Policy),
+                    Verdict::Drop(rate) => {
+                        if self.rng.below(10_000) < u32::from(rate.0) {
+                            return Some(DropCause::Policy);
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn count(&mut self, layout: &Layout) {
+        for rule in &self.applied {
+            let counted = &mut self.rules[*rule as usize].counted;
+            counted.packets += 1;
+            counted.bytes += layout.len as u64;
+        }
+    }
+
+    /// A packet that came with `key` begins a connection if a stateful rule applies to it.
+    fn begin(&mut self, now: Instant, key: FlowKey, edit: &mut Edit<'_>) -> Outcome {
+        let rules = &self.rules;
+        let stateful: Vec<u32> = self
+            .applied
+            .iter()
+            .copied()
+            .filter(|rule| rules[*rule as usize].rule.stateful)
+            .collect();
+        if stateful.is_empty() {
+            return passed(None);
+        }
+        let left = leaving(edit, &key);
+        let mappings = stateful
+            .iter()
+            .flat_map(|rule| &rules[*rule as usize].action.mappings);
+        let ident = edit.layout.ip.ident;
+        let plan = translate::plan(left, ident, mappings, &self.connections, &mut self.rng);
+        let Some(plan) = plan else {
+            self.counters.ports_used_up += 1;
+            return dropped(DropCause::Overflow);
+        };
+        let flags = match edit.layout.above {
+            Above::Tcp => edit.bytes[edit.layout.ip.header_len + 13],
+            _ => 0,
+        };
+        let connection = Connection {
+            forward: key,
+            reverse: plan.left.reversed(),
+            mapped: plan.mapped,
+            shifts: plan.shifts,
+            rules: stateful,
+            last_active: now,
+            flags: [flags, 0],
+        };
+        let Some(at) = self.connections.insert(connection) else {
+            self.counters.table_full += 1;
+            return dropped(DropCause::Overflow);
+        };
+        self.belongs = Some(Direction::Forward);
+        if let Some(connection) = self.connections.get(at) {
+            connection.translate(edit, &left, Direction::Forward);
+        }
+        let ends = (
+            crate::connections::source(&plan.left),
+            crate::connections::destination(&plan.left),
+        );
+        passed(plan.mapped.any().then_some((key.protocol, ends)))
+    }
+
+    /// The connection that an ICMP error is about, its direction, and where its quotation is.
+    fn related(&self, bytes: &[u8], layout: &Layout) -> Option<(u32, Direction, usize)> {
+        if !matches!(layout.above, Above::Icmp | Above::Icmp6) {
+            return None;
+        }
+        let message = &bytes[layout.ip.header_len..];
+        let (_, quoted) = Icmp::quoted(layout.ip.protocol, message)?;
+        let at = bytes.len() - quoted.len();
+        let (connection, direction) = self.connections.find(&key_of(quoted)?.reversed())?;
+        Some((connection, direction, at))
+    }
+
+    /// To an ICMP error apply the rules that it matches, and its connection's `accept`.
+    fn pass_related(
+        &mut self,
+        (connection, direction, at): (u32, Direction, usize),
+        bytes: &mut Vec<u8>,
+        layout: &Layout,
+        zero_tail: &mut u32,
+    ) -> Outcome {
+        self.counters.related += 1;
+        self.belongs = Some(direction);
+        let accepts = |rule: &&u32| {
+            let verdicts = &self.rules[**rule as usize].action.verdicts;
+            verdicts.contains(&Verdict::Accept)
+        };
+        self.applied.extend_from_slice(&self.matched);
+        if let Some(connection) = self.connections.get(connection) {
+            self.applied.extend(connection.rules.iter().filter(accepts));
+            self.applied.sort_unstable();
+            self.applied.dedup();
+        }
+        self.count(layout);
+        if let Some(cause) = self.verdict() {
+            self.counters.dropped += 1;
+            return dropped(cause);
+        }
+        if let Some(connection) = self.connections.get(connection) {
+            connection.translate_error(bytes, at, direction);
+        }
+        let mut edit = Edit {
+            bytes,
+            zero_tail,
+            layout: *layout,
+        };
+        change(&self.rules, &self.applied, &mut edit, &mut self.counters);
+        passed(None)
+    }
+
+    /// The rules and what they counted, in their order.
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = (&Rule, RuleCounters)> {
+        self.rules
+            .iter()
+            .map(|loaded| (&loaded.rule, loaded.counted))
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> BoxCounters {
+        self.counters
+    }
+
+    /// The classifier's tables.
+    pub fn tables(&self) -> impl Iterator<Item = TableView> {
+        self.classifier.tables().iter().map(|table| TableView {
+            mask: table.mask,
+            keys: table.keys().copied().collect(),
+            rules: table.rules(),
+            ordered: table.range.is_some(),
+        })
+    }
+
+    /// The connections that are tracked.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionView> {
+        self.connections.iter().map(|connection| ConnectionView {
+            forward: connection.forward,
+            reverse: connection.reverse,
+            flags: connection.flags,
+            established: connection.is_established(),
+            expires: connection.last_active + connection.kept_for(),
+            rules: connection.rules.iter().map(|r| *r as usize + 1).collect(),
+        })
+    }
+
+    /// How many connections are tracked.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The rules, from 1, that the last packet matched by itself.
+    pub fn last_matched(&self) -> impl Iterator<Item = usize> {
+        self.matched.iter().map(|rule| *rule as usize + 1)
+    }
+
+    /// The rules, from 1, that applied to the last packet: those, and its connection's.
+    pub fn last_applied(&self) -> impl Iterator<Item = usize> {
+        self.applied.iter().map(|rule| *rule as usize + 1)
+    }
+
+    /// The direction of the last packet in the connection that it belonged to or began.
+    pub fn last_direction(&self) -> Option<Direction> {
+        self.belongs
+    }
+}
+
+impl Settings {
+    fn names(&self) -> Names<'_> {
+        let number = |address: &IpAddr| match address {
+            IpAddr::V4(a) => u128::from(u32::from(*a)),
+            IpAddr::V6(a) => u128::from(*a),
+        };
+        let [a, b] = &self.own;
+        let [inside, outside] = &self.interfaces;
+        Names {
+            own: [number(a), number(b)],
+            interfaces: [inside, outside],
+        }
+    }
+
+    fn refused(&self, UnknownInterface(name): UnknownInterface) -> Refused {
+        Refused::Interface(name, self.interfaces.clone())
+    }
+}
+
+/// Makes the changes of all rules that apply, in their order.
+fn change(rules: &[Loaded], applied: &[u32], edit: &mut Edit<'_>, counters: &mut BoxCounters) {
+    let actions = || applied.iter().map(|rule| &*rules[*rule as usize].action);
+    for action in actions() {
+        action.set(edit);
+    }
+    if edit.layout.above == Above::Tcp && actions().any(Action::changes_options) {
+        let done = change_options(edit, actions());
+        counters.options_unchanged += u64::from(!done);
+    }
+}
+
+/// The key of a packet as it leaves; that of `came` where it is a fragment without ports.
+fn leaving(edit: &Edit<'_>, came: &FlowKey) -> FlowKey {
+    key_of(edit.bytes).unwrap_or(*came)
+}
+
+fn passed(translated: Option<(u8, (SocketAddr, SocketAddr))>) -> Outcome {
+    Outcome {
+        fate: Fate::Passed,
+        translated,
+    }
+}
+
+fn dropped(cause: DropCause) -> Outcome {
+    Outcome {
+        fate: Fate::Dropped(cause),
+        translated: None,
+    }
+}

@@ -1,0 +1,250 @@
+//! A rule: which packets it is about, and what becomes of them.
+
+use std::fmt::{self, Display};
+
+use crate::field::{Field, Takes};
+use crate::value::Value;
+
+/// A field as a rule names it: of some, which option or extension header is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Named {
+    /// The field.
+    pub field: Field,
+    /// Kind of option or extension header, where the field leaves it open.
+    pub kind: Option<u8>,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.field.name())?;
+        match self.kind {
+            Some(kind) => write!(f, " {kind}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a field's value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// `==`, which need not be written.
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `>`
+    Greater,
+    /// `<=`
+    AtMost,
+    /// `>=`
+    AtLeast,
+}
+
+/// Conditions as they are written.
+pub(crate) const CONDITIONS: [(&str, Condition); 6] = [
+    ("==", Condition::Equal),
+    ("!=", Condition::NotEqual),
+    ("<", Condition::Less),
+    (">", Condition::Greater),
+    ("<=", Condition::AtMost),
+    (">=", Condition::AtLeast),
+];
+
+impl Condition {
+    /// Whether it holds for the order of a field's value to that of the rule.
+    pub(crate) fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::Greater => order.is_gt(),
+            Self::AtMost => order.is_le(),
+            Self::AtLeast => order.is_ge(),
+        }
+    }
+}
+
+/// What a constraint asks of its field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// That it is there; of a field of one bit, that it is set; of one that stands for a
+    /// value, that it has it.
+    Alone,
+    /// That it is there and compares so with the value.
+    Is(Condition, Value),
+}
+
+/// One of the constraints that all have to hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constraint {
+    /// Whether it holds where the test does not; so it does where the field is absent.
+    pub negated: bool,
+    /// About which field.
+    pub named: Named,
+    /// What is asked of it.
+    pub test: Test,
+}
+
+/// Which TCP options are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strip {
+    /// All of them.
+    All,
+    /// This one.
+    This(Named),
+    /// All but this one and those of further such targets of the rule.
+    AllBut(Named),
+}
+
+/// The chance of a drop: hundredths of a percent, up to 10 000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropRate(pub u16);
+
+impl DropRate {
+    /// Every packet.
+    pub const ALWAYS: Self = Self(10_000);
+
+    /// A number of percent with up to two decimals.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('%').unwrap_or(text);
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+        let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+        if !digits(whole) || !digits(fraction) || fraction.len() > 2 {
+            return None;
+        }
+        let tenths: u16 = if fraction.len() == 1 { 10 } else { 1 };
+        let whole: u16 = whole.parse().ok()?;
+        let rate = whole.checked_mul(100)? + fraction.parse::<u16>().ok()? * tenths;
+        (rate <= Self::ALWAYS.0).then_some(Self(rate))
+    }
+}
+
+impl fmt::Display for DropRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, fraction) = (self.0 / 100, self.0 % 100);
+        match (fraction, fraction % 10) {
+            (0, _) => write!(f, "{whole}"),
+            (_, 0) => write!(f, "{whole}.{}", fraction / 10),
+            _ => write!(f, "{whole}.{fraction:02}"),
+        }
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `mod`: a field gets this value where it is there. None of a field that stands for
+    /// its value.
+    Set(Named, Option<Value>),
+    /// `add`: a TCP option with what it holds is appended.
+    Add(Named, Option<Value>),
+    /// `strip`: TCP options are removed.
+    Strip(Strip),
+    /// `drop`
+    Drop(DropRate),
+    /// `accept`: drops of later rules do not count.
+    Accept,
+    /// `map`: packets of the connection get this value, those of the other direction the
+    /// one that it stands for.
+    Map(Field, Value),
+    /// `shuffle`: the same with a value that is drawn.
+    Shuffle(Field),
+}
+
+/// A rule. It prints as it is written, in one spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Whether its targets are for whole connections, which it is enough that one packet
+    /// matches.
+    pub stateful: bool,
+    /// Which packets; all of them if there are none.
+    pub constraints: Vec<Constraint>,
+    /// What becomes of them, in this order.
+    pub targets: Vec<Target>,
+}
+
+/// Writes a field and its value, if it has one.
+fn write_set(f: &mut fmt::Formatter<'_>, named: Named, value: Option<&Value>) -> fmt::Result {
+    named.fmt(f)?;
+    if let Some(value) = value {
+        f.write_str(" ")?;
+        value.write(named.field, f)?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Constraint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.negated {
+            f.write_str("! ")?;
+        }
+        self.named.fmt(f)?;
+        match &self.test {
+            Test::Alone => Ok(()),
+            Test::Is(condition, value) => {
+                f.write_str(" ")?;
+                if *condition != Condition::Equal {
+                    let word = CONDITIONS.iter().find(|(_, known)| known == condition);
+                    write!(f, "{} ", word.map_or("", |(word, _)| word))?;
+                }
+                value.write(self.named.field, f)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Set(named, value) => {
+                f.write_str("mod ")?;
+                write_set(f, *named, value.as_ref())
+            }
+            Self::Add(named, value) => {
+                f.write_str("add ")?;
+                write_set(f, *named, value.as_ref())
+            }
+            Self::Strip(Strip::All) => f.write_str("strip all"),
+            Self::Strip(Strip::This(named)) => write!(f, "strip {named}"),
+            Self::Strip(Strip::AllBut(named)) => write!(f, "strip ! {named}"),
+            Self::Drop(DropRate::ALWAYS) => f.write_str("drop"),
+            Self::Drop(rate) => write!(f, "drop {rate}"),
+            Self::Accept => f.write_str("accept"),
+            Self::Map(field, value) => {
+                write!(f, "map {} ", field.name())?;
+                value.write(*field, f)
+            }
+            Self::Shuffle(field) => write!(f, "shuffle {}", field.name()),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.stateful { "add-stateful" } else { "add" })?;
+        if self.constraints.is_empty() {
+            f.write_str(" all")?;
+        }
+        for constraint in &self.constraints {
+            write!(f, " {constraint}")?;
+        }
+        for target in &self.targets {
+            write!(f, " {target}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Constraint {
+    /// What it is when the meaning of a field alone is spelled out: that of a flag is `== 1`,
+    /// that of a codepoint its value.
+    pub(crate) fn comparison(&self) -> Option<(Condition, Value)> {
+        match (&self.test, self.named.field.row().takes) {
+            (Test::Is(condition, value), _) => Some((*condition, value.clone())),
+            (Test::Alone, Takes::Flag) => Some((Condition::Equal, Value::Number(1))),
+            (Test::Alone, Takes::Constant(n)) => Some((Condition::Equal, Value::Number(n.into()))),
+            (Test::Alone, _) => None,
+        }
+    }
+}

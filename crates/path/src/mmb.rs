@@ -1,0 +1,225 @@
+//! Middleboxes by rules, as elements of a path.
+
+use std::fmt;
+use std::sync::Arc;
+
+use narrows_mmb::commands;
+use narrows_mmb::{Command, FileError, LinkBox, Middlebox, READY, ReadyBox, Settings, Target};
+use narrows_units::{Rng, WordError, Words};
+
+use crate::spec::Site;
+
+/// Where the rules of a box come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Source {
+    /// They stand in the words.
+    Words,
+    /// A box that is ready to use.
+    Ready(&'static str),
+    /// A file, which a scenario's check reads.
+    File(String),
+}
+
+/// `mmb NAME`, `mmb FILE` or `mmb add …; add …`: a box that does what mmb's rules say.
+/// NAME is one of the ready boxes; FILE has a command in each line. Its interfaces are
+/// `inside`, towards the link's first end, and `outside`; its own addresses are `self` in
+/// rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MmbSpec {
+    source: Source,
+    /// None until the file is read, and then every packet passes.
+    commands: Arc<[Command]>,
+}
+
+const ALLOWED: &str = "a ready box, a file of rules, or a rule: `mmb add …`";
+
+impl MmbSpec {
+    /// Reads what follows `mmb`.
+    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let first = words.peek().ok_or_else(|| {
+            let names: Vec<_> = READY.iter().map(|ready| ready.name).collect();
+            let help = format!("ready boxes are {}", names.join(", "));
+            words.ended(ALLOWED).with_help(help)
+        })?;
+        let is_command = Command::STARTS.contains(&first.text);
+        let (source, read) = if is_command {
+            let text = words.rest();
+            (
+                Source::Words,
+                loaded(text.text).map_err(|e| e.shifted(text.start))?,
+            )
+        } else {
+            let word = words.needed(ALLOWED)?;
+            words.clone().finish("the end of the element")?;
+            match ReadyBox::named(word.text) {
+                Some(ready) => (Source::Ready(ready.name), loaded(ready.rules)?),
+                None => (Source::File(word.text.to_owned()), Arc::default()),
+            }
+        };
+        Ok(Self {
+            source,
+            commands: read,
+        })
+    }
+
+    /// The file that has the rules, if one has.
+    pub fn file(&self) -> Option<&str> {
+        match &self.source {
+            Source::File(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Takes the contents of that file.
+    ///
+    /// # Errors
+    /// What is wrong in it, with its line.
+    pub fn read(&mut self, text: &str) -> Result<(), FileError> {
+        let read = commands(text)?;
+        carried_out(&read).map_err(|why| FileError {
+            line: 1,
+            offset: 0,
+            error: WordError::new(0..0, why, "what the box can carry out"),
+        })?;
+        self.commands = read.into();
+        Ok(())
+    }
+
+    /// Whether it gives packets of a direction what it takes back from those of the other.
+    pub(crate) fn translates(&self) -> bool {
+        self.has(|target| matches!(target, Target::Map(..) | Target::Shuffle(_)))
+    }
+
+    /// Whether it changes ECN codepoints.
+    pub fn sets_ecn(&self) -> bool {
+        self.has(|target| matches!(target, Target::Set(named, _) if named.field.is_ecn()))
+    }
+
+    fn has(&self, is: impl Fn(&Target) -> bool) -> bool {
+        self.commands.iter().any(|command| match command {
+            Command::Add(rule) => rule.targets.iter().any(&is),
+            _ => false,
+        })
+    }
+
+    pub(crate) fn build(&self, site: &Site<'_>) -> LinkBox {
+        let settings = Settings {
+            own: site.addresses,
+            ..Settings::default()
+        };
+        let mut middlebox = Middlebox::new(settings, Rng::for_name(site.seed, site.name));
+        let done = middlebox.carry_out(&self.commands);
+        debug_assert_eq!(done, Ok(()), "they were carried out when they were read");
+        LinkBox::new(site.entity, middlebox)
+    }
+}
+
+/// The commands of `text`, which have been tried.
+fn loaded(text: &str) -> Result<Arc<[Command]>, WordError> {
+    let read = commands(text).map_err(|e| e.error.shifted(e.offset))?;
+    carried_out(&read)
+        .map_err(|why| WordError::new(0..text.len(), why, "what the box can carry out"))?;
+    Ok(read.into())
+}
+
+/// Why a box cannot carry out `commands`.
+fn carried_out(commands: &[Command]) -> Result<(), String> {
+    if let Some(shown) = commands.iter().find(|command| command.only_shows()) {
+        return Err(format!("`{shown}`, which shows something to nobody"));
+    }
+    let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(0, "check"));
+    middlebox.carry_out(commands).map_err(|e| e.to_string())
+}
+
+impl fmt::Display for MmbSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("mmb ")?;
+        match &self.source {
+            Source::Ready(name) => f.write_str(name),
+            Source::File(name) => f.write_str(name),
+            Source::Words => {
+                for (i, command) in self.commands.iter().enumerate() {
+                    let between = if i > 0 { "; " } else { "" };
+                    write!(f, "{between}{command}")?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use crate::spec::ElementSpec;
+    use crate::testing::{BoxBench, OWN, datagram};
+    use narrows_packet::{DOWN, UP};
+    use narrows_wire::FlowKey;
+
+    const A: &str = "10.0.0.1:5000";
+    const SERVER: &str = "10.0.0.9:80";
+
+    #[test]
+    fn rules_are_words_of_a_scenario_and_print_in_one_spelling() {
+        for (words, written) in [
+            ("mmb ecn-bleach", "mmb ecn-bleach"),
+            ("mmb boxes/mine.mmb", "mmb boxes/mine.mmb"),
+            (
+                "mmb add-stateless all mod ip-ecn 0; mmb add ip6-ce  drop 100",
+                "mmb add all mod ip-ecn 0; add ip6-ce drop",
+            ),
+        ] {
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(spec.to_string(), written);
+            assert_eq!(ElementSpec::parse(written), Ok(spec));
+        }
+        assert!(ElementSpec::parse("mmb snat").unwrap().translates());
+        assert!(!ElementSpec::parse("mmb udp-block").unwrap().translates());
+        for (words, sets) in [("mmb ce-strip", true), ("mmb reserved-clear", false)] {
+            let Ok(ElementSpec::Mmb(spec)) = ElementSpec::parse(words) else {
+                panic!("{words} is a box");
+            };
+            assert_eq!(spec.sets_ecn(), sets, "{words}");
+        }
+        for (words, at) in [
+            ("mmb", ""),
+            ("mmb add all", ""),
+            ("mmb add all drop; add tcp-fni drop", "tcp-fni"),
+            ("mmb mine.mmb more", "more"),
+        ] {
+            let error = ElementSpec::parse(words).unwrap_err();
+            assert_eq!(&words[error.span.clone()], at, "{words}: {error}");
+        }
+        for words in [
+            "mmb add in eth0 drop",
+            "mmb add all drop; list",
+            "mmb del 1",
+        ] {
+            let error = ElementSpec::parse(words).unwrap_err().to_string();
+            assert!(error.contains("what the box can carry out"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_translated_flow_is_reported_and_comes_back() {
+        let mut bench = BoxBench::new("mmb snat");
+        let sent = bench.push(UP, &datagram(A, SERVER, 100), 0);
+        let key = FlowKey::of(&sent[0].1.bytes).unwrap();
+        assert_eq!((sent[0].0, key.source), (UP, OWN[0]));
+        let outside = SocketAddr::new(key.source, key.source_port);
+        assert_eq!(bench.translated, [(outside, SERVER.parse().unwrap())]);
+        let back = bench.push(DOWN, &datagram(SERVER, &outside.to_string(), 100), 0);
+        assert_eq!(back[0].1.bytes, datagram(SERVER, A, 100));
+    }
+
+    #[test]
+    fn rules_come_and_go_while_it_runs() {
+        let mut bench = BoxBench::new("mmb udp-block");
+        assert!(bench.push(UP, &datagram(A, SERVER, 100), 0).is_empty());
+        assert_eq!(bench.element.counters().dropped, 1);
+        bench.change("flush; add udp-dport 80 mod ip-ttl 3");
+        let sent = bench.push(UP, &datagram(A, SERVER, 100), 900);
+        assert_eq!((sent[0].1.bytes[8], sent[0].1.zero_tail), (3, 900));
+    }
+}
