@@ -9,8 +9,7 @@
  *
  *	- A reduction counts, and may be ignored, when the stack asks for ssthresh: in
  *	  Linux losses do not show in cong_avoid. A timeout is never ignored.
- *	- Intervals end by a timer as well as by ACKs, so that a flow whose ACKs stop
- *	  stays in control.
+ *	- Intervals end by a timer, so that a flow whose ACKs stop stays in control.
  *	- Statistics for phi go on where an update is skipped for want of losses; after
  *	  one they begin anew, or, improved, count half.
  *	- The interval of phi is that of w, as in all of its experiments.
@@ -417,10 +416,12 @@ static inline void nw_dalbe_in_ack_event(struct nw_dalbe *ca,
 	nw_dalbe_inner_in_ack_event(ca, p, f, d);
 }
 
+/* Once all is acknowledged no interval ends, until there is more. */
 static inline u64 nw_dalbe_timer_at(const struct nw_dalbe *ca,
 				    const struct nw_dalbe_params *p)
 {
-	(void)p;
+	if (!ca->due_ns && p->size > ca->acked)
+		return ca->since_ns;
 	return ca->due_ns;
 }
 
@@ -451,8 +452,6 @@ static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
 			s->rtts++;
 		}
 	}
-	if (ca->due_ns ? f->now_ns >= ca->due_ns : p->size > ca->acked)
-		nw_dalbe_end(ca, p, f);
 	nw_dalbe_inner_acked(ca, p, f, d);
 }
 

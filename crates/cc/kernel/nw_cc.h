@@ -206,9 +206,9 @@ static inline u32 nw_now_us(const struct nw_facts *f)
  *					is allowed where they do not go together
  *
  * A simulated host calls timer() when it is due. In the kernel, where a timer of
- * BPF cannot reach a socket, it is called at the first hook after that time,
- * before that hook: as exact as ACKs come, and while data is in flight no later
- * than the retransmission timeout.
+ * BPF cannot reach a socket, it is called at the first ACK or event (cwnd_event)
+ * after that time, before its hooks: as exact as ACKs come, and while data is in
+ * flight no later than the retransmission timeout. A time that has passed is now.
  *
  * Options, set and read by name; one macro each, which says the field of the
  * parameters that it writes (4 or 8 bytes):

@@ -28,6 +28,13 @@ NW_INLINE u32 nw_hz(const struct inet_connection_sock *icsk)
 	return 1000;
 }
 
+/* The clock of the facts. */
+NW_INLINE u64 nw_clock_of(const struct tcp_sock *tp)
+{
+	return nw_has(tp->tcp_clock_cache) ? tp->tcp_clock_cache :
+					     tp->tcp_mstamp * 1000;
+}
+
 /* What holds outside an ACK too: the rate sample, the RTT and the echo stay 0. */
 NW_INLINE void nw_read_facts(struct nw_facts *f, const struct tcp_sock *tp)
 {
@@ -35,8 +42,7 @@ NW_INLINE void nw_read_facts(struct nw_facts *f, const struct tcp_sock *tp)
 	const struct sock *sk = &icsk->icsk_inet.sk;
 	u32 left = tp->sacked_out + tp->lost_out;
 
-	f->now_ns = nw_has(tp->tcp_clock_cache) ? tp->tcp_clock_cache :
-						  tp->tcp_mstamp * 1000;
+	f->now_ns = nw_clock_of(tp);
 	f->pacing_rate = sk->sk_pacing_rate;
 	f->mss = tp->mss_cache;
 	f->cwnd = tp->snd_cwnd;

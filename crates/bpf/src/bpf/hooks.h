@@ -120,7 +120,9 @@ NW_INLINE void nw_apply(struct tcp_sock *tp, const struct nw_decision *d)
 /*
  * The algorithm's timer, if it is due: before the hook under way, which then sees
  * what it decided. A timer of BPF has no way to a socket, so that an event of the
- * connection has to come first.
+ * connection has to come first. Of an ACK the first hook is in_ack_event, of
+ * anything else cwnd_event; only these look for it, as a verifier follows the timer
+ * in each hook that does.
  */
 NW_INLINE void nw_run_timer(struct tcp_sock *tp, NW_STATE(NW_ALGORITHM) *ca,
 			    const NW_PARAMS(NW_ALGORITHM) *p, struct nw_facts *f,
@@ -131,15 +133,13 @@ NW_INLINE void nw_run_timer(struct tcp_sock *tp, NW_STATE(NW_ALGORITHM) *ca,
 	if (!NW_TIMED)
 		return;
 	at = NW_CALL(NW_ALGORITHM, timer_at)(ca, p);
-	if (!at)
+	if (!at || nw_clock_of(tp) < at)
 		return;
 	nw_read_facts(f, tp);
-	if (f->now_ns >= at) {
-		NW_CALL(NW_ALGORITHM, timer)(ca, p, f, d);
-		nw_apply(tp, d);
-		nw_trace(tp, NW_HOOK_TIMER, 0, 0, ca, p, f, d);
-		*d = (struct nw_decision){};
-	}
+	NW_CALL(NW_ALGORITHM, timer)(ca, p, f, d);
+	nw_apply(tp, d);
+	nw_trace(tp, NW_HOOK_TIMER, 0, 0, ca, p, f, d);
+	*d = (struct nw_decision){};
 	*f = (struct nw_facts){};
 }
 
@@ -217,7 +217,6 @@ NW_INLINE u32 nw_on_ssthresh(struct tcp_sock *tp)
 
 	if (!ca)
 		return nw_max(tp->snd_cwnd >> 1, 2);
-	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, ssthresh)(ca, p, &f);
 	nw_trace(tp, NW_HOOK_SSTHRESH, 0, answer, ca, p, &f, &d);
@@ -231,7 +230,6 @@ NW_INLINE u32 nw_on_undo_cwnd(struct tcp_sock *tp)
 
 	if (!ca)
 		return nw_max(tp->snd_cwnd, tp->prior_cwnd);
-	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, undo_cwnd)(ca, p, &f);
 	nw_trace(tp, NW_HOOK_UNDO_CWND, 0, answer, ca, p, &f, &d);
@@ -244,7 +242,6 @@ NW_INLINE void nw_on_set_state(struct tcp_sock *tp, u8 state)
 
 	if (nw_is_early(tp) || !ca)
 		return;
-	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	NW_CALL(NW_ALGORITHM, set_state)(ca, p, &f, state, &d);
 	nw_apply(tp, &d);
@@ -323,7 +320,6 @@ NW_INLINE void nw_on_pkts_acked(struct tcp_sock *tp, const struct ack_sample *sa
 
 	if (nw_is_early(tp) || !ca)
 		return;
-	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	f.acked_sacked = sample->pkts_acked;
@@ -340,7 +336,6 @@ NW_INLINE void nw_on_cong_avoid(struct tcp_sock *tp, u32 acked)
 
 	if (!ca)
 		return;
-	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;
 	f.acked_sacked = acked;
@@ -356,7 +351,6 @@ NW_INLINE void nw_on_cong_control(struct tcp_sock *tp, u32 flag,
 
 	if (!ca)
 		return;
-	nw_run_timer(tp, ca, p, &f, &d);
 	nw_read_facts(&f, tp);
 	nw_read_rate_sample(&f, rs);
 	f.ts_echo = tp->rx_opt.rcv_tsecr;

@@ -69,9 +69,11 @@ fn a_size_that_grows_after_it_was_reached_goes_on() {
     flow.ack(1448, 30_000);
     assert_eq!(flow.cc.timer_at(), None, "nothing was changed");
     flow.cc.set_option("size", 30_000_000).unwrap();
-    flow.ack(1448, 30_000);
+    flow.facts.now_ns += 1_000_000_000;
+    assert!(flow.cc.timer_at() <= Some(flow.facts.now_ns), "at once");
+    flow.cc.timer(&flow.facts);
     let now = flow.reported();
-    assert!(flow.cc.timer_at().is_some());
+    assert!(flow.cc.timer_at() > Some(flow.facts.now_ns));
     assert!(now.remaining > 28e6 && now.target > 0.0, "{now:?}");
 }
 
