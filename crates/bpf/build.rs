@@ -1,6 +1,6 @@
 //! Compiles the BPF objects with clang: one per congestion control, one for
-//! ECT(1), one for measurement signals, one that counts bursts, and for the testkit one
-//! that taps packets and one for what signals cost at the least. Without clang the crate
+//! ECT(1), one for measurement signals, one that counts bursts, one that shares a
+//! transfer among connections, and for the testkit one that taps packets and one for what signals cost at the least. Without clang the crate
 //! is built all the same, and says at run time what it lacks.
 
 use narrows_freestanding::{clang, controls, strip, write_models};
@@ -58,6 +58,10 @@ fn main() {
         objects += &format!("({name:?}, include_bytes!({object:?})),\n");
     }
     std::fs::write(out.join("controls.rs"), objects + "]\n").expect("OUT_DIR can be written");
+    // It reads the state of one control.
+    let models = [format!("-I{}", out.display())];
+    let object = out.join("transfer.bpf.o");
+    compile(&clang, big_endian, "transfer.bpf.c", &models, &object);
     let mut hooks = vec!["burst", "ect1", "mark"];
     if env::var_os("CARGO_FEATURE_TESTKIT").is_some() {
         hooks.extend(["signal_cost", "tap"]);

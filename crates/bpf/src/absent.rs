@@ -9,7 +9,9 @@ use std::os::fd::BorrowedFd;
 use narrows_cc::ControlSpec;
 
 use crate::error::{BpfError, NOT_BUILT};
-use crate::{EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace};
+use crate::{
+    EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace, TransferGoal, TransferTally,
+};
 
 pub(crate) fn load_program(
     _: &ControlSpec,
@@ -38,6 +40,35 @@ impl LoadedProgram {
     }
 
     pub(crate) fn dropped(&self) -> Result<u64, BpfError> {
+        match self.0 {}
+    }
+
+    pub(crate) fn attach_transfer(
+        &self,
+        _: &ControlSpec,
+        _: BorrowedFd<'_>,
+        _: &TransferGoal,
+    ) -> Result<Transfer, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Shares a transfer among connections; here there is none.
+#[derive(Debug)]
+pub struct Transfer(Infallible);
+
+impl Transfer {
+    pub fn pass(&mut self, _: &TransferGoal) -> Result<TransferTally, BpfError> {
+        match self.0 {}
+    }
+
+    pub fn adopt(
+        &self,
+        _: BorrowedFd<'_>,
+        _: &TransferGoal,
+        _: u64,
+        _: u64,
+    ) -> Result<(), BpfError> {
         match self.0 {}
     }
 }

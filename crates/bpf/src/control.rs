@@ -14,7 +14,8 @@ use crate::libbpf::{self, refused};
 use crate::record::Record;
 use crate::registration::Registration;
 use crate::ring::{self, Ring};
-use crate::{EcnFlags, Trace};
+use crate::transfer::Transfer;
+use crate::{EcnFlags, Trace, TransferGoal};
 
 /// Bytes of the ring buffer: about 15 ms of every hook at 1 Gbit/s and more
 /// than a minute of one socket's samples.
@@ -241,6 +242,19 @@ impl LoadedProgram {
         let held = MapHandle::try_from(&map);
         let held = held.map_err(|e| refused("hold a map of options", &e))?;
         Ok(ProgramParameters(Arc::new(held)))
+    }
+
+    /// See [`Loaded::attach_transfer`](crate::Loaded::attach_transfer).
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn attach_transfer(
+        &self,
+        spec: &ControlSpec,
+        cgroup: BorrowedFd<'_>,
+        goal: &TransferGoal,
+    ) -> Result<Transfer, BpfError> {
+        Transfer::attach(&self.object, spec, &self.name, cgroup, goal)
     }
 
     /// Hands over what came through the ring buffer since the last call, in

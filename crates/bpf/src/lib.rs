@@ -4,7 +4,8 @@
 //! the running kernel (BPF `struct_ops`), under a name that sockets choose with
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
 //! gives packets of its sockets the L4S codepoint, and [`SignalProgram::attach`] puts the
-//! signals of `narrows-efm` into packets at a device. [`Record`]s hold what each
+//! signals of `narrows-efm` into packets at a device. [`Loaded::attach_transfer`] makes
+//! DA-LBE flows of a control group's connections. [`Record`]s hold what each
 //! hook received and decided; the tests keep such and run them through the native build.
 //! [`Bursts`] counts how many segments TCP handed over at once.
 //!
@@ -48,6 +49,7 @@
 
 mod built_in;
 mod error;
+mod goal;
 mod loaded;
 mod record;
 mod registration;
@@ -75,14 +77,17 @@ mod survey;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 #[allow(unsafe_code)]
 mod tcx;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod transfer;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{Bursts, Ect1, SignalProgram, held_by_kernel, survey};
+pub use absent::{Bursts, Ect1, SignalProgram, Transfer, held_by_kernel, survey};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use ect1::Ect1;
 pub use error::BpfError;
+pub use goal::{TransferGoal, TransferTally};
 pub use loaded::{ControlLoader, Loaded, SocketOptions};
 pub use narrows_efm::SignalCounters;
 pub use record::{Hook, RawSocket, Record};
@@ -90,6 +95,8 @@ pub use record::{Hook, RawSocket, Record};
 pub use signal_program::SignalProgram;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use survey::{held_by_kernel, survey};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use transfer::Transfer;
 
 /// What a control asks of the handshake (flags of `struct
 /// tcp_congestion_ops`), and what feedback it works with.
@@ -183,6 +190,7 @@ const _: () = {
     is_send::<Loaded>();
     is_send::<Ect1>();
     is_send::<SignalProgram>();
+    is_send::<Transfer>();
 };
 
 #[cfg(test)]

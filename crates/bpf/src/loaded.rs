@@ -12,7 +12,7 @@ use crate::built_in::{self, BuiltIn, BuiltInParameters};
 use crate::control::{LoadedProgram, ProgramParameters, load_program};
 use crate::error::BpfError;
 use crate::record::Record;
-use crate::{EcnFlags, Trace, check_name};
+use crate::{EcnFlags, Trace, Transfer, TransferGoal, check_name};
 
 /// Loads congestion controls.
 #[derive(Debug)]
@@ -97,6 +97,35 @@ impl Loaded {
                 Build::Program(program) => Parameters::Program(program.parameters()?),
             },
         })
+    }
+
+    /// Has the connections that programs of `cgroup` (a folder of the second hierarchy of
+    /// control groups) open from now on use this control, which is DA-LBE, and reach
+    /// `goal` together.
+    ///
+    /// # Errors
+    /// If it is another control, or one that is compiled into the kernel; if the kernel
+    /// refuses, or the caller is not root.
+    pub fn attach_transfer(
+        &self,
+        cgroup: BorrowedFd<'_>,
+        goal: &TransferGoal,
+    ) -> Result<Transfer, BpfError> {
+        if self.spec.name() != "dalbe" {
+            return Err(BpfError::Refused {
+                what: format!("have a transfer by a deadline over `{}`", self.spec),
+                why: "only dalbe has a deadline".to_owned(),
+            });
+        }
+        match &self.build {
+            Build::In(_) => Err(BpfError::Kernel {
+                what: "dalbe is compiled into this kernel, where a control group's connections \
+                       cannot be reached"
+                    .to_owned(),
+                hint: "its options can be set on sockets of scenarios only",
+            }),
+            Build::Program(program) => program.attach_transfer(&self.spec, cgroup, goal),
+        }
     }
 
     /// Hands over the records since the last call, in order, and answers how many

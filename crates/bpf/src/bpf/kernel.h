@@ -130,6 +130,8 @@ struct tcp_sock {
 	u32 lost;
 	u32 dsack_dups;		/* v4.18 */
 	u32 total_retrans;
+	u64 bytes_received;
+	u64 bytes_acked;
 	u32 srtt_us;
 	struct minmax rtt_min;
 	struct tcp_options_received rx_opt;
