@@ -26,7 +26,7 @@ demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minut
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
 
-bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking costs
+bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking and DA-LBE cost
 	@scripts/setup --bench
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
@@ -38,6 +38,8 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@bench/observe
 	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)
 	@bench/marking
+	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
+	@bench/controls
 
 kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes
 	@scripts/setup --kernel

@@ -5,7 +5,7 @@
 
 use std::convert::Infallible;
 
-use super::{SignalCost, SignalRun};
+use super::{HookCost, SignalCost, SignalRun};
 use crate::error::{BpfError, NOT_BUILT};
 use crate::{SignalCounters, SignalOptions};
 
@@ -37,6 +37,20 @@ impl SignalRuns {
 
 pub fn signal_cost(_: &[u8], _: u32) -> Result<SignalCost, BpfError> {
     Err(BpfError::NotBuilt(NOT_BUILT))
+}
+
+/// Counts runs of programs; here it says why there are none.
+#[derive(Debug)]
+pub struct HookCosts(Infallible);
+
+impl HookCosts {
+    pub fn begin() -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    pub fn read(&self) -> Vec<HookCost> {
+        match self.0 {}
+    }
 }
 
 /// Reports a device's packets; here it says why it cannot.

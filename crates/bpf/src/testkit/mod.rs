@@ -1,19 +1,34 @@
-//! What this crate's tests and `bench/marking` load besides: packets with the times that
-//! TCP gave them, and test runs of the marking programs.
+//! What this crate's tests and benchmarks load besides: packets with the times that TCP gave
+//! them, test runs of the marking programs, and what runs of programs cost.
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod hook_costs;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod signal_runs;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod tap;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{SignalRuns, Tap, signal_cost};
+pub use absent::{HookCosts, SignalRuns, Tap, signal_cost};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use hook_costs::HookCosts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use signal_runs::{SignalRuns, signal_cost};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use tap::Tap;
+
+/// What the runs of a program took in all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookCost {
+    /// As far as the kernel keeps it: 15 characters.
+    pub name: String,
+    /// How many runs.
+    pub runs: u64,
+    /// Nanoseconds of all of them.
+    pub ns: u64,
+}
 
 /// What became of a frame in test runs of the marking programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
