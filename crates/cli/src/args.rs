@@ -1,5 +1,6 @@
 //! The command line.
 
+mod by;
 mod kernel;
 mod shell;
 
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
+pub use by::By;
 pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
 pub use shell::Shell;
 

@@ -9,6 +9,8 @@
 mod args;
 mod commands;
 mod defect;
+#[cfg(target_os = "linux")]
+mod gauge;
 mod live;
 mod output;
 mod progress;

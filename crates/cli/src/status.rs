@@ -31,6 +31,10 @@ pub enum Status {
 }
 
 impl Status {
+    /// What was to be around a user's command could not be made, or failed: the statuses
+    /// of env(1).
+    pub const NOT_MADE: Self = Self::Command(125);
+
     pub fn code(self) -> ExitCode {
         ExitCode::from(match self {
             Self::Done => 0,
@@ -60,6 +64,18 @@ impl Status {
             other
         } else {
             self
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl From<narrows::shell::Hindrance> for Status {
+    fn from(hindrance: narrows::shell::Hindrance) -> Self {
+        use narrows::shell::Hindrance;
+        match hindrance {
+            Hindrance::NotFound => Self::Command(127),
+            Hindrance::NotRun => Self::Command(126),
+            Hindrance::NotMade => Self::NOT_MADE,
         }
     }
 }

@@ -24,6 +24,8 @@
 #[cfg(target_os = "linux")]
 mod bursts;
 #[cfg(target_os = "linux")]
+pub mod by;
+#[cfg(target_os = "linux")]
 mod check;
 #[cfg(target_os = "linux")]
 mod clock;
@@ -41,6 +43,8 @@ mod engine;
 mod error;
 #[cfg(target_os = "linux")]
 pub mod flows;
+#[cfg(target_os = "linux")]
+pub mod foreground;
 #[cfg(target_os = "linux")]
 pub mod machine;
 mod report;

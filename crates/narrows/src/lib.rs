@@ -39,11 +39,13 @@
 //! | measure in captures and at devices | [`observe`] |
 //! | mark packets at a device | [`signals`] |
 //! | put a command behind a path | `shell`, on Linux |
+//! | have a command's connections yield until a deadline | [`by`], on Linux |
 //! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
 
 #![forbid(unsafe_code)]
 
+pub mod by;
 mod engines;
 pub mod kernel;
 pub mod load;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use narrows_live::LiveError;
+use narrows_live::foreground::CommandError;
 pub use narrows_live::shell::{Closed, ElementTally, Reading, Shell, ShellError, Way, gain_rights};
 use narrows_live::shell::{NoSubnet, Request};
 use narrows_scenario::{Refusal, Side, lone_link};
@@ -76,7 +77,14 @@ pub enum Hindrance {
 impl Hindrance {
     /// Which one `error` is.
     pub fn of(error: &ShellError) -> Self {
-        use ShellError::{Live, NotStarted};
+        match error {
+            ShellError::Command(error) => Self::of_command(error),
+            _ => Self::NotMade,
+        }
+    }
+
+    pub(crate) fn of_command(error: &CommandError) -> Self {
+        use CommandError::{Live, NotStarted};
         match error {
             Live(LiveError::NoSuchCommand { .. }) => Self::NotFound,
             Live(LiveError::NoProgram { .. }) | NotStarted { .. } => Self::NotRun,

@@ -1,5 +1,6 @@
 //! One file for each command.
 
+mod by;
 mod campaign;
 mod catalogue;
 mod compare;
@@ -23,7 +24,7 @@ use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
 use crate::args::{
-    Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Observe, Plot,
+    By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Observe, Plot,
     Report, Run, Shell, Show,
 };
 use crate::live;
@@ -45,6 +46,8 @@ pub enum Command {
     Compare(Compare),
     /// Run a command, or a shell, behind a path of its own
     Shell(Shell),
+    /// Have the connections of a command yield as far as a deadline allows
+    By(By),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
     /// Compare two results
@@ -80,6 +83,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Campaign(args) => campaign::campaign(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Shell(args) => shell::shell(&args),
+        Command::By(args) => by::by(&args),
         Command::Kernel(args) => kernel::kernel(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),

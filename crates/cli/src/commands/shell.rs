@@ -1,7 +1,7 @@
 //! `narrows shell`: a command behind a path of its own.
 
 #[cfg(target_os = "linux")]
-mod gauge;
+mod rates;
 #[cfg(target_os = "linux")]
 mod summary;
 
@@ -11,23 +11,17 @@ use narrows::scenario::notes;
 use narrows::shell::{self, Hindrance, OpenError, ShellOptions};
 
 use crate::args::Shell;
+#[cfg(target_os = "linux")]
+use crate::gauge::Gauge;
 use crate::output::{message, notice};
 use crate::status::{Outcome, Status};
 #[cfg(target_os = "linux")]
-use gauge::Gauge;
-
-/// The statuses of env(1) for what kept a command from running: the path could
-/// not be made or failed, the command cannot be run, there is none.
-const NOT_MADE: u8 = 125;
-#[cfg(target_os = "linux")]
-const NOT_RUN: u8 = 126;
-#[cfg(target_os = "linux")]
-const NOT_FOUND: u8 = 127;
+use rates::Rates;
 
 #[cfg(not(target_os = "linux"))]
 pub fn shell(_: &Shell) -> Outcome {
     message!("narrows: `narrows shell` needs Linux's network namespaces");
-    Ok(Status::Command(NOT_MADE))
+    Ok(Status::NOT_MADE)
 }
 
 #[cfg(target_os = "linux")]
@@ -49,30 +43,26 @@ pub fn shell(args: &Shell) -> Outcome {
                 message!("narrows: {note}");
             }
             let mut gauge = Gauge::new(shell.interactive() || args.no_gauge);
-            let closed = shell.run(&mut |reading| gauge.show(&reading));
+            let mut rates = Rates::default();
+            let closed = shell.run(&mut |reading| {
+                if let Some(text) = rates.since_last(&reading) {
+                    gauge.show(&text);
+                }
+            });
             closed.map_err(OpenError::from)
         }
     };
-    Ok(Status::Command(match closed {
+    Ok(match closed {
         Ok(closed) => {
             notice(&summary::text(&closed));
-            closed.code
+            Status::Command(closed.code)
         }
         Err(e) => {
             message!("narrows: {e}");
-            code_of(&e)
+            match e {
+                OpenError::Failed(error) => Hindrance::of(&error).into(),
+                _ => Status::NOT_MADE,
+            }
         }
-    }))
-}
-
-#[cfg(target_os = "linux")]
-fn code_of(error: &OpenError) -> u8 {
-    let OpenError::Failed(error) = error else {
-        return NOT_MADE;
-    };
-    match Hindrance::of(error) {
-        Hindrance::NotFound => NOT_FOUND,
-        Hindrance::NotRun => NOT_RUN,
-        Hindrance::NotMade => NOT_MADE,
-    }
+    })
 }

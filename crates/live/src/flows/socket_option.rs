@@ -11,23 +11,37 @@ use crate::sample::{TCP_INFO_LEN, parse_tcp_info};
 /// `getsockopt(TCP_INFO)`: what the kernel says about a socket, even one that
 /// is closed and no longer listed. `None` if it says nothing readable.
 pub fn tcp_info(socket: &impl AsFd) -> Option<TcpInfo> {
-    let mut bytes = [0_u8; TCP_INFO_LEN];
-    let mut len = bytes.len() as libc::socklen_t;
+    let (bytes, len) = get::<TCP_INFO_LEN>(socket, libc::IPPROTO_TCP, libc::TCP_INFO).ok()?;
+    parse_tcp_info(&bytes[..len])
+}
+
+/// The value of an option of at most `N` bytes, and how many it has.
+///
+/// # Errors
+/// What the kernel says.
+pub fn get<const N: usize>(
+    socket: &impl AsFd,
+    level: i32,
+    name: i32,
+) -> io::Result<([u8; N], usize)> {
+    let mut bytes = [0; N];
+    let mut len = N as libc::socklen_t;
     // SAFETY: the descriptor is open while it is borrowed; the kernel writes
     // at most `len` bytes, which is what `bytes` has, and then sets `len`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
+            level,
+            name,
             bytes.as_mut_ptr().cast(),
             &raw mut len,
         )
     };
-    let len = usize::try_from(len).ok()?.min(bytes.len());
-    (result == 0)
-        .then(|| parse_tcp_info(&bytes[..len]))
-        .flatten()
+    if result == 0 {
+        Ok((bytes, usize::try_from(len).unwrap_or(N).min(N)))
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// `SO_MAX_PACING_RATE` with a limit that never binds: TCP then paces by its
@@ -78,7 +92,11 @@ pub fn accept_fast_open(socket: &impl AsFd, waiting: i32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, waiting)
 }
 
-fn set<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
+/// Sets an option to an integer.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set<T: Copy>(socket: &impl AsFd, level: i32, name: i32, value: T) -> io::Result<()> {
     // SAFETY: the descriptor is open while it is borrowed; the kernel reads
     // `size_of::<T>()` bytes of `value`, an integer that outlives the call.
     let result = unsafe {

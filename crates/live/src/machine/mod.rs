@@ -13,4 +13,5 @@ pub use state::State;
 pub use survey::{Finding, Machine, Need, survey};
 pub(crate) use survey::{check_kernel, loads_bpf};
 pub use sweep::{Sweep, sweep};
+pub(crate) use undo::GROUP_PROCESSES;
 pub use undo::Undo;

@@ -6,6 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The file of a control group that lists its processes, and lets one in that is written
+/// to it.
+pub(crate) const GROUP_PROCESSES: &str = "cgroup.procs";
+
+/// How often a group is tried to be removed while programs in it are just ending, and how
+/// long it is waited in between.
+const GROUP_TRIES: u32 = 200;
+const GROUP_PAUSE: Duration = Duration::from_millis(10);
 
 /// How to undo one change. In a state file it is one line of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +47,7 @@ pub enum Undo {
         /// Its name.
         table: String,
     },
-    /// Remove a control group; it is empty once the run's processes are gone.
+    /// Remove a control group; programs that are still in it go to the one above it.
     Cgroup(PathBuf),
     /// Remove a file.
     File(PathBuf),
@@ -65,7 +76,7 @@ impl Undo {
             Self::SignalFilters(device) => remove_mark_filters(device),
             Self::Device(name) => remove_device(name),
             Self::NftTable { family, table } => delete_table(family, table),
-            Self::Cgroup(path) => gone(fs::remove_dir(path)),
+            Self::Cgroup(path) => remove_group(path),
             Self::File(path) => gone(fs::remove_file(path)),
         };
         match done {
@@ -99,6 +110,22 @@ fn gone(removed: io::Result<()>) -> io::Result<bool> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),
     }
+}
+
+fn remove_group(path: &Path) -> io::Result<bool> {
+    let above = path.parent().unwrap_or(path).join(GROUP_PROCESSES);
+    for _ in 0..GROUP_TRIES {
+        let inside = fs::read_to_string(path.join(GROUP_PROCESSES)).unwrap_or_default();
+        for pid in inside.lines() {
+            // One that is just ending goes nowhere, and keeps the group until it has.
+            let _ = fs::write(&above, pid);
+        }
+        match fs::remove_dir(path) {
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => sleep(GROUP_PAUSE),
+            removed => return gone(removed),
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
 }
 
 fn set_back(name: &str, value: &str) -> io::Result<bool> {

@@ -3,6 +3,7 @@
 use super::Subnet;
 use crate::LiveError;
 use crate::datapath::PathError;
+use crate::foreground::CommandError;
 
 /// One line each: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,21 +34,7 @@ pub enum ShellError {
         /// The most bits that still do.
         bits: u8,
     },
-    /// The user to run the command as is unknown.
-    #[error("SUDO_UID is {uid}, and this machine knows no such user: unset it to stay root")]
-    NoSuchUser {
-        /// What `SUDO_UID` says.
-        uid: String,
-    },
-    /// The command is there and could not be started.
-    #[error("{command}: {source}")]
-    NotStarted {
-        /// Its name.
-        command: String,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
-    /// A signal or a wait failed, which it does not on a working system.
-    #[error("waiting for the command: {0}")]
-    Waiting(std::io::Error),
+    /// The command did not run.
+    #[error(transparent)]
+    Command(#[from] CommandError),
 }

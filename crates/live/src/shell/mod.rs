@@ -14,14 +14,13 @@ mod error;
 mod names;
 mod nft;
 mod outside;
-mod program;
 mod subnet;
 mod tally;
 pub(crate) mod user_nat;
-mod waiting;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
@@ -32,21 +31,21 @@ use narrows_units::Duration;
 
 use crate::clock::Clock;
 use crate::datapath::{Datapath, PathError};
+use crate::foreground::{CommandError, Program, Signals, exit_code};
 use crate::machine::State;
 use crate::machine::processes;
 use crate::report::reports;
 use crate::world::{
-    Namespace, Route, RunId, Tun, gain_rights_in_own_user_namespace, has_rights, sysctl,
+    Namespace, Route, RunId, Tun, end_with_this_process, gain_rights_in_own_user_namespace,
+    has_rights, sysctl,
 };
 
 pub use error::ShellError;
 pub use subnet::{NoSubnet, Subnet};
 pub use tally::{ElementTally, Gauge, QueueTally, Reading, Tally, Way};
 
-use names::Names;
+use names::{Names, RESOLVERS};
 use outside::{MTU, Outside};
-use program::Program;
-use waiting::{Signals, exit_code};
 
 /// How long a path may last: until its command ends, however long that is.
 /// A hundred years fit a clock of nanoseconds.
@@ -125,7 +124,7 @@ impl Shell {
     /// refuses a step; then what was made is gone.
     pub fn open(request: &Request<'_>) -> Result<Self, ShellError> {
         let program = Program::find(request.command)?;
-        let signals = Signals::hold().map_err(ShellError::Waiting)?;
+        let signals = Signals::hold().map_err(CommandError::Waiting)?;
         let run = RunId::random();
         let state = State::open(&run)?;
         let outside = Outside::open(&run, &state, request.subnet)?;
@@ -165,13 +164,20 @@ impl Shell {
     /// # Errors
     /// When the command cannot be started, or the path fails under it.
     pub fn run(mut self, tick: &mut dyn FnMut(Reading)) -> Result<Closed, ShellError> {
-        let not_started = |source| ShellError::NotStarted {
+        let not_started = |source| CommandError::NotStarted {
             command: self.program.name(),
             source,
         };
-        let resolvers = self.names.as_ref().map(Names::file);
-        let command = self.program.command(&self.inside, resolvers);
-        let mut command = command.map_err(not_started)?;
+        let program = self.program.path();
+        let command = match self.names.as_ref().map(Names::file) {
+            None => Ok(self.inside.command(program)),
+            Some(file) => self
+                .inside
+                .command_seeing(program, file, Path::new(RESOLVERS)),
+        };
+        let mut command = self.program.complete(command.map_err(not_started)?);
+        // A change of user took the signal back.
+        end_with_this_process(&mut command);
         command.env(OUTSIDE_VARIABLE, self.gateway.to_string());
         let mut child = command.spawn().map_err(not_started)?;
         let mut on_tick = || {
@@ -180,8 +186,8 @@ impl Shell {
         };
         let status = self
             .signals
-            .wait(&mut child, &mut on_tick)
-            .map_err(ShellError::Waiting)?;
+            .wait(&mut child, true, &mut on_tick)
+            .map_err(CommandError::Waiting)?;
         processes::end_all_in(&[self.inside.inode()]);
         let (tally, lateness) = self.stop()?;
         Ok(Closed {
@@ -292,5 +298,5 @@ fn drive(
         Ok((counter.tally(), driven.lateness))
     };
     let thread = Builder::new().name("path".to_owned()).spawn(work);
-    thread.map_err(ShellError::Waiting)
+    thread.map_err(|e| CommandError::Waiting(e).into())
 }

@@ -32,7 +32,9 @@ pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
 pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
-pub(crate) use system_calls::{end_with_this_process, start_as};
+pub(crate) use system_calls::{
+    become_user, descriptor_of, end_with_this_process, open_process, start_in_group,
+};
 pub(crate) use tun::try_tun_file;
 pub use tun::{DEVICE_QUEUE, Tun};
 pub use user_namespace::{

@@ -1,8 +1,9 @@
 //! The calls for which no crate has a safe form.
 
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -80,7 +81,7 @@ pub(crate) fn end_with_this_process(command: &mut Command) {
 
 /// Makes the program see the file `file` at `place`, in a mount namespace of
 /// its own; for everybody else `place` stays what it is. To be called after
-/// [`start_in`] and before [`start_as`]: only root may.
+/// [`start_in`] and before [`become_user`]: only root may.
 ///
 /// # Errors
 /// If a path has a zero in it.
@@ -103,17 +104,51 @@ pub(super) fn see_at(command: &mut Command, file: &Path, place: &Path) -> io::Re
 }
 
 /// Makes the program start as the user `uid` with `gid` and `groups`. To be
-/// called after [`start_in`]: only who is still root may enter.
-pub(crate) fn start_as(command: &mut Command, uid: Uid, gid: Gid, groups: Vec<Gid>) {
+/// called after [`start_in`]: only who is still root may enter. What
+/// [`end_with_this_process`] asked for before is taken back by it.
+pub(crate) fn become_user(command: &mut Command, uid: Uid, gid: Gid, groups: Vec<Gid>) {
     let become_user = move || {
         setgroups(&groups)?;
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
-        // A change of user takes the signal back.
-        set_pdeathsig(Signal::SIGKILL)?;
         Ok(())
     };
-    // SAFETY: between fork and exec the closure makes four system calls, on
+    // SAFETY: between fork and exec the closure makes three system calls, on
     // memory that was taken before, and builds errors from their numbers.
     unsafe { command.pre_exec(become_user) };
+}
+
+/// Makes the program start in the control group of which `entrance` is `cgroup.procs`,
+/// open for writing. To be called before [`become_user`].
+pub(crate) fn start_in_group(command: &mut Command, entrance: File) {
+    let enter = move || {
+        // Who reads signals has blocked them, and exec keeps what is blocked.
+        SigSet::empty().thread_set_mask()?;
+        // Of the process that writes it.
+        nix::unistd::write(&entrance, b"0")?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and builds errors
+    // from their numbers; it takes no lock and no memory.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// A handle of the process `pid` (`pidfd_open`, Linux 5.3).
+pub(crate) fn open_process(pid: u32) -> io::Result<OwnedFd> {
+    // SAFETY: it takes two numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    Ok(owned(fd)?)
+}
+
+/// A duplicate of the descriptor `fd` of a process (`pidfd_getfd`, Linux 5.6).
+pub(crate) fn descriptor_of(process: &OwnedFd, fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: it takes three numbers, of which the first is an open pidfd.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) };
+    Ok(owned(fd)?)
+}
+
+fn owned(fd: libc::c_long) -> nix::Result<OwnedFd> {
+    let fd = nix::errno::Errno::result(fd)?;
+    // SAFETY: the kernel has just made the descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

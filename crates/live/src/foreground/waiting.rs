@@ -1,7 +1,7 @@
-//! Waiting for a command while signals and the gauge want something too.
+//! Waiting for a command while signals and figures want something too.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Signals that are received by reading them, while this lives: by the calling
 /// thread and those that it starts.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     before: SigSet,
     file: SignalFd,
 }
 
 impl Signals {
-    pub(super) fn hold() -> io::Result<Self> {
+    pub(crate) fn hold() -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in [
             Signal::SIGCHLD,
@@ -45,10 +45,12 @@ impl Signals {
     }
 
     /// Waits until `child` ends. `tick` is called four times a second; once it
-    /// says `false` the child is ended.
-    pub(super) fn wait(
+    /// says `false` the child is ended. Signals are passed on; with `insist` a child that
+    /// does not heed them is ended by stronger ones.
+    pub(crate) fn wait(
         &self,
         child: &mut Child,
+        insist: bool,
         tick: &mut dyn FnMut() -> bool,
     ) -> io::Result<ExitStatus> {
         let pid = Pid::from_raw(child.id() as i32);
@@ -71,6 +73,7 @@ impl Signals {
                 }
             }
             if let Some((at, signal)) = asked
+                && insist
                 && now >= at + PATIENCE
             {
                 let stronger = match signal {
@@ -80,20 +83,11 @@ impl Signals {
                 send(stronger);
                 asked = Some((now, stronger));
             }
-            let left = next_tick.saturating_duration_since(now);
-            let mut watched = [PollFd::new(self.file.as_fd(), PollFlags::POLLIN)];
-            let longest = PollTimeout::try_from(left + Duration::from_millis(1));
-            match poll(&mut watched, longest.unwrap_or(PollTimeout::ZERO)) {
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-            while let Some(info) = self.file.read_signal()? {
-                let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else {
-                    continue;
-                };
+            self.sleep(next_tick.saturating_duration_since(now), None)?;
+            while let Some((signal, code)) = self.next()? {
                 match signal {
                     // From the terminal the command has got it too.
-                    Signal::SIGINT | Signal::SIGQUIT if info.ssi_code == libc::SI_KERNEL => {}
+                    Signal::SIGINT | Signal::SIGQUIT if code == libc::SI_KERNEL => {}
                     Signal::SIGINT | Signal::SIGQUIT => send(signal),
                     Signal::SIGTERM | Signal::SIGHUP => {
                         send(signal);
@@ -108,6 +102,57 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Waits until the process behind `process` (a pidfd) has ended, or a signal other than
+    /// that of a child asks to go; whether it ended. `tick` is called four times a second.
+    pub(crate) fn until_gone(
+        &self,
+        process: BorrowedFd<'_>,
+        tick: &mut dyn FnMut(),
+    ) -> io::Result<bool> {
+        let mut next_tick = Instant::now() + TICK;
+        loop {
+            let now = Instant::now();
+            if now >= next_tick {
+                next_tick = now + TICK;
+                tick();
+            }
+            let left = next_tick.saturating_duration_since(now);
+            if self.sleep(left, Some(process))? {
+                return Ok(true);
+            }
+            while let Some((signal, _)) = self.next()? {
+                if signal != Signal::SIGCHLD {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until a signal came, `process` ended, or the time is over; whether it ended.
+    fn sleep(&self, time: Duration, process: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+        let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut watched = vec![of(self.file.as_fd())];
+        watched.extend(process.map(of));
+        let longest = PollTimeout::try_from(time + Duration::from_millis(1));
+        match poll(&mut watched, longest.unwrap_or(PollTimeout::ZERO)) {
+            Ok(_) => Ok(watched.get(1).and_then(PollFd::any) == Some(true)),
+            Err(nix::errno::Errno::EINTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The next signal that came, with what sent it (`si_code`).
+    fn next(&self) -> io::Result<Option<(Signal, i32)>> {
+        while let Some(info) = self.file.read_signal()? {
+            if let Ok(signal) = Signal::try_from(info.ssi_signo as i32) {
+                return Ok(Some((signal, info.ssi_code)));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Drop for Signals {
     fn drop(&mut self) {
         // What came meanwhile has been answered.
@@ -118,7 +163,7 @@ impl Drop for Signals {
 
 /// The status that a shell gives for a command that ended so: its own, or 128
 /// and the signal's number.
-pub(super) fn exit_code(status: ExitStatus) -> u8 {
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or(status.signal().map(|s| 128 + s));
     code.and_then(|c| u8::try_from(c).ok()).unwrap_or(u8::MAX)
 }

@@ -1,18 +1,16 @@
-//! Which command runs behind the path, and as whom.
+//! Which command runs, and as whom.
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::unistd::{Gid, Uid, User, geteuid, getgrouplist};
 
-use super::ShellError;
-use super::names::RESOLVERS;
+use super::CommandError;
 use crate::machine::find_program;
-use crate::world::{Namespace, start_as};
+use crate::world::become_user;
 
 /// The shell of users who have none.
 const PLAIN_SHELL: &str = "/bin/sh";
@@ -22,7 +20,7 @@ const PROMPT: &str = "[narrows] ";
 
 /// A command that is there, and the user who is to run it.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     path: PathBuf,
     words: Vec<OsString>,
     interactive: bool,
@@ -38,7 +36,7 @@ struct Person {
 
 impl Program {
     /// Finds the program of `words`, or the user's shell if there are none.
-    pub(super) fn find(words: &[OsString]) -> Result<Self, ShellError> {
+    pub(crate) fn find(words: &[OsString]) -> Result<Self, CommandError> {
         let user = invoking_user()?;
         let interactive = words.is_empty();
         let words = if interactive {
@@ -56,31 +54,25 @@ impl Program {
     }
 
     /// The name that it was called by.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.words[0].to_string_lossy().into_owned()
     }
 
-    pub(super) fn interactive(&self) -> bool {
+    pub(crate) fn interactive(&self) -> bool {
         self.interactive
     }
 
-    /// The command, to be started in `inside`, with this process's directory,
-    /// terminal and environment, but for what identifies the user, and with
-    /// `resolvers` in the place of this machine's.
-    ///
-    /// # Errors
-    /// If a path has a zero in it.
-    pub(super) fn command(
-        &self,
-        inside: &Namespace,
-        resolvers: Option<&Path>,
-    ) -> io::Result<Command> {
-        let mut command = match resolvers {
-            None => inside.command(&self.path),
-            Some(file) => inside.command_seeing(&self.path, file, Path::new(RESOLVERS))?,
-        };
+    /// Where its program is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Has `command`, which was made of [`path`](Self::path), run it with this process's
+    /// directory, terminal and environment, but for what identifies the user: as that user
+    /// it starts from then on.
+    pub(crate) fn complete(&self, mut command: Command) -> Command {
         if let Some(Person { user, groups }) = &self.user {
-            start_as(&mut command, user.uid, user.gid, groups.clone());
+            become_user(&mut command, user.uid, user.gid, groups.clone());
             command
                 .env("USER", &user.name)
                 .env("LOGNAME", &user.name)
@@ -98,7 +90,7 @@ impl Program {
             let before = format!("PS1=\"{PROMPT}$PS1\"; PROMPT_COMMAND={}", quoted(&after));
             command.env("PROMPT_COMMAND", before);
         }
-        Ok(command)
+        command
     }
 }
 
@@ -108,7 +100,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// The user behind sudo.
-fn invoking_user() -> Result<Option<Person>, ShellError> {
+fn invoking_user() -> Result<Option<Person>, CommandError> {
     let Some(uid) = env::var("SUDO_UID").ok().filter(|_| geteuid().is_root()) else {
         return Ok(None);
     };
@@ -117,7 +109,7 @@ fn invoking_user() -> Result<Option<Person>, ShellError> {
         return Ok(None);
     }
     let known = number.and_then(|uid| User::from_uid(uid).ok().flatten());
-    let user = known.ok_or(ShellError::NoSuchUser { uid })?;
+    let user = known.ok_or(CommandError::NoSuchUser { uid })?;
     let name = std::ffi::CString::new(user.name.as_bytes()).unwrap_or_default();
     let groups = getgrouplist(&name, user.gid).unwrap_or_else(|_| vec![user.gid]);
     Ok(Some(Person { user, groups }))

@@ -1,0 +1,52 @@
+//! Why a transfer by a deadline could not begin, or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use narrows_bpf::BpfError;
+
+use crate::LiveError;
+use crate::foreground::CommandError;
+
+/// One line each: what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ByError {
+    /// The command did not run.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The machine refused a step.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// BPF may be loaded by root of the machine alone.
+    #[error(
+        "a transfer by a deadline loads a congestion control into the kernel, which takes root \
+         of the machine: run it with sudo, the command then runs as you"
+    )]
+    NotRoot,
+    /// There is no hierarchy of control groups to which BPF can be attached.
+    #[error(
+        "no control groups of the second hierarchy are mounted (as root: mount -t cgroup2 \
+         cgroup2 /sys/fs/cgroup)"
+    )]
+    NoGroups,
+    /// No control group can be made.
+    #[error("{}: no control group can be made: {source}", place.display())]
+    NoGroup {
+        /// Where.
+        place: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no such process, or it has ended.
+    #[error("there is no process {pid} to attach to: {source}")]
+    NoProcess {
+        /// Its number.
+        pid: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel did not take the control or its programs.
+    #[error(transparent)]
+    Kernel(#[from] BpfError),
+}

@@ -1,0 +1,206 @@
+//! A transfer by a deadline: the connections of a command or a process yield as far as the
+//! deadline allows (DA-LBE, `dalbe` among the congestion controls).
+//!
+//! ```no_run
+//! # #[cfg(target_os = "linux")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use narrows::by::{self, ByOptions, Whose};
+//!
+//! let backup = ["rsync", "-a", "/home", "backup:/"].map(Into::into).to_vec();
+//! let mut options = ByOptions::new(by::deadline("06:00")?, Whose::Command(backup));
+//! options.size = Some(by::size_of("/home".as_ref())?);
+//! options.control = by::control(["over", "cubic"])?;
+//! let ended = by::open(&options)?.run(&mut |reading, notes| {
+//!     println!("{} bytes, weight {:.2}", reading.acked, reading.weight);
+//!     for note in notes {
+//!         println!("{note}");
+//!     }
+//! })?;
+//! println!("{} bytes over {} connections", ended.reading.acked, ended.connections);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(target_os = "linux"))]
+//! # fn main() {}
+//! ```
+//!
+//! A program under it can give a connection of its own a size and a deadline: `set_size`,
+//! `set_deadline` and `status`, in C those of `include/narrows_by.h`.
+
+mod deadline;
+mod size;
+
+use std::ffi::OsString;
+use std::time::SystemTime;
+
+use narrows_cc::ControlSpec;
+#[cfg(target_os = "linux")]
+pub use narrows_live::by::{
+    By, ByError, Ended, Note, Reading, SocketStatus, set_deadline, set_size, status,
+};
+use narrows_scenario::Refusal;
+
+pub use deadline::deadline;
+pub use size::size_of;
+
+#[cfg(target_os = "linux")]
+use crate::shell::Hindrance;
+
+/// The most bytes of a transfer: as many as the control's option takes.
+pub const MOST_BYTES: u64 = 1 << 50;
+
+/// Whose connections they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// A command that is started, and its arguments.
+    Command(Vec<OsString>),
+    /// A process that runs, by its number, and those that it starts from now on.
+    Process(u32),
+}
+
+/// What is to be done by when.
+#[derive(Clone, Debug)]
+pub struct ByOptions {
+    /// When all is to be delivered.
+    pub deadline: SystemTime,
+    /// Bytes that are to be sent, of all connections; `None` if nobody knows: they yield
+    /// until the deadline, and are best effort from then on.
+    pub size: Option<u64>,
+    /// The control: `dalbe`, see [`control`].
+    pub control: ControlSpec,
+    /// Whose connections they are.
+    pub whose: Whose,
+}
+
+impl ByOptions {
+    /// By `deadline`, without a size, by the control's defaults.
+    pub fn new(deadline: SystemTime, whose: Whose) -> Self {
+        Self {
+            deadline,
+            size: None,
+            control: plain(),
+            whose,
+        }
+    }
+}
+
+fn plain() -> ControlSpec {
+    ControlSpec::parse("dalbe").expect("it is listed")
+}
+
+/// `dalbe` with these options, names and values in turn: `over`, `policy`, `mode`, `map`,
+/// `interval`, `kp`, `ki`, `kd`, `rise`, `alpha`, `ledbat_target`.
+///
+/// # Errors
+/// On an unknown option, a value that it does not take, or one that the transfer sets
+/// itself.
+pub fn control<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<ControlSpec, Refusal> {
+    let mut line = String::from("dalbe");
+    for (place, word) in words.into_iter().enumerate() {
+        if place % 2 == 0 && ["deadline", "size", "first_weight"].contains(&word) {
+            let allowed = "the control's other options: the time, --size and the transfer set this";
+            return Err(Refusal::new("control", format!("`{word}`"), allowed));
+        }
+        line.push(' ');
+        line.push_str(word);
+    }
+    ControlSpec::parse(&line).map_err(|e| Refusal::new("control", e.found, e.allowed))
+}
+
+/// Why there is no transfer.
+#[cfg(target_os = "linux")]
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The machine, the kernel or this user cannot have it.
+    #[error(transparent)]
+    Failed(#[from] ByError),
+}
+
+/// Loads the control, and makes a control group in which it is used. To be called while
+/// the process has one thread: signals are held back until the result is dropped.
+///
+/// # Errors
+/// When the deadline has passed, the size is out of range, the control is not `dalbe`, there
+/// is no such command or process, or the machine cannot have it.
+#[cfg(target_os = "linux")]
+pub fn open(options: &ByOptions) -> Result<By, OpenError> {
+    use narrows_live::by;
+
+    let refused = |key: &str, found: String, allowed: &str| {
+        Err(OpenError::Refused(Refusal::new(key, found, allowed)))
+    };
+    if options.deadline <= SystemTime::now() {
+        return refused("TIME", "one that has passed".to_owned(), "a time to come");
+    }
+    if let Some(size) = options.size
+        && !(1..=MOST_BYTES).contains(&size)
+    {
+        return refused("size", format!("{size} bytes"), size::ALLOWED);
+    }
+    if options.control.name() != "dalbe" {
+        let found = format!("`{}`", options.control);
+        return refused("control", found, "`dalbe` and its options");
+    }
+    Ok(By::open(&by::Request {
+        control: options.control.clone(),
+        deadline: options.deadline,
+        size: options.size,
+        whose: match &options.whose {
+            Whose::Command(words) => by::Whose::Command(words.clone()),
+            Whose::Process(pid) => by::Whose::Process(*pid),
+        },
+    })?)
+}
+
+/// What kept the command of a transfer from running.
+#[cfg(target_os = "linux")]
+pub fn hindrance(error: &ByError) -> Hindrance {
+    match error {
+        ByError::Command(error) => Hindrance::of_command(error),
+        _ => Hindrance::NotMade,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_the_control_but_for_what_the_transfer_sets() {
+        let spec = control(["over", "cubic", "policy", "mbc", "kp", "600"]).unwrap();
+        assert_eq!(spec.to_string(), "dalbe over cubic policy mbc kp 600");
+        for (words, part) in [
+            (["policy", "pd"], "pid, mbc"),
+            (["kp", "100001"], "from 0 to 100000"),
+            (["over", "prague"], "cubic"),
+            (["size", "1000b"], "--size"),
+            (["speed", "1"], "policy"),
+        ] {
+            let said = control(words).unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_cannot_be_is_refused_before_anything_is_done() {
+        let command = Whose::Command(vec!["true".into()]);
+        let soon = SystemTime::now() + std::time::Duration::from_secs(60);
+        let late = ByOptions::new(SystemTime::UNIX_EPOCH, command.clone());
+        let mut empty = ByOptions::new(soon, command.clone());
+        empty.size = Some(0);
+        let mut other = ByOptions::new(soon, command);
+        other.control = ControlSpec::parse("cubic").unwrap();
+        for (options, part) in [(late, "passed"), (empty, "0 bytes"), (other, "`cubic`")] {
+            match open(&options) {
+                Err(OpenError::Refused(refusal)) => {
+                    assert!(refusal.to_string().contains(part), "{refusal}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
