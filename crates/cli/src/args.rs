@@ -2,6 +2,7 @@
 
 mod by;
 mod kernel;
+mod mmb;
 mod shell;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::{Args, Parser, ValueEnum};
 
 pub use by::By;
 pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
+pub use mmb::Mmb;
 pub use shell::Shell;
 
 use crate::commands::Command;

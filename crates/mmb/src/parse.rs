@@ -99,7 +99,7 @@ fn no_field(word: &Word<'_>, allowed: &str) -> WordError {
         .filter(|(distance, _)| *distance <= 3);
     match near {
         Some((_, field)) => error.with_help(format!("did you mean `{}`?", field.name())),
-        None => error.with_help("the guide lists the fields: docs/boxes.md"),
+        None => error.with_help("`narrows mmb fields` lists the fields and their values"),
     }
 }
 

@@ -38,6 +38,7 @@
 //! | write pages, figures and tables | [`report`] |
 //! | measure in captures and at devices | [`observe`] |
 //! | mark packets at a device | [`signals`] |
+//! | try a middlebox by rules | [`mmb`] |
 //! | put a command behind a path | `shell`, on Linux |
 //! | have a command's connections yield until a deadline | [`by`], on Linux |
 //! | build a kernel in virtual time | [`kernel`] |
@@ -49,6 +50,7 @@ pub mod by;
 mod engines;
 pub mod kernel;
 pub mod load;
+pub mod mmb;
 pub mod observe;
 #[cfg(target_os = "linux")]
 pub mod shell;

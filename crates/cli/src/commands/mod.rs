@@ -9,6 +9,7 @@ mod kernel;
 mod manual;
 mod mark;
 mod metrics;
+mod mmb;
 mod observe;
 mod results;
 mod run;
@@ -24,8 +25,8 @@ use narrows::results::folder::Origin;
 use narrows::{Error, Output};
 
 use crate::args::{
-    By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Observe, Plot,
-    Report, Run, Shell, Show,
+    By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Mmb, Observe,
+    Plot, Report, Run, Shell, Show,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -60,6 +61,8 @@ pub enum Command {
     Observe(Observe),
     /// Mark packets at a device so that an observer can measure
     Mark(Mark),
+    /// Try a middlebox by rules: explain captures, send them through it
+    Mmb(Mmb),
     /// Print the JSON Schema of scenario and campaign files
     Schema,
     /// Say what this machine can run, and what is missing
@@ -90,6 +93,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Plot(args) => results::plot(&args),
         Command::Observe(args) => observe::observe(&args),
         Command::Mark(args) => mark::mark(&args),
+        Command::Mmb(args) => mmb::mmb(&args),
         Command::Schema => {
             print_json(&narrows::scenario::schema());
             Ok(Status::Done)

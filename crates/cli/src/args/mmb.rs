@@ -1,0 +1,38 @@
+//! The arguments of `narrows mmb`.
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+use super::Format;
+
+#[derive(Args, Debug)]
+#[command(after_help = "For instance: narrows mmb -f box.mmb explain file.pcapng
+              narrows mmb -f snat --address 192.0.2.1 'replay in.pcap out.pcap; list'
+              narrows mmb add tcp-dprt 80 drop
+
+Commands are mmb's (add, add-stateless, add-stateful, del, flush, list, show tables, show \
+connections, enable, disable) and load FILE, explain CAPTURE, replay IN OUT, fields and boxes; \
+several have `;` between them. Without any they are read from standard input, at a prompt where \
+it is a terminal.")]
+pub struct Mmb {
+    /// Carry out the commands of a file first, or those of a ready box; may be repeated
+    #[arg(short = 'f', long = "file", value_name = "FILE|NAME")]
+    pub files: Vec<String>,
+    /// An address of the box, `self` in rules: one of each version of IP
+    #[arg(long = "address", value_name = "ADDRESS")]
+    pub addresses: Vec<IpAddr>,
+    /// The seed of what is drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How to print answers
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Commands
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub words: Vec<String>,
+}

@@ -1,0 +1,137 @@
+//! `narrows mmb`: a box by rules, at the command line, from files and at a prompt.
+
+use std::io::{self, BufRead, IsTerminal};
+use std::path::PathBuf;
+
+use narrows::mmb::{Request, Session, complete};
+use narrows::scenario::Refusal;
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::history::DefaultHistory;
+use rustyline::{Context, Editor, Helper, Highlighter, Hinter, Validator};
+
+use crate::args::{Format, Mmb};
+use crate::output::{message, print, print_json};
+use crate::status::{Outcome, Status};
+
+pub fn mmb(args: &Mmb) -> Outcome {
+    let mut session = Session::new(args.seed, &args.addresses);
+    for file in &args.files {
+        session.load(file)?;
+    }
+    if !args.words.is_empty() {
+        let line = args.words.join(" ");
+        for part in line.split(';').filter(|part| !part.trim().is_empty()) {
+            answer(&mut session, part.trim(), args.format)?;
+        }
+        return Ok(Status::Done);
+    }
+    if io::stdin().is_terminal() {
+        return prompt(&mut session, args.format);
+    }
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(|e| narrows::Error::Engine(format!("standard input: {e}")))?;
+        let line = line.split('#').next().unwrap_or("").trim();
+        if !line.is_empty() {
+            answer(&mut session, line, args.format)?;
+        }
+    }
+    Ok(Status::Done)
+}
+
+/// Does what `line` says and prints the answer.
+fn answer(session: &mut Session, line: &str, format: Format) -> Outcome {
+    let request = Request::parse(line).map_err(|e| {
+        let (found, allowed) = (e.found, e.allowed);
+        let place = format!("{line}, column {}", e.span.start + 1);
+        let refusal = Refusal::new(place, found, allowed);
+        match e.help {
+            Some(help) => refusal.with_help(help),
+            None => refusal,
+        }
+    })?;
+    let answer = session.answer(&request)?;
+    match format {
+        Format::Text => {
+            let text = answer.to_string();
+            if !text.is_empty() {
+                print(&text);
+            }
+        }
+        Format::Json => {
+            let value = serde_json::to_value(&answer);
+            print_json(&value.map_err(|e| narrows::Error::Engine(e.to_string()))?);
+        }
+    }
+    Ok(Status::Done)
+}
+
+/// Completes commands.
+#[derive(Helper, Highlighter, Hinter, Validator)]
+struct Words;
+
+impl Completer for Words {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, words) = complete(&line[..at]);
+        let pair = |word: &str| Pair {
+            display: word.to_owned(),
+            replacement: format!("{word} "),
+        };
+        Ok((start, words.into_iter().map(pair).collect()))
+    }
+}
+
+/// Where the prompt's history is kept: `$XDG_STATE_HOME`, `~/.local/state` without it.
+fn history() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| {
+        let home = std::env::var_os("HOME")?;
+        Some(PathBuf::from(home).join(".local/state"))
+    })?;
+    Some(state.join("narrows/mmb-history"))
+}
+
+/// Reads commands from the terminal until its end.
+fn prompt(session: &mut Session, format: Format) -> Outcome {
+    let failed = |e: ReadlineError| narrows::Error::Engine(format!("the terminal: {e}"));
+    let mut editor: Editor<Words, DefaultHistory> = Editor::new().map_err(failed)?;
+    editor.set_helper(Some(Words));
+    let history = history();
+    if let Some(file) = &history {
+        // There is none before the first time.
+        let _ = editor.load_history(file);
+    }
+    loop {
+        let line = match editor.readline("mmb> ") {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => continue,
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(failed(error).into()),
+        };
+        let line = line.trim();
+        match line {
+            "" => continue,
+            "quit" | "exit" => break,
+            _ => {}
+        }
+        let _ = editor.add_history_entry(line);
+        if let Err(failure) = answer(session, line, format) {
+            failure.report();
+        }
+    }
+    if let Some(file) = &history {
+        let kept = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let kept = kept.map_err(ReadlineError::from);
+        if let Err(error) = kept.and_then(|()| editor.save_history(file)) {
+            message!("narrows: the history could not be written: {error}");
+        }
+    }
+    Ok(Status::Done)
+}

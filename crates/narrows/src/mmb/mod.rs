@@ -1,0 +1,213 @@
+//! Middleboxes by rules, outside the laboratory: commands one after the other, and captures
+//! that go through the box.
+
+mod captures;
+mod show;
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use narrows_mmb::{Command, Middlebox, READY, ReadyBox, Settings, commands};
+use narrows_results::Error;
+use narrows_units::{Rng, WordError, Words};
+
+pub use captures::{ExplainedPacket, Replayed};
+pub use show::Answer;
+
+/// One line for a box: a command of mmb, or what is done with files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A command of mmb.
+    Command(Command),
+    /// `load FILE|NAME`: the commands of a file, or of a ready box.
+    Load(String),
+    /// `explain CAPTURE`: what rules each packet matches, and what becomes of it.
+    Explain(PathBuf),
+    /// `replay IN OUT`: a capture through the box into another one.
+    Replay(PathBuf, PathBuf),
+    /// `fields`: what rules can name.
+    Fields,
+    /// `boxes`: those that are ready.
+    Boxes,
+}
+
+/// The words of [`Request`] besides mmb's commands.
+pub const FURTHER: [&str; 5] = ["load", "explain", "replay", "fields", "boxes"];
+
+impl Request {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// The first word that cannot stand where it does; the span is that in `line`.
+    pub fn parse(line: &str) -> Result<Self, WordError> {
+        let mut words = Words::new(line);
+        words.take_if("mmb");
+        let first = words.take().map_or("", |word| word.text);
+        let request = match first {
+            "load" => Self::Load(
+                words
+                    .needed("a file of commands, or a ready box")?
+                    .text
+                    .to_owned(),
+            ),
+            "explain" => Self::Explain(words.needed("a capture")?.text.into()),
+            "replay" => {
+                let read = words.needed("a capture to read")?.text.into();
+                Self::Replay(read, words.needed("a capture to write")?.text.into())
+            }
+            "fields" => Self::Fields,
+            "boxes" => Self::Boxes,
+            _ => {
+                let further = FURTHER.join(", ");
+                return Command::parse(line).map(Self::Command).map_err(|mut e| {
+                    if e.allowed.starts_with("a command: ") {
+                        e.allowed = format!("{}, {further}", e.allowed);
+                    }
+                    e
+                });
+            }
+        };
+        words.finish("the end of the command")?;
+        Ok(request)
+    }
+}
+
+/// What can stand next in a line that is being typed, and where it starts.
+pub fn complete(line: &str) -> (usize, Vec<&'static str>) {
+    let (start, mut words) = narrows_mmb::complete(line);
+    let before = line[..start].trim();
+    let last = &line[start..];
+    match before {
+        "" | "mmb" => words.extend(FURTHER.iter().filter(|word| word.starts_with(last))),
+        "load" => words.extend(
+            READY
+                .iter()
+                .map(|ready| ready.name)
+                .filter(|name| name.starts_with(last)),
+        ),
+        _ => {}
+    }
+    (start, words)
+}
+
+/// A box and what was done to it so far.
+#[derive(Debug)]
+pub struct Session {
+    middlebox: Middlebox,
+}
+
+/// A file that has rules and cannot be used.
+fn refused(what: impl Into<String>) -> Error {
+    Error::Refused(what.into())
+}
+
+impl Session {
+    /// A box without rules. Its draws come from `seed`; `own` are its addresses.
+    pub fn new(seed: u64, own: &[IpAddr]) -> Self {
+        let mut settings = Settings::default();
+        for address in own {
+            settings.own[usize::from(address.is_ipv6())] = *address;
+        }
+        Self {
+            middlebox: Middlebox::new(settings, Rng::for_name(seed, "mmb")),
+        }
+    }
+
+    /// Does what a line asks for.
+    ///
+    /// # Errors
+    /// When it cannot be done; the box is then as it was.
+    pub fn answer(&mut self, request: &Request) -> Result<Answer, Error> {
+        Ok(match request {
+            Request::Command(Command::List) => Answer::rules(&self.middlebox),
+            Request::Command(Command::Tables { verbose }) => {
+                Answer::tables(&self.middlebox, *verbose)
+            }
+            Request::Command(Command::Connections { verbose }) => {
+                Answer::connections(&self.middlebox, *verbose)
+            }
+            Request::Command(command) => {
+                self.carry_out(std::slice::from_ref(command))?;
+                Answer::Done
+            }
+            Request::Load(name) => {
+                self.load(name)?;
+                Answer::Done
+            }
+            Request::Explain(path) => Answer::Explained(self.explain(path)?),
+            Request::Replay(read, write) => Answer::Replayed(self.replay(read, write)?),
+            Request::Fields => Answer::fields(),
+            Request::Boxes => Answer::boxes(),
+        })
+    }
+
+    fn carry_out(&mut self, commands: &[Command]) -> Result<(), Error> {
+        let done = self.middlebox.carry_out(commands);
+        done.map_err(|e| refused(e.to_string()))
+    }
+
+    /// Carries out the commands of a ready box or of a file, all or none.
+    ///
+    /// # Errors
+    /// When there is no such file, or what is wrong in it.
+    pub fn load(&mut self, name: &str) -> Result<(), Error> {
+        let text = match ReadyBox::named(name) {
+            Some(ready) => ready.rules.to_owned(),
+            None => {
+                let text = fs::read_to_string(Path::new(name));
+                text.map_err(|e| refused(format!("the rules `{name}` cannot be read: {e}")))?
+            }
+        };
+        let read = commands(&text).map_err(|e| refused(format!("`{name}`, {e}")))?;
+        if let Some(shown) = read.iter().find(|command| command.only_shows()) {
+            return Err(refused(format!(
+                "`{name}` has `{shown}`: a file of rules shows nothing"
+            )));
+        }
+        self.carry_out(&read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_commands_of_mmb_and_what_is_done_with_files() {
+        let read = |line: &str| Request::parse(line);
+        assert_eq!(read("mmb list"), Ok(Request::Command(Command::List)));
+        assert_eq!(read("load snat"), Ok(Request::Load("snat".to_owned())));
+        let replay = Request::Replay("a.pcap".into(), "b.pcap".into());
+        assert_eq!(read("replay a.pcap b.pcap"), Ok(replay));
+        for (line, at) in [("replay a.pcap", ""), ("explain a b", "b"), ("fly", "fly")] {
+            let error = read(line).unwrap_err();
+            assert_eq!(&line[error.span.clone()], at, "{error}");
+        }
+        assert!(read("fly").unwrap_err().allowed.contains("replay"));
+    }
+
+    #[test]
+    fn files_and_ready_boxes_are_completed_too() {
+        assert_eq!(complete("ex").1, ["explain"]);
+        assert_eq!(complete("load sn"), (5, vec!["snat"]));
+        assert!(complete("add tcp-opt-").1.contains(&"tcp-opt-mss"));
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_is_refused_with_its_line_and_nothing_is_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("box.mmb");
+        std::fs::write(&file, "add all mod ip-ecn 0\nadd tcp-fni drop\n").unwrap();
+        let mut session = Session::new(1, &[]);
+        let name = file.to_str().unwrap();
+        let error = session.load(name).unwrap_err().to_string();
+        assert!(error.contains("line 2, column 5"), "{error}");
+        assert_eq!(session.middlebox.rules().len(), 0);
+        session.load("ecn-bleach").unwrap();
+        let Answer::Rules(rules) = session.answer(&Request::Command(Command::List)).unwrap() else {
+            panic!("rules are listed");
+        };
+        assert_eq!(rules.len(), 1);
+    }
+}
