@@ -45,6 +45,9 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.maybe(e, "goodput_mbit", flow.goodput_mbit);
         list.maybe(e, "fct_s", flow.fct_s);
         list.distribution(e, "rtt_ms", flow.rtt_ms.as_ref());
+        list.count(e, "established", u64::from(flow.established_s.is_some()));
+        list.count(e, "ecn", u64::from(flow.ecn));
+        list.count(e, "accecn", u64::from(flow.accecn));
         list.count(e, "bytes", flow.bytes);
         list.count(e, "bytes_total", flow.bytes_total);
         list.count(e, "retransmissions", flow.retransmissions);

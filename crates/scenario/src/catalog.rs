@@ -51,6 +51,7 @@ const FILES: &[(&str, &str)] = files![
     "mami/spin-reorder.toml",
     "mami/tcp-timestamps.csv",
     "mami/tcp-timestamps.toml",
+    "mmb/boxes.toml",
     "prague-beside-cubic.toml",
     "quic-beside-tcp.toml",
     "rate-step.toml",

@@ -82,6 +82,9 @@ pub(super) const FLOW: MetricKind = MetricKind {
         "goodput_mbit", "Mbit/s", "payload that the receiving application got";
         "fct_s", "s", "from the flow's start to the delivery of its last byte";
         "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips as the sender measures them";
+        "established", "", "1 if its connection was opened, 0 if not";
+        "ecn", "", "1 if classic ECN was negotiated";
+        "accecn", "", "1 if AccECN was negotiated";
         "bytes", "bytes", "payload delivered";
         "bytes_total", "bytes", "payload delivered in the whole run";
         "retransmissions", "segments", "sent again";
