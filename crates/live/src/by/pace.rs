@@ -177,7 +177,7 @@ impl Pace {
         let delta = tally.acked.saturating_sub(former.acked);
         let seconds = now_ns.saturating_sub(then_ns) as f64 / 1e9;
         if seconds > 0.0 {
-            let part = 1.0 - (-seconds / RATE_OVER).exp();
+            let part = (seconds / RATE_OVER).min(1.0);
             self.rate += part * (delta as f64 / seconds - self.rate);
         }
         self.run_law(now_ns, left_ns, tally, delta);
