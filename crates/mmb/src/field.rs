@@ -247,6 +247,36 @@ pub(crate) const PROTOCOLS: &[(&str, u8)] = &[("icmp", 1), ("tcp", 6), ("udp", 1
 /// Spellings that are read and never written.
 const ALIASES: &[(&str, &str)] = &[("tcp-reserved", "tcp-res"), ("ip4-payload", "ip-payload")];
 
+/// The rows of the table in the order of their names: files have millions of them.
+const BY_NAME: [u8; TABLE.len()] = by_name();
+
+const fn by_name() -> [u8; TABLE.len()] {
+    let mut rows = [0; TABLE.len()];
+    let mut next = 0;
+    while next < rows.len() {
+        let mut at = next;
+        while at > 0 && is_before(TABLE[next].name, TABLE[rows[at - 1] as usize].name) {
+            rows[at] = rows[at - 1];
+            at -= 1;
+        }
+        rows[at] = next as u8;
+        next += 1;
+    }
+    rows
+}
+
+const fn is_before(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() {
+        if a[at] != b[at] {
+            return a[at] < b[at];
+        }
+        at += 1;
+    }
+    a.len() < b.len()
+}
+
 /// A field of the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Field(u8);
@@ -267,7 +297,8 @@ impl Field {
     pub fn named(name: &str) -> Option<Self> {
         let alias = ALIASES.iter().find(|(from, _)| *from == name);
         let name = alias.map_or(name, |(_, to)| to);
-        Self::all().find(|field| field.name() == name)
+        let found = BY_NAME.binary_search_by(|row| TABLE[usize::from(*row)].name.cmp(name));
+        found.ok().map(|at| Self(BY_NAME[at]))
     }
 
     pub(crate) fn row(self) -> &'static Row {
@@ -387,5 +418,21 @@ pub(crate) fn most(width: u8) -> u128 {
     match width {
         128.. => u128::MAX,
         width => (1 << width) - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_found_by_its_name_and_by_none_other() {
+        for field in Field::all() {
+            assert_eq!(Field::named(field.name()), Some(field));
+        }
+        for name in ["", "a", "ip", "tcp-", "tcp-synn", "zz"] {
+            assert_eq!(Field::named(name), None, "{name}");
+        }
+        assert_eq!(Field::named("tcp-reserved"), Field::named("tcp-res"));
     }
 }

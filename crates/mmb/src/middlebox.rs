@@ -18,6 +18,10 @@ use crate::layout::{Above, Layout};
 use crate::rule::Rule;
 use crate::translate;
 
+mod view;
+
+pub use view::{BoxCounters, ConnectionView, RuleCounters, TableView};
+
 /// Where a box stands: what rules can name besides fields.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -79,27 +83,9 @@ pub enum Fate {
 pub struct Outcome {
     /// What became of it.
     pub fate: Fate,
-    /// If it began a translated connection: the protocol, and its ends as it leaves.
+    /// Where it began a connection whose packets get other addresses or ports: the
+    /// protocol, and source and destination as it leaves.
     pub translated: Option<(u8, (SocketAddr, SocketAddr))>,
-}
-
-/// What a box counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BoxCounters {
-    /// Packets that came.
-    pub packets: u64,
-    /// Of these, dropped by a rule.
-    pub dropped: u64,
-    /// Packets without a readable IP header, which are dropped.
-    pub malformed: u64,
-    /// Packets dropped because their connection's would have looked like another one's.
-    pub ports_used_up: u64,
-    /// Packets dropped because the table of connections was full.
-    pub table_full: u64,
-    /// Packets whose TCP options were not all changed: unreadable, no room, or a fragment.
-    pub options_unchanged: u64,
-    /// ICMP errors about a connection.
-    pub related: u64,
 }
 
 #[derive(Debug)]
@@ -107,45 +93,6 @@ struct Loaded {
     rule: Rule,
     action: Arc<Action>,
     counted: RuleCounters,
-}
-
-/// What a rule has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RuleCounters {
-    /// Packets to which it applied.
-    pub packets: u64,
-    /// Their bytes of IP, as they came.
-    pub bytes: u64,
-}
-
-/// What a box tells of a table of its classifier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableView {
-    /// The mask over the window of a packet's headers.
-    pub mask: [u8; 64],
-    /// Distinct keys.
-    pub keys: Vec<[u8; 64]>,
-    /// Rules.
-    pub rules: usize,
-    /// Whether they are ordered by a range.
-    pub ordered: bool,
-}
-
-/// What a box tells of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConnectionView {
-    /// Of the packets that go as the first one did, as they come.
-    pub forward: FlowKey,
-    /// Of those of the other direction, as they come.
-    pub reverse: FlowKey,
-    /// TCP flags seen, forward and reverse.
-    pub flags: [u8; 2],
-    /// Whether it is a TCP connection that was opened and not closed.
-    pub established: bool,
-    /// When it is forgotten without further packets.
-    pub expires: Instant,
-    /// Its rules, from 1.
-    pub rules: Vec<usize>,
 }
 
 /// A box.
@@ -183,7 +130,8 @@ impl Middlebox {
         }
     }
 
-    /// Carries out `commands`, all or none. Rules that stay keep counters and connections.
+    /// Carries out `commands` in their order, all or none; those that only show something
+    /// change nothing. The counters and connections of rules that stay are kept.
     ///
     /// # Errors
     /// When one cannot be carried out.
@@ -394,7 +342,8 @@ impl Middlebox {
         }
     }
 
-    /// A packet that came with `key` begins a connection if a stateful rule applies to it.
+    /// The packet, which has `key` as it came, begins a connection if a stateful rule applies
+    /// to it.
     fn begin(&mut self, now: Instant, key: FlowKey, edit: &mut Edit<'_>) -> Outcome {
         let rules = &self.rules;
         let stateful: Vec<u32> = self
@@ -444,7 +393,8 @@ impl Middlebox {
         passed(plan.mapped.any().then_some((key.protocol, ends)))
     }
 
-    /// The connection that an ICMP error is about, its direction, and where its quotation is.
+    /// The connection that an ICMP error is about, which way the error goes, and where its
+    /// quotation starts.
     fn related(&self, bytes: &[u8], layout: &Layout) -> Option<(u32, Direction, usize)> {
         if !matches!(layout.above, Above::Icmp | Above::Icmp6) {
             return None;
@@ -456,7 +406,8 @@ impl Middlebox {
         Some((connection, direction, at))
     }
 
-    /// To an ICMP error apply the rules that it matches, and its connection's `accept`.
+    /// An ICMP error about a connection: rules apply to it that it matches itself, and the
+    /// `accept` of its connection.
     fn pass_related(
         &mut self,
         (connection, direction, at): (u32, Direction, usize),
@@ -491,60 +442,6 @@ impl Middlebox {
         };
         change(&self.rules, &self.applied, &mut edit, &mut self.counters);
         passed(None)
-    }
-
-    /// The rules and what they counted, in their order.
-    pub fn rules(&self) -> impl ExactSizeIterator<Item = (&Rule, RuleCounters)> {
-        self.rules
-            .iter()
-            .map(|loaded| (&loaded.rule, loaded.counted))
-    }
-
-    /// What it counted.
-    pub fn counters(&self) -> BoxCounters {
-        self.counters
-    }
-
-    /// The classifier's tables.
-    pub fn tables(&self) -> impl Iterator<Item = TableView> {
-        self.classifier.tables().iter().map(|table| TableView {
-            mask: table.mask,
-            keys: table.keys().copied().collect(),
-            rules: table.rules(),
-            ordered: table.range.is_some(),
-        })
-    }
-
-    /// The connections that are tracked.
-    pub fn connections(&self) -> impl Iterator<Item = ConnectionView> {
-        self.connections.iter().map(|connection| ConnectionView {
-            forward: connection.forward,
-            reverse: connection.reverse,
-            flags: connection.flags,
-            established: connection.is_established(),
-            expires: connection.last_active + connection.kept_for(),
-            rules: connection.rules.iter().map(|r| *r as usize + 1).collect(),
-        })
-    }
-
-    /// How many connections are tracked.
-    pub fn connection_count(&self) -> usize {
-        self.connections.len()
-    }
-
-    /// The rules, from 1, that the last packet matched by itself.
-    pub fn last_matched(&self) -> impl Iterator<Item = usize> {
-        self.matched.iter().map(|rule| *rule as usize + 1)
-    }
-
-    /// The rules, from 1, that applied to the last packet: those, and its connection's.
-    pub fn last_applied(&self) -> impl Iterator<Item = usize> {
-        self.applied.iter().map(|rule| *rule as usize + 1)
-    }
-
-    /// The direction of the last packet in the connection that it belonged to or began.
-    pub fn last_direction(&self) -> Option<Direction> {
-        self.belongs
     }
 }
 

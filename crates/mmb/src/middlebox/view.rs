@@ -1,0 +1,124 @@
+//! What a box tells of itself.
+
+use narrows_units::Instant;
+use narrows_wire::FlowKey;
+
+use super::Middlebox;
+use crate::connections::Direction;
+use crate::rule::Rule;
+
+/// What a box counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoxCounters {
+    /// Packets that came.
+    pub packets: u64,
+    /// Of these, dropped by a rule.
+    pub dropped: u64,
+    /// Packets without a readable IP header, which are dropped.
+    pub malformed: u64,
+    /// Packets dropped because no port was free for their connection, or because its packets
+    /// would have looked like another one's.
+    pub ports_used_up: u64,
+    /// Packets dropped because the table of connections was full.
+    pub table_full: u64,
+    /// Packets whose TCP options were not all changed: the options could not be read, the
+    /// header had no room, or the packet was a fragment.
+    pub options_unchanged: u64,
+    /// ICMP errors about a connection.
+    pub related: u64,
+}
+
+/// What a rule has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCounters {
+    /// Packets to which it applied.
+    pub packets: u64,
+    /// Their bytes of IP, as they came.
+    pub bytes: u64,
+}
+
+/// What a box tells of a table of its classifier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableView {
+    /// The mask over the window of a packet's headers.
+    pub mask: [u8; 64],
+    /// Distinct keys.
+    pub keys: Vec<[u8; 64]>,
+    /// Rules.
+    pub rules: usize,
+    /// Whether they are ordered by a range.
+    pub ordered: bool,
+}
+
+/// What a box tells of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionView {
+    /// Of the packets that go as the first one did, as they come.
+    pub forward: FlowKey,
+    /// Of those of the other direction, as they come.
+    pub reverse: FlowKey,
+    /// TCP flags seen, forward and reverse.
+    pub flags: [u8; 2],
+    /// Whether it is a TCP connection that was opened and not closed.
+    pub established: bool,
+    /// When it is forgotten without further packets.
+    pub expires: Instant,
+    /// Its rules, from 1.
+    pub rules: Vec<usize>,
+}
+
+impl Middlebox {
+    /// The rules and what they counted, in their order.
+    pub fn rules(&self) -> impl ExactSizeIterator<Item = (&Rule, RuleCounters)> {
+        self.rules
+            .iter()
+            .map(|loaded| (&loaded.rule, loaded.counted))
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> BoxCounters {
+        self.counters
+    }
+
+    /// The classifier's tables.
+    pub fn tables(&self) -> impl Iterator<Item = TableView> {
+        self.classifier.tables().iter().map(|table| TableView {
+            mask: table.mask,
+            keys: table.keys().copied().collect(),
+            rules: table.rules(),
+            ordered: table.range.is_some(),
+        })
+    }
+
+    /// The connections that are tracked.
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionView> {
+        self.connections.iter().map(|connection| ConnectionView {
+            forward: connection.forward,
+            reverse: connection.reverse,
+            flags: connection.flags,
+            established: connection.is_established(),
+            expires: connection.last_active + connection.kept_for(),
+            rules: connection.rules.iter().map(|r| *r as usize + 1).collect(),
+        })
+    }
+
+    /// How many connections are tracked.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The rules, from 1, that the last packet matched by itself.
+    pub fn last_matched(&self) -> impl Iterator<Item = usize> {
+        self.matched.iter().map(|rule| *rule as usize + 1)
+    }
+
+    /// The rules, from 1, that applied to the last packet: those, and its connection's.
+    pub fn last_applied(&self) -> impl Iterator<Item = usize> {
+        self.applied.iter().map(|rule| *rule as usize + 1)
+    }
+
+    /// The direction of the last packet in the connection that it belonged to or began.
+    pub fn last_direction(&self) -> Option<Direction> {
+        self.belongs
+    }
+}
