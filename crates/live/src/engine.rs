@@ -12,7 +12,7 @@ use narrows_units::Duration;
 use crate::bursts::Bursts;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
-use crate::disciplines::{Counted, KernelQueue, Watching};
+use crate::disciplines::{Counted, KernelQueue, Timers, Watching, translate};
 use crate::flows::{Commands, Flows};
 use crate::signals::RunSignals;
 use crate::steal_time::Ticks;
@@ -138,8 +138,8 @@ pub fn run(
     })
 }
 
-/// Refuses what asks for single packets of a link whose datapath is the
-/// kernel's.
+/// Refuses what the kernel has not got of a link whose datapath is the kernel's: changes in
+/// mid-run, and elements that are no discipline.
 pub(crate) fn check_kernel_links(plan: &Plan) -> Result<(), LiveError> {
     for link in plan.links.iter().filter(|l| !l.datapath.is_own()) {
         let refuse = |what| LiveError::NotInTheKernel {
@@ -149,6 +149,14 @@ pub(crate) fn check_kernel_links(plan: &Plan) -> Result<(), LiveError> {
         let of_link = |name: &str| link.up.iter().chain(&link.down).any(|e| e.name == name);
         if plan.changes.iter().any(|change| of_link(&change.target)) {
             return Err(refuse("nothing changes in mid-run"));
+        }
+        for element in link.up.iter().chain(&link.down) {
+            translate(&element.spec, link.mtu, Timers::here()).map_err(|reason| {
+                LiveError::NoDiscipline {
+                    element: element.name.clone(),
+                    reason,
+                }
+            })?;
         }
     }
     Ok(())

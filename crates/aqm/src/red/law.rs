@@ -11,7 +11,7 @@ const ONE_PERCENT: u32 = (((1u64 << 32) + 50) / 100) as u32;
 const MAX_P_LEAST: u32 = ONE_PERCENT;
 const MAX_P_MOST: u32 = 50 * ONE_PERCENT;
 /// Cells of the table of idle damping (`RED_STAB_SIZE`).
-const CELLS: usize = 256;
+pub(super) const CELLS: usize = 256;
 /// Greatest shift that the table holds.
 const DEEPEST: f64 = 31.0;
 /// tc's clock against microseconds: it computes the table in ticks of 64 ns,
@@ -45,10 +45,15 @@ pub(super) fn weight_log(min: u32, burst: u32, avpkt: u32) -> Option<u32> {
     })
 }
 
-/// Whether tc finds a P_log for this probability: (probability/range)·2^P_log
-/// exceeds 1 for a P_log below 32.
-pub(super) fn probability_fits(range: u32, probability: f64) -> bool {
-    probability / f64::from(range) * f64::from(1u32 << 31) > 1.0
+/// The least P_log for which (probability/range)·2^P_log exceeds 1 (`tc_red_eval_P`);
+/// `None` if there is none below 32.
+pub(super) fn probability_log(range: u32, probability: f64) -> Option<u32> {
+    (0..32).find(|log| probability / f64::from(range) * f64::from(1u32 << log) > 1.0)
+}
+
+/// max_p in units of 2⁻³².
+pub(super) fn max_p(probability: f64) -> u32 {
+    (probability * 4_294_967_296.0) as u32
 }
 
 /// (1 − W)^(t/t_packet) as shifts, per cell of idle time.
@@ -112,7 +117,7 @@ pub(super) struct Red {
 
 impl Red {
     pub fn new(derived: Derived, min: u32, max: u32, probability: f64) -> Self {
-        let max_p = (probability * 4_294_967_296.0) as u32;
+        let max_p = max_p(probability);
         let range = max - min;
         Self {
             min: u64::from(min) << derived.w_log,

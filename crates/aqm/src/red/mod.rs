@@ -77,6 +77,7 @@ impl Default for RedConfig {
 struct Thresholds {
     min: u32,
     max: u32,
+    p_log: u32,
     derived: Derived,
 }
 
@@ -127,11 +128,49 @@ impl RedConfig {
         if u32::BITS - max.leading_zeros() + derived.w_log >= THRESHOLD_BITS {
             return Err("thresholds that leave bits for the weight: a smaller max or burst");
         }
-        if !law::probability_fits(max - min, self.probability) {
-            return Err("a greater probability for so wide a range of min to max");
-        }
-        Ok(Thresholds { min, max, derived })
+        let p_log = law::probability_log(max - min, self.probability)
+            .ok_or("a greater probability for so wide a range of min to max")?;
+        Ok(Thresholds {
+            min,
+            max,
+            p_log,
+            derived,
+        })
     }
+
+    /// What tc hands to the kernel for these words; `None` of a configuration made by hand
+    /// that tc would refuse.
+    pub fn kernel_parameters(&self) -> Option<KernelParameters> {
+        let found = self.thresholds().ok()?;
+        Some(KernelParameters {
+            min: found.min,
+            max: found.max,
+            w_log: found.derived.w_log as u8,
+            p_log: found.p_log as u8,
+            cell_log: found.derived.cell_log as u8,
+            damping: found.derived.damping,
+            max_p: law::max_p(self.probability),
+        })
+    }
+}
+
+/// What tc derives from the words of `red` and hands to the kernel (iproute2 tc/q_red.c).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelParameters {
+    /// `qth_min`, bytes.
+    pub min: u32,
+    /// `qth_max`, bytes.
+    pub max: u32,
+    /// `Wlog`: a new sample weighs 2^−w_log.
+    pub w_log: u8,
+    /// `Plog`.
+    pub p_log: u8,
+    /// `Scell_log`: a cell of idle time is 2^cell_log µs wide.
+    pub cell_log: u8,
+    /// `TCA_RED_STAB`: shift of the average per cell of idle time.
+    pub damping: [u8; law::CELLS],
+    /// `TCA_RED_MAX_P`, units of 2⁻³².
+    pub max_p: u32,
 }
 
 fn size(words: &mut Words<'_>) -> Result<u32, WordError> {

@@ -49,6 +49,7 @@ use devices::Device;
 pub use drive::Driven;
 use flow_table::FlowTable;
 use forwarded::Forwarded;
+pub(crate) use pace::is_virtual_time;
 
 /// Why a path cannot be driven, or cannot be driven any longer.
 #[derive(Debug, thiserror::Error)]

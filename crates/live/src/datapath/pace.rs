@@ -28,7 +28,7 @@ const VIRTUAL: &str = "time-travel-clock";
 /// Whether this kernel's time is virtual: it stands still while anything is computed and
 /// jumps to the next timer when nothing is, so that timers are never late and to poll for
 /// one would take for ever.
-pub(super) fn is_virtual_time() -> bool {
+pub(crate) fn is_virtual_time() -> bool {
     let source = fs::read_to_string(CLOCK_SOURCE);
     source.is_ok_and(|name| name.trim_end().starts_with(VIRTUAL))
 }

@@ -10,4 +10,4 @@ mod options;
 mod translate;
 
 pub(crate) use counters::{Counted, KernelQueue, Watching};
-pub(crate) use translate::{Discipline, translate};
+pub(crate) use translate::{Discipline, Timers, translate};

@@ -4,21 +4,48 @@
 //! v6.17); they do not change once a kernel has them.
 
 use narrows_aqm::dualpi2::{StepThreshold, Variant};
-use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, pie};
+use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, pie, red};
 use narrows_path::netem::{Distribution, LossSpec};
 use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
 use narrows_scenario::ElementSpec;
 use narrows_units::Duration;
 
 use super::options::Options;
+use crate::datapath::is_virtual_time;
 
 /// Bytes of the Ethernet header, which the kernel counts on a veth device.
 const ETHERNET: u32 = DEFAULT_OVERHEAD;
 
-/// What a token bucket holds at least, as time at its rate. A bucket of one
-/// packet loses capacity whenever its timer is late, by 20 to 35 µs in the
-/// middle and a millisecond at times on a virtual machine.
-const BUCKET: Duration = Duration::from_millis(1);
+/// How late the timer of a token bucket is at times: what the bucket has to hold beside a
+/// packet to lose no capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timers {
+    /// 20 to 35 µs in the middle and a millisecond at times, on a virtual machine.
+    OfAMachine,
+    /// In virtual time 3 µs: a link of 50 Mbit/s loses 0.8 % through a bucket that allows 1 µs
+    /// (Linux 7.3), as reads of the clock cost time.
+    Exact,
+}
+
+impl Timers {
+    /// Those of the kernel that this is.
+    pub fn here() -> Self {
+        match is_virtual_time() {
+            true => Self::Exact,
+            false => Self::OfAMachine,
+        }
+    }
+
+    /// Bytes of a bucket at this rate for frames of this size: on a machine a millisecond's
+    /// worth and at least two frames. Exact timers need a frame and 10 µs' worth, so that
+    /// packets leave one by one, as they do from an element.
+    fn bucket(self, bytes_per_second: u64, frame: u64) -> u64 {
+        match self {
+            Self::OfAMachine => (bytes_per_second / 1_000).max(2 * frame),
+            Self::Exact => frame + bytes_per_second / 100_000,
+        }
+    }
+}
 
 /// Packets that netem holds where the words set no limit: as many as come.
 const NO_LIMIT: u32 = 1_000_000;
@@ -58,9 +85,13 @@ impl Discipline {
 /// # Errors
 /// What of the element the kernel has no discipline for, as the end of a
 /// sentence.
-pub(crate) fn translate(spec: &ElementSpec, mtu: u32) -> Result<Vec<Discipline>, String> {
+pub(crate) fn translate(
+    spec: &ElementSpec,
+    mtu: u32,
+    timers: Timers,
+) -> Result<Vec<Discipline>, String> {
     match spec {
-        ElementSpec::Rate(rate) => Ok(vec![bucket(rate, mtu)?, queue(&rate.queue, mtu)?]),
+        ElementSpec::Rate(rate) => Ok(vec![bucket(rate, mtu, timers)?, queue(&rate.queue, mtu)?]),
         ElementSpec::Netem(spec) => Ok(vec![netem(spec)?]),
         other => Err(format!(
             "`{}` is no queueing discipline; `rate …` and `netem …` are",
@@ -71,7 +102,7 @@ pub(crate) fn translate(spec: &ElementSpec, mtu: u32) -> Result<Vec<Discipline>,
 
 /// `tbf` without a queue of its own: struct tc_tbf_qopt, TCA_TBF_PARMS 1,
 /// TCA_TBF_RATE64 4, TCA_TBF_BURST 6.
-fn bucket(spec: &RateSpec, mtu: u32) -> Result<Discipline, String> {
+fn bucket(spec: &RateSpec, mtu: u32, timers: Timers) -> Result<Discipline, String> {
     let extra = spec.overhead.checked_sub(ETHERNET).ok_or_else(|| {
         format!(
             "`overhead {}` is less than the {ETHERNET} bytes of Ethernet, which the kernel counts \
@@ -83,8 +114,7 @@ fn bucket(spec: &RateSpec, mtu: u32) -> Result<Discipline, String> {
     if bytes_per_second == 0 {
         return Err(format!("`rate {}` is less than a byte a second", spec.rate));
     }
-    let frame = u64::from(mtu + spec.overhead);
-    let burst = (bytes_per_second / (1_000_000_000 / BUCKET.as_nanos())).max(2 * frame);
+    let burst = timers.bucket(bytes_per_second, u64::from(mtu + spec.overhead));
     // struct tc_ratespec: cell_log, linklayer (1 is Ethernet: no table of
     // times), overhead, cell_align, mpu, rate.
     let rate = {
@@ -121,13 +151,14 @@ fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
         QueueSpec::Codel(config) => codel(config),
         QueueSpec::FqCodel(config) => fq_codel(config)?,
         QueueSpec::Pie(config) => pie(config),
+        QueueSpec::Red(config) => red(config)?,
         QueueSpec::DualPi2(config) => dualpi2(config)?,
         other => {
             let words = other.to_string();
             let kind = words.split_whitespace().next().unwrap_or_default();
             return Err(format!(
-                "`queue {kind}` is not handed to the kernel; pfifo, bfifo, codel, fq_codel, pie \
-                 and dualpi2 are"
+                "`queue {kind}` is not handed to the kernel; pfifo, bfifo, codel, fq_codel, pie, \
+                 red and dualpi2 are"
             ));
         }
     })
@@ -177,6 +208,29 @@ fn pie(config: &pie::PieConfig) -> Discipline {
         .with_u32(7, config.bytemode.into())
         .with_u32(8, config.dq_rate_estimator.into());
     Discipline::attributes("pie", options)
+}
+
+/// struct tc_red_qopt (limit, qth_min and qth_max in bytes, Wlog, Plog, Scell_log, flags:
+/// TC_RED_ECN 1, HARDDROP 2, ADAPTATIVE 4, NODROP 8) in TCA_RED_PARMS 1, TCA_RED_STAB 2,
+/// TCA_RED_MAX_P 3.
+fn red(config: &red::RedConfig) -> Result<Discipline, String> {
+    let derived = config
+        .kernel_parameters()
+        .ok_or("`queue red` has parameters that tc refuses")?;
+    let flags = [
+        (config.ecn, 1),
+        (config.harddrop, 2),
+        (config.adaptive, 4),
+        (config.nodrop, 8),
+    ];
+    let flags = flags.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
+    let mut parameters = Options::words(&[config.limit, derived.min, derived.max]).into_bytes();
+    parameters.extend([derived.w_log, derived.p_log, derived.cell_log, flags]);
+    let options = Options::default()
+        .with(1, &parameters)
+        .with(2, &derived.damping)
+        .with_u32(3, derived.max_p);
+    Ok(Discipline::attributes("red", options))
 }
 
 /// TCA_DUALPI2_LIMIT 1, MEMORY_LIMIT 2, TARGET 3, TUPDATE 4, ALPHA 5, BETA 6
@@ -296,7 +350,11 @@ mod tests {
     use super::*;
 
     fn of(words: &str) -> Result<Vec<Discipline>, String> {
-        translate(&ElementSpec::parse(words).unwrap(), 1500)
+        translate(
+            &ElementSpec::parse(words).unwrap(),
+            1500,
+            Timers::OfAMachine,
+        )
     }
 
     /// The attribute `kind` among `options`.
@@ -332,6 +390,31 @@ mod tests {
         // 24 bytes of overhead are ten more than Ethernet's.
         let parameters = attribute(&of("rate 1Mbit overhead 24").unwrap()[0].options, 1).unwrap();
         assert_eq!(parameters[2..4], 10u16.to_ne_bytes());
+    }
+
+    #[test]
+    fn exact_timers_let_packets_go_one_by_one() {
+        let rate = ElementSpec::parse("rate 80Mbit").unwrap();
+        let all = translate(&rate, 1500, Timers::Exact).unwrap();
+        // A frame, and 100 bytes in 10 µs.
+        assert_eq!(number(&all[0], 6), 1_614);
+    }
+
+    #[test]
+    fn red_has_what_tc_derives() {
+        let words = "rate 50Mbit queue red limit 400000 avpkt 1000 adaptive bandwidth 50Mbit ecn";
+        let all = of(words).unwrap();
+        assert_eq!(all[1].kind, "red");
+        let parameters = attribute(&all[1].options, 1).unwrap();
+        // max is a quarter of the limit, min a third of that, the burst 55 packets:
+        // W = 2^-5; 0.02/66667 times 2^22 exceeds 1; ECN and adaptive are 1 and 4.
+        let words = |at: usize| u32::from_ne_bytes(parameters[at..at + 4].try_into().unwrap());
+        assert_eq!([0, 4, 8].map(words), [400_000, 33_333, 100_000]);
+        assert_eq!(parameters[12..14], [5, 22]);
+        assert_eq!(parameters[15], 5);
+        assert_eq!(attribute(&all[1].options, 2).unwrap().len(), 256);
+        // 2 % of 2^32.
+        assert_eq!(number(&all[1], 3), 85_899_345);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use nix::libc;
 
 use super::{IPV6_MIN_MTU, Namespace, Route, RunId, Veth, sysctl};
 use crate::LiveError;
-use crate::disciplines::{KernelQueue, translate};
+use crate::disciplines::{KernelQueue, Timers, translate};
 
 /// The hardware address of all devices: locally administered (IEEE 802, the
 /// second bit of the first byte).
@@ -180,7 +180,7 @@ fn put(
         element: element.name.clone(),
         reason,
     };
-    let disciplines = translate(&element.spec, link.mtu).map_err(refuse)?;
+    let disciplines = translate(&element.spec, link.mtu, Timers::here()).map_err(refuse)?;
     for (depth, discipline) in disciplines.iter().enumerate() {
         let kind = discipline.kind;
         namespace
