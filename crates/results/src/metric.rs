@@ -107,6 +107,14 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
             list.count(&dropper.name, &format!("drops/{cause}"), n);
         }
     }
+    for counted in &summary.disciplines {
+        let e = &counted.element;
+        list.count(e, "packets", counted.packets);
+        if let Some(marks) = counted.marks {
+            list.count(e, "marks", marks);
+        }
+        list.count(e, "drops", counted.drops);
+    }
     for mark in &summary.marks {
         let e = &format!("{}/{}", mark.name, mark.host);
         for (metric, n) in mark.counts() {
@@ -320,6 +328,29 @@ mod tests {
             assert_eq!(lookup(&summary, name), None, "{name}");
         }
         assert_eq!(lookup(&two_flows(0.0, 0.0), "share1_pct"), None);
+    }
+
+    #[test]
+    fn what_a_kernels_discipline_counted_is_its_elements() {
+        let counted = |element: &str, marks| crate::summary::DisciplineFacts {
+            element: element.to_owned(),
+            packets: 1_000,
+            drops: 3,
+            marks,
+            ..Default::default()
+        };
+        let summary = RunSummary {
+            disciplines: vec![
+                counted("link/a/up/marks", Some(8)),
+                counted("link/a/up/fifo", None),
+            ],
+            ..RunSummary::default()
+        };
+        let of = |element, column| figure(&summary, element, column);
+        assert_eq!(of("link/a/up/marks", "marks"), Some(8.0));
+        assert_eq!(of("link/a/up/marks", "drops"), Some(3.0));
+        assert_eq!(of("link/a/up/fifo", "packets"), Some(1_000.0));
+        assert_eq!(of("link/a/up/fifo", "marks"), None, "a FIFO counts none");
     }
 
     #[test]

@@ -151,6 +151,10 @@ pub fn reduce_run(
         reduced.summary.observations = observers.finish(plan, flows, keep)?;
     }
     reduced.summary.marks = ended.signals.iter().map(Into::into).collect();
+    reduced.summary.disciplines = match &ended.rig {
+        Some(rig) => rig.disciplines.clone(),
+        None => Vec::new(),
+    };
     let (summary, interrupted) = (&reduced.summary, ended.interrupted);
     let verdict = match &ended.rig {
         Some(rig) => verdict::judge_live(plan, summary, rig, interrupted),

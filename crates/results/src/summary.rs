@@ -3,7 +3,7 @@
 //! Every field with a unit carries it in its name. Unless a field says
 //! otherwise, it is taken over the steady window.
 
-pub use narrows_run::{DropCounts, MarkCounts};
+pub use narrows_run::{DisciplineFacts, DropCounts, MarkCounts};
 use serde::{Deserialize, Serialize};
 
 pub use crate::distribution::Distribution;
@@ -43,6 +43,10 @@ pub struct RunSummary {
     /// Elements without a queue that dropped packets (loss, policing).
     #[serde(default)]
     pub droppers: Vec<DropperSummary>,
+    /// What the kernel's disciplines counted, on links with `datapath = "kernel"` of a run in
+    /// a kernel; such elements are among neither queues nor droppers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disciplines: Vec<DisciplineFacts>,
     /// What the scenario's marks did, one for each of their hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<SignalSummary>,

@@ -249,6 +249,7 @@ impl Reducer {
             queues: queue_summaries,
             probes: probe_summaries,
             droppers,
+            disciplines: Vec::new(),
             marks: Vec::new(),
             observations: Vec::new(),
             topology: crate::facts::topology(plan),

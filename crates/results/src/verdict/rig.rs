@@ -180,16 +180,21 @@ fn lateness(found: &mut Findings, summary: &RunSummary, rig: &Rig) {
 /// run (`nw_prague`).
 const OF_RUNS: (&str, usize) = ("nw", 7);
 
+/// Characters of a name in the kernel (`TCP_CA_NAME_MAX` less its end): an algorithm's own is
+/// cut so that run and number fit (`nw7k2qa_ledbatp`).
+const LONGEST_NAME: usize = 15;
+
 /// Whether a control that the kernel calls `got` is Narrows' own `algorithm`.
 fn is_own(got: &str, algorithm: &str) -> bool {
     let (beginning, letters) = OF_RUNS;
     let Some((run, name)) = got.split_once('_') else {
         return false;
     };
-    let number = name.strip_prefix(algorithm);
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_cut = got.len() == LONGEST_NAME && !name.is_empty() && algorithm.starts_with(name);
     run.starts_with(beginning)
         && (run.len() == letters || run == beginning)
-        && number.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+        && (name == algorithm || is_cut)
 }
 
 fn control(found: &mut Findings, facts: &FlowPlan, flow: &FlowFacts) {
@@ -234,5 +239,25 @@ fn feedback(found: &mut Findings, flow: &FlowFacts) {
                 flow.name
             ),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controls_own_name_may_be_cut_to_what_a_kernel_takes() {
+        assert!(is_own("nw7k2qa_prague", "prague"));
+        assert!(is_own("nw7k2qa_prague1", "prague"));
+        assert!(is_own("nw_prague", "prague"));
+        assert!(is_own("nw7k2qa_ledbatp", "ledbatpp"));
+        assert!(is_own("nw7k2qa_ledbat1", "ledbatpp"));
+        assert!(
+            !is_own("nw7k2qa_ledbat", "ledbatpp"),
+            "there was room for all"
+        );
+        assert!(!is_own("nw7k2qa_reno", "prague"));
+        assert!(!is_own("cubic", "cubic"));
     }
 }
