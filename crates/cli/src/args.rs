@@ -208,6 +208,9 @@ pub struct Compare {
     /// How often a live repetition whose rig is not trusted is made again
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=25))]
     pub again: u64,
+    /// Runs at a time [default: one for each processor]; live runs go one by one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub jobs: Option<u32>,
     /// Fail with status 4 if the sides differ by more than the file allows, or, where it says
     /// nothing, by more than the spread
     #[arg(long)]

@@ -230,6 +230,84 @@ fn the_catalogues_comparison_asks_for_shares_and_queues_in_twelve_cells() {
     assert_eq!(unequal.checks[0].outside.len(), 8);
 }
 
+/// An engine that has no queue of the kind `lacks`.
+struct Lacking {
+    rigged: Rigged,
+    lacks: &'static str,
+}
+
+impl Engine for Lacking {
+    fn name(&self) -> &'static str {
+        "live"
+    }
+
+    fn names(&self, plan: &Plan) -> Vec<String> {
+        self.rigged.names(plan)
+    }
+
+    fn accepts(&self, plan: &Plan) -> Result<(), String> {
+        match plan.name.contains(self.lacks) {
+            true => Err(format!("there is no `queue {}`", self.lacks)),
+            false => Ok(()),
+        }
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        sink: &mut dyn EventSink,
+        handle: &RunHandle<'_>,
+    ) -> Result<Ended, String> {
+        self.rigged.run(plan, seed, sink, handle)
+    }
+}
+
+#[test]
+fn cells_that_an_engine_refuses_are_left_out_and_named_unless_all_are() {
+    let mut campaign = load("compare/s1").and_then(|l| l.campaign(&[])).unwrap();
+    campaign
+        .cells
+        .retain(|cell| cell.name.starts_with("20-20/"));
+    for cell in &mut campaign.cells {
+        cell.plan.duration = narrows_units::Duration::from_secs(2);
+        cell.plan.measure.from = narrows_units::Instant::from_nanos(1_000_000_000);
+        cell.plan.measure.to = narrows_units::Instant::from_nanos(2_000_000_000);
+    }
+    let sim = ModelEngine::new(equal_shares);
+    let options = CompareOptions {
+        repetitions: 1,
+        jobs: 1,
+        ..CompareOptions::default()
+    };
+    let run = |lacks: &'static str| {
+        let rigged = Rigged::new(ModelEngine::new(equal_shares), |_| false);
+        let live = Lacking { rigged, lacks };
+        unwatched(|watch| compare(&sim, &live, &campaign, &options, watch))
+    };
+    let found = run("dualpi2").unwrap().0;
+    assert!(found.complete && found.passed());
+    assert_eq!((found.planned, found.cells.len()), (4, 4));
+    assert!(
+        found
+            .cells
+            .iter()
+            .all(|cell| !cell.name.contains("dualpi2"))
+    );
+    let left_out = ["20-20/dualpi2/prague-cubic", "20-20/dualpi2/cubic-cubic"];
+    let why = "there is no `queue dualpi2`";
+    assert_eq!(found.left_out_by_reason(), [(why, left_out.to_vec())]);
+    let text = comparison_table(&found);
+    assert!(text.contains(&format!("left out: {}: {why}", left_out.join(", "))));
+    assert!(text.contains("difference of"), "{text}");
+    // Where nothing would be left, it is an error.
+    let refused = run("20-20").err().map(|error| error.to_string());
+    assert_eq!(
+        refused.as_deref(),
+        Some("the cell 20-20/dualpi2/prague-cubic: there is no `queue 20-20`")
+    );
+}
+
 /// A live engine that writes down which cells it ran, in their order.
 struct InTurns {
     rigged: Rigged,

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use narrows_results::Error;
 use narrows_results::comparison::csv;
-use narrows_results::comparison::{CellComparison, Comparison, Live};
+use narrows_results::comparison::{CellComparison, Comparison, LeftOut, Live};
 use narrows_results::folder::{self, Folder, Origin, RunResult};
 use narrows_results::summary::RunSummary;
 use narrows_results::verdict::Verdict;
@@ -24,6 +24,9 @@ pub struct CompareOptions {
     pub repetitions: u64,
     /// How often a live repetition is made again while its rig is not trusted.
     pub again: u64,
+    /// Runs at a time; 0 for as many as there are processors. An engine that measures its
+    /// machine runs one at a time, whatever this says.
+    pub jobs: usize,
     /// Where results go.
     pub output: Output,
     /// What makes it.
@@ -35,6 +38,7 @@ impl Default for CompareOptions {
         Self {
             repetitions: 3,
             again: 2,
+            jobs: 0,
             output: Output::Nowhere,
             origin: Origin::default(),
         }
@@ -55,7 +59,8 @@ pub(super) struct Made {
 ///
 /// The simulator's runs come first, several at a time, and then those of a kernel in
 /// virtual time; live runs go one by one,
-/// because they measure the machine. A live repetition that the verdict does
+/// because they measure the machine. A cell that one of the engines refuses is left out and
+/// named, unless that is all of them. A live repetition that the verdict does
 /// not trust for reasons that the simulator does not know of is made again; if
 /// no attempt is trusted the last one counts, and the comparison says so. Every
 /// run has a folder of its own, `cells/<cell>/sim-1`, `cells/<cell>/live-1`,
@@ -63,7 +68,7 @@ pub(super) struct Made {
 /// Being cancelled is no error.
 ///
 /// # Errors
-/// When an engine refuses a cell, a run fails in the simulator, or results
+/// When an engine refuses every cell, or a cell of a pair, a run fails in the simulator, or results
 /// cannot be written. A cell that fails live says so, and the others go on.
 pub fn compare(
     sim: &dyn Engine,
@@ -74,16 +79,26 @@ pub fn compare(
 ) -> Result<(Comparison, Option<PathBuf>), Error> {
     let paired = campaign.pair.is_some();
     let pairs = campaign.pairs();
+    let mut accepted = campaign.clone();
+    let mut left_out = Vec::new();
     if paired {
         pair::accepts(campaign, &pairs, live)?;
     } else {
-        for cell in &campaign.cells {
-            for engine in [sim, live] {
-                let in_cell = |why| Error::Refused(format!("the cell {}: {why}", cell.name));
-                engine.accepts(&cell.plan).map_err(in_cell)?;
-            }
+        accepted.cells.retain(|cell| {
+            let refused = [sim, live].map(|engine| engine.accepts(&cell.plan).err());
+            let why = refused.into_iter().flatten().next();
+            left_out.extend(why.iter().map(|why| LeftOut {
+                cell: cell.name.clone(),
+                why: why.clone(),
+            }));
+            why.is_none()
+        });
+        if let Some(LeftOut { cell, why }) = left_out.first().filter(|_| accepted.cells.is_empty())
+        {
+            return Err(Error::Refused(format!("the cell {cell}: {why}")));
         }
     }
+    let campaign = &accepted;
     let folder = Folder::create(&options.output, &campaign.name)?;
     let seeds: Vec<u64> = (1..=options.repetitions.max(1)).collect();
     let engine = if paired { live.name() } else { "both" };
@@ -98,6 +113,7 @@ pub fn compare(
         seeds: &seeds,
         // Where nothing measures a machine another try is the same one.
         again: if live.alone() { options.again } else { 0 },
+        jobs: options.jobs,
         dir: folder.as_ref().map(Folder::dir),
         commit: options.origin.commit.as_deref(),
         watch,
@@ -112,6 +128,7 @@ pub fn compare(
         repetitions: seeds.len() as u64,
         version: record.version(),
         kernel: record.kernel.clone(),
+        left_out,
         planned: if paired {
             pairs.len()
         } else {
@@ -149,10 +166,10 @@ pub fn compare(
         let mut done: Vec<Option<CellComparison>> = Vec::new();
         done.resize_with(campaign.cells.len(), || None);
         let kept = Mutex::new((0, done, &mut keep));
-        let one_by_one = if live.alone() { 1 } else { 0 };
+        let jobs = if live.alone() { 1 } else { options.jobs };
         pool::each(
             campaign.cells.len(),
-            one_by_one,
+            jobs,
             || watch.cancelled(),
             |index| {
                 let runs = locked(&simulated)[index].take().unwrap_or_default();
@@ -196,6 +213,7 @@ pub(super) struct Runner<'a> {
     pub campaign: &'a Campaign,
     pub seeds: &'a [u64],
     again: u64,
+    jobs: usize,
     dir: Option<&'a Path>,
     commit: Option<&'a str>,
     pub watch: &'a Watch<'a>,
@@ -229,8 +247,7 @@ impl Runner<'_> {
         Ok(Made { folder, result })
     }
 
-    /// All seeds of all cells in the simulator, as many at a time as there are
-    /// processors; fewer than all of a cell's if cancelled.
+    /// All seeds of all cells in the simulator, several at a time; fewer than all of a cell's if cancelled.
     fn simulate(&self, sim: &dyn Engine) -> Result<Vec<Vec<Made>>, Error> {
         let cells = self.campaign.cells.len();
         let items = cells * self.seeds.len();
@@ -241,7 +258,7 @@ impl Runner<'_> {
         };
         pool::each(
             items,
-            0,
+            self.jobs,
             || self.watch.cancelled(),
             |item| {
                 let seed = self.seeds[item % self.seeds.len()];

@@ -26,6 +26,7 @@ pub fn compare(args: &Args) -> Outcome {
     let options = CompareOptions {
         repetitions: args.seeds,
         again: args.again,
+        jobs: args.jobs.map_or(0, |n| n as usize),
         output: super::output(args.out.as_deref()),
         origin: super::origin(command(args)),
     };
@@ -76,6 +77,9 @@ fn command(args: &Args) -> Vec<String> {
         }
     }
     words.extend(["--again".to_owned(), args.again.to_string()]);
+    if let Some(jobs) = args.jobs {
+        words.extend(["--jobs".to_owned(), jobs.to_string()]);
+    }
     super::repeated(&mut words, "--set", &args.sets);
     words.extend(args.check.then(|| "--check".to_owned()));
     words

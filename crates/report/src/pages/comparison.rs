@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use narrows_results::Error;
 use narrows_results::campaign::MetricTitle;
-use narrows_results::comparison::{CellComparison, Comparison, Row};
+use narrows_results::comparison::{CellComparison, Comparison, Row, differences};
 use narrows_results::folder::{ComparisonFolder, RunResult, open_run};
 
 use super::page::{self, Library, fact, fixed, number};
@@ -134,6 +134,7 @@ pub(super) fn html(folder: &ComparisonFolder, cells: &[CellRuns], library: &Libr
         (checks(comparison))
         (trust(cells))
         (facts(folder))
+        @if comparison.cells.len() > 1 { (far_apart(comparison)) }
         h2 { "Cell by cell" }
         (legend(comparison))
         p.note { "A mark is the median of a side's runs, a line their range. ✗ stands where the sides differ by more than the spread." }
@@ -192,6 +193,10 @@ fn checks(comparison: &Comparison) -> Markup {
             @if !comparison.complete {
                 p { "Incomplete: " (comparison.cells.len()) " of " (comparison.planned) " cells were compared." }
             }
+            @for (why, cells) in comparison.left_out_by_reason() {
+                p { "Left out, " (cells.len()) " cells: " (why) " "
+                    details { summary { "which" } ul { @for cell in cells { li { (page::path(cell)) } } } } }
+            }
             @for cell in failed {
                 p { (cell.name) " could not be run: " (cell.error.as_deref().unwrap_or_default()) }
             }
@@ -236,6 +241,30 @@ fn facts(folder: &ComparisonFolder) -> Markup {
             (fact("kernel", &record.kernel))
             (fact("took", format!("{} s", fixed(record.wall_s, 0))))
             @if !record.started_utc.is_empty() { (fact("started (UTC)", &record.started_utc)) }
+        }
+    }
+}
+
+/// How far the sides lie apart over all cells, for each metric that the file asks for.
+fn far_apart(comparison: &Comparison) -> Markup {
+    let all = differences(comparison);
+    html! {
+        @if !all.is_empty() {
+            h2 { "How far apart" }
+            p.note { "Differences over all cells, in each metric's unit: the signed median, then sizes, of which half and 95 of 100 cells have at most so much." }
+            div.scroll tabindex="0" role="region" aria-label="Table of differences" {
+                table.data id="differences" {
+                    thead { tr {
+                        th scope="col" { "difference of" } th scope="col" { "cells" } th scope="col" { "signed, median" }
+                        th scope="col" { "median" } th scope="col" { "95 %" } th scope="col" { "largest" } th.left scope="col" { "in" }
+                    } }
+                    tbody { @for of in &all { tr {
+                        th scope="row" { (page::path(&of.metric)) }
+                        td { (of.cells) } td { (fixed(of.bias, 2)) } td { (fixed(of.median, 2)) }
+                        td { (fixed(of.p95, 2)) } td { (fixed(of.max, 2)) } td.left { (page::path(&of.furthest)) }
+                    } } }
+                }
+            }
         }
     }
 }

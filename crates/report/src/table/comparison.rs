@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use narrows_results::comparison::{CellComparison, Comparison, Figure, Live, Row, is_trusted};
+use narrows_results::comparison::{
+    CellComparison, Comparison, Figure, Live, Row, differences, is_trusted,
+};
 use narrows_results::text::{Align, TextTable, number};
 
 /// The tables: cell by cell what the file asks for, or all where it asks for
@@ -35,6 +37,15 @@ pub fn table(comparison: &Comparison) -> String {
             writeln!(text, "{}: {} ({what})", live.folder, live.trust).ok();
         }
     }
+    if comparison.cells.len() > 1 {
+        let apart = far_apart(comparison);
+        if !apart.is_empty() {
+            writeln!(text, "{}", apart.render()).ok();
+        }
+    }
+    for (why, cells) in comparison.left_out_by_reason() {
+        writeln!(text, "left out: {}: {why}", cells.join(", ")).ok();
+    }
     for check in &comparison.checks {
         writeln!(text, "{}", check.line).ok();
         if !check.outside.is_empty() {
@@ -57,6 +68,31 @@ pub fn table(comparison: &Comparison) -> String {
         .ok();
     }
     text
+}
+
+/// How far the sides lie apart over all cells.
+fn far_apart(comparison: &Comparison) -> TextTable {
+    let mut table = TextTable::new(&[
+        ("difference of", Align::Left),
+        ("cells", Align::Right),
+        ("signed, median", Align::Right),
+        ("median", Align::Right),
+        ("95 %", Align::Right),
+        ("largest", Align::Right),
+        ("in", Align::Left),
+    ]);
+    for of in differences(comparison) {
+        table.row(vec![
+            of.metric,
+            of.cells.to_string(),
+            number(Some(of.bias)),
+            number(Some(of.median)),
+            number(Some(of.p95)),
+            number(Some(of.max)),
+            of.furthest,
+        ]);
+    }
+    table
 }
 
 /// What each side was made with, and how many of its runs are trusted.

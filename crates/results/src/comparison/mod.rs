@@ -1,12 +1,14 @@
 //! What a comparison came to: `compare.json`, of which `compare.csv` is a view.
 
 mod csv;
+mod differences;
 
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::{CheckResult, median};
 
 pub use csv::csv;
+pub use differences::{Differences, differences};
 
 /// The file in the results folder that holds a [`Comparison`].
 pub const FILE: &str = "compare.json";
@@ -38,8 +40,20 @@ pub struct Comparison {
     pub checks: Vec<CheckResult>,
     /// Cells that were to be compared.
     pub planned: usize,
+    /// Cells that are not, because an engine has not got what they ask for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
     /// Whether all of them were.
     pub complete: bool,
+}
+
+/// A cell that one of the engines refuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub cell: String,
+    /// What the engine has not got.
+    pub why: String,
 }
 
 /// What the sides are called where they are engines.
@@ -240,6 +254,18 @@ pub fn is_trusted(line: &str) -> bool {
 }
 
 impl Comparison {
+    /// Why cells were left out, each reason once, with the cells that have it.
+    pub fn left_out_by_reason(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for LeftOut { cell, why } in &self.left_out {
+            match reasons.iter_mut().find(|(reason, _)| reason == why) {
+                Some((_, cells)) => cells.push(cell),
+                None => reasons.push((why, vec![cell])),
+            }
+        }
+        reasons
+    }
+
     /// Whether the sides agree as far as the file asks: its tolerances hold;
     /// where it has none, nothing differs by more than the spread.
     pub fn passed(&self) -> bool {
