@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use narrows_packet::{
-    Data, Datagram, DatagramError, Event, FlowId, Profile, Role, SocketError, SocketId, Sockets,
+    CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Role,
+    SocketError, SocketId, Sockets,
 };
 use narrows_units::Instant;
 use narrows_wire::Ecn;
@@ -199,6 +200,17 @@ impl Sockets for Api<'_, '_> {
         bytes
     }
 
+    fn read_counted(&mut self, socket: SocketId, most: u64, into: &mut CountedBytes) -> u64 {
+        let Some(stream) = self.own(socket).and_then(Socket::stream) else {
+            return 0;
+        };
+        let bytes = stream.endpoint.read_counted(most, into);
+        if bytes > 0 {
+            self.note(socket);
+        }
+        bytes
+    }
+
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
         let Some(stream) = self.own(socket).and_then(Socket::stream) else {
             return 0;
@@ -260,6 +272,12 @@ impl Sockets for Api<'_, '_> {
     fn option(&mut self, socket: SocketId, name: &str) -> Option<u64> {
         let stream = self.own(socket).and_then(Socket::stream)?;
         stream.endpoint.option(name)
+    }
+
+    fn sample(&mut self, socket: SocketId) -> Option<FlowSample> {
+        let now = self.net.now;
+        let stream = self.own(socket).and_then(Socket::stream)?;
+        Some(stream.endpoint.sample(now))
     }
 
     fn close(&mut self, socket: SocketId) {

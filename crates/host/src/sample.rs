@@ -5,8 +5,12 @@ use narrows_packet::{Endpoint, Event, FlowId};
 use crate::hosts::{Hosts, Net};
 
 impl Hosts {
-    /// Reports a sample of every flow of the plan that has a sender and is not over.
+    /// Reports a sample of every flow of the plan that has a sender and is not over, and
+    /// lets applications report of themselves.
     pub fn sample(&mut self, net: &mut Net<'_>) {
+        for app in 0..self.apps.len() {
+            self.call(net, app, |app, host| app.sample(host));
+        }
         for i in 0..self.flows.len() {
             let sockets = self.flows[i];
             let Some(sender) = sockets.sender.filter(|_| !sockets.finished) else {

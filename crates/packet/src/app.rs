@@ -8,7 +8,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use narrows_units::Instant;
 
-use crate::event::Event;
+use crate::counted::CountedBytes;
+use crate::event::{Event, FlowSample};
 
 /// Bytes that a stream socket takes ahead of what is in flight at least: four of the
 /// largest bursts that segmentation makes (64 KiB). A machine's own TCP sizes its send
@@ -231,6 +232,15 @@ pub trait Sockets {
     /// there were.
     fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64;
 
+    /// Reads up to `most` bytes of a stream to the end of `into`, zeros that are only
+    /// counted as such; how many there were.
+    fn read_counted(&mut self, socket: SocketId, most: u64, into: &mut CountedBytes) -> u64 {
+        let mut bytes = Vec::new();
+        let read = self.read(socket, most, Some(&mut bytes));
+        into.append(&bytes);
+        read
+    }
+
     /// Writes to a stream; how many bytes were taken.
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64;
 
@@ -259,6 +269,12 @@ pub trait Sockets {
     /// The value of such an option, if there is one of that name.
     fn option(&mut self, socket: SocketId, name: &str) -> Option<u64> {
         let _ = (socket, name);
+        None
+    }
+
+    /// A snapshot of what the connection sends, where its transport has one.
+    fn sample(&mut self, socket: SocketId) -> Option<FlowSample> {
+        let _ = socket;
         None
     }
 
@@ -306,6 +322,11 @@ pub trait App: Send {
     /// The time that was set by [`Sockets::wake_at`] has come. The timer is then
     /// stopped.
     fn on_timer(&mut self, host: &mut dyn Sockets) {
+        let _ = host;
+    }
+
+    /// It is time for a sample: an application that reports of itself does so now.
+    fn sample(&mut self, host: &mut dyn Sockets) {
         let _ = host;
     }
 

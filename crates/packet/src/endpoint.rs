@@ -3,6 +3,7 @@
 use narrows_units::{Duration, Instant};
 
 use crate::app::{Data, SocketError, SocketEvent};
+use crate::counted::CountedBytes;
 use crate::event::{FlowSample, RecoveryEvent, TelemetryField};
 use crate::hook::SocketFacts;
 use crate::packet::{Packet, PacketPool};
@@ -76,6 +77,15 @@ pub trait Endpoint {
 
     /// Reads up to `most` bytes, into `into` if they are wanted.
     fn read(&mut self, most: u64, into: Option<&mut Vec<u8>>) -> u64;
+
+    /// Reads up to `most` bytes to the end of `into`, zeros that are only counted as
+    /// such.
+    fn read_counted(&mut self, most: u64, into: &mut CountedBytes) -> u64 {
+        let mut bytes = Vec::new();
+        let read = self.read(most, Some(&mut bytes));
+        into.append(&bytes);
+        read
+    }
 
     /// Ends the stream after what was written.
     fn shut_down(&mut self, now: Instant);

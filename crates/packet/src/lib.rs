@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod counted;
 mod element;
 mod endpoint;
 mod event;
@@ -37,6 +38,7 @@ pub use app::{
     App, Breakage, Data, Datagram, DatagramError, Profile, SocketError, SocketEvent, SocketId,
     Sockets, Undelivered, WRITE_AHEAD,
 };
+pub use counted::CountedBytes;
 pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{

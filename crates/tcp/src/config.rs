@@ -69,6 +69,20 @@ impl Default for ReceiveBuffer {
     }
 }
 
+impl ReceiveBuffer {
+    /// The same with at most `max` bytes.
+    #[must_use]
+    pub fn up_to(self, max: u64) -> Self {
+        match self {
+            Self::Fixed(bytes) => Self::Fixed(bytes.min(max)),
+            Self::Auto { initial, .. } => Self::Auto {
+                initial: initial.min(max),
+                max,
+            },
+        }
+    }
+}
+
 /// How the host cuts a bulk write into bursts of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -257,6 +271,9 @@ pub struct TcpConfig {
     /// Most bytes written and not yet acknowledged. Bytes are counted, not
     /// stored, so the default of 1 GiB costs nothing and never binds.
     pub send_buffer: u64,
+    /// There is room to write while fewer bytes than these wait to be sent for the first
+    /// time (`TCP_NOTSENT_LOWAT`); `None`, Linux's default, for no such bound.
+    pub unsent_low_water: Option<u64>,
     /// Memory for received data.
     pub receive_buffer: ReceiveBuffer,
     /// TCP Fast Open (RFC 7413), in both roles.
@@ -303,6 +320,7 @@ impl TcpConfig {
             dscp: 0,
             mtu: 1500,
             send_buffer: 1 << 30,
+            unsent_low_water: None,
             receive_buffer: ReceiveBuffer::default(),
             fast_open: false,
             fast_open_cookie: None,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use narrows_cc::{CaState, Controller, OptionError};
-use narrows_packet::SocketFacts;
+use narrows_packet::{CountedBytes, SocketFacts};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
 
@@ -24,7 +24,6 @@ use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::sequence;
 use crate::small_queues::Below;
-use crate::stream::CountedBytes;
 use crate::timers::Timers;
 use crate::window::ReceiveWindow;
 
@@ -327,6 +326,13 @@ impl Connection {
         n
     }
 
+    /// Reads up to `max` bytes to the end of `out`, zeros as zeros; returns how many.
+    pub fn read_counted(&mut self, max: u64, out: &mut CountedBytes) -> u64 {
+        let n = self.incoming.read_counted(max, out);
+        self.after_read(n);
+        n
+    }
+
     /// Holds back segments that are not full until this is taken back
     /// (`TCP_CORK`), or until the window-probe timer lets them go, which is
     /// Linux's ceiling of about 200 ms.
@@ -341,7 +347,7 @@ impl Connection {
         match self.state {
             TcpState::Listen => self.enter_closed(None),
             TcpState::Closed if self.handshake.finished => {}
-            TcpState::SynSent if self.outgoing.len() == 0 && !self.handshake.finished => {
+            TcpState::SynSent if self.outgoing.is_empty() && !self.handshake.finished => {
                 self.enter_closed(Some(TcpEvent::Closed));
             }
             _ => self.closing = true,

@@ -1,8 +1,8 @@
 //! TCP as a transport behind a socket.
 
 use narrows_packet::{
-    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool, SocketError,
-    SocketEvent, SocketFacts, TelemetryField, WRITE_AHEAD,
+    Breakage, CountedBytes, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool,
+    SocketError, SocketEvent, SocketFacts, TelemetryField, WRITE_AHEAD,
 };
 use narrows_units::Instant;
 use narrows_wire::tcp::FastOpenCookie;
@@ -59,9 +59,12 @@ impl Endpoint for Connection {
     /// As much as is in flight, as Linux's send buffer of twice the window lets
     /// an application write ahead, and at least [`WRITE_AHEAD`]. So what is left
     /// when the application stops is what a real socket would still send. Where
-    /// the send buffer is modelled, it decides.
+    /// the send buffer is modelled, it decides; and a low-water mark before all.
     fn room(&self) -> u64 {
         let unsent = self.unsent();
+        if let Some(mark) = self.config().unsent_low_water {
+            return mark.saturating_sub(unsent);
+        }
         let in_flight = self.unacknowledged() - unsent;
         let ahead = in_flight.max(WRITE_AHEAD);
         match self.config().host.send_buffer {
@@ -84,6 +87,10 @@ impl Endpoint for Connection {
             Some(into) => self.read_into(most, into),
             None => Connection::read(self, most),
         }
+    }
+
+    fn read_counted(&mut self, most: u64, into: &mut CountedBytes) -> u64 {
+        Connection::read_counted(self, most, into)
     }
 
     fn shut_down(&mut self, now: Instant) {

@@ -318,7 +318,7 @@ impl Connection {
         self.syn_acknowledged(a, una);
         // Data of the SYN that was not taken is sent again at once and
         // acknowledges the SYN-ACK (`tcp_rcv_fastopen_synack`).
-        let repeats = self.handshake.early > 0 && self.outgoing.len() > 0;
+        let repeats = self.handshake.early > 0 && !self.outgoing.is_empty();
         let refused = repeats && una == self.snd.start && self.snd.size > 0;
         if !refused {
             self.acknowledge_syn_ack(a.ecn);

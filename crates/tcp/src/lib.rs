@@ -86,7 +86,6 @@ mod scoreboard;
 mod send_buffer;
 mod sequence;
 mod small_queues;
-mod stream;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod timers;

@@ -75,7 +75,7 @@ impl Connection {
             Limit::ReceiveWindow
         } else if starved && self.write_refused {
             Limit::SendBuffer
-        } else if self.outgoing.len() == 0 && self.board.packets_out == 0 && !self.fin_due() {
+        } else if self.outgoing.is_empty() && self.board.packets_out == 0 && !self.fin_due() {
             Limit::Application
         } else {
             Limit::Congestion

@@ -3,9 +3,8 @@
 
 use std::collections::VecDeque;
 
+use narrows_packet::CountedBytes;
 use narrows_wire::SackList;
-
-use crate::stream::CountedBytes;
 
 /// Blocks remembered for SACK options: as many as a header without other
 /// options can carry.
@@ -249,6 +248,11 @@ impl Reassembly {
         }
         self.data.release(from + n);
         n
+    }
+
+    /// Reads up to `max` bytes to the end of `out`.
+    pub(crate) fn read_counted(&mut self, max: u64, out: &mut CountedBytes) -> u64 {
+        self.data.move_to(max, out)
     }
 }
 

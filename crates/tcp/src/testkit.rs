@@ -9,14 +9,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_cc::{Answer, CaState, Call, CwndEvent, Facts, Observer};
-use narrows_packet::PacketPool;
+use narrows_packet::{CountedBytes, PacketPool};
 use narrows_units::{Instant, Rng};
 
 use crate::config::TcpConfig;
 use crate::connection::Connection;
 use crate::scoreboard::flag;
 use crate::sequence;
-use crate::stream::CountedBytes;
 use crate::timers::Purpose;
 
 /// A plausible wrong rule, kept to prove that traces of a real kernel distinguish it from

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use crate::app::Data;
+
 /// A chunk grows up to this many bytes before a new one is begun, so that
 /// many small writes do not make many chunks.
 const CHUNK: usize = 1 << 16;
@@ -24,7 +26,7 @@ impl Chunk {
 
 /// Payload between two sequence numbers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CountedBytes {
+pub struct CountedBytes {
     start: u64,
     end: u64,
     stored: VecDeque<Chunk>,
@@ -32,7 +34,7 @@ pub(crate) struct CountedBytes {
 
 impl CountedBytes {
     /// Nothing yet; the first byte will be number `at`.
-    pub(crate) fn starting_at(at: u64) -> Self {
+    pub fn starting_at(at: u64) -> Self {
         Self {
             start: at,
             end: at,
@@ -41,22 +43,59 @@ impl CountedBytes {
     }
 
     /// The number of the first byte held.
-    pub(crate) fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         self.start
     }
 
     /// The number after the last byte held.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.end
     }
 
     /// Bytes held.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.end - self.start
     }
 
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The first bytes held, `most` of them at most: written ones, or zeros.
+    pub fn front(&self, most: u64) -> Data<'_> {
+        let most = most.min(self.len());
+        match self.stored.front() {
+            Some(chunk) if chunk.at <= self.start => {
+                let rest = &chunk.bytes[(self.start - chunk.at) as usize..];
+                let most = usize::try_from(most).unwrap_or(usize::MAX);
+                Data::Bytes(&rest[..rest.len().min(most)])
+            }
+            Some(chunk) => Data::Zeros(most.min(chunk.at - self.start)),
+            None => Data::Zeros(most),
+        }
+    }
+
+    /// Takes the first `most` bytes out, as far as there are so many, and adds them to
+    /// `to`; how many there were.
+    pub fn move_to(&mut self, most: u64, to: &mut Self) -> u64 {
+        let mut left = most.min(self.len());
+        let moved = left;
+        while left > 0 {
+            let piece = self.front(left);
+            let len = piece.len();
+            match piece {
+                Data::Bytes(bytes) => to.append(bytes),
+                Data::Zeros(zeros) => to.append_zeros(zeros),
+            }
+            self.release(self.start + len);
+            left -= len;
+        }
+        moved
+    }
+
     /// Adds `data` at the end.
-    pub(crate) fn append(&mut self, data: &[u8]) {
+    pub fn append(&mut self, data: &[u8]) {
         if data.is_empty() {
             return;
         }
@@ -73,13 +112,13 @@ impl CountedBytes {
     }
 
     /// Adds `n` zeros at the end.
-    pub(crate) fn append_zeros(&mut self, n: u64) {
+    pub fn append_zeros(&mut self, n: u64) {
         self.end += n;
     }
 
     /// Keeps `data` that belongs at `at` and is not held yet; it may lie
     /// beyond the end, which does not move.
-    pub(crate) fn store(&mut self, at: u64, data: &[u8]) {
+    pub fn store(&mut self, at: u64, data: &[u8]) {
         if data.is_empty() {
             return;
         }
@@ -94,12 +133,12 @@ impl CountedBytes {
     }
 
     /// Everything up to `end` is now held.
-    pub(crate) fn extend_to(&mut self, end: u64) {
+    pub fn extend_to(&mut self, end: u64) {
         self.end = self.end.max(end);
     }
 
     /// Forgets everything before `to`.
-    pub(crate) fn release(&mut self, to: u64) {
+    pub fn release(&mut self, to: u64) {
         self.start = self.start.max(to);
         self.end = self.end.max(to);
         while self.stored.front().is_some_and(|c| c.end() <= to) {
@@ -109,7 +148,7 @@ impl CountedBytes {
 
     /// Appends to `out` the bytes from `from` up to the last stored one before
     /// `to`; what follows up to `to` is zeros.
-    pub(crate) fn copy_prefix(&self, from: u64, to: u64, out: &mut Vec<u8>) {
+    pub fn copy_prefix(&self, from: u64, to: u64, out: &mut Vec<u8>) {
         if self.stored.is_empty() {
             return;
         }
@@ -129,7 +168,7 @@ impl CountedBytes {
     }
 
     /// Appends to `out` the bytes from `from` to `to`, zeros written out.
-    pub(crate) fn copy_all(&self, from: u64, to: u64, out: &mut Vec<u8>) {
+    pub fn copy_all(&self, from: u64, to: u64, out: &mut Vec<u8>) {
         let begin = out.len();
         self.copy_prefix(from, to, out);
         out.resize(begin + (to - from) as usize, 0);
@@ -161,6 +200,25 @@ mod tests {
         out.clear();
         s.copy_prefix(107, 117, &mut out);
         assert_eq!(out, b"");
+    }
+
+    #[test]
+    fn what_moves_on_is_the_same_stream() {
+        let mut from = CountedBytes::starting_at(7);
+        from.append_zeros(2);
+        from.append(b"abcd");
+        from.append_zeros(3);
+        let mut to = CountedBytes::default();
+        to.append(b"x");
+        assert_eq!(from.front(9), Data::Zeros(2));
+        assert_eq!(from.move_to(4, &mut to), 4);
+        assert_eq!(from.front(9), Data::Bytes(b"cd"));
+        assert_eq!(from.front(1), Data::Bytes(b"c"));
+        assert_eq!(from.move_to(u64::MAX, &mut to), 5);
+        assert!(from.is_empty());
+        let mut out = Vec::new();
+        to.copy_all(0, to.len(), &mut out);
+        assert_eq!(out, b"x\0\0abcd\0\0\0");
     }
 
     #[test]
