@@ -69,20 +69,6 @@ impl Default for ReceiveBuffer {
     }
 }
 
-impl ReceiveBuffer {
-    /// The same with at most `max` bytes.
-    #[must_use]
-    pub fn up_to(self, max: u64) -> Self {
-        match self {
-            Self::Fixed(bytes) => Self::Fixed(bytes.min(max)),
-            Self::Auto { initial, .. } => Self::Auto {
-                initial: initial.min(max),
-                max,
-            },
-        }
-    }
-}
-
 /// How the host cuts a bulk write into bursts of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,0 +1,66 @@
+//! Where a proxy listens, and how much it bears.
+
+use std::net::SocketAddr;
+
+use narrows_packet::{FlowId, Profile};
+use narrows_units::Duration;
+
+use crate::request::Terms;
+
+/// Where clients come to, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Options of the connections to clients.
+    pub near: Profile,
+    /// The address that clients connect to.
+    pub local: SocketAddr,
+    /// Options of the connections to destinations.
+    pub far: Profile,
+    /// The address that these come from; a free port where it is `None`.
+    pub onward_from: Option<SocketAddr>,
+    /// What requests must be like.
+    pub terms: Terms,
+    /// The flow of the plan that uses it, which samples are reported for.
+    pub flow: Option<FlowId>,
+}
+
+/// How much a proxy bears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that wait in each direction of a tunnel at most.
+    pub backlog: u64,
+    /// Bytes that wait in all tunnels together at most.
+    pub budget: u64,
+    /// Tunnels at most.
+    pub tunnels: usize,
+    /// How long a client may take for its request.
+    pub request: Duration,
+    /// How long a connection to a destination may take to open.
+    pub connect: Duration,
+    /// How long a tunnel may be silent.
+    pub idle: Duration,
+}
+
+impl Limits {
+    /// Bytes that wait in each direction, unless configured otherwise: the socket
+    /// buffers of Bayer's thesis.
+    pub const BACKLOG: u64 = 128 << 20;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            backlog: Self::BACKLOG,
+            // Room for thirty-two such tunnels that all stand full (our choice).
+            budget: 32 * Self::BACKLOG,
+            // As many as a connection each way to one port can have.
+            tunnels: 65_535,
+            // Our choice; as HAProxy's documentation advises for HTTP requests.
+            request: Duration::from_secs(10),
+            // Our choice: a SYN and its repetitions after 1, 3, 7 and 15 seconds.
+            connect: Duration::from_secs(30),
+            // RFC 5382 §5: no established connection is given up before 2 h 4 min.
+            idle: Duration::from_secs(7_440),
+        }
+    }
+}

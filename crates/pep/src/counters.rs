@@ -1,0 +1,27 @@
+//! What a proxy has done.
+
+/// Counts since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Connections that clients opened.
+    pub accepted: u64,
+    /// Tunnels whose both ends were open.
+    pub opened: u64,
+    /// Clients that were refused: by their request, by the destination, or for want of
+    /// room.
+    pub refused: u64,
+    /// Clients whose request did not come in time.
+    pub request_timeouts: u64,
+    /// Connections to destinations that did not open in time.
+    pub connect_timeouts: u64,
+    /// Tunnels in which nothing happened for too long.
+    pub idle_timeouts: u64,
+    /// Tunnels of which one end broke, and the other was reset.
+    pub broken: u64,
+    /// Tunnels of which both ends closed in order.
+    pub closed: u64,
+    /// Payload bytes read from clients, requests not counted.
+    pub bytes_up: u64,
+    /// Payload bytes read from destinations.
+    pub bytes_down: u64,
+}

@@ -1,0 +1,131 @@
+//! A tunnel: two connections, and what waits between them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use narrows_packet::{CountedBytes, Data, SocketId, Sockets};
+use narrows_units::Instant;
+
+use crate::request::{Layout, RequestReader};
+
+/// One of a tunnel's two connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Leg {
+    /// To the client.
+    Near,
+    /// To the destination.
+    Far,
+}
+
+impl Leg {
+    pub fn other(self) -> Self {
+        match self {
+            Self::Near => Self::Far,
+            Self::Far => Self::Near,
+        }
+    }
+}
+
+/// How far a tunnel has come.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// The client says what it wants.
+    Request(RequestReader),
+    /// The connection to the destination is being opened.
+    Connecting(Layout),
+    /// Both are open.
+    Open,
+    /// The client was refused; what it still sends is read until it has closed, as
+    /// unread data would reset the connection, and the answer with it (RFC 2525 §2.17).
+    Refused,
+}
+
+/// What comes from one leg and goes to the other.
+#[derive(Debug, Default)]
+pub(crate) struct Direction {
+    /// Read, and not yet written.
+    pub queue: CountedBytes,
+    /// Payload bytes read from the leg that it comes from.
+    pub bytes: u64,
+    /// That leg's peer has ended its stream.
+    pub peer_closed: bool,
+    /// That end was passed on.
+    pub ended: bool,
+}
+
+impl Direction {
+    /// Writes of what waits as much as `to` takes; how many bytes.
+    pub fn write(&mut self, host: &mut dyn Sockets, to: SocketId) -> u64 {
+        let mut written = 0;
+        while !self.queue.is_empty() {
+            let piece = self.queue.front(u64::MAX);
+            let whole = Data::len(&piece);
+            let taken = host.write(to, piece);
+            self.queue.release(self.queue.start() + taken);
+            written += taken;
+            if taken < whole {
+                break;
+            }
+        }
+        written
+    }
+}
+
+/// A tunnel.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    /// Index of the listener that it came to.
+    pub listener: usize,
+    pub client: SocketAddr,
+    pub near: SocketId,
+    /// The connection to the destination, once it is asked for.
+    pub far: Option<SocketId>,
+    pub stage: Stage,
+    /// From the client to the destination.
+    pub up: Direction,
+    /// From the destination to the client.
+    pub down: Direction,
+    /// When its time is over, unless something happens.
+    pub deadline: Instant,
+    /// When something last happened.
+    pub active: Instant,
+}
+
+impl Tunnel {
+    pub fn new(listener: usize, near: SocketId, client: SocketAddr, now: Instant) -> Self {
+        Self {
+            listener,
+            client,
+            near,
+            far: None,
+            stage: Stage::Request(RequestReader::default()),
+            up: Direction::default(),
+            down: Direction::default(),
+            deadline: now,
+            active: now,
+        }
+    }
+
+    pub fn client(&self) -> IpAddr {
+        self.client.ip()
+    }
+
+    pub fn socket(&self, leg: Leg) -> Option<SocketId> {
+        match leg {
+            Leg::Near => Some(self.near),
+            Leg::Far => self.far,
+        }
+    }
+
+    /// What comes from `leg`.
+    pub fn from(&mut self, leg: Leg) -> &mut Direction {
+        match leg {
+            Leg::Near => &mut self.up,
+            Leg::Far => &mut self.down,
+        }
+    }
+
+    /// Bytes that wait in it.
+    pub fn backlog(&self) -> u64 {
+        self.up.queue.len() + self.down.queue.len()
+    }
+}

@@ -1,0 +1,228 @@
+//! A host whose network is the test: it says what arrives and how much is taken.
+
+#![allow(dead_code)] // Each test binary uses its own part.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use narrows_packet::{
+    App, Breakage, Data, Datagram, Event, Profile, SocketError, SocketEvent, SocketId, Sockets,
+};
+use narrows_units::{Duration, Instant};
+
+/// A stream socket, from the application's side.
+#[derive(Debug, Default)]
+pub struct Stream {
+    /// Arrived, and not read.
+    pub incoming: VecDeque<u8>,
+    /// Written.
+    pub outgoing: Vec<u8>,
+    /// How much more may be written.
+    pub room: usize,
+    pub wants_room: bool,
+    pub ended: bool,
+    pub reset: bool,
+    pub closed: bool,
+    /// Whom it was opened to; none of an accepted one.
+    pub to: Option<SocketAddr>,
+}
+
+/// The host.
+#[derive(Debug, Default)]
+pub struct Host {
+    pub now: Instant,
+    pub wake: Option<Instant>,
+    pub streams: BTreeMap<SocketId, Stream>,
+    pending: VecDeque<SocketId>,
+    next: u32,
+    /// What the next connection meets at once.
+    pub unreachable: Option<SocketError>,
+    /// Room of new sockets.
+    pub room: usize,
+}
+
+pub const CLIENT: &str = "10.0.0.1:4000";
+const LISTENER: SocketId = SocketId(0);
+
+impl Host {
+    pub fn new() -> Self {
+        Self {
+            room: 1 << 20,
+            ..Self::default()
+        }
+    }
+
+    fn stream(&mut self, to: Option<SocketAddr>) -> SocketId {
+        self.next += 1;
+        let id = SocketId(self.next);
+        let stream = Stream {
+            room: self.room,
+            to,
+            ..Stream::default()
+        };
+        self.streams.insert(id, stream);
+        id
+    }
+
+    /// A client connects.
+    pub fn connects(&mut self, app: &mut dyn App) -> SocketId {
+        let near = self.stream(None);
+        self.pending.push_back(near);
+        app.on_event(LISTENER, SocketEvent::Incoming, self);
+        near
+    }
+
+    /// The connection that was opened last, to a destination.
+    pub fn onward(&self) -> Option<(SocketId, SocketAddr)> {
+        let last = self.streams.iter().rev();
+        last.filter_map(|(id, s)| Some((*id, s.to?))).next()
+    }
+
+    pub fn established(&mut self, app: &mut dyn App, socket: SocketId) {
+        let event = SocketEvent::Established {
+            ecn: false,
+            accecn: false,
+        };
+        app.on_event(socket, event, self);
+    }
+
+    pub fn arrives(&mut self, app: &mut dyn App, socket: SocketId, bytes: &[u8]) {
+        self[socket].incoming.extend(bytes);
+        app.on_event(socket, SocketEvent::Readable, self);
+    }
+
+    pub fn peer_closes(&mut self, app: &mut dyn App, socket: SocketId) {
+        app.on_event(socket, SocketEvent::PeerClosed, self);
+    }
+
+    pub fn breaks(&mut self, app: &mut dyn App, socket: SocketId, why: Breakage) {
+        app.on_event(socket, SocketEvent::Broken(why), self);
+    }
+
+    /// So many bytes more may be written.
+    pub fn drains(&mut self, app: &mut dyn App, socket: SocketId, bytes: usize) {
+        self[socket].room += bytes;
+        if self[socket].wants_room && self[socket].room > 0 && !self[socket].closed {
+            app.on_event(socket, SocketEvent::Writable, self);
+        }
+    }
+
+    /// Time goes on, timer by timer.
+    pub fn passes(&mut self, app: &mut dyn App, time: Duration) {
+        let until = self.now + time;
+        while let Some(at) = self.wake.filter(|at| *at <= until) {
+            self.now = self.now.max(at);
+            self.wake = None;
+            app.on_timer(self);
+        }
+        self.now = until;
+    }
+
+    /// Takes what was written since the last call.
+    pub fn sent(&mut self, socket: SocketId) -> Vec<u8> {
+        std::mem::take(&mut self[socket].outgoing)
+    }
+}
+
+impl std::ops::Index<SocketId> for Host {
+    type Output = Stream;
+
+    fn index(&self, id: SocketId) -> &Stream {
+        &self.streams[&id]
+    }
+}
+
+impl std::ops::IndexMut<SocketId> for Host {
+    fn index_mut(&mut self, id: SocketId) -> &mut Stream {
+        self.streams.get_mut(&id).expect("a socket of the host")
+    }
+}
+
+impl Sockets for Host {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn record(&mut self, _: Event<'static>) {}
+
+    fn wake_at(&mut self, at: Option<Instant>) {
+        self.wake = at;
+    }
+
+    fn connect(
+        &mut self,
+        _: Profile,
+        _: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<SocketId, SocketError> {
+        match self.unreachable.take() {
+            Some(error) => Err(error),
+            None => Ok(self.stream(Some(remote))),
+        }
+    }
+
+    fn listen(&mut self, _: Profile, _: SocketAddr, _: u32) -> Result<SocketId, SocketError> {
+        Ok(LISTENER)
+    }
+
+    fn accept(&mut self, _: SocketId) -> Option<(SocketId, SocketAddr)> {
+        let socket = self.pending.pop_front()?;
+        Some((socket, CLIENT.parse().expect("an address")))
+    }
+
+    fn bind(&mut self, _: Profile, _: SocketAddr) -> Result<SocketId, SocketError> {
+        Err(SocketError::Unsupported)
+    }
+
+    fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
+        assert!(!self[socket].closed, "reads from a socket that it closed");
+        let incoming = &mut self[socket].incoming;
+        let bytes = incoming
+            .len()
+            .min(usize::try_from(most).unwrap_or(usize::MAX));
+        let read = incoming.drain(..bytes);
+        match into {
+            Some(into) => into.extend(read),
+            None => drop(read),
+        }
+        bytes as u64
+    }
+
+    fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
+        let stream = &mut self[socket];
+        assert!(!stream.ended && !stream.closed, "writes after the end");
+        let taken = stream.room.min(data.len() as usize);
+        match data {
+            Data::Bytes(bytes) => stream.outgoing.extend_from_slice(&bytes[..taken]),
+            Data::Zeros(_) => stream.outgoing.resize(stream.outgoing.len() + taken, 0),
+        }
+        stream.room -= taken;
+        taken as u64
+    }
+
+    fn want_room(&mut self, socket: SocketId, want: bool) {
+        self[socket].wants_room = want;
+    }
+
+    fn shut_down(&mut self, socket: SocketId) {
+        self[socket].ended = true;
+    }
+
+    fn reset(&mut self, socket: SocketId) {
+        self[socket].reset = true;
+    }
+
+    fn close(&mut self, socket: SocketId) {
+        if socket != LISTENER {
+            self[socket].closed = true;
+        }
+    }
+
+    fn send_to(&mut self, _: SocketId, _: SocketAddr, _: &[u8], _: u32) -> Result<(), SocketError> {
+        Err(SocketError::Unsupported)
+    }
+
+    fn receive_from(&mut self, _: SocketId, _: &mut Vec<u8>) -> Option<Datagram> {
+        None
+    }
+}

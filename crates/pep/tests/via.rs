@@ -1,0 +1,169 @@
+//! An application that goes by a proxy: what it writes when, and what it is given of what
+//! comes back.
+
+mod fake;
+
+use std::net::SocketAddr;
+
+use fake::Host;
+use narrows_packet::{App, Breakage, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_pep::convert::{Fault, Message};
+use narrows_pep::{FirstData, Layout, Route, Via, request};
+
+const PROXY: &str = "10.0.0.2:8803";
+
+/// A header alone: granted.
+const GRANTED: [u8; 4] = [1, 1, 0x22, 0x63];
+
+fn destination() -> SocketAddr {
+    "192.0.2.7:443".parse().unwrap()
+}
+
+/// Connects at once, writes `data` when there is room, and keeps what it is given.
+#[derive(Default)]
+struct Client {
+    socket: Option<SocketId>,
+    written: bool,
+    read: Vec<u8>,
+    broken: bool,
+    ended: bool,
+}
+
+impl App for Client {
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
+        let socket = host.connect(Profile(0), None, destination())?;
+        host.want_room(socket, true);
+        // Who writes before there is room has nothing taken.
+        self.written = host.write(socket, Data::Bytes(b"data")) == 4;
+        self.socket = Some(socket);
+        Ok(())
+    }
+
+    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
+        match event {
+            SocketEvent::Writable if !self.written => {
+                self.written = host.write(socket, Data::Bytes(b"data")) == 4;
+            }
+            SocketEvent::Readable => {
+                host.read(socket, u64::MAX, Some(&mut self.read));
+            }
+            SocketEvent::PeerClosed => self.ended = true,
+            SocketEvent::Broken(_) => self.broken = true,
+            _ => {}
+        }
+    }
+}
+
+/// Keeps the client within reach of the test.
+struct Shared(std::sync::Arc<std::sync::Mutex<Client>>);
+
+impl App for Shared {
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
+        self.0.lock().unwrap().start(host)
+    }
+
+    fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
+        self.0.lock().unwrap().on_event(socket, event, host);
+    }
+}
+
+struct Rig {
+    host: Host,
+    client: std::sync::Arc<std::sync::Mutex<Client>>,
+    via: Via<Shared>,
+    socket: SocketId,
+}
+
+fn rig(layout: Layout, first_data: FirstData) -> Rig {
+    let client = std::sync::Arc::new(std::sync::Mutex::new(Client::default()));
+    let route = Route {
+        proxy: PROXY.parse().unwrap(),
+        layout,
+        first_data,
+    };
+    let mut via = Via::new(Shared(client.clone()), route);
+    let mut host = Host::new();
+    via.start(&mut host).unwrap();
+    let (socket, to) = host.onward().unwrap();
+    assert_eq!(to, PROXY.parse().unwrap());
+    Rig {
+        host,
+        client,
+        via,
+        socket,
+    }
+}
+
+impl Rig {
+    fn sent(&mut self) -> Vec<u8> {
+        // There is always room.
+        self.host.drains(&mut self.via, self.socket, 0);
+        self.host.sent(self.socket)
+    }
+
+    fn arrives(&mut self, bytes: &[u8]) {
+        self.host.arrives(&mut self.via, self.socket, bytes);
+    }
+}
+
+#[test]
+fn the_first_data_waits_for_what_it_is_said_to_wait_for() {
+    let asked = request(Layout::Convert, destination(), None).unwrap();
+    for (first_data, steps) in [
+        (FirstData::WithRequest, ["data", "", ""]),
+        (FirstData::AfterHandshake, ["", "data", ""]),
+        (FirstData::AfterAnswer, ["", "", "data"]),
+    ] {
+        let mut rig = rig(Layout::Convert, first_data);
+        assert_eq!(rig.sent(), [&asked, steps[0].as_bytes()].concat());
+        rig.host.established(&mut rig.via, rig.socket);
+        assert_eq!(rig.sent(), steps[1].as_bytes());
+        rig.arrives(&GRANTED);
+        assert_eq!(rig.sent(), steps[2].as_bytes());
+    }
+}
+
+#[test]
+fn the_answer_is_not_the_applications_and_what_follows_it_is() {
+    let mut rig = rig(Layout::Convert, FirstData::WithRequest);
+    rig.arrives(&GRANTED[..3]);
+    rig.arrives(&[&GRANTED[3..], b"hello"].concat());
+    rig.arrives(b" world");
+    rig.host.peer_closes(&mut rig.via, rig.socket);
+    let client = rig.client.lock().unwrap();
+    assert_eq!(client.read, b"hello world");
+    assert!(client.ended && !client.broken);
+}
+
+#[test]
+fn the_thesis_has_no_answer_to_take_away() {
+    let mut rig = rig(Layout::Thesis, FirstData::WithRequest);
+    rig.arrives(&GRANTED);
+    assert_eq!(rig.client.lock().unwrap().read, GRANTED);
+}
+
+#[test]
+fn a_refusal_an_answer_of_nobody_and_none_at_all_break_the_connection() {
+    for answer in [
+        Message::refusal(Fault::ConnectionReset),
+        b"HTTP/1.1 400 Bad Request".to_vec(),
+        Vec::new(),
+    ] {
+        let mut rig = rig(Layout::Convert, FirstData::AfterHandshake);
+        if !answer.is_empty() {
+            rig.arrives(&answer);
+        }
+        rig.host.peer_closes(&mut rig.via, rig.socket);
+        let client = rig.client.lock().unwrap();
+        assert!(client.broken && client.read.is_empty());
+        assert!(rig.host[rig.socket].reset);
+    }
+}
+
+#[test]
+fn a_proxy_that_is_not_there_breaks_the_connection() {
+    let mut rig = rig(Layout::Convert, FirstData::AfterHandshake);
+    rig.host
+        .breaks(&mut rig.via, rig.socket, Breakage::TimedOut);
+    assert!(rig.client.lock().unwrap().broken);
+}
