@@ -1,6 +1,6 @@
 //! The running application.
 
-use narrows_units::{Duration, Instant};
+use narrows_units::{Duration, Instant, Rng};
 
 use crate::spec::Traffic;
 
@@ -27,18 +27,37 @@ pub struct Generator {
     stopped: bool,
     /// Datagrams sent, which fixes the time of the next one without drift.
     datagrams: u64,
+    /// Where gaps are random, from the start to the next datagram.
+    after: Duration,
+    rng: Rng,
 }
 
 impl Generator {
-    /// An application that has not started.
-    pub fn new(spec: Traffic) -> Self {
-        Self {
+    /// An application that has not started; `rng` draws what is random about it.
+    pub fn new(spec: Traffic, rng: Rng) -> Self {
+        let mut new = Self {
             spec,
             sent: 0,
             started: None,
             stopped: false,
             datagrams: 0,
-        }
+            after: Duration::ZERO,
+            rng,
+        };
+        new.draw_gap();
+        new
+    }
+
+    /// Of a Poisson process, the next gap: exponentially distributed, with the mean
+    /// that gives the rate.
+    fn draw_gap(&mut self) {
+        let Traffic::Poisson(datagrams) = self.spec else {
+            return;
+        };
+        let bits = f64::from(datagrams.size) * 8.0;
+        let mean_ns = bits * 1e9 / datagrams.rate.as_bits() as f64;
+        let gap_ns = -libm::log1p(-self.rng.unit()) * mean_ns;
+        self.after += Duration::from_nanos(gap_ns as u64);
     }
 
     /// Starts it.
@@ -67,8 +86,10 @@ impl Generator {
                 0 => Want::Nothing,
                 bytes => Want::Stream(bytes),
             },
-            Traffic::Cbr(cbr) if self.due(started) <= now => Want::Datagram(cbr.size),
-            Traffic::Cbr(_) => Want::Nothing,
+            Traffic::Cbr(datagrams) | Traffic::Poisson(datagrams) if self.due(started) <= now => {
+                Want::Datagram(datagrams.size)
+            }
+            Traffic::Cbr(_) | Traffic::Poisson(_) => Want::Nothing,
         }
     }
 
@@ -76,12 +97,15 @@ impl Generator {
     pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
         self.datagrams += 1;
+        self.draw_gap();
     }
 
     /// When its next datagram is due.
     pub fn next(&self) -> Option<Instant> {
         match self.spec {
-            Traffic::Cbr(_) if !self.stopped => self.started.map(|t| self.due(t)),
+            Traffic::Cbr(_) | Traffic::Poisson(_) if !self.stopped => {
+                self.started.map(|t| self.due(t))
+            }
             _ => None,
         }
     }
@@ -114,11 +138,13 @@ impl Generator {
         writes.saturating_mul(w.bytes)
     }
 
-    /// When the next datagram is due: the n-th is n sizes of payload after the
-    /// start.
+    /// When the next datagram is due: at a constant rate the n-th is n sizes of
+    /// payload after the start.
     fn due(&self, started: Instant) -> Instant {
-        let Traffic::Cbr(cbr) = self.spec else {
-            return started;
+        let cbr = match self.spec {
+            Traffic::Cbr(cbr) => cbr,
+            Traffic::Poisson(_) => return started + self.after,
+            _ => return started,
         };
         let bits = u128::from(self.datagrams) * u128::from(cbr.size) * 8 * 1_000_000_000;
         let after = bits / u128::from(cbr.rate.as_bits().max(1));
@@ -146,9 +172,14 @@ mod tests {
 
     const NOW: Instant = Instant::from_nanos(5);
 
+    fn generator(words: &str, seed: u64) -> Generator {
+        let traffic = Traffic::parse(words).unwrap();
+        Generator::new(traffic, Rng::for_name(seed, "flow/background"))
+    }
+
     #[test]
     fn nothing_is_wanted_before_the_start() {
-        let mut g = Generator::new(Traffic::Bulk);
+        let mut g = generator("bulk", 1);
         assert_eq!(g.want(NOW), Want::Nothing);
         g.start(NOW);
         assert_eq!(g.want(NOW), Want::Stream(u64::MAX));
@@ -158,7 +189,7 @@ mod tests {
 
     #[test]
     fn exact_bytes_are_exact() {
-        let mut g = Generator::new(Traffic::Bytes(1000));
+        let mut g = generator("bytes 1000b", 1);
         g.start(NOW);
         g.sent(600);
         assert_eq!(g.want(NOW), Want::Stream(400));
@@ -169,7 +200,7 @@ mod tests {
 
     #[test]
     fn writes_come_at_their_times_and_what_was_not_taken_stays_wanted() {
-        let mut g = Generator::new(Traffic::parse("writes 1000b every 10ms").unwrap());
+        let mut g = generator("writes 1000b every 10ms", 1);
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
         g.start(at(5));
         assert_eq!(g.want(at(5)), Want::Stream(1000));
@@ -190,7 +221,7 @@ mod tests {
     #[test]
     fn a_constant_rate_is_kept_without_drift() {
         // 3 Mbit/s in datagrams of 1000 bytes: one each 2 666 666.6… ns.
-        let mut g = Generator::new(Traffic::parse("cbr rate 3Mbit size 1000").unwrap());
+        let mut g = generator("cbr rate 3Mbit size 1000", 1);
         g.start(Instant::ZERO);
         let mut now = Instant::ZERO;
         for _ in 0..3_000 {
@@ -201,5 +232,44 @@ mod tests {
         }
         assert_eq!(g.next().unwrap().as_nanos(), 8_000_000_000);
         assert!(now < g.next().unwrap());
+    }
+
+    /// When the datagrams of 20,000 gaps are due.
+    fn random_times(words: &str, seed: u64) -> Vec<Instant> {
+        let mut g = generator(words, seed);
+        g.start(Instant::ZERO);
+        let due = |_| {
+            let now = g.next().unwrap();
+            assert_eq!(g.want(now), Want::Datagram(1000));
+            g.sent(1000);
+            now
+        };
+        (0..20_000).map(due).collect()
+    }
+
+    #[test]
+    fn a_poisson_process_has_its_rate_and_gaps_that_vary_as_much_as_they_last() {
+        // 10 Mbit/s in datagrams of 1000 bytes: 800 µs apart on average.
+        let times = random_times("poisson rate 10Mbit size 1000", 1);
+        let gaps: Vec<f64> = times
+            .windows(2)
+            .map(|pair| pair[1].since(pair[0]).as_nanos() as f64 / 1e3)
+            .collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let squares: f64 = gaps.iter().map(|g| (g - mean) * (g - mean)).sum();
+        let deviation = (squares / gaps.len() as f64).sqrt();
+        // Four standard errors: 800 / sqrt(20,000) µs each.
+        assert!((mean - 800.0).abs() < 23.0, "{mean}");
+        assert!((deviation / mean - 1.0).abs() < 0.05, "{deviation}");
+        // Of an exponential distribution e^-1 are longer than the mean.
+        let longer = gaps.iter().filter(|g| **g > mean).count() as f64;
+        assert!((longer / 20_000.0 - 0.368).abs() < 0.015, "{longer}");
+    }
+
+    #[test]
+    fn random_times_are_those_of_the_seed() {
+        let words = "poisson rate 10Mbit size 1000";
+        assert_eq!(random_times(words, 1), random_times(words, 1));
+        assert_ne!(random_times(words, 1), random_times(words, 2));
     }
 }

@@ -9,9 +9,9 @@
 //!
 //! ```
 //! use narrows_app::{Generator, Traffic, Want};
-//! use narrows_units::Instant;
+//! use narrows_units::{Instant, Rng};
 //!
-//! let mut application = Generator::new(Traffic::Bytes(3000));
+//! let mut application = Generator::new(Traffic::Bytes(3000), Rng::for_name(1, "flow/data"));
 //! application.start(Instant::ZERO);
 //! assert_eq!(application.want(Instant::ZERO), Want::Stream(3000));
 //! application.sent(3000);
@@ -33,4 +33,4 @@ pub use generator::{Generator, Want};
 pub use ledger::Ledger;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
-pub use spec::{CbrSpec, Traffic, WritesSpec};
+pub use spec::{DatagramSpec, Traffic, WritesSpec};

@@ -12,6 +12,7 @@ use narrows_units::{Bytes, Duration, Rate, Value, WordError, Words};
 /// | `bytes N` | exactly N bytes (`bytes 10Mb` is 10·2²⁰, as tc counts), then the end of the stream |
 /// | `writes BYTES every TIME` | BYTES into the connection at the start and after each TIME: what is limited by its application, and what keeps a constant rate |
 /// | `cbr rate RATE [size BYTES]` | UDP datagrams of constant size at a constant bit rate |
+/// | `poisson rate RATE [size BYTES]` | the same at random times, a Poisson process of that mean rate: background that keeps flows from falling into step |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Traffic {
@@ -23,7 +24,9 @@ pub enum Traffic {
     /// A write of a constant size at constant intervals.
     Writes(WritesSpec),
     /// Datagrams at a constant rate.
-    Cbr(CbrSpec),
+    Cbr(DatagramSpec),
+    /// Datagrams with exponentially distributed gaps.
+    Poisson(DatagramSpec),
 }
 
 /// Writes of one size, evenly spaced.
@@ -35,10 +38,10 @@ pub struct WritesSpec {
     pub every: Duration,
 }
 
-/// Datagrams of one size, evenly spaced.
+/// Datagrams of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CbrSpec {
-    /// Rate of payload.
+pub struct DatagramSpec {
+    /// Mean rate of payload.
     pub rate: Rate,
     /// Payload of each datagram in bytes.
     pub size: u32,
@@ -50,7 +53,8 @@ const DEFAULT_SIZE: u32 = 1_472;
 /// Payload that fits a datagram over IPv4: 65535 − 20 − 8 bytes.
 const MAX_SIZE: u32 = 65_507;
 
-const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, or cbr rate RATE [size BYTES]";
+const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, cbr rate RATE [size BYTES], or \
+                     poisson rate RATE [size BYTES]";
 
 impl Traffic {
     /// Reads the words of a flow's traffic.
@@ -64,7 +68,8 @@ impl Traffic {
             "bulk" => Self::Bulk,
             "bytes" => Self::Bytes(above_zero::<Bytes>(&mut words, |b| b.get())?.get()),
             "writes" => Self::Writes(WritesSpec::parse(&mut words)?),
-            "cbr" => Self::Cbr(CbrSpec::parse(&mut words)?),
+            "cbr" => Self::Cbr(DatagramSpec::parse(&mut words)?),
+            "poisson" => Self::Poisson(DatagramSpec::parse(&mut words)?),
             _ => return Err(kind.refused(KINDS)),
         };
         words.finish("the end of the traffic's words")?;
@@ -78,7 +83,7 @@ impl Traffic {
 
     /// Whether it goes as datagrams instead of over a connection.
     pub const fn is_datagram(&self) -> bool {
-        matches!(self, Self::Cbr(_))
+        matches!(self, Self::Cbr(_) | Self::Poisson(_))
     }
 }
 
@@ -93,7 +98,7 @@ impl WritesSpec {
     }
 }
 
-impl CbrSpec {
+impl DatagramSpec {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let (mut rate, mut size) = (None, DEFAULT_SIZE);
         while let Some(word) = words.take() {
@@ -127,13 +132,18 @@ impl fmt::Display for Traffic {
             Self::Writes(WritesSpec { bytes, every }) => {
                 write!(f, "writes {} every {every}", Bytes::new(*bytes))
             }
-            Self::Cbr(CbrSpec { rate, size }) => {
-                write!(f, "cbr rate {rate}")?;
-                if *size == DEFAULT_SIZE {
-                    return Ok(());
-                }
-                write!(f, " size {size}")
-            }
+            Self::Cbr(datagrams) => write!(f, "cbr {datagrams}"),
+            Self::Poisson(datagrams) => write!(f, "poisson {datagrams}"),
+        }
+    }
+}
+
+impl fmt::Display for DatagramSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rate {}", self.rate)?;
+        match self.size {
+            DEFAULT_SIZE => Ok(()),
+            size => write!(f, " size {size}"),
         }
     }
 }
@@ -154,6 +164,8 @@ mod tests {
             "writes 64Kb every 250ms",
             "cbr rate 5Mbit",
             "cbr rate 64Kbit size 160",
+            "poisson rate 10Mbit",
+            "poisson rate 1Mbit size 512",
         ] {
             let spec = Traffic::parse(words).unwrap();
             assert_eq!(spec.to_string(), words);
@@ -176,6 +188,8 @@ mod tests {
             ("writes 1000 every 0s", "0s"),
             ("cbr", ""),
             ("cbr rate 0bit", "0bit"),
+            ("poisson", ""),
+            ("poisson every 1ms", "every"),
             ("cbr rate 1Mbit size 70000", "70000"),
             ("torrent", "torrent"),
         ] {

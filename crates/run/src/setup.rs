@@ -239,7 +239,8 @@ impl Builder<'_> {
                 start: plan.start,
                 ledger: Arc::clone(&ledger),
             };
-            let generator = Generator::new(plan.traffic);
+            let rng = Rng::for_name(self.setup.seed, &format!("{owner}/traffic"));
+            let generator = Generator::new(plan.traffic, rng);
             let setup = &mut self.setup;
             match (sends, plan.traffic.is_datagram()) {
                 (true, false) => {
