@@ -51,6 +51,10 @@ struct nw_dalbe {
 	u32 delivered_ce;
 	u32 intervals;
 	u32 short_of;		/* in a row, w = 1 and less than the target */
+	u32 out_of_reach_ms;	/* after the start; 0 as long as it is not */
+	u32 srtt_us;		/* at the end of the last interval, as are */
+	u32 cwnd;
+	u32 ssthresh;
 	u8 ignoring;		/* the reduction under way */
 };
 _Static_assert(sizeof(struct nw_dalbe) <= 336, "no more than the thesis's state");
@@ -85,6 +89,7 @@ struct nw_dalbe_params {
 	.rise = 100,							\
 	.first_weight = 50,						\
 	.rules = {							\
+		.fades = nw_model_vegas_FADES,				\
 		.rise = NW_DALBE_RISE,					\
 		.nominal = 10 * NW_Q16_ONE,				\
 		.gains = {						\
@@ -121,11 +126,25 @@ struct nw_dalbe_params {
 		  "1000 times the weight that it begins with")		\
 	NW_MODEL_OPTIONS(P)
 
+/* Whether the price is one that is to fade. */
+static inline u32 nw_dalbe_fades(const struct nw_dalbe_params *p)
+{
+#define NW_DALBE_FADES(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_model_##n##_FADES;
+	switch (p->over) {
+	NW_MODELS(NW_DALBE_FADES)
+	default:
+		return 0;
+	}
+}
+
 static inline const char *nw_dalbe_settle(struct nw_dalbe_params *p)
 {
 	p->rules.policy = p->policy;
 	p->rules.mode = p->mode;
 	p->rules.map = p->map;
+	p->rules.fades = p->mode == NW_DALBE_IMPROVED && nw_dalbe_fades(p);
 	p->rules.rise = nw_q30_ratio(p->rise, 1000);
 	p->rules.nominal = nw_q16_ratio(p->interval_us, 1000000);
 	p->rules.gains.p = NW_DALBE_GAIN(p->kp);
@@ -247,7 +266,7 @@ static inline void nw_dalbe_update_phi(struct nw_dalbe *ca,
 		return;
 	phi = nw_dalbe_weight(ca, p);
 	if (phi)
-		nw_dalbe_set_phi(&ca->seen.law, p->mode, phi);
+		nw_dalbe_set_phi(&ca->seen.law, &p->rules, phi);
 	if (p->mode == NW_DALBE_REPRODUCTION) {
 		ca->seen.losses = 0;
 		ca->seen.reduced = 0;
@@ -255,6 +274,19 @@ static inline void nw_dalbe_update_phi(struct nw_dalbe *ca,
 		ca->seen.losses /= 2;
 		ca->seen.reduced /= 2;
 	}
+}
+
+/* Improved, a delay is a mean of several intervals': others' windows take longer from one
+ * loss to the next.
+ */
+static inline u64 nw_dalbe_smoothed(const struct nw_dalbe *ca,
+				    const struct nw_dalbe_rules *rules, u64 price)
+{
+	u64 former = ca->seen.law.price;
+
+	if (!rules->fades || !ca->intervals)
+		return price;
+	return former - (former >> NW_DALBE_SMOOTHING) + (price >> NW_DALBE_SMOOTHING);
 }
 
 /* Not inlined: every hook of a kernel's object has the timer's call in it. */
@@ -276,9 +308,8 @@ static __attribute__((__noinline__)) void nw_dalbe_end(struct nw_dalbe *ca,
 	ca->last.bytes = ca->acked - ca->acked_then;
 	ca->last.took_us = us;
 	nw_dalbe_update_phi(ca, p);
-	s->law.price = nw_dalbe_price(ca, p);
-	s->law.model = nw_dalbe_model(ca, p, nw_dalbe_rate(ca->last.remaining,
-							   ca->last.left_us));
+	s->law.price = nw_dalbe_smoothed(ca, &rules, nw_dalbe_price(ca, p));
+	s->law.model = nw_dalbe_model(ca, p, nw_dalbe_target(&rules, &ca->last));
 	nw_dalbe_step(&s->law, &rules, &ca->last);
 	nw_dalbe_set_phantom(s);
 	if (s->events >= NW_DALBE_EVENTS) {
@@ -286,10 +317,15 @@ static __attribute__((__noinline__)) void nw_dalbe_end(struct nw_dalbe *ca,
 		s->packets /= 2;
 	}
 	ca->intervals++;
+	ca->srtt_us = f->srtt_us >> 3;
+	ca->cwnd = f->cwnd;
+	ca->ssthresh = f->ssthresh;
 	if (s->law.w == NW_Q30_ONE && s->law.achieved < s->law.target)
-		ca->short_of++;
+		ca->short_of = nw_add_sat(ca->short_of, 1);
 	else
 		ca->short_of = 0;
+	if (ca->short_of == NW_DALBE_OUT_OF_REACH && !ca->out_of_reach_ms)
+		ca->out_of_reach_ms = (u32)((f->now_ns - ca->start_ns) / 1000000);
 	ca->due_ns = p->size && ca->acked >= p->size ? 0 : nw_dalbe_next(ca, p, f);
 	nw_dalbe_begin(ca, f);
 }
@@ -304,7 +340,7 @@ static inline void nw_dalbe_first(struct nw_dalbe_law *law,
 		w = nw_q30_ratio(p->first_weight, 1000);
 		law->sum = nw_dalbe_unwind(0, 0, w, p->rules.gains.i);
 	}
-	nw_dalbe_set_w(law, p->mode, w);
+	nw_dalbe_set_w(law, &p->rules, w);
 }
 
 /* ----- hooks ----- */
@@ -324,6 +360,7 @@ static inline void nw_dalbe_init(struct nw_dalbe *ca,
 	ca->una = f->snd_una;
 	ca->intervals = 0;
 	ca->short_of = 0;
+	ca->out_of_reach_ms = 0;
 	ca->ignoring = 0;
 	law->bias = NW_Q16_ONE;
 	ca->seen.mss = f->mss;
@@ -488,6 +525,14 @@ static inline s64 nw_dalbe_finish(const struct nw_dalbe *ca)
 	if (!rate || !ca->last.remaining)
 		return NW_UNKNOWN;
 	return (s64)(us + nw_min64(ca->last.remaining, 1ULL << 44) * 1000000 / rate);
+}
+
+/* Target less achieved rate, bits/s. */
+static inline s64 nw_dalbe_behind(const struct nw_dalbe *ca)
+{
+	const struct nw_dalbe_law *law = &ca->seen.law;
+
+	return (s64)NW_DALBE_BITS(law->target) - (s64)NW_DALBE_BITS(law->achieved);
 }
 
 NW_NO_HOOK(dalbe, cong_control)

@@ -36,6 +36,8 @@ enum nw_dalbe_map {
  */
 #define NW_DALBE_RISE		107374182U	/* 0.1, Q2.30 */
 
+#define NW_DALBE_OUT_OF_REACH	3U	/* intervals in a row at w = 1 and short of the target */
+
 /* Improved. */
 #define NW_DALBE_LEAST_PHI	6554U		/* 0.1, Q16.16 */
 #define NW_DALBE_MOST_PHI	(8U << NW_Q16)
@@ -46,6 +48,9 @@ enum nw_dalbe_map {
 #define NW_DALBE_MOST_BIAS	(8U << NW_Q16)
 #define NW_DALBE_INTERVALS	120U		/* to the deadline, at least */
 #define NW_DALBE_LEFT		20U		/* an interval is 1/20 of what is left */
+#define NW_DALBE_RESERVE	20U		/* 1/20 of what is left makes up for lacks */
+#define NW_DALBE_FADED		(19ULL << 24)	/* r of w = 0.95, 2^-24 */
+#define NW_DALBE_SMOOTHING	2U		/* 2^-2 of each delay goes into its price */
 #define NW_DALBE_SHORTEST_US	100000U
 #define NW_DALBE_ROUNDS		4U		/* round trips in an interval, at least */
 

@@ -19,7 +19,14 @@
  *
  *	- Errors are relative to the greater of both rates, so that up and down are alike
  *	  and a bad interval says no more than a good one.
- *	- MBC: (1 + e) on top of a model that is off corrects twice, and swings. Half of
+ *	- The target is what remains by 19/20 of the time that is left. What an interval
+ *	  lacks is made up in the twentieth; without it each lack raises the target
+ *	  until the end, the more the less is left.
+ *	- Over a control that goes by delay the price fades: mu = w phi / (1 - w), so that
+ *	  at w = 1 delay does not count at all. Others' best effort does not go by it, and
+ *	  no factor makes Vegas or LEDBAT hold their own against that; a price that is
+ *	  dropped all at once makes the rate jump.
+ *	- MBC: (1 + e) on top of a model that is off corrects twice, and swings. A part of
  *	  each error goes into a bias instead, which the model is multiplied by.
  *	- PID: where w is clamped or its rise is limited, the sum is set back to what
  *	  gives that w. It counts intervals of one length however short they become.
@@ -56,6 +63,16 @@ struct nw_dalbe_law {
 	u64 achieved;
 	u64 price;		/* 2^-40 */
 	u64 model;
+};
+
+struct nw_dalbe_rules {
+	u32 policy;		/* enum nw_dalbe_policy */
+	u32 mode;		/* enum nw_dalbe_mode */
+	u32 map;		/* enum nw_dalbe_map */
+	u32 fades;		/* the price does as w nears 1 */
+	u32 rise;		/* Q2.30 */
+	u32 nominal;		/* seconds of an interval, Q16.16 */
+	struct nw_dalbe_gains gains;
 };
 
 /* What an interval brought. */
@@ -95,6 +112,17 @@ static inline u64 nw_dalbe_ratio(u64 a, u64 b)
 	return (whole << 40) + (high << 20) + rest / b;
 }
 
+/* Improved, what is lacking is made up in a part of what is left. */
+static inline u64 nw_dalbe_target(const struct nw_dalbe_rules *rules,
+				  const struct nw_dalbe_interval *in)
+{
+	u64 us = in->left_us;
+
+	if (rules->mode == NW_DALBE_IMPROVED)
+		us -= us / NW_DALBE_RESERVE;
+	return nw_dalbe_rate(in->remaining, us);
+}
+
 /* (target - achieved) / of, Q16.16. */
 static inline s32 nw_dalbe_relative(u64 target, u64 achieved, u64 of)
 {
@@ -115,7 +143,8 @@ static inline u32 nw_dalbe_limit(u32 goal, u32 former, u32 rise)
 	return goal - former > most ? former + most : goal;
 }
 
-static inline void nw_dalbe_set_w(struct nw_dalbe_law *law, u32 mode, u32 w)
+static inline void nw_dalbe_set_w(struct nw_dalbe_law *law,
+				  const struct nw_dalbe_rules *rules, u32 w)
 {
 	law->w = w;
 	law->mu = nw_max(nw_q_mul(w, law->phi, NW_Q30), 1);
@@ -123,22 +152,42 @@ static inline void nw_dalbe_set_w(struct nw_dalbe_law *law, u32 mode, u32 w)
 	law->ignored = 0;
 	if (w == NW_Q30_ONE && law->mu > NW_Q16_ONE)
 		law->ignored = (NW_Q16_ONE - law->inflation) << 16;
-	if (mode == NW_DALBE_IMPROVED)
+	if (rules->mode == NW_DALBE_IMPROVED)
 		law->ignored = nw_min(law->ignored, NW_DALBE_MOST_IGNORED);
+	if (rules->fades) {
+		law->mu = nw_q_div(law->mu, NW_Q30_ONE - w, NW_Q30);
+		law->inflation = w == NW_Q30_ONE ? 0 :
+				 nw_q16_div(NW_Q16_ONE, law->mu);
+	}
+}
+
+/* w of w / (1 - w) = r, which is in 2^-24; 1 from where a price that fades counts no
+ * more than a scavenger's w is.
+ */
+static inline u32 nw_dalbe_faded(u64 r)
+{
+	if (r >= NW_DALBE_FADED)
+		return NW_Q30_ONE;
+	return (u32)((r << NW_Q30) / ((1ULL << 24) + r));
 }
 
 /* Model-based: Q2.30, before limit and clamp. */
-static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law, u32 mode, s32 relative)
+static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law,
+			       const struct nw_dalbe_rules *rules, s32 relative)
 {
 	u32 ratio = nw_q16_ratio(law->price, law->model), factor = law->bias;
+	u32 phi = nw_max(law->phi, 1);
 
 	law->error = nw_sq_of(nw_q30_of_q16(nw_q_size(relative)), relative < 0);
-	if (mode == NW_DALBE_REPRODUCTION) {
+	if (rules->mode == NW_DALBE_REPRODUCTION) {
 		s32 sum = nw_sq_add(relative, NW_Q16_ONE);
 
 		factor = sum > 0 ? (u32)sum : 0;
 	}
-	return nw_q_div(nw_q16_mul(ratio, factor), nw_max(law->phi, 1), NW_Q30);
+	ratio = nw_q16_mul(ratio, factor);
+	if (rules->fades)
+		return nw_dalbe_faded(((u64)ratio << 24) / phi);
+	return nw_q_div(ratio, phi, NW_Q30);
 }
 
 /* The bias after an error. */
@@ -178,11 +227,13 @@ static inline u32 nw_dalbe_pid(struct nw_dalbe_law *law,
 }
 
 /* A new estimate of phi. Improved: part of the way, and mu stays. */
-static inline void nw_dalbe_set_phi(struct nw_dalbe_law *law, u32 mode, u32 phi)
+static inline void nw_dalbe_set_phi(struct nw_dalbe_law *law,
+				    const struct nw_dalbe_rules *rules, u32 phi)
 {
 	u32 former = law->phi, w;
+	u64 part, rest;
 
-	if (mode == NW_DALBE_REPRODUCTION) {
+	if (rules->mode == NW_DALBE_REPRODUCTION) {
 		law->phi = nw_max(phi, 1);
 		return;
 	}
@@ -197,9 +248,16 @@ static inline void nw_dalbe_set_phi(struct nw_dalbe_law *law, u32 mode, u32 phi)
 	if (law->w == NW_Q30_ONE || law->w == NW_DALBE_LEAST_W)
 		return;
 	w = nw_q_of((u64)law->w * former / law->phi);
-	law->w = nw_min(nw_max(w, NW_DALBE_LEAST_W), NW_Q30_ONE);
-	law->sum = nw_sq_of(nw_q16_div(nw_q16_mul(nw_q_size(law->sum), former),
-				       law->phi), law->sum < 0);
+	if (rules->fades) {
+		/* w / (1 - w) changes against phi; both are below 2^40 */
+		part = ((u64)law->w * former) >> 10;
+		rest = ((u64)(NW_Q30_ONE - law->w) * law->phi) >> 10;
+		w = (u32)((part << 24) / nw_max64(part + rest, 1)) << 6;
+	}
+	w = nw_min(nw_max(w, NW_DALBE_LEAST_W), NW_Q30_ONE);
+	law->sum = nw_sq_of(nw_q_div(nw_q_mul(nw_q_size(law->sum), w, NW_Q30),
+				     law->w, NW_Q30), law->sum < 0);
+	law->w = w;
 }
 
 /* The sum with which the output would have been w, not goal. */
@@ -213,15 +271,6 @@ static inline s32 nw_dalbe_unwind(s32 sum, u32 goal, u32 w, u32 ki)
 	return goal > w ? nw_sq_sub(sum, nw_sq_of(off, 0)) :
 			  nw_sq_add(sum, nw_sq_of(off, 0));
 }
-
-struct nw_dalbe_rules {
-	u32 policy;		/* enum nw_dalbe_policy */
-	u32 mode;		/* enum nw_dalbe_mode */
-	u32 map;		/* enum nw_dalbe_map */
-	u32 rise;		/* Q2.30 */
-	u32 nominal;		/* seconds of an interval, Q16.16 */
-	struct nw_dalbe_gains gains;
-};
 
 /*
  * The end of an interval; law->price and law->model are set. Past the deadline it is
@@ -250,25 +299,25 @@ NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 	law->achieved = nw_dalbe_rate(in->bytes, in->took_us);
 	if (!in->remaining) {
 		law->target = 0;
-		nw_dalbe_set_w(law, rules->mode, NW_DALBE_LEAST_W);
+		nw_dalbe_set_w(law, rules, NW_DALBE_LEAST_W);
 		return law->w;
 	}
 	if (!in->left_us) {
 		law->target = 0;
-		nw_dalbe_set_w(law, rules->mode, NW_Q30_ONE);
+		nw_dalbe_set_w(law, rules, NW_Q30_ONE);
 		return law->w;
 	}
-	law->target = nw_dalbe_rate(in->remaining, in->left_us);
+	law->target = nw_dalbe_target(rules, in);
 	/* An interval that brought nothing says nothing. */
 	if (!law->achieved) {
-		nw_dalbe_set_w(law, rules->mode, law->w);
+		nw_dalbe_set_w(law, rules, law->w);
 		return law->w;
 	}
 	of = improved ? nw_max64(law->target, law->achieved) : law->achieved;
 	if (rules->policy == NW_DALBE_MBC) {
 		wanted = former_target && !improved ? former_target : law->target;
 		relative = nw_dalbe_relative(wanted, law->achieved, of);
-		goal = nw_dalbe_mbc(law, rules->mode, relative);
+		goal = nw_dalbe_mbc(law, rules, relative);
 	} else {
 		u32 seconds = improved ? rules->nominal :
 			      nw_q16_ratio(in->took_us, 1000000);
@@ -286,7 +335,7 @@ NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 	law->sum = sum;
 	if (rules->policy == NW_DALBE_MBC && !held)
 		law->bias = nw_dalbe_learn(law, relative);
-	nw_dalbe_set_w(law, rules->mode, w);
+	nw_dalbe_set_w(law, rules, w);
 	return law->w;
 }
 

@@ -15,6 +15,7 @@
  *	void avoid(inner, q, s, f, d)	its cong_avoid, of s->acked segments, and
  *	u32 reduce(inner, q, s, f)	its ssthresh, at s->law.inflation times the price
  *	nw_model_NAME_IGNORES		1 if losses are to be ignored for a price below 1
+ *	nw_model_NAME_FADES		1 if the price is to count ever less as w nears 1
  *	nw_model_NAME_DEFAULTS		its parameters under DA-LBE
  *
  * DA-LBE itself counts, computes the weight, and ignores losses at w = 1.
@@ -75,21 +76,11 @@ static inline u32 nw_dalbe_delay_weight(const struct nw_dalbe_seen *s)
 	return nw_q16_ratio(taken, (u64)NW_DALBE_CUBIC_TENTHS * s->losses << NW_Q16);
 }
 
-/* How often a delay counts. Improved, not at all at w = 1: others' best effort does
- * not go by it, and no factor makes Vegas or LEDBAT hold their own against that.
- */
-static inline u32 nw_dalbe_delay_inflation(const struct nw_dalbe_seen *s)
-{
-	if (s->mode == NW_DALBE_IMPROVED && s->law.w == NW_Q30_ONE)
-		return 0;
-	return s->law.inflation;
-}
-
 /* An RTT of which what is beyond the least counts so often. */
 static inline u32 nw_dalbe_inflated_rtt(const struct nw_dalbe_seen *s, u32 rtt_us)
 {
 	u32 base = nw_min(s->base_us, rtt_us);
-	u64 late = ((u64)(rtt_us - base) * nw_dalbe_delay_inflation(s)) >> NW_Q16;
+	u64 late = ((u64)(rtt_us - base) * s->law.inflation) >> NW_Q16;
 
 	return (u32)nw_min64(base + late, 0x7ffffffe);
 }
@@ -161,7 +152,7 @@ static inline u64 nw_model_##name##_measure(const struct nw_##name *inner, \
 	(void)inner;							\
 	return nw_dalbe_event_price(s);					\
 }									\
-enum { nw_model_##name##_IGNORES = 1 };				\
+enum { nw_model_##name##_IGNORES = 1, nw_model_##name##_FADES = 0 };	\
 NW_MODEL_PLAIN_ACKED(name)						\
 NW_MODEL_PLAIN_REDUCE(name)						\
 static inline void nw_model_##name##_avoid(struct nw_##name *inner,	\

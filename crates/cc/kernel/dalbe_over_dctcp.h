@@ -38,7 +38,7 @@ static inline u32 nw_model_dctcp_weigh(const struct nw_dctcp *inner,
 }
 
 /* phi is 1, so that there is no price below 1. */
-enum { nw_model_dctcp_IGNORES = 0 };
+enum { nw_model_dctcp_IGNORES = 0, nw_model_dctcp_FADES = 0 };
 
 NW_MODEL_PLAIN_ACKED(dctcp)
 

@@ -61,7 +61,7 @@ static inline void nw_model_ledbat_avoid(struct nw_ledbat *inner,
 	nw_ledbat_cong_avoid(inner, q, f, s->acked, d);
 }
 
-enum { nw_model_ledbat_IGNORES = 1 };
+enum { nw_model_ledbat_IGNORES = 1, nw_model_ledbat_FADES = 1 };
 
 NW_MODEL_PLAIN_REDUCE(ledbat)
 

@@ -70,11 +70,11 @@ static inline void nw_model_vegas_avoid(struct nw_vegas *inner,
 		return;
 	}
 	paper.difference = NW_VEGAS_OF_PAPER;
-	paper.inflation = nw_dalbe_delay_inflation(s);
+	paper.inflation = s->law.inflation;
 	nw_vegas_cong_avoid(inner, &paper, f, s->acked, d);
 }
 
-enum { nw_model_vegas_IGNORES = 1 };
+enum { nw_model_vegas_IGNORES = 1, nw_model_vegas_FADES = 1 };
 
 NW_MODEL_PLAIN_REDUCE(vegas)
 

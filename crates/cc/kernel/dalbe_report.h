@@ -11,34 +11,60 @@
 /* bytes/s as bits/s */
 #define NW_DALBE_BITS(rate)	(8 * nw_min64(rate, 1ULL << 59))
 
+/* What Linux has before a first one, TCP_INFINITE_SSTHRESH, and more. */
+#define NW_DALBE_NO_SSTHRESH	0x7fffffffU
+
+/* The thesis's five graphs of a transfer (4.7.1). */
+#define NW_DALBE_WEIGHTS	"weight, equivalence factor and losses ignored"
+#define NW_DALBE_RATES		"target and achieved rate"
+#define NW_DALBE_PRICES		"congestion price, measured and modelled"
+#define NW_DALBE_TRIPS		"round trips of an interval"
+#define NW_DALBE_WINDOW		"congestion window and slow start threshold"
+
 #define nw_dalbe_TELEMETRY(FIELD)					\
 	FIELD("w", "", 1ULL << 30, ca->seen.law.w,			\
-	      "weight: 0.05 a scavenger, 1 best effort")		\
+	      "weight: 0.05 a scavenger, 1 best effort", NW_DALBE_WEIGHTS) \
 	FIELD("mu", "", 1 << 16, ca->seen.law.mu,			\
-	      "w phi: the congestion price counts 1 / mu times")	\
+	      "w phi, where the price fades w phi / (1 - w): it counts 1 / mu times", \
+	      NW_DALBE_WEIGHTS)						\
 	FIELD("phi", "", 1 << 16, ca->seen.law.phi,			\
-	      "how much more the price takes off a window than CUBIC's") \
+	      "how much more the price takes off a window than CUBIC's", \
+	      NW_DALBE_WEIGHTS)						\
 	FIELD("ignored", "", 1ULL << 32, ca->seen.law.ignored,		\
-	      "share of losses that are ignored")			\
+	      "share of losses that are ignored", NW_DALBE_WEIGHTS)	\
 	FIELD("target", "mbit", 1000000,				\
 	      NW_DALBE_TOLD(NW_DALBE_BITS(ca->seen.law.target)),	\
-	      "rate at which what remains is delivered by the deadline") \
+	      "rate at which what remains is delivered by the deadline", \
+	      NW_DALBE_RATES)						\
 	FIELD("achieved", "mbit", 1000000,				\
 	      NW_DALBE_TOLD(NW_DALBE_BITS(ca->seen.law.achieved)),	\
-	      "rate of the last interval")				\
+	      "rate of the last interval", NW_DALBE_RATES)		\
+	FIELD("behind", "mbit", 1000000, NW_DALBE_TOLD(nw_dalbe_behind(ca)), \
+	      "target less achieved rate", NW_DALBE_RATES)		\
 	FIELD("error", "", 1ULL << 30, NW_DALBE_TOLD(ca->seen.law.error), \
 	      "the policy's error")					\
 	FIELD("price", "", 1ULL << 40, NW_DALBE_TOLD(ca->seen.law.price), \
-	      "congestion price of the last interval, seconds or a probability") \
+	      "congestion price, seconds or a probability", \
+	      NW_DALBE_PRICES)						\
 	FIELD("model_price", "", 1ULL << 40,				\
 	      NW_DALBE_TOLD(ca->seen.law.model),			\
-	      "price at which the control below sends the target rate")	\
+	      "price at which the control below sends the target rate",	\
+	      NW_DALBE_PRICES)						\
 	FIELD("mean_rtt", "ms", 1000,					\
 	      ca->seen.mean_us ? (s64)ca->seen.mean_us : NW_UNKNOWN,	\
-	      "mean round trip of the last interval")			\
+	      "mean round trip of the last interval", NW_DALBE_TRIPS)	\
+	FIELD("smoothed_rtt", "ms", 1000, NW_DALBE_TOLD(ca->srtt_us),	\
+	      "smoothed round trip at its end", NW_DALBE_TRIPS)		\
 	FIELD("least_rtt", "ms", 1000,					\
 	      ca->seen.base_us == NW_NONE ? NW_UNKNOWN :		\
-	      (s64)ca->seen.base_us, "least round trip of the connection") \
+	      (s64)ca->seen.base_us, "least round trip of the connection", \
+	      NW_DALBE_TRIPS)						\
+	FIELD("cwnd", "segments", 1, NW_DALBE_TOLD(ca->cwnd),		\
+	      "congestion window at its end", NW_DALBE_WINDOW)		\
+	FIELD("ssthresh", "segments", 1,				\
+	      ca->intervals && ca->ssthresh < NW_DALBE_NO_SSTHRESH ?	\
+	      (s64)ca->ssthresh : NW_UNKNOWN,				\
+	      "slow start threshold at its end", NW_DALBE_WINDOW)	\
 	FIELD("sum", "", 1 << 16, NW_DALBE_TOLD(ca->seen.law.sum),	\
 	      "PID's sum of errors, seconds")				\
 	FIELD("bias", "", 1 << 16, ca->seen.law.bias,			\
@@ -57,6 +83,9 @@
 	FIELD("finish", "s", 1000000, nw_dalbe_finish(ca),		\
 	      "when all is delivered if the rate stays, after the start") \
 	FIELD("short_of", "", 1, ca->short_of,				\
-	      "intervals in a row at w = 1 and below the target: 3 mean that the deadline is out of reach")
+	      "intervals in a row at w = 1 and below the target: 3 mean that the deadline is out of reach") \
+	FIELD("out_of_reach", "s", 1000,				\
+	      ca->out_of_reach_ms ? (s64)ca->out_of_reach_ms : NW_UNKNOWN, \
+	      "when the deadline was first found to be out of reach, after the start")
 
 #endif /* NW_DALBE_REPORT_H */

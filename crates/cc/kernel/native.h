@@ -57,12 +57,13 @@ struct nw_field {
 	const char *name;
 	const char *unit;
 	const char *about;
+	const char *chart;
 	u64 scale;
 };
 
-#define NW_FIELD_ROW(n, u, s, value, a)					\
-	{ .name = n, .unit = u, .about = a, .scale = s },
-#define NW_FIELD_VALUE(n, u, s, value, a)	*out++ = (s64)(value);
+#define NW_FIELD_ROW(n, u, s, value, a, ...)				\
+	{ .name = n, .unit = u, .about = a, .chart = "" __VA_ARGS__, .scale = s },
+#define NW_FIELD_VALUE(n, u, s, value, ...)	*out++ = (s64)(value);
 
 struct nw_ops {
 	void (*init)(void *ca, const void *p, const struct nw_facts *f,

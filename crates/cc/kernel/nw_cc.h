@@ -227,8 +227,10 @@ static inline u32 nw_now_us(const struct nw_facts *f)
  * or NW_UNKNOWN, and may use ca and p:
  *
  *	FIELD("name", "unit", scale, value, "what it is")
+ *	FIELD("name", "unit", scale, value, "what it is", "title of a chart")
  *
- * The series is called name_unit, or name where the unit is "".
+ * The series is called name_unit, or name where the unit is "". Fields with the same
+ * chart and unit are drawn together, one without a chart alone.
  */
 #define NW_UNKNOWN	((s64)(1ULL << 63))	/* telemetry without a value yet */
 #define NW_COUNT_FIELD(...)	+ 1

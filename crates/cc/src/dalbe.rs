@@ -16,6 +16,12 @@ const BIAS: (f64, f64) = (1.0 / 8.0, 8.0);
 const DAMPING: f64 = 0.5;
 /// Of losses, what the improved law ignores at most.
 const MOST_IGNORED: f64 = 0.4;
+/// Of the time that is left, what makes up for lacks.
+const RESERVE: f64 = 1.0 / 20.0;
+/// w / (1 - w) of a weight at which a price that fades is dropped.
+const FADED: f64 = 19.0;
+/// Where an unsigned Q16.16 ends, that of mu.
+const MOST_MU: f64 = 65536.0;
 /// Where a signed Q2.30 ends, the format of errors.
 const MOST_ERROR: f64 = 2.0;
 
@@ -100,11 +106,20 @@ pub struct DalbeLaw {
     mbc: bool,
     reproduction: bool,
     incremental: bool,
+    /// The price counts ever less as the weight nears 1.
+    fades: bool,
     /// Kp, Ki per second, Kd in seconds.
     gains: [f64; 3],
     rise: f64,
     /// Seconds of an interval.
     nominal: f64,
+}
+
+/// Whether the control below has a delay for its price: what is named behind `over`.
+fn goes_by_delay(spec: &ControlSpec) -> bool {
+    let words = spec.to_string();
+    let below = words.split_whitespace().skip_while(|w| *w != "over").nth(1);
+    matches!(below, Some("vegas" | "ledbat"))
 }
 
 impl DalbeLaw {
@@ -118,6 +133,7 @@ impl DalbeLaw {
             mbc: spec.option("policy")? == 1,
             reproduction: spec.option("mode")? == 1,
             incremental: spec.option("map")? == 1,
+            fades: spec.option("mode")? == 0 && goes_by_delay(spec),
             gains: [
                 option("kp")? / 1e3,
                 option("ki")? / 1e3,
@@ -143,8 +159,14 @@ impl DalbeLaw {
         let mut w = before.w;
         // mu does not jump when phi changes.
         if !self.reproduction && now.phi != before.phi && w > LEAST_W && w < 1.0 {
-            w = (w * before.phi / now.phi).clamp(LEAST_W, 1.0);
-            exact.sum *= before.phi / now.phi;
+            let by = before.phi / now.phi;
+            w = if self.fades {
+                by * w / (1.0 - w + by * w)
+            } else {
+                by * w
+            };
+            w = w.clamp(LEAST_W, 1.0);
+            exact.sum *= w / before.w;
         }
         exact.w = if now.remaining == 0.0 {
             LEAST_W
@@ -152,6 +174,9 @@ impl DalbeLaw {
             1.0
         } else {
             exact.target = now.remaining * 8.0 / 1e6 / now.left;
+            if !self.reproduction {
+                exact.target /= 1.0 - RESERVE;
+            }
             if exact.achieved == 0.0 {
                 w
             } else {
@@ -166,6 +191,9 @@ impl DalbeLaw {
         };
         if !self.reproduction {
             exact.ignored = exact.ignored.min(MOST_IGNORED);
+        }
+        if self.fades {
+            exact.mu = (exact.mu / (1.0 - exact.w)).min(MOST_MU);
         }
         exact
     }
@@ -191,7 +219,13 @@ impl DalbeLaw {
             } else {
                 exact.bias
             };
-            (relative, model * factor)
+            let r = model * factor;
+            let goal = match self.fades {
+                true if r >= FADED => 1.0,
+                true => r / (1.0 + r),
+                false => r,
+            };
+            (relative, goal)
         } else {
             let relative = (target - achieved) / of;
             let seconds = if self.reproduction {

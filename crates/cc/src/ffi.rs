@@ -41,6 +41,7 @@ struct RawField {
     name: *const c_char,
     unit: *const c_char,
     about: *const c_char,
+    chart: *const c_char,
     scale: u64,
 }
 
@@ -185,6 +186,7 @@ impl Algorithm {
             name: text(f.name),
             unit: text(f.unit),
             about: text(f.about),
+            chart: text(f.chart),
             scale: f.scale,
         })
     }

@@ -23,10 +23,12 @@ mod facts;
 #[allow(unsafe_code)]
 mod ffi;
 mod options;
+mod reference;
 mod spec;
 
 pub use controller::{Answer, Call, ControlMode, Controller, Observer};
 pub use dalbe::{DalbeInterval, DalbeLaw};
 pub use facts::{CaState, CwndEvent, Decision, Facts, Flags, Pacing};
 pub use options::OptionError;
+pub use reference::Reference;
 pub use spec::{ControlSpec, Needs, names, telemetry};

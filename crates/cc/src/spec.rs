@@ -40,9 +40,11 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// Every field of telemetry that some algorithm reports, each once.
+/// Every field of telemetry that some algorithm reports, or that follows from it
+/// ([`Reference`](crate::Reference)), each once.
 pub fn telemetry() -> Vec<TelemetryField> {
     let mut fields: Vec<_> = Algorithm::all(false).flat_map(Algorithm::fields).collect();
+    fields.extend(crate::reference::FIELDS);
     fields.sort_unstable_by_key(|f| (f.name, f.unit));
     fields.dedup_by_key(|f| (f.name, f.unit));
     fields

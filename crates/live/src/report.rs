@@ -132,6 +132,7 @@ mod tests {
             name: "periods",
             unit: "",
             about: "",
+            chart: "",
             scale: 1,
         };
         let sampled = Report::Sampled {

@@ -78,6 +78,9 @@ pub struct TelemetryField {
     pub unit: &'static str,
     /// What it is.
     pub about: &'static str,
+    /// Title of the chart that it shares with other fields of its unit; empty if it is
+    /// drawn alone.
+    pub chart: &'static str,
     /// Values are whole numbers of `1 / scale` units.
     pub scale: u64,
 }

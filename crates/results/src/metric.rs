@@ -15,7 +15,7 @@ mod listed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::summary::{Distribution, RunSummary, millionths};
+use crate::summary::{Distribution, RunSummary, TelemetrySummary, millionths};
 
 /// One number of a summary.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,11 +63,13 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(e, "ecn_reductions", flow.recovery.ecn_reductions);
         list.count(e, "spurious_undos", flow.recovery.spurious_undos);
         list.count(e, "slow_start_exits", flow.recovery.slow_start_exits);
-        for field in &flow.telemetry {
-            for (part, value) in [("min", field.min), ("mean", field.mean), ("max", field.max)] {
-                list.maybe(e, &format!("{}/{part}", field.name), Some(value));
-            }
-        }
+        list.telemetry(e, &flow.telemetry);
+    }
+    for flow in &summary.windows {
+        let e = &flow.name;
+        list.maybe(e, "goodput_mbit", Some(flow.goodput_mbit));
+        list.maybe(e, "peak_mbit", flow.peak_mbit);
+        list.telemetry(e, &flow.telemetry);
     }
     for queue in &summary.queues {
         let e = &queue.name;
@@ -259,6 +261,14 @@ impl List {
                 metric: metric.to_owned(),
                 value,
             });
+        }
+    }
+
+    fn telemetry(&mut self, entity: &str, fields: &[TelemetrySummary]) {
+        for field in fields {
+            for (part, value) in [("min", field.min), ("mean", field.mean), ("max", field.max)] {
+                self.maybe(entity, &format!("{}/{part}", field.name), Some(value));
+            }
         }
     }
 

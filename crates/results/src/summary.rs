@@ -35,6 +35,9 @@ pub struct RunSummary {
     pub directions: Vec<DirectionSummary>,
     /// One per flow, in the scenario's order.
     pub flows: Vec<FlowSummary>,
+    /// What flows come to in the scenario's further windows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<FlowInWindow>,
     /// One per queue that saw a packet, in the order of the name table.
     pub queues: Vec<QueueSummary>,
     /// One per latency probe.
@@ -143,6 +146,22 @@ pub struct FlowSummary {
     pub telemetry: Vec<TelemetrySummary>,
 }
 
+/// A flow in one of the scenario's further windows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowInWindow {
+    /// Full name, `window/mid/prague`.
+    pub name: String,
+    /// From when to when.
+    pub window: WindowSummary,
+    /// Payload handed to the receiving application, over all of the window.
+    pub goodput_mbit: f64,
+    /// The most of it in one of the window's whole seconds; `None` if it is shorter.
+    pub peak_mbit: Option<f64>,
+    /// What its sender's congestion control reports of itself, in the window.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub telemetry: Vec<TelemetrySummary>,
+}
+
 /// A quantity that a sender reports of itself, over its samples in the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TelemetrySummary {
@@ -152,6 +171,10 @@ pub struct TelemetrySummary {
     pub unit: String,
     /// What it is.
     pub about: String,
+    /// Title of the chart that it shares with others of its unit; empty if it is drawn
+    /// alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub chart: String,
     /// Mean.
     pub mean: f64,
     /// Least.

@@ -3,7 +3,7 @@
 mod support;
 
 use narrows_results::summary::{
-    Distribution, DropCounts, DropperSummary, ProbeSummary, RunSummary,
+    Distribution, DropCounts, DropperSummary, ProbeSummary, RunSummary, TelemetrySummary,
 };
 use narrows_results::verdict::{Verdict, judge, judge_live};
 use narrows_run::{CommandFacts, FlowFacts, Lateness, Rig};
@@ -339,6 +339,44 @@ fn a_flow_that_never_started_or_never_ended_is_found() {
         s.flows[0].complete = true;
     });
     assert!(finished.is_empty());
+}
+
+#[test]
+fn a_deadline_that_was_missed_or_is_out_of_reach_is_named_and_one_that_was_kept_is_not() {
+    let text = SCENARIO.replacen(
+        "cc   = \"prague variant 2020\"",
+        "cc = \"dalbe deadline 10s size 9000000b\"\ntraffic = \"bytes 9000000b\"",
+        1,
+    );
+    let plan = plan_of(&text);
+    let named = |fct_s: f64, announced: Option<f64>| -> Vec<String> {
+        let mut summary = sound().1;
+        let flow = &mut summary.flows[0];
+        flow.complete = true;
+        flow.fct_s = Some(fct_s);
+        flow.telemetry = announced
+            .map(|at| TelemetrySummary {
+                name: "out_of_reach_s".to_owned(),
+                min: at,
+                ..TelemetrySummary::default()
+            })
+            .into_iter()
+            .collect();
+        let verdict = judge(&plan, &summary, false);
+        let of = |f: &&narrows_results::verdict::Finding| f.check.starts_with("deadline");
+        assert_eq!(verdict.reasons().filter(of).count(), 0, "notes");
+        verdict
+            .findings
+            .iter()
+            .filter(of)
+            .map(|f| f.line.clone())
+            .collect()
+    };
+    assert!(named(10.1, None).is_empty());
+    let lines = named(10.5, Some(4.0));
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("after 4 s that its deadline of 10 s is out of reach"));
+    assert!(lines[1].contains("0.5 s after its deadline of 10 s, 5.0 % late"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub use parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
     LinkIndex, LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, SignalPlan, TapPlan,
-    TimedChange, Window, ecn_mode_word,
+    TimedChange, Window, WindowPlan, ecn_mode_word,
 };
 pub use refusal::Refusal;
 pub use transport::{SpinUse, Transport};

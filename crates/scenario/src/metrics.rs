@@ -11,7 +11,7 @@ use narrows_packet::TelemetryField;
 use crate::parts::ElementSpec;
 use crate::plan::Plan;
 pub(crate) use list::TECHNIQUES;
-use list::{ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN};
+use list::{ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN, WINDOW};
 
 /// Metrics of one kind of entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn choices(word: &str) -> Option<Vec<String>> {
 }
 
 /// All kinds of entities, in the order in which a summary has them.
-pub const KINDS: [MetricKind; 7] = [RUN, FLOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
+pub const KINDS: [MetricKind; 8] = [RUN, FLOW, WINDOW, QUEUE, ELEMENT, PROBE, MARK, OBSERVER];
 
 impl MetricEntry {
     /// Every name that it covers, in a run of `flows` flows.
@@ -162,6 +162,12 @@ impl Entity {
         let mut all = vec![Self::of("run".to_owned(), RUN)];
         for flow in &plan.flows {
             all.push(Self::of(format!("flow/{}", flow.name), FLOW));
+        }
+        for window in &plan.windows {
+            for flow in &plan.flows {
+                let name = format!("window/{}/{}", window.name, flow.name);
+                all.push(Self::of(name, WINDOW));
+            }
         }
         let mut boxes = Vec::new();
         for element in plan.elements() {

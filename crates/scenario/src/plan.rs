@@ -33,6 +33,9 @@ pub struct Plan {
     pub duration: Duration,
     /// The steady window.
     pub measure: Window,
+    /// Further windows that flows are measured in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowPlan>,
     /// How often flows and queues are sampled.
     #[serde(serialize_with = "words")]
     pub sample_interval: Duration,
@@ -114,6 +117,15 @@ impl Value for Window {
             to: Instant::ZERO + Duration::parse(to.trim())?,
         })
     }
+}
+
+/// A window that flows are measured in, beside the steady one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WindowPlan {
+    /// Its name; what flows come to in it is of the entities `window/<name>/<flow>`.
+    pub name: String,
+    /// Its span.
+    pub over: Window,
 }
 
 /// A host, or a router between links.

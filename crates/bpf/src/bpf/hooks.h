@@ -27,7 +27,7 @@ NW_INLINE int nw_is_early(struct tcp_sock *tp)
 	return !nw_bits(&tp->inet_conn, icsk_ca_initialized);
 }
 
-#define NW_REPORT_FIELD(name, unit, scale, value, about)	*out++ = (s64)(value);
+#define NW_REPORT_FIELD(name, unit, scale, value, ...)	*out++ = (s64)(value);
 
 NW_INLINE void nw_report(s64 *out, const NW_STATE(NW_ALGORITHM) *ca,
 			 const NW_PARAMS(NW_ALGORITHM) *p)

@@ -15,11 +15,13 @@ fn bytes(mbit: f64, seconds: f64) -> u32 {
 fn it_begins_as_a_scavenger_and_its_target_is_what_remains_by_what_is_left() {
     let mut flow = Flow::new(WORDS);
     let start = flow.reported();
-    assert!((start.w - 0.05).abs() < 1e-8 && (start.mu - 0.15).abs() < 1e-4);
+    // w phi / (1 - w)
+    assert!((start.w - 0.05).abs() < 1e-8 && (start.mu - 0.15 / 0.95).abs() < 1e-4);
     // A 120th of 600 s.
     let first = flow.interval(bytes(4.0, 5.0));
     assert_eq!((first.interval, first.left), (5.0, 595.0));
-    let target = (1_625e6 - 2.5e6) * 8.0 / 595.0 / 1e6;
+    // A twentieth of what is left is to spare.
+    let target = (1_625e6 - 2.5e6) * 8.0 / (595.0 * 0.95) / 1e6;
     assert!((first.target - target).abs() < 1e-4, "{first:?}");
     assert!((first.achieved - 4.0).abs() < 1e-4);
 }
@@ -86,7 +88,7 @@ fn it_begins_with_the_weight_that_it_is_given_and_keeps_it_while_it_is_right() {
         assert!((start.w - 0.6).abs() < 1e-6, "{policy}: {start:?}");
         if policy == "pid" {
             // As fast as the target says: the sum holds the weight.
-            let now = flow.interval(bytes(1_625.0 * 8.0 / 600.0, 5.0));
+            let now = flow.interval(bytes(1_625.0 * 8.0 / (600.0 * 0.95), 5.0));
             assert!((now.w - 0.6).abs() < 0.01, "{now:?}");
         }
     }
@@ -144,6 +146,57 @@ fn phi_needs_more_than_ten_losses_and_moves_without_moving_mu() {
     assert!((now.phi - 5.0 / 3.0).abs() < 1e-3, "{now:?}");
 }
 
+#[test]
+fn over_a_control_that_goes_by_delay_the_price_fades_as_the_weight_nears_one() {
+    // r = price / model / phi, which is w / (1 - w): 20 ms over 16 segments by 7.7 Mbit/s.
+    let words =
+        "dalbe over vegas policy mbc rise 1000 interval 10s deadline 1200s size 1000000000b";
+    let mut flow = Flow::new(words);
+    let mut last = flow.interval(bytes(7.0, 10.0));
+    for _ in 0..3 {
+        last = flow.interval(bytes(7.0, 10.0));
+    }
+    let r = last.price / last.model_price * last.bias / last.phi;
+    assert!((last.w / (1.0 - last.w) / r - 1.0).abs() < 0.1, "{last:?}");
+    assert!((last.mu - last.w * last.phi / (1.0 - last.w)).abs() < 1e-3);
+    // As the thesis has it, and over what goes by losses, it is w phi to the end.
+    for words in [
+        "dalbe over vegas mode reproduction deadline 600s size 1000000000b",
+        "dalbe over reno deadline 600s size 1000000000b",
+    ] {
+        let mut flow = Flow::new(words);
+        let last = flow.interval(bytes(7.0, 5.0));
+        assert!(
+            (last.mu - last.w * last.phi).abs() < 1e-3,
+            "{words}: {last:?}"
+        );
+    }
+}
+
+#[test]
+fn a_deadline_is_out_of_reach_after_three_intervals_at_best_effort_that_fell_short() {
+    let mut flow = Flow::new("dalbe over cubic deadline 600s size 8000000000b");
+    let named = |flow: &Flow, name: &str| {
+        let mut all = flow.cc.telemetry();
+        all.find(|(f, _)| f.name == name)
+            .map(|(f, v)| f.in_units(v))
+    };
+    let mut at_one = 0;
+    while at_one < 3 {
+        assert_eq!(named(&flow, "out_of_reach"), None);
+        let now = flow.interval(bytes(10.0, 5.0));
+        at_one = if now.w == 1.0 { at_one + 1 } else { 0 };
+        assert!(now.intervals < 200.0, "it comes to best effort");
+    }
+    let since = (flow.facts.now_ns - 5_000_000_000) as f64 / 1e9;
+    let found = named(&flow, "out_of_reach").expect("it is said");
+    assert!((found - since).abs() < 2e-3, "{found} after {since} s");
+    // It stays said, whatever comes.
+    flow.interval(bytes(400.0, 5.0));
+    assert_eq!(named(&flow, "out_of_reach"), Some(found));
+    assert_eq!(named(&flow, "short_of"), Some(0.0));
+}
+
 /// Relative, but for what is next to nothing.
 fn near(got: f64, exact: f64, least: f64) -> bool {
     (got - exact).abs() <= 1e-3 * exact.abs().max(least)
@@ -152,7 +205,8 @@ fn near(got: f64, exact: f64, least: f64) -> bool {
 fn check(words: &str, before: &DalbeInterval, now: &DalbeInterval, exact: &DalbeInterval) {
     let all = [
         ("w", now.w, exact.w, 0.05),
-        ("mu", now.mu, exact.mu, 0.05),
+        // Where the price fades, mu goes to infinity with w to 1: how often it counts.
+        ("1 / mu", 1.0 / now.mu, 1.0 / exact.mu, 1.0),
         ("target", now.target, exact.target, 0.01),
         ("achieved", now.achieved, exact.achieved, 0.01),
         ("error", now.error, exact.error, 0.05),

@@ -283,6 +283,7 @@ mod tests {
             name: "alpha",
             unit: "",
             about: "the marked share",
+            chart: "",
             scale: 1024,
         };
         let mut changed = vec![0x45; 60];
@@ -341,6 +342,7 @@ mod tests {
             name: "alpha",
             unit: "",
             about: "",
+            chart: "",
             scale: 1,
         };
         let one = packet(3, vec![1; 80], 0);

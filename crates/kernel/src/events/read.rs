@@ -129,11 +129,11 @@ impl EventReader {
                 }
             }
             Kind::Field => {
-                let (name, unit, about) = (rest.text()?, rest.text()?, rest.text()?);
                 self.fields.push(TelemetryField {
-                    name: kept(name),
-                    unit: kept(unit),
-                    about: kept(about),
+                    name: kept(rest.text()?),
+                    unit: kept(rest.text()?),
+                    about: kept(rest.text()?),
+                    chart: kept(rest.text()?),
                     scale: rest.number()?,
                 });
                 return Ok(None);

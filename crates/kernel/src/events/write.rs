@@ -82,7 +82,7 @@ impl EventWriter {
         let known = self.fields.iter().position(|known| *known == field);
         let number = known.unwrap_or_else(|| {
             self.begin(Kind::Field, now);
-            for text in [field.name, field.unit, field.about] {
+            for text in [field.name, field.unit, field.about, field.chart] {
                 self.text(text);
             }
             self.number(field.scale);

@@ -1,6 +1,7 @@
 //! What holds for every page.
 
 use narrows_results::folder::RunResult;
+use narrows_results::summary::TelemetrySummary;
 
 use super::*;
 
@@ -465,4 +466,43 @@ fn a_live_run_tells_of_its_rig_and_a_simulated_one_of_its_digest() {
         assert!(live.contains(told), "{told}");
     }
     assert!(!live.contains("byte for byte"));
+}
+
+#[test]
+fn fields_that_declare_a_chart_are_drawn_together_where_they_have_one_unit() {
+    let mut run = samples::run();
+    let flow = run.summary.flows[0].name.clone();
+    let fields = [
+        ("target_mbit", "mbit"),
+        ("achieved_mbit", "mbit"),
+        ("error", ""),
+    ];
+    run.summary.flows[0].telemetry = fields
+        .iter()
+        .map(|(name, unit)| TelemetrySummary {
+            name: (*name).into(),
+            unit: (*unit).into(),
+            chart: "rates".into(),
+            ..TelemetrySummary::default()
+        })
+        .collect();
+    for (name, _) in fields {
+        let mut track = run.series.tracks[0].clone();
+        track.entity.clone_from(&flow);
+        track.metric = name.into();
+        run.series.tracks.push(track);
+    }
+    let charts = crate::plot::figures::of_run(&run);
+    let drawn = |id: &str| -> Vec<String> {
+        let chart = charts.iter().find(|c| c.id == id).expect(id);
+        let crate::plot::chart::Body::Curves { curves, .. } = &chart.body else {
+            panic!("{id}: {:?}", chart.body)
+        };
+        curves.iter().map(|c| c.name.clone()).collect()
+    };
+    assert_eq!(
+        drawn("prague-target_mbit"),
+        ["target_mbit", "achieved_mbit"]
+    );
+    assert_eq!(drawn("prague-error"), ["error"]);
 }

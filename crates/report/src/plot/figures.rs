@@ -129,10 +129,12 @@ fn throughput(run: &RunResult) -> Chart {
     )
 }
 
-/// What congestion controls report of themselves, a chart for each field.
+/// What congestion controls report of themselves: the charts that they declare, for each
+/// flow, then a chart of all flows for each other field.
 fn telemetry(run: &RunResult) -> Vec<Chart> {
     let mut fields: Vec<&TelemetrySummary> = Vec::new();
-    for field in run.summary.flows.iter().flat_map(|f| &f.telemetry) {
+    let reported = run.summary.flows.iter().flat_map(|f| &f.telemetry);
+    for field in reported.filter(|field| field.chart.is_empty()) {
         if fields.iter().all(|f| f.name != field.name) {
             fields.push(field);
         }
@@ -151,7 +153,52 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
         let axis = Axis::of(&field.name, unit).over(range);
         flows(run, &field.name, &title, &field.name, axis)
     };
-    fields.iter().map(chart).collect()
+    let shown = drawn_flows(&run.summary.flows);
+    let shared = shown
+        .iter()
+        .flat_map(|i| declared(run, &run.summary.flows[*i]));
+    shared.chain(fields.iter().map(chart)).collect()
+}
+
+/// The charts that the sender of `flow` declares, each of fields with one unit.
+fn declared(run: &RunResult, flow: &FlowSummary) -> Vec<Chart> {
+    let mut charts: Vec<Vec<&TelemetrySummary>> = Vec::new();
+    for field in flow.telemetry.iter().filter(|f| !f.chart.is_empty()) {
+        let alike = |f: &TelemetrySummary| (&f.chart, &f.unit) == (&field.chart, &field.unit);
+        match charts.iter_mut().find(|chart| alike(chart[0])) {
+            Some(chart) => chart.push(field),
+            None => charts.push(vec![field]),
+        }
+    }
+    let interval_s = run.series.interval_s;
+    let chart = |fields: Vec<&TelemetrySummary>| {
+        let (name, first) = (short(&flow.name), fields[0]);
+        let curves = fields.iter().filter_map(|field| {
+            let track = run.series.track(&flow.name, &field.name)?;
+            Some(Curve::new(&field.name, points(track, interval_s)))
+        });
+        let range = match fields.iter().any(|f| f.min < 0.0) {
+            true => Range::Data,
+            false => Range::FromZero,
+        };
+        let said: Vec<String> = fields
+            .iter()
+            .map(|f| format!("{} ({}): mean {:.3}", f.name, f.about, f.mean))
+            .collect();
+        let title = format!("{name}: {}", first.chart);
+        let sentence = format!("{title}; in the steady window {}.", said.join("; "));
+        let unit = match first.unit.as_str() {
+            "" => "no unit",
+            "mbit" => "Mbit/s",
+            unit => unit,
+        };
+        let id = format!("{name}-{}", first.name);
+        let y = Axis::of("value", unit).over(range);
+        Chart::curves(&id, &title, time(run), y, Shape::Step, curves.collect())
+            .describe(sentence)
+            .window(window(run))
+    };
+    charts.into_iter().map(chart).collect()
 }
 
 /// One metric of the flows over time.

@@ -8,8 +8,8 @@ use narrows_wire::efm::Signal;
 use super::*;
 use crate::signals::SignalSummary;
 use crate::summary::{
-    BandSummary, DropCounts, DropperSummary, ErrorSpread, FlowSummary, ObservationSummary,
-    ProbeSummary, QueueSummary, TelemetrySummary,
+    BandSummary, DropCounts, DropperSummary, ErrorSpread, FlowInWindow, FlowSummary,
+    ObservationSummary, ProbeSummary, QueueSummary, TelemetrySummary,
 };
 
 fn choices(word: &str) -> Vec<&'static str> {
@@ -80,9 +80,16 @@ fn full() -> RunSummary {
         set: Signal::ALL.map(|s| (s.word().to_owned(), 1)).into(),
         ..SignalSummary::default()
     };
+    let window = FlowInWindow {
+        name: "window/mid/prague".to_owned(),
+        peak_mbit: Some(1.0),
+        telemetry: flow.telemetry.clone(),
+        ..FlowInWindow::default()
+    };
     RunSummary {
         jain: Some(0.8),
         flows: vec![flow, second],
+        windows: vec![window],
         queues: vec![queue],
         probes: vec![probe],
         droppers: vec![dropper],
@@ -109,6 +116,7 @@ fn the_list_of_metrics_is_what_a_summary_has() {
     let summary = full();
     for (entity, about, prefix) in [
         ("flow/", "", "flow/prague"),
+        ("window/", "", "window/mid/prague"),
         ("link/", "with a rate", "link/access/up/bottleneck"),
         ("link/", "without a rate", "link/access/up/netem"),
         ("probe/", "", "probe/ping"),

@@ -1,14 +1,16 @@
 //! What is kept of a flow.
 
+use narrows_cc::Reference;
 use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent, TelemetryField};
-use narrows_scenario::{FlowPlan, Plan};
+use narrows_scenario::{FlowPlan, Plan, WindowPlan};
 use narrows_units::{Duration, Histogram, Instant};
 use narrows_wire::{ip, udp};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
+use super::window::{InWindow, Spread};
 use crate::distribution::Distribution;
 use crate::summary::{
-    CodepointSummary, FlowSummary, LimitedSummary, RecoverySummary, TelemetrySummary, millionths,
+    CodepointSummary, FlowInWindow, FlowSummary, LimitedSummary, RecoverySummary, millionths,
 };
 
 const COLUMNS: [(&str, Column); 11] = [
@@ -32,11 +34,8 @@ struct Reported {
     present: Option<f64>,
     /// Interval and value.
     points: Vec<(usize, f32)>,
-    /// In the window.
-    sum: f64,
-    count: u64,
-    least: f64,
-    most: f64,
+    /// In the steady window.
+    spread: Spread,
 }
 
 pub(super) struct FlowState {
@@ -67,6 +66,11 @@ pub(super) struct FlowState {
     acked_before: u64,
     columns: Columns,
     telemetry: Vec<Reported>,
+    /// The law in double precision of a control that has one, and what the control
+    /// reported since the last sample.
+    reference: Option<Reference>,
+    latest: Vec<(TelemetryField, i64)>,
+    in_windows: Vec<InWindow>,
     /// Whether its last row is written.
     closed: bool,
 }
@@ -87,8 +91,10 @@ struct Bin {
 }
 
 impl FlowState {
-    /// Of the flow `plan`, whose data the host `sender` sends.
-    pub(super) fn new(plan: &FlowPlan, sender: Option<EntityId>) -> Self {
+    /// Of the flow `plan`, whose data the host `sender` sends, in a run with these
+    /// further windows.
+    pub(super) fn new(plan: &FlowPlan, sender: Option<EntityId>, windows: &[WindowPlan]) -> Self {
+        let own = plan.cc.simulated().filter(|_| plan.is_tcp());
         Self {
             sender,
             start: plan.start,
@@ -113,6 +119,9 @@ impl FlowState {
             acked_before: 0,
             columns: Columns::new(&COLUMNS),
             telemetry: Vec::new(),
+            reference: own.and_then(|spec| Reference::of(&spec)),
+            latest: Vec::new(),
+            in_windows: windows.iter().map(|w| InWindow::new(w.over)).collect(),
             closed: false,
         }
     }
@@ -125,9 +134,12 @@ impl FlowState {
     }
 
     #[inline]
-    pub(super) fn delivered(&mut self, inside: bool, bytes: u64) {
+    pub(super) fn delivered(&mut self, now: Instant, inside: bool, bytes: u64) {
         self.bytes_total += bytes;
         self.bin.bytes += bytes;
+        for window in &mut self.in_windows {
+            window.delivered(now, bytes);
+        }
         if inside {
             self.bytes += bytes;
         }
@@ -172,7 +184,14 @@ impl FlowState {
         self.bin.retransmissions += 1;
     }
 
-    pub(super) fn sampled(&mut self, inside: bool, sample: &FlowSample) {
+    pub(super) fn sampled(&mut self, now: Instant, inside: bool, sample: &FlowSample) {
+        if let Some(reference) = &mut self.reference {
+            let compared = reference.compare(&self.latest);
+            self.latest.clear();
+            for (field, value) in compared.into_iter().flatten() {
+                self.keep(now, inside, field, value);
+            }
+        }
         if inside {
             self.windows.0 += u64::from(sample.cwnd);
             self.windows.1 += 1;
@@ -180,27 +199,37 @@ impl FlowState {
         self.bin.sample = Some(*sample);
     }
 
-    pub(super) fn reported(&mut self, inside: bool, field: TelemetryField, value: i64) {
+    pub(super) fn reported(
+        &mut self,
+        now: Instant,
+        inside: bool,
+        field: TelemetryField,
+        value: i64,
+    ) {
+        if self.reference.is_some() {
+            self.latest.push((field, value));
+        }
+        self.keep(now, inside, field, value);
+    }
+
+    fn keep(&mut self, now: Instant, inside: bool, field: TelemetryField, value: i64) {
         let known = self.telemetry.iter().position(|r| r.field == field);
         let at = known.unwrap_or_else(|| {
             self.telemetry.push(Reported {
                 field,
                 present: None,
                 points: Vec::new(),
-                sum: 0.0,
-                count: 0,
-                least: f64::INFINITY,
-                most: f64::NEG_INFINITY,
+                spread: Spread::default(),
             });
             self.telemetry.len() - 1
         });
         let (reported, value) = (&mut self.telemetry[at], field.in_units(value));
         reported.present = Some(value);
         if inside {
-            reported.sum += value;
-            reported.count += 1;
-            reported.least = reported.least.min(value);
-            reported.most = reported.most.max(value);
+            reported.spread.add(value);
+        }
+        for window in &mut self.in_windows {
+            window.reported(now, at, value);
         }
     }
 
@@ -272,7 +301,7 @@ impl FlowState {
         from: Instant,
         until: Instant,
         end: Instant,
-    ) -> (FlowSummary, Columns) {
+    ) -> (FlowSummary, Vec<FlowInWindow>, Columns) {
         let name = format!("flow/{}", facts.name);
         let (finished_at, complete) = match self.finished {
             Some((at, complete)) => (Some(at), complete),
@@ -310,29 +339,23 @@ impl FlowState {
             telemetry: self
                 .telemetry
                 .iter()
-                .filter_map(Reported::summary)
+                .filter_map(|reported| reported.spread.summary(reported.field))
                 .collect(),
             name: name.clone(),
         };
+        let fields: Vec<TelemetryField> = self.telemetry.iter().map(|r| r.field).collect();
+        let windows = std::mem::take(&mut self.in_windows).into_iter();
+        let windows = windows
+            .zip(&plan.windows)
+            .map(|(window, plan)| {
+                window.finish(format!("window/{}/{}", plan.name, facts.name), &fields)
+            })
+            .collect();
         for reported in self.telemetry {
             self.columns
                 .declare(reported.field.column(), reported.points);
         }
-        (summary, self.columns.named(name))
-    }
-}
-
-impl Reported {
-    /// `None` without a value in the window.
-    fn summary(&self) -> Option<TelemetrySummary> {
-        (self.count > 0).then(|| TelemetrySummary {
-            name: self.field.column(),
-            unit: self.field.unit.to_owned(),
-            about: self.field.about.to_owned(),
-            mean: millionths(self.sum / self.count as f64),
-            min: millionths(self.least),
-            max: millionths(self.most),
-        })
+        (summary, windows, self.columns.named(name))
     }
 }
 

@@ -3,6 +3,7 @@
 mod bins;
 mod flow;
 mod queue;
+mod window;
 
 use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
 use narrows_scenario::Plan;
@@ -77,7 +78,11 @@ impl Reducer {
         let flow = |flow: &narrows_scenario::FlowPlan| {
             let sender = format!("host/{}", plan.host(flow.from).name);
             let place = setup.names.iter().position(|name| *name == sender);
-            FlowState::new(flow, place.map(|place| EntityId(place as u32)))
+            FlowState::new(
+                flow,
+                place.map(|place| EntityId(place as u32)),
+                &plan.windows,
+            )
         };
         let flows = plan.flows.iter().map(flow).collect();
         Self {
@@ -192,9 +197,11 @@ impl Reducer {
         self.droppers.sort_by_key(|d| d.0);
 
         let mut columns = Vec::new();
-        let mut flow_summaries = Vec::new();
+        let (mut flow_summaries, mut windows) = (Vec::new(), Vec::new());
         for (flow, facts) in std::mem::take(&mut self.flows).into_iter().zip(&plan.flows) {
-            let (summary, flow_columns) = flow.finish(plan, facts, self.from, until, end);
+            let (summary, in_windows, flow_columns) =
+                flow.finish(plan, facts, self.from, until, end);
+            windows.extend(in_windows);
             columns.push(flow_columns);
             flow_summaries.push(summary);
         }
@@ -246,6 +253,7 @@ impl Reducer {
             },
             directions,
             flows: flow_summaries,
+            windows,
             queues: queue_summaries,
             probes: probe_summaries,
             droppers,
@@ -333,7 +341,7 @@ impl EventSink for Reducer {
             }
             Event::Delivered { flow, bytes } => {
                 if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.delivered(inside, bytes);
+                    flow.delivered(now, inside, bytes);
                 }
             }
             Event::RttSample { flow, rtt } => {
@@ -373,12 +381,12 @@ impl EventSink for Reducer {
             }
             Event::Sampled { flow, sample } => {
                 if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.sampled(inside, &sample);
+                    flow.sampled(now, inside, &sample);
                 }
             }
             Event::Telemetry { flow, field, value } => {
                 if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.reported(inside, field, value);
+                    flow.reported(now, inside, field, value);
                 }
             }
             Event::QueueSampled {

@@ -53,6 +53,7 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
         codepoints(&mut found, plan, &routes, facts, flow);
         sender_limits(&mut found, plan, facts, flow);
         window(&mut found, plan, &routes, facts, flow);
+        super::deadline::judge(&mut found, facts, flow);
     }
     probes(&mut found, plan, summary);
     super::buckets::judge(&mut found, plan, &routes, summary);

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod checks;
+mod deadline;
 mod rig;
 
 use serde::{Deserialize, Serialize};

@@ -7,6 +7,7 @@
 //! product = term { ( "*" | "/" ) term }
 //! term    = number | metric | "(" sum ")" | "abs(" sum ")"
 //!         | "covered(" metric "," metric "," metric [ "," metric ] ")" cell
+//!         | ( "mean" | "least" | "greatest" | "deviation" ) "(" metric ")" cell
 //! metric  = name                 in a formula: a metric named before
 //!         | name cell            in a comparison: of one cell
 //! cell    = "[" name "]"
@@ -39,8 +40,48 @@ pub enum Expression {
     /// interval holds the mean of TRUTH over all seeds; with a fourth metric, each
     /// seed's TRUTH counts for as much as that says.
     Covered([usize; 3], Option<usize>, String),
+    /// `mean(METRIC)[CELL]`: over the seeds; nothing where a seed has no such figure.
+    OverSeeds(Statistic, usize, String),
     /// Two of them, with one of `+ - * /` between.
     Two(Box<Expression>, char, Box<Expression>),
+}
+
+/// What the figures of all seeds come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Statistic {
+    /// Their mean.
+    Mean,
+    /// The least of them.
+    Least,
+    /// The greatest of them.
+    Greatest,
+    /// Their standard deviation; the divisor is one less than their number.
+    Deviation,
+}
+
+impl Statistic {
+    fn called(word: &str) -> Option<Self> {
+        Some(match word {
+            "mean" => Self::Mean,
+            "least" => Self::Least,
+            "greatest" => Self::Greatest,
+            "deviation" => Self::Deviation,
+            _ => return None,
+        })
+    }
+
+    fn of(self, figures: &[f64]) -> Option<f64> {
+        let n = figures.len() as f64;
+        let mean = figures.iter().sum::<f64>() / n;
+        let squares = || figures.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>();
+        let value = match self {
+            Self::Mean => mean,
+            Self::Least => figures.iter().copied().reduce(f64::min)?,
+            Self::Greatest => figures.iter().copied().reduce(f64::max)?,
+            Self::Deviation => (squares() / (n - 1.0)).sqrt(),
+        };
+        Some(value).filter(|v| v.is_finite())
+    }
 }
 
 /// How two sides of a comparison stand to each other.
@@ -105,6 +146,12 @@ impl Expression {
                     }
                     _ => Value::NotRun,
                 }
+            }
+            Self::OverSeeds(statistic, metric, cell) => {
+                seen(*metric, cell).map_or(Value::NotRun, |m| {
+                    let all: Option<Vec<f64>> = m.by_seed.iter().copied().collect();
+                    Value::Is(all.and_then(|figures| statistic.of(&figures)))
+                })
             }
             Self::Two(left, op, right) => {
                 let (Value::Is(a), Value::Is(b)) = (left.value(seen), right.value(seen)) else {
@@ -320,6 +367,10 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
+        if let (Some(statistic), true) = (Statistic::called(word), called && self.cells.is_some()) {
+            self.take_if(&['(']);
+            return self.over_seeds(statistic);
+        }
         if let Some(number) = number(word) {
             return Ok(Expression::Number(number));
         }
@@ -330,7 +381,7 @@ impl<'a> Reader<'a> {
                 Err(self.wrong(match self.cells {
                     None => "a number, a metric named before, `abs(…)` or `(`",
                     Some(_) => {
-                        "a number, `METRIC[CELL]`, `abs(…)`, `covered(TRUTH, LOW, HIGH)[CELL]` or `(`"
+                        "a number, `METRIC[CELL]`, `abs(…)`, `mean(METRIC)[CELL]`, `covered(TRUTH, LOW, HIGH)[CELL]` or `(`"
                     }
                 }))
             }
@@ -366,6 +417,19 @@ impl<'a> Reader<'a> {
         let weight = metrics.get(3).copied();
         let interval = [metrics[0], metrics[1], metrics[2]];
         Ok(Expression::Covered(interval, weight, self.cell()?))
+    }
+
+    /// `METRIC)[CELL]`.
+    fn over_seeds(&mut self, statistic: Statistic) -> Result<Expression, WordError> {
+        let word = self.word();
+        let Some(metric) = self.metric_called(word) else {
+            return Err(self.wrong("a metric"));
+        };
+        self.at += word.len();
+        match self.take_if(&[')']) {
+            Some(_) => Ok(Expression::OverSeeds(statistic, metric, self.cell()?)),
+            None => Err(self.wrong("`)`")),
+        }
     }
 
     /// `[CELL]` in a comparison; nothing in a formula.

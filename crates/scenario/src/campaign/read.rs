@@ -394,8 +394,8 @@ impl Reader<'_> {
         let places = self.places;
         let mut conditions = Vec::new();
         for at in table.holds.iter() {
-            let read = Condition::parse(at, metrics, cells);
-            conditions.push(read.map_err(|error| places.refused_words(at, error))?);
+            let read = Condition::parse_all(at, metrics, cells);
+            conditions.extend(read.map_err(|error| places.refused_words(at, error))?);
         }
         if conditions.is_empty() {
             return Err(places.missing(table, "holds", "at least one comparison"));

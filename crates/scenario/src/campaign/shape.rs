@@ -5,6 +5,7 @@ use narrows_units::WordError;
 
 use super::expression::{Expression, Order, Reader, Value};
 use super::{Cell, Metric};
+use crate::glob::Glob;
 
 /// A named check over measured figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,39 @@ impl Condition {
         })
     }
 
+    /// Reads a comparison that may name cells by a pattern, `late_pct[*/pid] <= 2`: one
+    /// for each cell that the pattern fits. A comparison has one pattern, which may be in
+    /// several places.
+    ///
+    /// # Errors
+    /// If it is none, names what is not there, or has a pattern that fits no cell.
+    pub(crate) fn parse_all(
+        text: &str,
+        metrics: &[Metric],
+        cells: &[Cell],
+    ) -> Result<Vec<Self>, WordError> {
+        let Some((at, pattern)) = pattern_in(text) else {
+            return Self::parse(text, metrics, cells).map(|one| vec![one]);
+        };
+        let refused = |allowed: &str| {
+            let found = format!("the pattern `{pattern}`");
+            WordError::new(at..at + pattern.len(), found, allowed)
+        };
+        let glob = Glob::parse(pattern).map_err(|_| refused("a `}` for each `{`"))?;
+        let fit = cells.iter().filter(|cell| glob.matches(&cell.name));
+        let in_place = format!("[{pattern}]");
+        let all = fit
+            .map(|cell| {
+                let text = text.replace(&in_place, &format!("[{}]", cell.name));
+                Self::parse(&text, metrics, cells)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        match all.is_empty() {
+            true => Err(refused("a pattern that fits the name of a cell")),
+            false => Ok(all),
+        }
+    }
+
     /// Whether it holds, by what was measured.
     pub fn judge(&self, seen: &Seen<'_>) -> Held {
         let mut values = Vec::with_capacity(1 + self.rest.len());
@@ -100,11 +134,26 @@ impl Condition {
     }
 }
 
+/// The first pattern among the names of cells, and where it is.
+fn pattern_in(text: &str) -> Option<(usize, &str)> {
+    let opened = text.match_indices('[');
+    let names = opened.filter_map(|(at, _)| {
+        let (name, _) = text[at + 1..].split_once(']')?;
+        Some((at + 1, name))
+    });
+    let mut names = names.filter(|(_, name)| name.contains(['*', '?', '{']));
+    names.next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn condition(text: &str) -> Result<Condition, WordError> {
+        conditions(text).map(|mut all| all.remove(0))
+    }
+
+    fn conditions(text: &str) -> Result<Vec<Condition>, WordError> {
         let metric = |name: &str| Metric {
             name: name.to_owned(),
             title: None,
@@ -121,7 +170,7 @@ mod tests {
             published: Vec::new(),
         };
         let cells = [cell("base"), cell("0.1/spin")];
-        Condition::parse(text, &[metric("mean_ms"), metric("sd")], &cells)
+        Condition::parse_all(text, &[metric("mean_ms"), metric("sd")], &cells)
     }
 
     fn judged(text: &str) -> Held {
@@ -157,6 +206,62 @@ mod tests {
         assert_eq!(judge(49), Held::NotRun);
         let expected = Held::Judged(true, vec![Some(49.0), Some(98.0)]);
         assert_eq!(judge(100), expected);
+    }
+
+    #[test]
+    fn figures_of_all_seeds_are_compared_as_well() {
+        let seeds = [Some(4.0), None, Some(-1.0), Some(3.0)];
+        let judge = |text: &str| {
+            condition(text).expect(text).judge(&|_, _| {
+                Some(Measured {
+                    median: Some(3.0),
+                    by_seed: &seeds,
+                })
+            })
+        };
+        for (statistic, value) in [
+            ("mean", 2.0),
+            ("least", -1.0),
+            ("greatest", 4.0),
+            ("deviation", 7.0f64.sqrt()),
+        ] {
+            // A seed without the figure fails: it is not known that it would hold.
+            let text = format!("{statistic}(sd)[base] < 9");
+            let expected = Held::Judged(false, vec![None, Some(9.0)]);
+            assert_eq!(judge(&text), expected, "{text}");
+            let complete: Vec<_> = seeds.iter().copied().filter(Option::is_some).collect();
+            let held = condition(&text).expect(&text).judge(&|_, _| {
+                Some(Measured {
+                    median: None,
+                    by_seed: &complete,
+                })
+            });
+            let Held::Judged(true, values) = held else {
+                panic!("{text}: {held:?}")
+            };
+            assert!(
+                (values[0].unwrap() - value).abs() < 1e-9,
+                "{text}: {values:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pattern_makes_a_comparison_for_each_cell_that_it_fits() {
+        let texts = |text: &str| -> Vec<String> {
+            let all = conditions(text).expect(text);
+            all.into_iter().map(|c| c.text).collect()
+        };
+        assert_eq!(texts("1 < sd[*a*]"), ["1 < sd[base]"]);
+        assert_eq!(
+            texts("sd[{base,*/spin}] < greatest(mean_ms)[{base,*/spin}]"),
+            [
+                "sd[base] < greatest(mean_ms)[base]",
+                "sd[0.1/spin] < greatest(mean_ms)[0.1/spin]"
+            ]
+        );
+        let error = conditions("1 < sd[x*]").expect_err("no cell");
+        assert_eq!(error.span, 7..9);
     }
 
     #[test]
@@ -214,6 +319,10 @@ mod tests {
             "covered(mean_ms, sd)[base] > 1",
             "covered(mean_ms, sd, x)[base] > 1",
             "covered(mean_ms, sd, sd) > 1",
+            "mean(sd) > 1",
+            "mean(x)[base] > 1",
+            "greatest(sd, sd)[base] > 1",
+            "sd[{base] > 1",
         ] {
             assert!(condition(text).is_err(), "{text}");
         }

@@ -95,7 +95,11 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         source: text(&scenario.source),
         seed: scenario.seed.as_ref().map_or(1, |seed| seed.0),
         duration,
-        measure: measure(scenario, &places, duration)?,
+        measure: match &scenario.measure {
+            Some(measure) => window(&places, measure, duration)?,
+            None => default_window(duration),
+        },
+        windows: Vec::new(),
         sample_interval,
         expected,
         hosts: Vec::new(),
@@ -115,6 +119,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         places,
         plan,
     };
+    check.windows()?;
     check.links(shelf)?;
     check.flows()?;
     check.marks()?;
@@ -140,21 +145,18 @@ pub(crate) fn default_window(duration: Duration) -> Window {
     }
 }
 
-/// `"10s..58s"`; by default the last two thirds of the run.
-fn measure(
-    scenario: &At<Scenario>,
+/// `"10s..58s"`, a window of a run that lasts for `duration`.
+fn window(
     places: &Places,
+    given: &At<Spelled<Window>>,
     duration: Duration,
 ) -> Result<Window, Refusal> {
     let end = Instant::ZERO + duration;
-    let Some(measure) = &scenario.measure else {
-        return Ok(default_window(duration));
-    };
     let refuse = |help: String| {
         let allowed = <Window as narrows_units::Value>::ALLOWED;
-        Err(places.refuse(measure, allowed).with_help(help))
+        Err(places.refuse(given, allowed).with_help(help))
     };
-    match measure.0 {
+    match given.0 {
         window if window.from >= window.to => {
             refuse("the window's end must come after its start".to_owned())
         }

@@ -1,11 +1,11 @@
-//! What samples a run, and what happens in it: probes, captures, changes.
+//! What samples a run, and what happens in it: windows, probes, captures, changes.
 
 use narrows_units::{Duration, Instant};
 use narrows_wire::Ecn;
 
-use super::{Check, Names, or};
+use super::{Check, Names, or, window};
 use crate::document::{At, Capture, Change};
-use crate::plan::{CapturePlan, CapturePoint, ProbePlan, TimedChange};
+use crate::plan::{CapturePlan, CapturePoint, ProbePlan, TimedChange, Window, WindowPlan};
 use crate::refusal::{Refusal, one_of};
 
 /// Ten questions a second, as `irtt` users ask for latency under load.
@@ -18,6 +18,20 @@ pub(crate) const DEFAULT_PROBE: u32 = 84;
 const DEFAULT_SNAPLEN: u32 = 128;
 
 impl Check<'_> {
+    /// Reads the windows.
+    pub(super) fn windows(&mut self) -> Result<(), Refusal> {
+        let places = self.places;
+        let mut names = Names::default();
+        for table in &self.scenario.window {
+            let name = names.required(places, table, &table.name)?;
+            let allowed = <Window as narrows_units::Value>::ALLOWED;
+            let over = places.required(table, "over", &table.over, allowed)?;
+            let over = window(places, over, self.plan.duration)?;
+            self.plan.windows.push(WindowPlan { name, over });
+        }
+        Ok(())
+    }
+
     /// Reads the probes.
     pub(super) fn probes(&mut self) -> Result<(), Refusal> {
         let places = self.places;

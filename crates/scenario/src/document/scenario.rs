@@ -39,6 +39,9 @@ pub(crate) struct Scenario {
     pub(crate) duration: Required<Spelled<Duration>>,
     /// The steady window, `10s..58s`; the last two thirds by default.
     pub(crate) measure: Optional<Spelled<Window>>,
+    /// Further windows that flows are measured in.
+    #[serde(default)]
+    pub(crate) window: Vec<At<NamedWindow>>,
     /// The seed of all randomness; 1 by default.
     pub(crate) seed: Optional<Whole<0, LARGEST_SEED>>,
     /// How often flows and queues are sampled; `50ms` by default.
@@ -83,6 +86,16 @@ pub(crate) struct Scenario {
     /// Changes of elements in mid-run.
     #[serde(default)]
     pub(crate) change: Vec<At<Change>>,
+}
+
+/// A stretch of the run that flows are measured in, beside the steady window.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NamedWindow {
+    /// Its name.
+    pub(crate) name: Required<Name>,
+    /// From when to when: `100s..355s`.
+    pub(crate) over: Required<Spelled<Window>>,
 }
 
 /// A host or a router.
@@ -157,7 +170,7 @@ pub(crate) struct Flow {
     /// How much it sends: 1000000 or `10Mb`. Not beside `traffic`.
     pub(crate) bytes: Optional<Words<SizeInBytes>>,
     /// What it sends in words: `bulk` (the default), `bytes 10Mb`, `cbr rate
-    /// 1Mbit`.
+    /// 1Mbit`, `poisson rate 10Mbit`.
     pub(crate) traffic: Optional<Words<Traffic>>,
     /// 4 (the default) or 6.
     #[schemars(extend("enum" = [4, 6]))]

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::leaf::{Element, Name, Scalar, Spelled, Whole, Words};
 use super::place::{At, More};
 use super::scenario::{
-    Address, Capture, Change, Command, EcnRequest, Flow, Host, Link, Mark, Mode, Observe, Probe,
-    Scenario, SizeInBytes,
+    Address, Capture, Change, Command, EcnRequest, Flow, Host, Link, Mark, Mode, NamedWindow,
+    Observe, Probe, Scenario, SizeInBytes,
 };
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
@@ -69,6 +69,10 @@ impl Plan {
             command: each(&self.commands, |command| self.command(command)),
             observe: each(&self.observers, observer),
             capture: each(&self.captures, |capture| self.capture(capture)),
+            window: each(&self.windows, |window| NamedWindow {
+                name: name(&window.name),
+                over: given(Spelled(window.over)),
+            }),
             change: each(&self.changes, change),
             ..Scenario::default()
         }

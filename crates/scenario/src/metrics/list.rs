@@ -106,6 +106,18 @@ pub(super) const FLOW: MetricKind = MetricKind {
     },
 };
 
+/// A flow in a window.
+pub(super) const WINDOW: MetricKind = MetricKind {
+    entity: "window/WINDOW/FLOW",
+    about: "a flow in one of the scenario's further windows",
+    metrics: metrics! {
+        "goodput_mbit", "Mbit/s", "payload that the receiving application got, over all of the window";
+        "peak_mbit", "Mbit/s", "most of it in one of the window's whole seconds";
+        "{telemetry}.{min,mean,max}", "its own",
+            "what the sender's congestion control reports of itself";
+    },
+};
+
 /// An element with a rate, and so with a queue.
 pub(super) const QUEUE: MetricKind = MetricKind {
     entity: "link/LINK/up/ELEMENT, link/LINK/down/ELEMENT",
