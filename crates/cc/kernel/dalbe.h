@@ -289,8 +289,12 @@ static inline u64 nw_dalbe_smoothed(const struct nw_dalbe *ca,
 	return former - (former >> NW_DALBE_SMOOTHING) + (price >> NW_DALBE_SMOOTHING);
 }
 
-/* Not inlined: every hook of a kernel's object has the timer's call in it. */
-static __attribute__((__noinline__)) void nw_dalbe_end(struct nw_dalbe *ca,
+/* Not inlined: every hook of a kernel's object has the timer's call in it.
+ * It returns how many have passed, which the caller keeps: of a function without a result,
+ * what is left in the register of results may be a pointer to a stack, which the verifier
+ * refuses.
+ */
+static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 					const struct nw_dalbe_params *p,
 					const struct nw_facts *f)
 {
@@ -316,7 +320,6 @@ static __attribute__((__noinline__)) void nw_dalbe_end(struct nw_dalbe *ca,
 		s->events /= 2;
 		s->packets /= 2;
 	}
-	ca->intervals++;
 	ca->srtt_us = f->srtt_us >> 3;
 	ca->cwnd = f->cwnd;
 	ca->ssthresh = f->ssthresh;
@@ -328,6 +331,7 @@ static __attribute__((__noinline__)) void nw_dalbe_end(struct nw_dalbe *ca,
 		ca->out_of_reach_ms = (u32)((f->now_ns - ca->start_ns) / 1000000);
 	ca->due_ns = p->size && ca->acked >= p->size ? 0 : nw_dalbe_next(ca, p, f);
 	nw_dalbe_begin(ca, f);
+	return ca->intervals + 1;
 }
 
 /* The weight before the first interval, and the sum that would have led to it. */
@@ -467,7 +471,7 @@ static inline void nw_dalbe_timer(struct nw_dalbe *ca,
 				  const struct nw_facts *f, struct nw_decision *d)
 {
 	(void)d;
-	nw_dalbe_end(ca, p, f);
+	ca->intervals = nw_dalbe_end(ca, p, f);
 }
 
 static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
