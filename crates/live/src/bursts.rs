@@ -31,13 +31,12 @@ impl Bursts {
         let refused = |e| LiveError::refused("counting bursts", std::io::Error::other(e));
         let mut bursts = narrows_bpf::Bursts::load().map_err(refused)?;
         for (i, link) in plan.links.iter().enumerate() {
-            // The kernel's own links have headers below IP's.
-            let Some((first, second)) = world.own(LinkIndex(i)) else {
+            // On the kernel's own links TCP hands over single segments.
+            let Some([first, second]) = world.own_ends(LinkIndex(i)) else {
                 continue;
             };
-            for (end, tun) in [(link.ends.0, first), (link.ends.1, second)] {
+            for (end, (_, index)) in [(link.ends.0, first), (link.ends.1, second)] {
                 if senders.contains(&end) {
-                    let index = tun.index();
                     let attached = world.namespace(end).run(|| bursts.attach(index))?;
                     attached.map_err(refused)?;
                 }

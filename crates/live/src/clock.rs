@@ -1,7 +1,24 @@
 //! The run's clock.
 
+use std::fs;
+
 use narrows_units::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
+
+/// Where the kernel says by what it keeps time.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// What the clock source of user-mode Linux in virtual time is called
+/// (arch/um/kernel/time.c, `setup_time_travel`).
+const VIRTUAL: &str = "time-travel-clock";
+
+/// Whether this kernel's time is virtual: it stands still while anything is computed and
+/// jumps to the next timer when nothing is, so that timers are never late and to poll for
+/// one would take for ever.
+pub(crate) fn is_virtual_time() -> bool {
+    let source = fs::read_to_string(CLOCK_SOURCE);
+    source.is_ok_and(|name| name.trim_end().starts_with(VIRTUAL))
+}
 
 /// Time since the run's epoch, from `CLOCK_MONOTONIC`: the clock of paths,
 /// flows, samples and (as `bpf_ktime_get_ns`) BPF programs.

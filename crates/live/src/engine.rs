@@ -50,11 +50,16 @@ pub fn run(
     let mut controls = Controls::load(plan, &world)?;
     let signals = RunSignals::attach(plan, &world)?;
     let bursts = Bursts::attach(plan, &world);
-    let devices: Vec<_> = (0..plan.links.len())
-        .map(|l| world.own(LinkIndex(l)))
-        .map(|own| own.map(|(first, second)| (first.as_fd(), second.as_fd())))
-        .collect();
-    let mut path = Datapath::of_own_links(plan, seed, &devices)?;
+    let mut path = match world.timed() {
+        Some((timed, ports)) => Datapath::of_timed_links(plan, seed, (timed.socket(), &ports))?,
+        None => {
+            let devices: Vec<_> = (0..plan.links.len())
+                .map(|l| world.own(LinkIndex(l)))
+                .map(|own| own.map(|(first, second)| (first.as_fd(), second.as_fd())))
+                .collect();
+            Datapath::of_own_links(plan, seed, &devices)?
+        }
+    };
 
     let each = plan.flows.len() + plan.probes.len() + plan.commands.len();
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
@@ -109,7 +114,6 @@ pub fn run(
     drop(controls);
     drop(signals);
     bursts.detach();
-    drop(devices);
     drop(world);
     for facts in &mut flow_facts {
         facts.name = format!("flow/{}", facts.name);
@@ -209,6 +213,14 @@ pub(crate) fn check_modelled(plan: &Plan) -> Result<(), LiveError> {
 /// A sentence for each device whose own queue ran over.
 fn full_devices(plan: &Plan, world: &World) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some((timed, _)) = world.timed() {
+        let lost = timed.socket().lost().unwrap_or(0);
+        if lost > 0 {
+            notes.push(format!(
+                "{lost} packets were lost before the path read them: its buffer was full"
+            ));
+        }
+    }
     for (i, link) in plan.links.iter().enumerate() {
         let Some((first, second)) = world.own(LinkIndex(i)) else {
             continue;

@@ -1,6 +1,6 @@
 //! One box on a path.
 
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 
 use crate::event::{DropCause, EntityId, Event, EventSink};
 use crate::packet::{Packet, PacketPool};
@@ -75,7 +75,8 @@ impl Outlet<'_> {
 /// next wants to be woken, hands packets out, and counts.
 ///
 /// The simulator and the live datapath run the same element and differ only in
-/// who calls it and what `now` is. `now` never goes back between calls.
+/// who calls it and what `now` is. `now` never goes back between calls, but see
+/// [`lookahead`](Self::lookahead).
 ///
 /// A **two-way box** (middlebox) is an element that is in both directions of a
 /// link: one instance takes what travels [`UP`] and what travels [`DOWN`], and sends
@@ -95,6 +96,13 @@ pub trait Element: Send {
 
     /// Called at or after the time that [`next_wake`](Self::next_wake) gave.
     fn wake(&mut self, _now: Instant, _out: &mut Outlet<'_>) {}
+
+    /// For how long at least it holds every packet, if it may be woken for a time before
+    /// packets of earlier times are pushed: where what it lets out does not depend on what is
+    /// pushed later, nor the reverse. Zero says that `now` must never go back.
+    fn lookahead(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Takes new parameters in mid-run.
     ///

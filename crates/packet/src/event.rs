@@ -311,11 +311,114 @@ pub enum Event<'a> {
     },
 }
 
-impl Event<'_> {
+impl<'a> Event<'a> {
     /// What flows and probes report of themselves, for sinks that keep it; `None` of an event
     /// that is about a packet or a queue.
     pub fn of_itself(self) -> Option<Event<'static>> {
-        Some(match self {
+        match self.parts() {
+            (
+                Event::Enqueued { .. } | Event::QueueSampled { .. } | Event::Translated { .. },
+                None,
+            )
+            | (_, Some(_)) => None,
+            (event, None) => Some(event),
+        }
+    }
+
+    /// The event and its packet, apart, for sinks that keep both; a packet without content is
+    /// in its place. [`about`](Self::about) puts them together again.
+    pub fn parts(self) -> (Event<'static>, Option<&'a Packet>) {
+        let none = &NO_PACKET;
+        let without = match self {
+            Self::Dequeued {
+                queue,
+                packet,
+                sojourn,
+                wire_bytes,
+                band,
+            } => {
+                let event = Event::Dequeued {
+                    queue,
+                    packet: none,
+                    sojourn,
+                    wire_bytes,
+                    band,
+                };
+                return (event, Some(packet));
+            }
+            Self::Marked {
+                queue,
+                packet,
+                cause,
+            } => {
+                let event = Event::Marked {
+                    queue,
+                    packet: none,
+                    cause,
+                };
+                return (event, Some(packet));
+            }
+            Self::Dropped {
+                element,
+                packet,
+                cause,
+            } => {
+                let event = Event::Dropped {
+                    element,
+                    packet: none,
+                    cause,
+                };
+                return (event, Some(packet));
+            }
+            Self::Tapped {
+                tap,
+                forward,
+                packet,
+            } => {
+                let event = Event::Tapped {
+                    tap,
+                    forward,
+                    packet: none,
+                };
+                return (event, Some(packet));
+            }
+            Self::Sent { host, packet } => {
+                return (Event::Sent { host, packet: none }, Some(packet));
+            }
+            Self::Received { host, packet } => {
+                return (Event::Received { host, packet: none }, Some(packet));
+            }
+            Self::Enqueued {
+                queue,
+                backlog_packets,
+                backlog_bytes,
+            } => Event::Enqueued {
+                queue,
+                backlog_packets,
+                backlog_bytes,
+            },
+            Self::Translated {
+                element,
+                flow,
+                protocol,
+                addresses,
+            } => Event::Translated {
+                element,
+                flow,
+                protocol,
+                addresses,
+            },
+            Self::QueueSampled {
+                queue,
+                backlog_packets,
+                backlog_bytes,
+                probability,
+            } => Event::QueueSampled {
+                queue,
+                backlog_packets,
+                backlog_bytes,
+                probability,
+            },
             Self::Established { flow, ecn, accecn } => Event::Established { flow, ecn, accecn },
             Self::Delivered { flow, bytes } => Event::Delivered { flow, bytes },
             Self::RttSample { flow, rtt } => Event::RttSample { flow, rtt },
@@ -345,18 +448,50 @@ impl Event<'_> {
                 send_buffer,
                 application,
             },
-            Self::Enqueued { .. }
-            | Self::Dequeued { .. }
-            | Self::Marked { .. }
-            | Self::Dropped { .. }
-            | Self::Translated { .. }
-            | Self::Tapped { .. }
-            | Self::Sent { .. }
-            | Self::Received { .. }
-            | Self::QueueSampled { .. } => return None,
-        })
+        };
+        (without, None)
+    }
+
+    /// The same about `packet`, if it is about one at all.
+    pub fn about(self, packet: &'a Packet) -> Self {
+        match self {
+            Self::Dequeued {
+                queue,
+                sojourn,
+                wire_bytes,
+                band,
+                ..
+            } => Event::Dequeued {
+                queue,
+                packet,
+                sojourn,
+                wire_bytes,
+                band,
+            },
+            Self::Marked { queue, cause, .. } => Event::Marked {
+                queue,
+                packet,
+                cause,
+            },
+            Self::Dropped { element, cause, .. } => Event::Dropped {
+                element,
+                packet,
+                cause,
+            },
+            Self::Tapped { tap, forward, .. } => Event::Tapped {
+                tap,
+                forward,
+                packet,
+            },
+            Self::Sent { host, .. } => Event::Sent { host, packet },
+            Self::Received { host, .. } => Event::Received { host, packet },
+            other => other,
+        }
     }
 }
+
+/// Stands for the packet of an event that was taken apart.
+static NO_PACKET: Packet = Packet::EMPTY;
 
 /// Takes the events of a run in order of time.
 pub trait EventSink {

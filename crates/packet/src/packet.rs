@@ -33,6 +33,18 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// A packet of nothing.
+    pub(crate) const EMPTY: Self = Self {
+        id: PacketId(0),
+        parent: None,
+        born: Instant::ZERO,
+        flow: None,
+        held_since: Instant::ZERO,
+        scratch: 0,
+        bytes: Vec::new(),
+        zero_tail: 0,
+    };
+
     /// Length in bytes of the IP packet on the wire.
     pub fn len(&self) -> u32 {
         // A stored prefix never exceeds an IP packet's 64 KiB.

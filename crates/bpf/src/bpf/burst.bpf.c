@@ -2,8 +2,7 @@
 /*
  * How many segments TCP hands to a device at once: the longest burst of each
  * local port of a host. On egress, before segmentation, where a burst is still
- * one buffer; a device below sees single packets. Nothing is changed. For
- * devices without a header below IP's (TUN).
+ * one buffer; a device below sees single packets. Nothing is changed.
  */
 #include "kernel.h"
 
@@ -21,6 +20,7 @@ _Static_assert(__builtin_offsetof(struct nw_skb, gso_segs) == 164, "gso_segs");
 #define NW_PROTO_TCP	6
 #define NW_IPV6_HEADER	40	/* bytes, without extension headers */
 #define NW_PORTS	65536
+#define NW_FROM_IP	1	/* BPF_HDR_START_NET */
 
 /* By local port. Flows have ports of their own, so none is written by two. */
 struct {
@@ -36,7 +36,7 @@ NW_SECTION("tcx/egress") int nw_burst(struct nw_skb *skb)
 	u8 front[20], source[2];
 	u32 *longest;
 
-	if (nw_load(skb, 0, front, sizeof(front)))
+	if (nw_load_relative(skb, 0, front, sizeof(front), NW_FROM_IP))
 		return NW_TC_NEXT;
 	if (front[0] >> 4 == 4 && front[9] == NW_PROTO_TCP)
 		at = (front[0] & 15) * 4;
@@ -44,7 +44,7 @@ NW_SECTION("tcx/egress") int nw_burst(struct nw_skb *skb)
 		at = NW_IPV6_HEADER;
 	else
 		return NW_TC_NEXT;
-	if (nw_load(skb, at, source, sizeof(source)))
+	if (nw_load_relative(skb, at, source, sizeof(source), NW_FROM_IP))
 		return NW_TC_NEXT;
 	port = (u32)source[0] << 8 | source[1];
 	longest = nw_map_lookup(&nw_bursts, &port);

@@ -1,6 +1,6 @@
 //! The ends of links, as the path reads and writes them.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use narrows_packet::Packet;
 use nix::errno::Errno;
@@ -13,16 +13,39 @@ use narrows_units::Duration;
 /// The largest IP packet, in bytes.
 const LARGEST: usize = 65_535;
 
-/// A TUN device at one end of a link.
+/// The device at one end of a link.
 pub(super) struct Device<'d> {
-    fd: BorrowedFd<'d>,
+    /// How packets reach it.
+    pub way: Way<'d>,
     /// Whose it is, by index in the plan.
     pub node: usize,
 }
 
+/// How packets reach a device, and come from it.
+#[derive(Clone, Copy)]
+pub(super) enum Way<'d> {
+    /// By a read or a write each: a TUN device.
+    Calls(BorrowedFd<'d>),
+    /// Many together, with their times.
+    Times(Port),
+}
+
+/// A device that packets reach by a [`TimedSocket`](crate::world::TimedSocket).
+#[derive(Clone, Copy)]
+pub(super) struct Port {
+    /// Its number at the socket.
+    pub number: u32,
+    /// The largest packet that it takes, in bytes.
+    pub mtu: u32,
+}
+
 impl<'d> Device<'d> {
-    pub(super) fn new(fd: BorrowedFd<'d>, node: usize) -> Self {
-        Self { fd, node }
+    /// What is read and written; `None` of one that a socket has.
+    fn fd(&self) -> Option<BorrowedFd<'d>> {
+        match self.way {
+            Way::Calls(fd) => Some(fd),
+            Way::Times(_) => None,
+        }
     }
 }
 
@@ -37,6 +60,7 @@ pub(super) enum Written {
 }
 
 /// Room for a packet on its way in or out.
+#[derive(Default)]
 pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
@@ -46,15 +70,18 @@ impl Buffer {
 
     /// The next packet of `device`, if one waits.
     pub(super) fn read(&mut self, device: &Device<'_>) -> Result<Option<&[u8]>, Errno> {
-        match unistd::read(device.fd, &mut self.0) {
+        let Some(fd) = device.fd() else {
+            return Ok(None);
+        };
+        match unistd::read(fd, &mut self.0) {
             Ok(n) => Ok(Some(&self.0[..n])),
             Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Hands `packet` to the stack behind `device`.
-    pub(super) fn write(&mut self, device: &Device<'_>, packet: &Packet) -> Result<Written, Errno> {
+    /// Hands `packet` to the stack behind the device `fd`.
+    pub(super) fn write(&mut self, fd: BorrowedFd<'_>, packet: &Packet) -> Result<Written, Errno> {
         let whole = if packet.zero_tail == 0 {
             &packet.bytes[..]
         } else {
@@ -64,7 +91,7 @@ impl Buffer {
             self.0[stored..all].fill(0);
             &self.0[..all]
         };
-        match unistd::write(device.fd, whole) {
+        match unistd::write(fd, whole) {
             Ok(_) => Ok(Written::Taken),
             Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ENOMEM | Errno::EINTR) => {
                 Ok(Written::NoRoom)
@@ -75,35 +102,23 @@ impl Buffer {
     }
 }
 
-/// Sleeps until a packet waits at some of `devices`, at most for `longest`; puts their
-/// places into `ready`. Whether it slept to the end.
-pub(super) fn sleep(
-    devices: &[Option<Device<'_>>],
+/// Sleeps until a packet waits at some of `devices`, at most for `longest`.
+pub(super) fn sleep(devices: &[Option<Device<'_>>], longest: Duration) -> Result<(), Errno> {
+    let fds = devices.iter().flatten().filter_map(Device::fd);
+    sleep_until_readable(fds, longest).map(drop)
+}
+
+/// Sleeps until something can be read from some of `fds`, at most for `longest`; whether
+/// something can.
+pub(super) fn sleep_until_readable<'f>(
+    fds: impl Iterator<Item = BorrowedFd<'f>>,
     longest: Duration,
-    ready: &mut Vec<usize>,
 ) -> Result<bool, Errno> {
-    ready.clear();
-    let there = || {
-        devices
-            .iter()
-            .enumerate()
-            .filter_map(|(i, d)| Some((i, d.as_ref()?)))
-    };
-    let mut watched: Vec<PollFd<'_>> = there()
-        .map(|(_, d)| PollFd::new(d.fd.as_fd(), PollFlags::POLLIN))
-        .collect();
+    let mut watched: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
     let longest = TimeSpec::from(std::time::Duration::from_nanos(longest.as_nanos()));
     match ppoll(&mut watched, Some(longest), None) {
-        Ok(0) => return Ok(true),
-        Ok(_) => {}
-        Err(Errno::EINTR) => return Ok(false),
-        Err(error) => return Err(error),
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(error) => Err(error),
     }
-    let places = there().map(|(i, _)| i).zip(&watched);
-    ready.extend(
-        places
-            .filter(|(_, w)| w.any() == Some(true))
-            .map(|(i, _)| i),
-    );
-    Ok(false)
 }

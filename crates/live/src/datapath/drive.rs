@@ -6,10 +6,12 @@ use narrows_path::wakes::Slot;
 use narrows_run::{Lateness, RunHandle};
 use narrows_units::{Duration, Instant};
 
-use super::devices::{Buffer, Written, sleep};
+use super::devices::{Buffer, Way, Written, sleep};
 use super::flow_table::{TranslationSink, is_link_local};
+use super::held::InOrder;
 use super::lateness::Lates;
-use super::pace::{Awake, ExactTimers, Idle, is_virtual_time, until_wake};
+use super::pace::{Awake, ExactTimers, Idle, until_wake};
+use super::virtual_time::Departures;
 use super::{Datapath, PathError};
 use crate::clock::Clock;
 use crate::report::Reports;
@@ -24,16 +26,7 @@ const REPORTS_AT_A_TIME: usize = 64;
 const REPORTS_WAIT: Duration = Duration::from_millis(1);
 
 /// Time between two checks of the caller's cancel flag.
-const TICK_EVERY: Duration = Duration::from_millis(20);
-
-/// In virtual time, wakes served before the clock is read again. Each sleep is as long as
-/// what was left by the last reading, so that what a call takes (0.05 µs, 1 µs where it
-/// fails) adds up until then.
-const WAKES_A_READING: u32 = 8;
-
-/// In virtual time, packets of one burst are so close: more than reading one takes (two
-/// readings of the clock), less than a segment at 10 Gbit/s (1.2 µs).
-const BURST: Duration = Duration::from_nanos(500);
+pub(super) const TICK_EVERY: Duration = Duration::from_millis(20);
 
 /// Wakes at one instant after which a path counts as stuck.
 const MOST_AT_ONCE: u64 = 1 << 24;
@@ -64,26 +57,19 @@ pub struct Driven {
 }
 
 /// A path under way.
-struct Drive<'p, 'd, 's> {
-    path: &'p mut Datapath<'d>,
-    clock: &'p Clock,
-    sink: &'s mut dyn EventSink,
+pub(super) struct Drive<'p, 'd, 's> {
+    pub path: &'p mut Datapath<'d>,
+    pub clock: &'p Clock,
+    pub sink: InOrder<'s>,
     buffer: Buffer,
-    lates: Lates,
+    pub lates: Lates,
     /// Path time.
-    now: Instant,
+    pub now: Instant,
     /// When what is on its way was due, if an element had held it back.
     due: Option<Instant>,
-    /// In virtual time what the clock shows, where it has just been read; time stands
-    /// still until the next sleep.
-    shown: Option<Option<Instant>>,
-    /// Devices with packets.
-    ready: Vec<usize>,
-    /// In virtual time, whether a device had several when it was read last.
-    several: Vec<bool>,
-    /// In virtual time, what the clock showed then.
-    last_read: Vec<Instant>,
-    counted: Driven,
+    /// Packets for devices with times.
+    pub departures: Departures,
+    pub counted: Driven,
 }
 
 impl Datapath<'_> {
@@ -105,25 +91,25 @@ impl Datapath<'_> {
         let _exact = ExactTimers::start();
         let awake = Awake::start();
         tracing::debug!(granted = awake.granted(), "processors stay awake");
+        let socket = self.socket;
         let mut drive = Drive {
             path: self,
             clock,
-            sink,
+            sink: match socket {
+                Some(_) => InOrder::new(sink),
+                None => InOrder::direct(sink),
+            },
             buffer: Buffer::new(),
             lates: Lates::default(),
             now: Instant::ZERO,
             due: None,
-            shown: None,
-            ready: Vec::new(),
-            several: Vec::new(),
-            last_read: Vec::new(),
+            departures: Departures::default(),
             counted: Driven::default(),
         };
         clock.sleep_until_epoch();
-        if is_virtual_time() {
-            drive.run_in_virtual_time(reports, handle)?;
-        } else {
-            drive.run(reports, handle)?;
+        match socket {
+            Some(socket) => drive.run_in_virtual_time(socket, reports, handle)?,
+            None => drive.run(reports, handle)?,
         }
         Ok(drive.finish())
     }
@@ -169,7 +155,7 @@ impl Drive<'_, '_, '_> {
             let due = self.next_due().min(end);
             match until_wake(self.clock.now(), due) {
                 Idle::Sleep(longest) => {
-                    sleep(&self.path.devices, longest, &mut self.ready)
+                    sleep(&self.path.devices, longest)
                         .map_err(|e| self.path.device_error(0, "watched", e))?;
                 }
                 Idle::Poll => std::hint::spin_loop(),
@@ -182,72 +168,12 @@ impl Drive<'_, '_, '_> {
         }
     }
 
-    /// The same where timers are exact and nothing takes time but reading the clock and
-    /// calls that fail: no polling, and the clock is read when a packet comes.
-    fn run_in_virtual_time(
-        &mut self,
-        reports: &Reports,
-        handle: &RunHandle<'_>,
-    ) -> Result<(), PathError> {
-        let end = self.path.end;
-        let mut tick = Instant::ZERO;
-        let mut clock = self.clock.now();
-        let mut wakes = 0;
-        self.shown = Some(Some(clock));
-        self.several = vec![false; self.path.devices.len()];
-        self.last_read = vec![Instant::ZERO; self.path.devices.len()];
-        loop {
-            if clock >= tick {
-                tick = clock + TICK_EVERY;
-                if !handle.tick(clock.min(end)) {
-                    self.counted.interrupted = true;
-                    return Ok(());
-                }
-            }
-            self.serve_until(clock.min(end))?;
-            if clock >= end {
-                return Ok(());
-            }
-            for place in 0..self.ready.len() {
-                let device = self.ready[place];
-                self.read_all(device, clock)?;
-            }
-            self.pass_on(reports, usize::MAX);
-            let due = self.next_due().min(end).min(tick);
-            let slept = sleep(&self.path.devices, due.since(clock), &mut self.ready)
-                .map_err(|e| self.path.device_error(0, "watched", e))?;
-            wakes += 1;
-            if slept && wakes < WAKES_A_READING {
-                clock = due;
-                self.shown = Some(None);
-            } else {
-                clock = self.clock.now();
-                wakes = 0;
-                self.shown = Some(Some(clock));
-            }
-        }
-    }
-
-    /// Takes what waits at `device`. Whether there is more is asked where the last time
-    /// there was: a read of nothing is a call that fails, and a poll says it as well.
-    fn read_all(&mut self, device: usize, clock: Instant) -> Result<(), PathError> {
-        let mut packets = 0;
-        while (packets == 0 || self.several[device]) && self.read(device, clock)? {
-            packets += 1;
-        }
-        // Again with a packet when hardly any time has passed: they come in bursts.
-        let again = clock.since(self.last_read[device]) < BURST;
-        self.several[device] = packets > 1 || again;
-        self.last_read[device] = clock;
-        Ok(())
-    }
-
-    fn next_due(&mut self) -> Instant {
+    pub(super) fn next_due(&mut self) -> Instant {
         self.path.paths.wakes.peek().map_or(Instant::MAX, |w| w.0)
     }
 
     /// Serves what is due by `until`, in order; path time is then `until`.
-    fn serve_until(&mut self, until: Instant) -> Result<(), PathError> {
+    pub(super) fn serve_until(&mut self, until: Instant) -> Result<(), PathError> {
         let mut at_once = 0;
         while let Some((due, slot)) = self.path.paths.wakes.peek() {
             if due > until {
@@ -286,16 +212,16 @@ impl Drive<'_, '_, '_> {
         if i < stages {
             self.due = Some(self.now);
             let mut sink = TranslationSink {
-                sink: self.sink,
+                sink: &mut self.sink,
                 flows: &mut path.flows,
             };
             let first = path.paths.wake(self.now, i, &mut sink);
-            let result = self.drain(first);
+            let result = self.drain(self.now, first);
             self.due = None;
             return result;
         }
         if i == stages {
-            path.paths.sample(self.now, self.sink);
+            path.paths.sample(self.now, &mut self.sink);
             let next = self.now + path.sample_interval;
             path.paths.wakes.serve(slot, Some(next));
             return Ok(());
@@ -330,20 +256,38 @@ impl Drive<'_, '_, '_> {
 
     /// Takes one packet from `device` at `clock`; whether there was one.
     fn read(&mut self, device: usize, clock: Instant) -> Result<bool, PathError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = match &self.path.devices[device] {
+            None => Ok(None),
+            Some(from) => buffer.read(from),
+        };
+        let entered = match read {
+            Ok(None) => Ok(false),
+            Ok(Some(bytes)) => {
+                self.now = clock.min(self.path.end);
+                self.enter(self.now, device, bytes).map(|()| true)
+            }
+            Err(error) => Err(self.path.device_error(device, "read", error)),
+        };
+        self.buffer = buffer;
+        entered
+    }
+
+    /// Lets in the packet of `bytes`, which came from `device` at `at`.
+    pub(super) fn enter(
+        &mut self,
+        at: Instant,
+        device: usize,
+        bytes: &[u8],
+    ) -> Result<(), PathError> {
         let path = &mut *self.path;
         let Some(from) = &path.devices[device] else {
-            return Ok(false);
+            return Ok(());
         };
-        let bytes = match self.buffer.read(from) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => return Ok(false),
-            Err(error) => return Err(path.device_error(device, "read", error)),
-        };
-        self.now = clock.min(path.end);
         self.counted.events += 1;
         if is_link_local(bytes) {
             self.counted.neighbours += 1;
-            return Ok(true);
+            return Ok(());
         }
         let node = &path.nodes[from.node];
         let packet = match path.forwarded[from.node].known(bytes) {
@@ -354,28 +298,31 @@ impl Drive<'_, '_, '_> {
             }
             None => {
                 let flow = path.flows.flow(bytes);
-                let mut packet = path.paths.pool.take(self.now, flow);
+                let mut packet = path.paths.pool.take(at, flow);
                 packet.bytes.extend_from_slice(bytes);
                 packet
             }
         };
         if node.sends(&packet.bytes) {
             let (host, packet) = (node.entity, &*packet);
-            self.sink.record(self.now, Event::Sent { host, packet });
+            self.sink.record(at, Event::Sent { host, packet });
         }
         let link = &path.links[device / 2];
         if packet.len() > link.mtu {
-            self.drop_packet(device, packet, DropCause::TooBig);
-            return Ok(true);
+            self.drop_packet(at, device, packet, DropCause::TooBig);
+            return Ok(());
         }
         let next = if device % 2 == 0 { link.up } else { link.down };
-        self.drain(Some((next, packet)))?;
-        Ok(true)
+        self.drain(at, Some((next, packet)))
     }
 
-    /// Moves packets on, `current` before all others, until none is on its way
+    /// Moves packets on at `at`, `current` before all others, until none is on its way
     /// within this instant.
-    fn drain(&mut self, mut current: Option<(Next, Box<Packet>)>) -> Result<(), PathError> {
+    fn drain(
+        &mut self,
+        at: Instant,
+        mut current: Option<(Next, Box<Packet>)>,
+    ) -> Result<(), PathError> {
         loop {
             let path = &mut *self.path;
             let Some((next, packet)) = current.take().or_else(|| path.paths.take()) else {
@@ -384,66 +331,85 @@ impl Drive<'_, '_, '_> {
             match next {
                 Next::Stage(i, port) => {
                     let mut sink = TranslationSink {
-                        sink: self.sink,
+                        sink: &mut self.sink,
                         flows: &mut path.flows,
                     };
-                    current = path
-                        .paths
-                        .push(self.now, i as usize, port, packet, &mut sink);
+                    current = path.paths.push(at, i as usize, port, packet, &mut sink);
                 }
-                Next::Node(device) => self.write(device as usize, packet)?,
+                Next::Node(device) => self.leave(at, device as usize, packet)?,
             }
         }
     }
 
-    /// Hands a packet to the stack behind `device`.
-    fn write(&mut self, device: usize, packet: Box<Packet>) -> Result<(), PathError> {
-        if let Some(due) = self.due {
-            let shown = self.shown.unwrap_or_else(|| Some(self.clock.now()));
-            if let Some(shown) = shown {
-                self.lates.add(shown.since(due));
-            }
-        }
-        let path = &mut *self.path;
-        let Some(to) = &path.devices[device] else {
+    /// Hands a packet to the stack behind `device`, or sees to it that the kernel does.
+    fn leave(&mut self, at: Instant, device: usize, packet: Box<Packet>) -> Result<(), PathError> {
+        let Some(to) = &self.path.devices[device] else {
             // The kernel's links have no elements here, so nothing leads here.
             return Ok(());
         };
-        match self.buffer.write(to, &packet) {
-            Ok(Written::Taken) => {
-                let node = &path.nodes[to.node];
-                if node.receives(&packet.bytes) {
-                    let event = Event::Received {
-                        host: node.entity,
-                        packet: &packet,
-                    };
-                    self.sink.record(self.now, event);
-                    path.paths.pool.give(packet);
-                } else {
-                    let pool = &mut path.paths.pool;
-                    path.forwarded[to.node].got(self.now, packet, pool);
-                }
-                self.counted.delivered += 1;
+        let fd = match to.way {
+            Way::Calls(fd) => fd,
+            Way::Times(port) if packet.len() > port.mtu => {
+                self.drop_packet(at, device, packet, DropCause::TooBig);
+                return Ok(());
             }
+            Way::Times(port) => {
+                let at_ns = self.clock.monotonic_ns_at(at);
+                self.departures
+                    .add((device, at), port.number, at_ns, packet);
+                return Ok(());
+            }
+        };
+        if let Some(due) = self.due {
+            self.lates.add(self.clock.now().since(due));
+        }
+        match self.buffer.write(fd, &packet) {
+            Ok(Written::Taken) => self.left(at, device, packet),
             Ok(Written::NoRoom) => {
                 self.counted.refused += 1;
-                self.drop_packet(device, packet, DropCause::Overflow);
+                self.drop_packet(at, device, packet, DropCause::Overflow);
             }
-            Ok(Written::Malformed) => self.drop_packet(device, packet, DropCause::Malformed),
-            Err(error) => return Err(path.device_error(device, "written", error)),
+            Ok(Written::Malformed) => self.drop_packet(at, device, packet, DropCause::Malformed),
+            Err(error) => return Err(self.path.device_error(device, "written", error)),
         }
         Ok(())
     }
 
+    /// The stack behind `device` has `packet`.
+    pub(super) fn left(&mut self, at: Instant, device: usize, packet: Box<Packet>) {
+        let path = &mut *self.path;
+        let Some(to) = &path.devices[device] else {
+            return;
+        };
+        let node = &path.nodes[to.node];
+        if node.receives(&packet.bytes) {
+            let event = Event::Received {
+                host: node.entity,
+                packet: &packet,
+            };
+            self.sink.record(at, event);
+            path.paths.pool.give(packet);
+        } else {
+            path.forwarded[to.node].got(at, packet, &mut path.paths.pool);
+        }
+        self.counted.delivered += 1;
+    }
+
     /// Drops a packet that is in no element, in the name of the link.
-    fn drop_packet(&mut self, device: usize, packet: Box<Packet>, cause: DropCause) {
+    pub(super) fn drop_packet(
+        &mut self,
+        at: Instant,
+        device: usize,
+        packet: Box<Packet>,
+        cause: DropCause,
+    ) {
         self.counted.dropped += 1;
         let event = Event::Dropped {
             element: self.path.links[device / 2].entity,
             packet: &packet,
             cause,
         };
-        self.sink.record(self.now, event);
+        self.sink.record(at, event);
         self.path.paths.pool.give(packet);
     }
 

@@ -29,13 +29,20 @@
 //! Timers wake a thread some tens of microseconds late. The thread therefore
 //! sleeps only until shortly before the next wake, with all devices watched,
 //! and then polls clock and devices in turn until the wake is due.
+//!
+//! # Virtual time
+//!
+//! Where time is virtual, timers are exact and calls dear, so that it works another way,
+//! by ports instead of TUN devices: see [`virtual_time`].
 
 mod devices;
 mod drive;
 mod flow_table;
 mod forwarded;
+mod held;
 mod lateness;
 mod pace;
+mod virtual_time;
 
 use std::os::fd::BorrowedFd;
 
@@ -45,11 +52,11 @@ use narrows_path::wakes::Slot;
 use narrows_scenario::{BadChange, HostIndex, NameTable, Plan, assemble};
 use narrows_units::{Duration, Instant};
 
-use devices::Device;
+use crate::world::{TimedPort, TimedSocket};
+use devices::{Device, Port, Way};
 pub use drive::Driven;
 use flow_table::FlowTable;
 use forwarded::Forwarded;
-pub(crate) use pace::is_virtual_time;
 
 /// Why a path cannot be driven, or cannot be driven any longer.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +86,9 @@ pub enum PathError {
         /// What the kernel says.
         error: nix::Error,
     },
+    /// The ports of a path in virtual time failed.
+    #[error("the ports of the path failed: {0}")]
+    Ports(nix::Error),
     /// An element asked to be called again and again at one instant.
     #[error("{element} makes no progress at {at}")]
     Stuck {
@@ -121,6 +131,8 @@ pub struct Datapath<'d> {
     /// That of link `l`'s first end is number `2l`, that of its second `2l + 1`.
     /// `None` for those of links that the kernel carries.
     devices: Vec<Option<Device<'d>>>,
+    /// What devices with times are reached by.
+    socket: Option<&'d TimedSocket>,
     /// A [`Next::Node`] is the number of a device here.
     paths: Paths,
     sample_interval: Duration,
@@ -153,10 +165,39 @@ impl<'d> Datapath<'d> {
         seed: u64,
         devices: &[Option<(BorrowedFd<'d>, BorrowedFd<'d>)>],
     ) -> Result<Self, PathError> {
-        if devices.len() != plan.links.len() {
+        let ways = |(a, b): (BorrowedFd<'d>, BorrowedFd<'d>)| [Way::Calls(a), Way::Calls(b)];
+        let ways: Vec<_> = devices.iter().map(|pair| pair.map(ways)).collect();
+        Self::between(plan, seed, &ways)
+    }
+
+    /// [`of_own_links`](Self::of_own_links) of a world whose time is virtual, between its
+    /// `ports`.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn of_timed_links(
+        plan: &Plan,
+        seed: u64,
+        (socket, ports): (&'d TimedSocket, &[Option<[&TimedPort; 2]>]),
+    ) -> Result<Self, PathError> {
+        let way = |port: &TimedPort| {
+            Way::Times(Port {
+                number: port.number(),
+                mtu: port.mtu(),
+            })
+        };
+        let ways: Vec<_> = ports.iter().map(|pair| pair.map(|p| p.map(way))).collect();
+        Ok(Self {
+            socket: Some(socket),
+            ..Self::between(plan, seed, &ways)?
+        })
+    }
+
+    fn between(plan: &Plan, seed: u64, ways: &[Option<[Way<'d>; 2]>]) -> Result<Self, PathError> {
+        if ways.len() != plan.links.len() {
             return Err(PathError::Devices {
                 links: plan.links.len(),
-                pairs: devices.len(),
+                pairs: ways.len(),
             });
         }
         let names = NameTable::of(plan);
@@ -170,11 +211,11 @@ impl<'d> Datapath<'d> {
             ipv4: h.ipv4.octets(),
             ipv6: h.ipv6.octets(),
         });
-        let ends = plan.links.iter().zip(devices).flat_map(|(link, pair)| {
+        let ends = plan.links.iter().zip(ways).flat_map(|(link, pair)| {
             let (HostIndex(a), HostIndex(b)) = link.ends;
-            match pair {
-                Some((first, second)) => {
-                    [(first, a), (second, b)].map(|(device, node)| Some(Device::new(*device, node)))
+            match *pair {
+                Some([first, second]) => {
+                    [(first, a), (second, b)].map(|(way, node)| Some(Device { way, node }))
                 }
                 None => [None, None],
             }
@@ -194,6 +235,7 @@ impl<'d> Datapath<'d> {
             nodes: nodes.collect(),
             forwarded: plan.hosts.iter().map(|_| Forwarded::default()).collect(),
             devices: ends.collect(),
+            socket: None,
             flows: FlowTable::of(plan),
             links: assembled.links,
             changes: assembled.changes,

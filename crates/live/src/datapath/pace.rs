@@ -1,6 +1,6 @@
 //! When the thread sleeps and when it polls.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 
 use narrows_units::{Duration, Instant};
@@ -17,21 +17,6 @@ const SPIN_BEFORE: Duration = Duration::from_micros(2);
 
 /// The longest sleep, so that a cancelled run ends soon.
 const LONGEST: Duration = Duration::from_millis(20);
-
-/// Where the kernel says by what it keeps time.
-const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-
-/// What the clock source of user-mode Linux in virtual time is called
-/// (arch/um/kernel/time.c, `setup_time_travel`).
-const VIRTUAL: &str = "time-travel-clock";
-
-/// Whether this kernel's time is virtual: it stands still while anything is computed and
-/// jumps to the next timer when nothing is, so that timers are never late and to poll for
-/// one would take for ever.
-pub(crate) fn is_virtual_time() -> bool {
-    let source = fs::read_to_string(CLOCK_SOURCE);
-    source.is_ok_and(|name| name.trim_end().starts_with(VIRTUAL))
-}
 
 /// What to do while nothing is due and no packet waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

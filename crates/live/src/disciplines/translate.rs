@@ -11,7 +11,7 @@ use narrows_scenario::ElementSpec;
 use narrows_units::Duration;
 
 use super::options::Options;
-use crate::datapath::is_virtual_time;
+use crate::clock::is_virtual_time;
 
 /// Bytes of the Ethernet header, which the kernel counts on a veth device.
 const ETHERNET: u32 = DEFAULT_OVERHEAD;
@@ -68,6 +68,18 @@ impl Discipline {
             options: options.into_bytes(),
             nested: true,
         }
+    }
+
+    /// One that lets each packet go at the time that its sender has given it, in one line, and
+    /// loses none: fq with TCA_FQ_PLIMIT 1, FLOW_PLIMIT 2, ORPHAN_MASK 10 (packets of no
+    /// connection are of one flow), TIMER_SLACK 13 (in ns; 10 µs otherwise).
+    pub(crate) fn releases_at_times() -> Self {
+        let options = Options::default()
+            .with_u32(1, NO_LIMIT)
+            .with_u32(2, NO_LIMIT)
+            .with_u32(10, 0)
+            .with_u32(13, 0);
+        Self::attributes("fq", options)
     }
 
     fn structure(kind: &'static str, options: Options) -> Self {

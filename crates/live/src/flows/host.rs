@@ -26,6 +26,7 @@ use super::kernel::{self, Kernel, PORTS};
 use super::options::Owner;
 use super::stop::{Stop, wake_sharply};
 use super::tcp::{Ends, Stack};
+use crate::clock::is_virtual_time;
 use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};
 
@@ -81,6 +82,9 @@ pub struct Host {
     kernel: Kernel,
     ends: Ends,
     clock: Clock,
+    /// Where time is virtual, what the clock showed when this thread woke: time stands still
+    /// until it sleeps again, and a reading is a call.
+    still: Option<Instant>,
     reporter: Reporter,
     timer: TimerFd,
     sample_interval: Duration,
@@ -144,6 +148,7 @@ impl Host {
             kernel: Kernel::new(epoll, options, stack),
             ends,
             clock: work.clock,
+            still: None,
             reporter: work.reporter,
             timer,
             sample_interval: work.sample_interval,
@@ -163,11 +168,17 @@ impl Host {
         }
     }
 
+    /// The time of the run.
+    fn now(&self) -> Instant {
+        self.still.unwrap_or_else(|| self.clock.now())
+    }
+
     /// Serves all until it is stopped; what is known of flows' ends.
     pub fn run(mut self) -> Vec<EndFacts> {
         wake_sharply();
         let mut ready = vec![EpollEvent::empty(); 256];
         let mut set = None;
+        let stands_still = is_virtual_time();
         while !self.stop.requested() {
             self.serve_timers();
             for s in self.kernel.take_waiting() {
@@ -175,7 +186,7 @@ impl Host {
             }
             self.accept();
             if self.kernel.has_lazy() {
-                let tick = self.clock.now() + TICK;
+                let tick = self.now() + TICK;
                 self.paths.wakes.at_latest(TICK_SLOT, Some(tick));
             }
             let next = self.paths.wakes.peek().map(|(at, _)| at);
@@ -194,6 +205,7 @@ impl Host {
                 // Nothing that was opened here can fail to be waited for.
                 Err(_) => break,
             };
+            self.still = stands_still.then(|| self.clock.now());
             for event in &ready[..count] {
                 match event.data() {
                     STOP => {}
@@ -259,7 +271,7 @@ impl Host {
 
     fn serve_timers(&mut self) {
         for _ in 0..TIMERS {
-            let now = self.clock.now();
+            let now = self.now();
             let Some((_, slot)) = self.paths.wakes.peek().filter(|(at, _)| *at <= now) else {
                 return;
             };
@@ -291,7 +303,7 @@ impl Host {
     /// Calls the host, and sends the packets that it sends.
     fn with_hosts<T>(&mut self, act: impl FnOnce(&mut Hosts, &mut Net<'_>) -> T) -> T {
         let mut net = Net {
-            now: self.clock.now(),
+            now: self.now(),
             paths: &mut self.paths,
             sink: &mut Sink(&self.reporter),
             system: Some(&mut self.kernel),

@@ -20,7 +20,7 @@ use crate::disciplines::{KernelQueue, Timers, translate};
 
 /// The hardware address of all devices: locally administered (IEEE 802, the
 /// second bit of the first byte).
-const ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
+pub(crate) const HOST_ADDRESS: [u8; 6] = [0x02, 0, 0, 0, 0, 1];
 
 /// The row between two hosts. Dropping it takes it down.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl KernelLink {
 /// says nothing of its own.
 fn settle(namespace: &Namespace, device: u32, mtu: u32) -> Result<(), LiveError> {
     let attributes = vec![
-        LinkAttribute::Address(ADDRESS.to_vec()),
+        LinkAttribute::Address(HOST_ADDRESS.to_vec()),
         LinkAttribute::Mtu(mtu),
         LinkAttribute::GsoMaxSegs(1),
     ];

@@ -14,6 +14,9 @@ mod segments;
 pub mod sysctl;
 #[allow(unsafe_code)]
 mod system_calls;
+mod timed_port;
+#[allow(unsafe_code)]
+mod timed_socket;
 mod tun;
 pub(crate) mod user_namespace;
 
@@ -23,8 +26,10 @@ use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::{Datapath, HostIndex, HostPlan, IpVersion, LinkIndex, Plan};
 
 use crate::LiveError;
+use crate::clock::is_virtual_time;
 use crate::disciplines::KernelQueue;
 use crate::machine::{self, State, processes};
+pub(crate) use kernel_link::HOST_ADDRESS;
 use kernel_link::KernelLink;
 
 pub use interfaces::{Device, LOOPBACK, Route, Veth};
@@ -35,6 +40,8 @@ pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
 pub(crate) use system_calls::{
     become_user, descriptor_of, end_with_this_process, open_process, start_in_group,
 };
+pub(crate) use timed_port::{TimedPort, TimedPorts};
+pub(crate) use timed_socket::{Departure, Room, TimedSocket};
 pub(crate) use tun::try_tun_file;
 pub use tun::{DEVICE_QUEUE, Tun};
 pub use user_namespace::{
@@ -50,6 +57,8 @@ const IPV6_MIN_MTU: u32 = 1280;
 enum Wire {
     /// The devices at its two ends, which the datapath reads and writes.
     Own(Tun, Tun),
+    /// The same where time is virtual.
+    Timed(TimedPort, TimedPort),
     /// The kernel's own way from end to end.
     Kernel(KernelLink),
 }
@@ -61,6 +70,10 @@ impl Wire {
             Self::Own(a, b) => {
                 let tun = if first { a } else { b };
                 (tun.name(), tun.index())
+            }
+            Self::Timed(a, b) => {
+                let port = if first { a } else { b };
+                (port.name(), port.index())
             }
             Self::Kernel(link) => {
                 let (name, index) = &link.ends[usize::from(!first)];
@@ -75,6 +88,7 @@ impl Wire {
 pub struct World {
     // The links go first, then their namespaces, and the run's entry last.
     links: Vec<Wire>,
+    timed: Option<TimedPorts>,
     hosts: Vec<Namespace>,
     state: State,
     run: RunId,
@@ -97,6 +111,7 @@ impl World {
         let switches = switches(ipv6, &ports);
         let mut world = Self {
             links: Vec::new(),
+            timed: None,
             hosts: Vec::new(),
             state: State::open(run)?,
             run: run.clone(),
@@ -106,14 +121,30 @@ impl World {
             namespace.set_sysctls(&switches)?;
             world.hosts.push(namespace);
         }
+        if is_virtual_time() {
+            world.timed = Some(TimedPorts::open(run)?);
+        }
         for (i, link) in plan.links.iter().enumerate() {
             if link.datapath == Datapath::Kernel {
                 let built = KernelLink::build(plan, i, run, &world.hosts, &routes, &switches)?;
                 world.links.push(Wire::Kernel(built));
                 continue;
             }
-            let end = |host: HostIndex, letter: char| {
-                let name = run.device(format_args!("{i}{letter}"));
+            let name = |letter: char| run.device(format_args!("{i}{letter}"));
+            if let Some(timed) = &world.timed {
+                let end = |host: HostIndex, letter| {
+                    let port = timed.port(&world.hosts[host.0], name(letter), link.mtu)?;
+                    if let Some(segments) = most_segments(plan, host, link.mtu) {
+                        port.limit_bursts(segments)?;
+                    }
+                    Ok::<_, LiveError>(port)
+                };
+                let wire = Wire::Timed(end(link.ends.0, 'a')?, end(link.ends.1, 'b')?);
+                world.links.push(wire);
+                continue;
+            }
+            let end = |host: HostIndex, letter| {
+                let name = name(letter);
                 let tun = Tun::new(&world.hosts[host.0], &name, link.mtu)?;
                 if let Some(segments) = most_segments(plan, host, link.mtu) {
                     tun.limit_bursts(segments)?;
@@ -163,8 +194,25 @@ impl World {
     pub fn own(&self, link: LinkIndex) -> Option<(&Tun, &Tun)> {
         match &self.links[link.0] {
             Wire::Own(a, b) => Some((a, b)),
-            Wire::Kernel(_) => None,
+            Wire::Timed(..) | Wire::Kernel(_) => None,
         }
+    }
+
+    /// Where time is virtual, the ports of links that the path has: of each the first and the
+    /// second end, `None` for a link whose datapath is the kernel's.
+    pub(crate) fn timed(&self) -> Option<(&TimedPorts, Vec<Option<[&TimedPort; 2]>>)> {
+        let ports = self.links.iter().map(|wire| match wire {
+            Wire::Timed(a, b) => Some([a, b]),
+            Wire::Own(..) | Wire::Kernel(_) => None,
+        });
+        Some((self.timed.as_ref()?, ports.collect()))
+    }
+
+    /// The devices at the ends of link `link` whose elements are ours, as
+    /// [`ends`](Self::ends) has them; `None` for a link whose datapath is the kernel's.
+    pub(crate) fn own_ends(&self, link: LinkIndex) -> Option<[(&str, u32); 2]> {
+        let own = !matches!(self.links[link.0], Wire::Kernel(_));
+        own.then(|| self.ends(link))
     }
 
     /// The devices at the first and the second end of a link: their names and
@@ -180,7 +228,7 @@ impl World {
     /// Where the kernel's queueing disciplines take the place of elements.
     pub(crate) fn disciplines(&self) -> Vec<KernelQueue> {
         let places = |wire: &Wire| match wire {
-            Wire::Own(..) => Vec::new(),
+            Wire::Own(..) | Wire::Timed(..) => Vec::new(),
             Wire::Kernel(link) => link.places.clone(),
         };
         self.links.iter().flat_map(places).collect()
@@ -287,8 +335,8 @@ fn close_together(links: Vec<Wire>) {
     let own = |wire| match wire {
         Wire::Own(a, b) => vec![a, b],
         // Its devices are removed in their order.
-        Wire::Kernel(link) => {
-            drop(link);
+        wire @ (Wire::Timed(..) | Wire::Kernel(_)) => {
+            drop(wire);
             Vec::new()
         }
     };

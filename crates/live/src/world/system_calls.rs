@@ -14,6 +14,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use nix::unistd::{Gid, Uid, getppid, setgroups, setresgid, setresuid};
 
 nix::ioctl_write_ptr_bad!(
@@ -31,15 +32,45 @@ pub(super) fn attach_tun(file: &OwnedFd, name: &str) -> io::Result<()> {
             ifru_flags: (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short,
         },
     };
+    name_device(&mut request, name)?;
+    // SAFETY: the descriptor is open, and the request is a whole `ifreq` that
+    // outlives the call; the kernel reads no pointer in it.
+    unsafe { tunsetiff(file.as_raw_fd(), &raw const request) }?;
+    Ok(())
+}
+
+nix::ioctl_write_ptr_bad!(siocethtool, libc::SIOCETHTOOL, libc::ifreq);
+
+/// Has the stack of the calling thread's namespace hand single packets with whole checksums to
+/// the device `name`, as to one that computes and cuts nothing itself.
+pub(super) fn without_offloads(name: &str) -> io::Result<()> {
+    /// `ETHTOOL_STXCSUM` (linux/ethtool.h): who leaves checksums to the device leaves cutting
+    /// to it, and no other device does (`netdev_fix_features`).
+    const SET_TX_CHECKSUM: u32 = 0x17;
+    // `struct ethtool_value`.
+    let mut value = [SET_TX_CHECKSUM, 0];
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_data: value.as_mut_ptr().cast(),
+        },
+    };
+    name_device(&mut request, name)?;
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
+    // SAFETY: the descriptor is open, and the request is a whole `ifreq`, which points to a
+    // whole `ethtool_value`; both outlive the call.
+    unsafe { siocethtool(socket.as_raw_fd(), &raw const request) }?;
+    Ok(())
+}
+
+fn name_device(request: &mut libc::ifreq, name: &str) -> io::Result<()> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
     }
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the descriptor is open, and the request is a whole `ifreq` that
-    // outlives the call; the kernel reads no pointer in it.
-    unsafe { tunsetiff(file.as_raw_fd(), &raw const request) }?;
     Ok(())
 }
 

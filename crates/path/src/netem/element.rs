@@ -243,6 +243,17 @@ impl Element for Netem {
         self.release(now, out);
     }
 
+    /// The delay, where it is the same for all packets and nothing counts those that wait.
+    fn lookahead(&self) -> Duration {
+        let spec = &self.spec;
+        let constant = spec.jitter.is_zero() && spec.gap == 0 && spec.slot.is_none();
+        if constant && spec.limit.is_none() {
+            spec.delay
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// netem's words; each clause named replaces its like, the rest stays.
     /// Packets already held keep their times.
     fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
