@@ -138,6 +138,9 @@ pub struct FlowSummary {
     pub recovery: RecoverySummary,
     /// What else than congestion held the sender back, over the whole run.
     pub limited: LimitedSummary,
+    /// The same in the window, to a sample of the sender.
+    #[serde(default)]
+    pub limited_in_window: LimitedSummary,
     /// ECN codepoints of the flow's packets as sent and as received, over the
     /// whole run, both directions.
     pub codepoints: CodepointSummary,
@@ -209,6 +212,17 @@ pub struct LimitedSummary {
     pub send_buffer_s: f64,
     /// It had nothing to send.
     pub application_s: f64,
+}
+
+impl LimitedSummary {
+    /// What it is more than `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            receive_window_s: (self.receive_window_s - before.receive_window_s).max(0.0),
+            send_buffer_s: (self.send_buffer_s - before.send_buffer_s).max(0.0),
+            application_s: (self.application_s - before.application_s).max(0.0),
+        }
+    }
 }
 
 /// Packets by ECN codepoint, in the order Not-ECT, ECT(1), ECT(0), CE (the

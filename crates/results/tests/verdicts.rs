@@ -311,13 +311,13 @@ fn a_changed_codepoint_is_found_where_nothing_should_change_it() {
 fn a_sender_that_something_else_held_back_is_found() {
     let limited = |spoil: fn(&mut RunSummary)| found(|_, s| spoil(s));
     for spoil in [
-        (|s| s.flows[0].limited.receive_window_s = 0.5) as fn(&mut RunSummary),
-        |s| s.flows[0].limited.send_buffer_s = 0.5,
-        |s| s.flows[0].limited.application_s = 0.5,
+        (|s| s.flows[0].limited_in_window.receive_window_s = 0.5) as fn(&mut RunSummary),
+        |s| s.flows[0].limited_in_window.send_buffer_s = 0.5,
+        |s| s.flows[0].limited_in_window.application_s = 0.5,
     ] {
         assert_eq!(limited(spoil), ["sender-limited"]);
     }
-    assert!(limited(|s| s.flows[0].limited.receive_window_s = 0.01).is_empty());
+    assert!(limited(|s| s.flows[0].limited_in_window.receive_window_s = 0.01).is_empty());
 }
 
 #[test]
@@ -397,12 +397,12 @@ fn too_short_a_steady_window_is_found() {
 fn the_line_of_the_verdict_gives_every_reason() {
     let (plan, mut summary) = sound();
     summary.flows[0].accecn = false;
-    summary.flows[1].limited.receive_window_s = 3.0;
+    summary.flows[1].limited_in_window.receive_window_s = 3.0;
     let line = judge(&plan, &summary, false).line();
     assert_eq!(
         line,
         "trust: no, because flow/first asked for AccECN and negotiated classic ECN; \
-         flow/second was held back by the receive window, not by the network, for 50 % of its time"
+         flow/second was held back by the receive window, not by the network, for 50 % of its time in the steady window"
     );
     assert_eq!(Verdict::default().line(), "trust: yes");
 }

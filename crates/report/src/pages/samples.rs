@@ -90,6 +90,7 @@ pub fn flow(name: &str, cc: &str, goodput: f64, rtt: &[f64], marks: u64) -> Flow
             ..Default::default()
         },
         limited: LimitedSummary::default(),
+        limited_in_window: LimitedSummary::default(),
         codepoints: CodepointSummary::default(),
         telemetry: if cc == "prague" {
             vec![TelemetrySummary {

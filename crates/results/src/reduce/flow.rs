@@ -57,6 +57,8 @@ pub(super) struct FlowState {
     drops: u64,
     recovery: RecoverySummary,
     limited: LimitedSummary,
+    /// The last before the window, and the last before its end.
+    limited_until: [LimitedSummary; 2],
     codepoints: CodepointSummary,
     /// Whether a packet of its data ever reached the receiver where the path
     /// sees it.
@@ -113,6 +115,7 @@ impl FlowState {
             drops: 0,
             recovery: RecoverySummary::default(),
             limited: LimitedSummary::default(),
+            limited_until: Default::default(),
             codepoints: CodepointSummary::default(),
             arrives: false,
             bin: Bin::default(),
@@ -249,12 +252,14 @@ impl FlowState {
         } += 1;
     }
 
-    pub(super) fn limited(&mut self, window: Duration, buffer: Duration, application: Duration) {
-        self.limited = LimitedSummary {
-            receive_window_s: window.as_secs_f64(),
-            send_buffer_s: buffer.as_secs_f64(),
-            application_s: application.as_secs_f64(),
-        };
+    /// How long it has been held back by now, which is before the window, in it or neither.
+    pub(super) fn limited(&mut self, (before, inside): (bool, bool), limited: LimitedSummary) {
+        self.limited = limited;
+        if before {
+            self.limited_until = [limited; 2];
+        } else if inside {
+            self.limited_until[1] = limited;
+        }
     }
 
     pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
@@ -335,6 +340,7 @@ impl FlowState {
             drops: self.drops,
             recovery: self.recovery,
             limited: self.limited,
+            limited_in_window: self.limited_until[1].since(self.limited_until[0]),
             codepoints: self.codepoints,
             telemetry: self
                 .telemetry

@@ -13,8 +13,8 @@ use crate::distribution::{Distribution, cdf_ms};
 use crate::facts::{self, RateSteps};
 use crate::fairness::jain;
 use crate::summary::{
-    DirectionSummary, DropCounts, DropperSummary, FlowSummary, ProbeSummary, RunSummary,
-    WindowSummary, millionths,
+    DirectionSummary, DropCounts, DropperSummary, FlowSummary, LimitedSummary, ProbeSummary,
+    RunSummary, WindowSummary, millionths,
 };
 pub use bins::{Column, Columns};
 use flow::FlowState;
@@ -411,7 +411,12 @@ impl EventSink for Reducer {
                 application,
             } => {
                 if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                    flow.limited(receive_window, send_buffer, application);
+                    let limited = LimitedSummary {
+                        receive_window_s: receive_window.as_secs_f64(),
+                        send_buffer_s: send_buffer.as_secs_f64(),
+                        application_s: application.as_secs_f64(),
+                    };
+                    flow.limited((now < self.from, inside), limited);
                 }
             }
             // Captures read taps; later kinds of event bring their own metrics.

@@ -288,17 +288,24 @@ fn duplicates(spec: &ElementSpec) -> bool {
     matches!(spec, ElementSpec::Netem(netem) if netem.duplicate != Percent::ZERO)
 }
 
+/// What held a sender back in the steady window: before, while its receiver's window opens
+/// (Linux begins with 64 KiB and doubles it each round trip), it is no flaw of a run.
 fn sender_limits(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &FlowSummary) {
     let Some(from) = flow.established_s else {
         return;
     };
-    let until = flow.finished_s.unwrap_or(plan.duration.as_secs_f64());
-    let open = (until - from).max(1e-9);
+    let (begin, end) = (plan.measure.from, plan.measure.to);
+    let inside = |seconds: f64| seconds.clamp(begin.as_secs_f64(), end.as_secs_f64());
+    let open = inside(flow.finished_s.unwrap_or(f64::MAX)) - inside(from);
+    if open <= 0.0 {
+        return;
+    }
+    let limited = flow.limited_in_window;
     let limits = [
-        (flow.limited.receive_window_s, "the receive window", true),
-        (flow.limited.send_buffer_s, "its own send buffer", true),
+        (limited.receive_window_s, "the receive window", true),
+        (limited.send_buffer_s, "its own send buffer", true),
         (
-            flow.limited.application_s,
+            limited.application_s,
             "having nothing to send",
             is_bulk(facts),
         ),
@@ -310,7 +317,7 @@ fn sender_limits(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &Flo
                 "sender-limited",
                 name,
                 format!(
-                    "{name} was held back by {by}, not by the network, for {:.0} % of its time",
+                    "{name} was held back by {by}, not by the network, for {:.0} % of its time in the steady window",
                     100.0 * seconds / open
                 ),
             );
