@@ -1,12 +1,14 @@
 //! Booting a kernel as a process of this machine.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::cores::Core;
@@ -18,6 +20,12 @@ use crate::cores::Core;
 const PROGRAM: &str = "/proc/self/cwd/init";
 /// See [`PROGRAM`].
 pub(crate) const JOB: &str = "/proc/self/cwd/job";
+
+/// Its name in the folder of a kernel that is being booted.
+const JOB_FILE: &str = "job";
+
+/// How the names of these folders begin.
+const FOLDER_PREFIX: &str = "narrows-kernel-";
 
 /// The word by which the program knows that it is a guest.
 pub const GUEST: &str = "kernel-guest";
@@ -55,9 +63,10 @@ const COMMAND_LINE: [&str; 14] = [
 /// A kernel that was booted. It and all its processes are gone once this is.
 pub(crate) struct Instance {
     child: Child,
-    /// Its folder, until the guest is up.
-    folder: Option<TempDir>,
-    log: fs::File,
+    /// Its folder until the guest is up, and the file in it by whose lock others see that
+    /// somebody needs it.
+    folder: Option<(TempDir, Flock<File>)>,
+    log: File,
     _core: Core,
 }
 
@@ -73,11 +82,14 @@ impl Instance {
         job: &[u8],
         seed: u64,
     ) -> Result<(Self, ChildStdout), io::Error> {
+        let temporary = std::env::temp_dir();
+        remove_left(&temporary);
         let folder = tempfile::Builder::new()
-            .prefix("narrows-kernel-")
-            .tempdir()?;
+            .prefix(FOLDER_PREFIX)
+            .tempdir_in(temporary)?;
         symlink(program, folder.path().join("init"))?;
-        fs::write(folder.path().join("job"), job)?;
+        let mut held = hold(File::create(folder.path().join(JOB_FILE))?)?;
+        held.write_all(job)?;
         let log = tempfile::tempfile()?;
         let core = Core::take();
         let mut child = Command::new(program)
@@ -94,7 +106,7 @@ impl Instance {
         let channel = child.stdout.take();
         let instance = Self {
             child,
-            folder: Some(folder),
+            folder: Some((folder, held)),
             log,
             _core: core,
         };
@@ -132,6 +144,29 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         let _ = self.end();
+    }
+}
+
+/// Locks `job`, if nobody else has.
+fn hold(job: File) -> Result<Flock<File>, Errno> {
+    Flock::lock(job, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error)
+}
+
+/// Removes the folders in `temporary` that killed processes have left: of this user, with a
+/// job that nobody holds.
+fn remove_left(temporary: &Path) {
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with(FOLDER_PREFIX) {
+            continue;
+        }
+        let job = File::options()
+            .write(true)
+            .open(entry.path().join(JOB_FILE));
+        // One without a job is just being made; another user's cannot be opened.
+        if job.is_ok_and(|job| hold(job).is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -226,6 +261,28 @@ mod tests {
         assert!(!line(1).contains(std::env::temp_dir().to_str().unwrap_or("?")));
         // A kernel takes 2048 bytes of it, some of them for what it adds.
         assert!(line(1).len() < 1500);
+    }
+
+    #[test]
+    fn folders_that_nobody_holds_are_removed_and_no_others() {
+        let temporary = tempfile::tempdir().unwrap();
+        let put = |name: &str| {
+            let folder = temporary.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            File::create(folder.join(JOB_FILE)).unwrap()
+        };
+        put("narrows-kernel-left");
+        put("someone-else");
+        let _held = hold(put("narrows-kernel-held")).unwrap();
+        fs::create_dir(temporary.path().join("narrows-kernel-new")).unwrap();
+        remove_left(temporary.path());
+        let mut names: Vec<_> = fs::read_dir(temporary.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let kept = ["narrows-kernel-held", "narrows-kernel-new", "someone-else"];
+        assert_eq!(names, kept);
     }
 
     #[test]

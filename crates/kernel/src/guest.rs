@@ -20,6 +20,8 @@ use narrows_units::{Duration, Instant};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 use crate::boot;
 use crate::ended::EndDocument;
@@ -36,17 +38,23 @@ const FLUSH: Duration = Duration::from_millis(200);
 /// Where files of the run are kept until they are sent.
 const KEEP: &str = "/run/kept";
 
-/// What is mounted: type, place, options. All of it is in memory.
+/// What is mounted: type, place, options. All of it is in memory; what programs may fill is
+/// ramfs, as tmpfs draws a random number for each file and folder, and how many of those
+/// there are depends on the current folder's path.
 const MOUNTS: [(&str, &str, &str); 8] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
     ("devtmpfs", "/dev", ""),
     ("devpts", "/dev/pts", "ptmxmode=666"),
-    ("tmpfs", "/dev/shm", "mode=1777"),
-    ("tmpfs", "/run", "mode=755"),
-    ("tmpfs", "/tmp", "mode=1777"),
+    ("ramfs", "/dev/shm", "mode=1777"),
+    ("ramfs", "/run", "mode=755"),
+    ("ramfs", "/tmp", "mode=1777"),
     ("cgroup2", "/sys/fs/cgroup", ""),
 ];
+
+/// What the clock shows when a run is set up, in seconds since boot: later than all that comes
+/// before, whose calls, some of which fail and so take time, depend on the current folder.
+const BEGIN_S: i64 = 5;
 
 /// Why there was no run.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +118,7 @@ pub fn serve(run: Runner<'_>) -> Result<Infallible, GuestError> {
     let said = entered
         .and_then(|()| uncover(&job.folder))
         .map_err(|why| format!("the folder {} in the guest: {why}", job.folder.display()))
+        .and_then(|()| wait_for_begin())
         .and_then(|()| work(run, &job, &job.plan()?, &channel));
     let mut channel = locked(&channel);
     let last = match said {
@@ -148,6 +157,13 @@ fn uncover(folder: &Path) -> io::Result<()> {
     std::env::set_current_dir(folder)
 }
 
+fn wait_for_begin() -> Result<(), String> {
+    let begin = TimeSpec::new(BEGIN_S, 0);
+    let at = ClockNanosleepFlags::TIMER_ABSTIME;
+    let waited = clock_nanosleep(ClockId::CLOCK_MONOTONIC, at, &begin);
+    waited.map(drop).map_err(|e| format!("the clock: {e}"))
+}
+
 fn locked(channel: &Mutex<File>) -> MutexGuard<'_, File> {
     channel.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -181,6 +197,9 @@ fn work(run: Runner<'_>, job: &Job, plan: &Plan, channel: &Mutex<File>) -> Resul
     telling.send(Instant::MAX);
     if let Some(why) = telling.failed.take() {
         return Err(format!("{CHANNEL}: {why}"));
+    }
+    if let Some(event) = telling.events.unknown() {
+        return Err(format!("an event cannot be handed to the machine: {event}"));
     }
     if let Some(folder) = &keep {
         send_files(channel, folder, folder).map_err(|e| format!("{KEEP}: {e}"))?;

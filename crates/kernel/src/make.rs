@@ -67,15 +67,15 @@ pub(crate) fn configure(tree: &Path, wanted: &str) -> Result<String, BuildError>
 /// # Errors
 /// When make fails.
 pub(crate) fn release(tree: &Path) -> Result<String, BuildError> {
-    let said = answer(&mut make(tree, &["--silent", "kernelrelease"]))?;
-    Ok(said.trim().to_owned())
+    let printed = answer(&mut make(tree, &["--silent", "kernelrelease"]))?;
+    Ok(printed.trim().to_owned())
 }
 
-/// Builds the kernel with `jobs` compilers at a time, and tells `compiled` of every step
-/// that make names. All that it says goes to the file `log`.
+/// Builds the kernel with `jobs` compilers at a time, and calls `compiled` for every step
+/// that make names. All that it prints goes to the file `log`.
 ///
 /// # Errors
-/// What make says where it fails, or that `stopped` asked for the end.
+/// What make prints where it fails, or that `stopped` asked for the end.
 pub(crate) fn build(
     tree: &Path,
     jobs: usize,
@@ -91,11 +91,11 @@ pub(crate) fn build(
     let child = command.spawn();
     let mut child = child.map_err(|e| failed(&command, &e.to_string()))?;
     let output = child.stdout.take().expect("it was asked for");
-    let (told, lines) = channel();
+    let (sender, lines) = channel();
     // It ends with make, whose output it reads.
     let reader = std::thread::spawn(move || {
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            if told.send(line).is_err() {
+            if sender.send(line).is_err() {
                 return;
             }
         }
@@ -124,11 +124,11 @@ pub(crate) fn build(
     if status.success() {
         return Ok(());
     }
-    let said = fs::read(log).unwrap_or_default();
-    let said = last_lines(&String::from_utf8_lossy(&said));
+    let output = fs::read(log).unwrap_or_default();
+    let errors = last_lines(&String::from_utf8_lossy(&output));
     Err(failed(
         &command,
-        &format!("{said}\n(all of it: {})", log.display()),
+        &format!("{errors}\n(all of it: {})", log.display()),
     ))
 }
 

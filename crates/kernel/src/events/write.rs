@@ -15,12 +15,20 @@ pub(crate) struct EventWriter {
     last: u64,
     packets: Remembered,
     fields: Vec<TelemetryField>,
+    /// The first event that has no number.
+    unknown: Option<String>,
 }
 
 impl EventWriter {
     /// What was written since [`clear`](Self::clear).
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The first event that could not be written, if there was one: a kind that is new to the
+    /// list of events, and has no number here.
+    pub(crate) fn unknown(&self) -> Option<&str> {
+        self.unknown.as_deref()
     }
 
     /// Forgets what was written, once it has been sent.
@@ -278,9 +286,8 @@ impl EventWriter {
                     self.number(time.as_nanos());
                 }
             }
-            // Those about packets were written before. One that is new to the list of events
-            // has no number yet, and is left out.
-            _ => {}
+            // Those about packets were written before.
+            other => self.unknown = self.unknown.take().or_else(|| Some(format!("{other:?}"))),
         }
     }
 }
