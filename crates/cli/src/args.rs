@@ -122,6 +122,9 @@ pub struct Run {
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineName,
+    /// Of `--engine kernel`, which: how its id begins [default: the one that was built last]
+    #[arg(long, value_name = "ID")]
+    pub kernel: Option<String>,
     /// The seed of all randomness
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
@@ -160,6 +163,9 @@ pub struct Campaign {
     /// What runs it
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineName,
+    /// Of `--engine kernel`, which: how its id begins [default: the one that was built last]
+    #[arg(long, value_name = "ID")]
+    pub kernel: Option<String>,
     /// Set a value in every cell by name
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,
@@ -205,6 +211,9 @@ pub struct Compare {
     /// What runs the side that it is held against; not `live`, as no two live runs are alike
     #[arg(long, value_enum, default_value_t)]
     pub against: EngineName,
+    /// Of the side that is `kernel`, which: how its id begins [default: the one built last]
+    #[arg(long, value_name = "ID")]
+    pub kernel: Option<String>,
     /// How often a live repetition whose rig is not trusted is made again
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=25))]
     pub again: u64,

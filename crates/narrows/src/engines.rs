@@ -17,17 +17,22 @@ pub enum EngineName {
 }
 
 impl EngineName {
-    /// The engine; of a kernel in virtual time, the one that was built last.
+    /// The engine; of kernels in virtual time, that of the one whose id or release begins with
+    /// `kernel`, or of the one that was built last.
     ///
     /// # Errors
-    /// When this system has no such engine, or no kernel was built.
-    pub fn engine(self) -> Result<Box<dyn Engine>, Refusal> {
+    /// When this system has no such engine or kernel, or the engine takes none.
+    pub fn engine(self, kernel: Option<&str>) -> Result<Box<dyn Engine>, Refusal> {
+        if let Some(kernel) = kernel.filter(|_| self != Self::Kernel) {
+            let allowed = "a kernel with `--engine kernel` only";
+            return Err(Refusal::new("--kernel", format!("`{kernel}`"), allowed));
+        }
         match self {
             Self::Sim => Ok(Box::new(SimEngine)),
             #[cfg(target_os = "linux")]
             Self::Live => Ok(Box::new(narrows_results::LiveEngine)),
             #[cfg(target_os = "linux")]
-            Self::Kernel => Ok(Box::new(crate::kernel_engine(None)?)),
+            Self::Kernel => Ok(Box::new(crate::kernel_engine(kernel)?)),
             #[cfg(not(target_os = "linux"))]
             Self::Live | Self::Kernel => {
                 let help = format!(

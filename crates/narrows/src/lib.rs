@@ -14,7 +14,7 @@
 //! let link = ["netem delay 5ms", "rate 10Mbit queue fq_codel"].map(str::to_owned);
 //! let mut draft = Draft::from_words(&link, &["cubic".to_owned()])?;
 //! draft.set("duration=3s")?;
-//! let engine = EngineName::Sim.engine()?;
+//! let engine = EngineName::Sim.engine(None)?;
 //! let result = run_scenario(&*engine, &draft.check()?, &RunOptions::default(), &Watch::default())?;
 //!
 //! assert!(result.record.verdict.trusted());

@@ -18,9 +18,13 @@ use narrows_scenario::Refusal;
 /// When there is no such kernel.
 pub fn kernel_engine(name: Option<&str>) -> Result<KernelEngine, Refusal> {
     let refuse = |why: String| {
+        let (place, found) = match name {
+            Some(name) => ("--kernel", name),
+            None => ("--engine", "kernel"),
+        };
         Refusal::new(
-            "--engine",
-            format!("`kernel`: {why}"),
+            place,
+            format!("`{found}`: {why}"),
             "a kernel that was built",
         )
         .with_help(

@@ -14,7 +14,7 @@ use crate::progress::{Bar, cancel_flag};
 use crate::status::{Failure, Outcome, Status};
 
 pub fn campaign(args: &Args) -> Outcome {
-    let engine = narrows::EngineName::from(args.engine).engine()?;
+    let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     // All of them are checked before the first one runs.
     let mut campaigns = Vec::new();
     for loaded in load::campaigns(&args.name)? {
@@ -59,6 +59,7 @@ fn command(args: &Args, campaign: &scenario::Campaign) -> Vec<String> {
     let mut words = ["narrows", "campaign", name].map(str::to_owned).to_vec();
     super::repeated(&mut words, "--only", &args.only);
     words.extend(super::engine_words(args.engine));
+    super::repeated(&mut words, "--kernel", &args.kernel);
     super::repeated(&mut words, "--seeds", &args.seeds.map(|n| n.to_string()));
     super::repeated(&mut words, "--set", &args.sets);
     words.extend(args.check.then(|| "--check".to_owned()));

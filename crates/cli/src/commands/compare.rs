@@ -20,8 +20,14 @@ pub fn compare(args: &Args) -> Outcome {
         let allowed = "two different engines for --engine and --against";
         return Err(Refusal::new("--engine", "the same engine twice", allowed).into());
     }
-    let engine = narrows::EngineName::from(args.engine).engine()?;
-    let sim = narrows::EngineName::from(args.against).engine()?;
+    // Of a kernel one side only can be; where none is, the first refuses it.
+    let kernel = args.kernel.as_deref();
+    let (of_engine, of_against) = match args.against {
+        EngineName::Kernel => (None, kernel),
+        EngineName::Sim | EngineName::Live => (kernel, None),
+    };
+    let engine = narrows::EngineName::from(args.engine).engine(of_engine)?;
+    let sim = narrows::EngineName::from(args.against).engine(of_against)?;
     let campaign = cells(&args.name, &args.sets, &args.only)?;
     let options = CompareOptions {
         repetitions: args.seeds,
@@ -76,6 +82,7 @@ fn command(args: &Args) -> Vec<String> {
             words.extend([option.to_owned(), engine.word().to_owned()]);
         }
     }
+    super::repeated(&mut words, "--kernel", &args.kernel);
     words.extend(["--again".to_owned(), args.again.to_string()]);
     if let Some(jobs) = args.jobs {
         words.extend(["--jobs".to_owned(), jobs.to_string()]);

@@ -15,7 +15,7 @@ use crate::progress::{Bar, cancel_flag};
 use crate::status::{Outcome, Status};
 
 pub fn run(args: &Run) -> Outcome {
-    let engine = narrows::EngineName::from(args.engine).engine()?;
+    let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     let mut draft = match &args.name {
         Some(name) => load(name)?.draft()?,
         None => Draft::from_words(&args.links, &args.flows)?,
@@ -76,6 +76,7 @@ fn command(args: &Run) -> Vec<String> {
         super::repeated(&mut words, option, values);
     }
     words.extend(super::engine_words(args.engine));
+    super::repeated(&mut words, "--kernel", &args.kernel);
     super::repeated(&mut words, "--seed", &args.seed.map(|n| n.to_string()));
     words
 }
