@@ -10,6 +10,7 @@ const fn field(name: &'static str, unit: &'static str, about: &'static str) -> T
         unit,
         about,
         scale: 1,
+        chart: "",
     }
 }
 
