@@ -4,7 +4,8 @@ use narrows_units::{Duration, Rate};
 
 /// How many times what is free one direction may hold (Choudhury and Hahne 1998, dynamic
 /// queue-length thresholds; 8 as switches with shared memory are shipped): a lone one
-/// gets 8/9 of the budget, `n` greedy ones 8/(8n + 1) of it each.
+/// gets 8/9 of the budget, ten greedy ones 8/81 of it each. Of a hundred, those that came
+/// first keep more.
 const SHARE: u64 = 8;
 
 /// Bytes that a path of this round trip holds at `peak`: what the window of a leg must

@@ -19,9 +19,7 @@ fn golden(tlv: Tlv, bytes: &[u8]) {
     assert_eq!(read(&whole), Ok(Some((message, whole.len()))));
 }
 
-/// RFC 8803 §4.1 and the figures of §4.2; the numbers are IANA's. The same bytes come
-/// from the independent libconvert (Tessares) but for IPv4, where that leaves the mapping
-/// to its caller.
+/// RFC 8803 §4.1 and the figures of §4.2; the numbers are IANA's.
 #[test]
 fn every_tlv_is_as_the_rfc_draws_it() {
     golden(Tlv::Info, &[0x01, 1, 0, 0]);
