@@ -17,6 +17,7 @@ const UNSAFE: &[&str] = &[
     "crates/efm/src/ffi.rs",
     "crates/live/src/flows/socket_option.rs",
     "crates/live/src/world/system_calls.rs",
+    "crates/live/src/world/timed_socket.rs",
     "crates/bpf/src/tcx.rs",
 ];
 

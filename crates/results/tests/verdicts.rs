@@ -402,7 +402,7 @@ fn the_line_of_the_verdict_gives_every_reason() {
     assert_eq!(
         line,
         "trust: no, because flow/first asked for AccECN and negotiated classic ECN; \
-         flow/second was held back by the receive window, not by the network, for 50 % of its time in the steady window"
+         flow/second was held back by the receive window, not by the network, for 75 % of its time in the steady window"
     );
     assert_eq!(Verdict::default().line(), "trust: yes");
 }
