@@ -17,11 +17,17 @@ use serde_json::Value;
 
 /// Whether there is a kernel; says why `test` is skipped if not.
 fn has_kernel(test: &str) -> bool {
-    let newest = Store::of_user().and_then(|store| store.newest());
-    if let Err(error) = &newest {
-        eprintln!("skipped: {test}: {error}");
+    match Store::of_user().and_then(|store| store.newest()) {
+        Err(error) => eprintln!("skipped: {test}: {error}"),
+        Ok(kernel) if !kernel.has_present_controls() => {
+            eprintln!(
+                "skipped: {test}: {} has other congestion controls",
+                kernel.id
+            );
+        }
+        Ok(_) => return true,
     }
-    newest.is_ok()
+    false
 }
 
 fn program(dir: &Path, words: &[&str]) -> Command {

@@ -175,6 +175,7 @@ pub fn build(
         source: description,
         digest,
         controls: controls::registered_names(),
+        controls_digest: controls::digest(),
         changes: made.iter().map(|change| change.name.to_owned()).collect(),
         built_s: SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -235,12 +236,8 @@ fn digest(source: &[u8]) -> String {
         )
         .as_bytes());
     }
-    for (name, text) in controls::texts() {
-        add(name.as_bytes());
-        add(text.as_bytes());
-    }
-    let bytes = digest.finalize();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    add(controls::digest().as_bytes());
+    controls::hexadecimal(&digest.finalize())
 }
 
 /// Steps of make, as many as the last build had.

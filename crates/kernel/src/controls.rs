@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use crate::changes::CONTROLS_FOLDER;
 
 // NAMES, those of the list; FILES, names and texts of the C.
@@ -22,6 +24,23 @@ pub(crate) fn texts() -> impl Iterator<Item = (String, String)> {
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     files.chain(made())
+}
+
+/// SHA-256, in hexadecimal, of [`texts`].
+pub(crate) fn digest() -> String {
+    let mut digest = Sha256::new();
+    for (name, text) in texts() {
+        for part in [name, text] {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+    }
+    hexadecimal(&digest.finalize())
+}
+
+/// Two digits for each byte.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The files that the list makes.

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::controls;
 use crate::error::BuildError;
 
 /// A kernel in a store.
@@ -31,6 +32,9 @@ pub struct BuiltKernel {
     /// The congestion controls of Narrows that are built in, by the names that
     /// `setsockopt(TCP_CONGESTION)` takes.
     pub controls: Vec<String>,
+    /// SHA-256, in hexadecimal, of their texts. Empty in descriptions from before it was kept.
+    #[serde(default)]
+    pub controls_digest: String,
     /// The names of the changes that were made to the copy of its source.
     pub changes: Vec<String>,
     /// When it was built, in seconds since 1970 (UTC).
@@ -56,6 +60,12 @@ impl BuiltKernel {
     /// Its configuration, as `.config` of the source tree.
     pub fn config(&self) -> PathBuf {
         self.folder.join("config")
+    }
+
+    /// Whether its congestion controls are those of this version of Narrows, which hands them
+    /// their parameters and reads their records.
+    pub fn has_present_controls(&self) -> bool {
+        self.controls_digest == controls::digest()
     }
 
     fn read(folder: &Path) -> Result<Self, StoreError> {
@@ -422,12 +432,30 @@ mod tests {
             source: "linux-source-7.3 7.3.4-1".to_owned(),
             digest: "ab".repeat(32),
             controls: vec!["nw_reno".to_owned()],
+            controls_digest: controls::digest(),
             changes: vec!["seeded randomness".to_owned()],
             built_s: 10,
             build_took_s: 420,
             steps: 1400,
             folder: PathBuf::new(),
         }
+    }
+
+    #[test]
+    fn a_kernel_with_controls_of_another_version_is_known_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(folder.path());
+        put(&store, "7.3.4-aaaa", 10);
+        assert!(store.newest().unwrap().has_present_controls());
+        let path = store.folder().join("7.3.4-aaaa").join(DESCRIPTION);
+        let text = fs::read_to_string(&path).unwrap();
+        let mut older: serde_json::Value = serde_json::from_str(&text).unwrap();
+        older["controls_digest"] = "ab".repeat(32).into();
+        fs::write(&path, older.to_string()).unwrap();
+        assert!(!store.newest().unwrap().has_present_controls());
+        older.as_object_mut().unwrap().remove("controls_digest");
+        fs::write(&path, older.to_string()).unwrap();
+        assert!(!store.newest().unwrap().has_present_controls());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use narrows_scenario::Refusal;
 /// [`take_part`] before all else.
 ///
 /// # Errors
-/// When there is no such kernel.
+/// When there is no such kernel, or it has the congestion controls of another version of Narrows.
 pub fn kernel_engine(name: Option<&str>) -> Result<KernelEngine, Refusal> {
     let refuse = |why: String| {
         let (place, found) = match name {
@@ -37,6 +37,10 @@ pub fn kernel_engine(name: Option<&str>) -> Result<KernelEngine, Refusal> {
         None => store.newest(),
     };
     let kernel = kernel.map_err(|error| refuse(error.to_string()))?;
+    if !kernel.has_present_controls() {
+        let why = "was built with the congestion controls of another version of Narrows";
+        return Err(refuse(format!("{} {why}", kernel.id)));
+    }
     let program = std::env::current_exe()
         .map_err(|error| refuse(format!("this program's own file cannot be found: {error}")))?;
     Ok(KernelEngine::new(Machine::new(&kernel, program)))
