@@ -1,5 +1,5 @@
-//! The command line over a kernel in virtual time. Where none was built these tests say so
-//! and return; `narrows kernel build` builds one.
+//! The command line over a kernel in virtual time. Where none was built these tests are
+//! skipped, with a line on standard error; `narrows kernel build` builds one.
 
 #![cfg(target_os = "linux")]
 

@@ -184,8 +184,8 @@ fn words(seed: u64) -> impl Iterator<Item = String> {
     ])
 }
 
-/// What a console's text says of a failure: the line of a panic with the one before it,
-/// else the last lines.
+/// The cause of a failure in the text of a console: the line of a panic with the one before
+/// it, else the last lines.
 fn said(text: &str) -> String {
     let lines: Vec<&str> = text
         .lines()

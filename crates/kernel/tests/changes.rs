@@ -1,5 +1,5 @@
-//! The changes on small trees that stand in for a kernel's: what they make of one that is
-//! as they expect, and what they say of one that is not.
+//! The changes on small trees with the functions that they edit: the result where the text
+//! is as expected, and the error where it is not.
 
 use std::fs;
 use std::path::Path;

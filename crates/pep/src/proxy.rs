@@ -84,7 +84,7 @@ impl Proxy {
         }
     }
 
-    /// Whether it was told to take no more clients and has none left.
+    /// Whether [`drain`](Self::drain) was called and no tunnel is left.
     pub fn is_drained(&self) -> bool {
         self.draining && self.tunnels.is_empty()
     }

@@ -257,9 +257,6 @@ pub struct TcpConfig {
     /// Most bytes written and not yet acknowledged. Bytes are counted, not
     /// stored, so the default of 1 GiB costs nothing and never binds.
     pub send_buffer: u64,
-    /// There is room to write while fewer bytes than these wait to be sent for the first
-    /// time (`TCP_NOTSENT_LOWAT`); `None`, Linux's default, for no such bound.
-    pub unsent_low_water: Option<u64>,
     /// Memory for received data.
     pub receive_buffer: ReceiveBuffer,
     /// TCP Fast Open (RFC 7413), in both roles.
@@ -306,7 +303,6 @@ impl TcpConfig {
             dscp: 0,
             mtu: 1500,
             send_buffer: 1 << 30,
-            unsent_low_water: None,
             receive_buffer: ReceiveBuffer::default(),
             fast_open: false,
             fast_open_cookie: None,

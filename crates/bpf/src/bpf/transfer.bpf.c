@@ -402,7 +402,7 @@ NW_SECTION("cgroup/setsockopt") int nw_transfer_set(volatile struct nw_sockopt *
 	if (ca && p)
 		nw_aim(p, goal, m, p->size > ca->acked ? p->size - ca->acked : 0,
 		       ca->acked, ca->start_ns, nw_ktime_ns());
-	/* the kernel is not to look at it */
+	/* -1: the kernel does not handle the option itself (BPF_CGROUP_SETSOCKOPT) */
 	ctx->length = -1;
 	return NW_ALLOW;
 }

@@ -1,4 +1,4 @@
-//! How far a transfer is, what it is told to reach, and what is worth saying of it.
+//! The progress of a transfer, the goals of its connections, and the notes for its user.
 
 use std::fmt;
 

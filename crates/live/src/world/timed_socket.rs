@@ -1,4 +1,4 @@
-//! A packet socket that says when packets came and lets packets go when it is told to.
+//! A packet socket with the arrival times of packets and with release times for them.
 //!
 //! One call takes all that came since the last, each packet with the kernel's time of its
 //! arrival, and one call hands over any number, each with the time at which the kernel
@@ -155,7 +155,7 @@ impl TimedSocket {
     /// has the hardware address `to`; how many.
     ///
     /// # Errors
-    /// What the kernel says of the very first.
+    /// The kernel's error for the first of them; later ones are left for the next call.
     pub(crate) fn send(&self, departures: &[Departure], to: [u8; 6]) -> Result<usize, Errno> {
         let some = &departures[..departures.len().min(AT_ONCE)];
         let mut addresses: Vec<_> = some.iter().map(|d| address(d, to)).collect();
