@@ -9,7 +9,7 @@
 //! five-tuple.
 //!
 //! ```
-//! use narrows_host::{AppOn, Hosts, Net, Node, Options, Topology, Transport};
+//! use narrows_host::{AppOn, Hosts, Net, Node, Options, Part, Topology, Transport};
 //! use narrows_packet::{EntityId, NullSink, Profile};
 //! use narrows_path::{paths::Paths, routes};
 //! use narrows_app::Responder;
@@ -25,7 +25,7 @@
 //!     transport: Transport::Datagrams,
 //!     traffic_class: 0,
 //!     flow: None,
-//!     sends: false,
+//!     part: Part::Receives,
 //!     name: "probe/ping".to_owned(),
 //!     rng: None,
 //! };
@@ -60,5 +60,5 @@ mod table;
 
 pub use hosts::{AppOn, Hosts, Net, Topology};
 pub use node::Node;
-pub use profile::{Options, Transport};
+pub use profile::{Options, Part, Transport};
 pub use system::System;

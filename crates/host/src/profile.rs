@@ -23,6 +23,18 @@ pub enum Transport {
     System,
 }
 
+/// What an end of a connection does for the flow that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It sends the flow's data: what its transport measures is reported as the flow's.
+    Sends,
+    /// It receives the flow's data.
+    Receives,
+    /// It is an end of a connection at a proxy in between: packets belong to the flow, what
+    /// its transport measures does not.
+    Relays,
+}
+
 /// A set of socket options.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,9 +44,8 @@ pub struct Options {
     pub traffic_class: u8,
     /// The flow of the plan that packets belong to.
     pub flow: Option<FlowId>,
-    /// Whether this end sends the flow's data: what its transport measures is then
-    /// reported as the flow's.
-    pub sends: bool,
+    /// What this end does for that flow.
+    pub part: Part,
     /// Seeds the randomness of connections: `flow/<name>/opener`.
     pub name: String,
     /// Randomness of the first connection, where it is not to come from the name.

@@ -11,7 +11,7 @@ use narrows_units::Instant;
 use narrows_wire::ip;
 
 use crate::hosts::{Hosts, Net};
-use crate::profile::{Ends, Transport};
+use crate::profile::{Ends, Part, Transport};
 use crate::socket::{Kind, Socket, Stream};
 
 impl Hosts {
@@ -109,7 +109,7 @@ impl Hosts {
             return;
         };
         let options = &self.profiles[socket.profile].options;
-        let flow = options.flow.filter(|_| options.sends);
+        let flow = options.flow.filter(|_| options.part == Part::Sends);
         let event = match (event, flow) {
             (EndpointEvent::Socket(event), _) => event,
             (_, None) => return,
@@ -362,10 +362,10 @@ impl Hosts {
         let options = &self.profiles[profile].options;
         if let Some(FlowId(flow)) = options.flow {
             let sockets = &mut self.flows[flow as usize];
-            if options.sends {
-                sockets.sender = Some(s);
-            } else {
-                sockets.receiver = Some(s);
+            match options.part {
+                Part::Sends => sockets.sender = Some(s),
+                Part::Receives => sockets.receiver = Some(s),
+                Part::Relays => {}
             }
         }
         Ok(s)

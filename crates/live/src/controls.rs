@@ -227,7 +227,7 @@ impl Controls {
 
 /// The kernel's own algorithm that does what `spec` does, where there is one:
 /// with parameters of ours there is none.
-fn kernels_own(spec: &narrows_cc::ControlSpec) -> Option<&'static str> {
+pub(crate) fn kernels_own(spec: &narrows_cc::ControlSpec) -> Option<&'static str> {
     match spec.to_string().as_str() {
         "cubic" => Some("cubic"),
         "reno" => Some("reno"),

@@ -72,6 +72,20 @@ pub enum LiveError {
         /// Where it was searched.
         searched: String,
     },
+    /// A proxy with a control of ours.
+    #[error(
+        "proxy/{proxy}: the live engine gives a proxy a control that the kernel has by itself; \
+         give `{leg}` kernel:cubic or kernel:bbr in place of `{control}`, or run it with \
+         --engine sim"
+    )]
+    ProxyControl {
+        /// The proxy.
+        proxy: String,
+        /// `near_cc` or `far_cc`.
+        leg: &'static str,
+        /// Its control, as written.
+        control: String,
+    },
     /// A flow that no host's stack can have.
     #[error(
         "flow/{flow}: `{transport}` is a modelled flow, only in the simulator; run it with \

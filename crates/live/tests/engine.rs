@@ -29,6 +29,8 @@ struct Record {
     sent: u64,
     sent_ids: Vec<u64>,
     received: u64,
+    received_bytes: u64,
+    backlog: i64,
     received_ids: Vec<u64>,
     of_the_flow: u64,
     dropped: u64,
@@ -51,9 +53,13 @@ impl EventSink for Record {
             }
             Event::Received { packet, .. } => {
                 self.received += 1;
+                self.received_bytes += u64::from(packet.len());
                 self.received_ids.push(packet.id.0);
             }
             Event::Dropped { .. } => self.dropped += 1,
+            Event::Telemetry { field, value, .. } if field.name == "proxy_backlog" => {
+                self.backlog = self.backlog.max(value);
+            }
             Event::Sampled { .. } => self.samples += 1,
             Event::ProbeRtt { rtt, .. } => self.rtts.push(rtt),
             _ => {}
@@ -261,4 +267,62 @@ fn run_or_skip(test: &str, plan: &Plan) -> Option<(Ended, Rig, Record)> {
     let skips =
         |e: &LiveError| e.is_of_the_machine() || matches!(e, LiveError::NoDiscipline { .. });
     run_unless(test, plan, &RunHandle::default(), skips)
+}
+
+#[test]
+fn a_link_carries_the_integral_of_its_recorded_rates() {
+    let name = "a_link_carries_the_integral_of_its_recorded_rates";
+    let dir = tempfile::tempdir().unwrap();
+    // With half a second in which nothing is sent: 16 Mbit in 2 s.
+    let rates = "time_s,rate_mbit\n0,16\n0.5,4\n1,0\n1.5,12\n";
+    std::fs::write(dir.path().join("walk.csv"), rates).unwrap();
+    let file = dir.path().join("recorded.toml");
+    let text = "version = 1\nname = \"recorded\"\nduration = \"2s\"\n\
+        [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\n\
+        up = [\"rate trace walk.csv overhead 0 queue pfifo limit 1000\"]\n\
+        [[flow]]\nname = \"load\"\nfrom = \"client\"\nto = \"server\"\n\
+        traffic = \"cbr rate 40Mbit\"\nstart = \"0s\"\n";
+    std::fs::write(&file, text).unwrap();
+    let loaded = narrows_scenario::load(file.to_str().unwrap()).unwrap();
+    let plan = loaded.draft().unwrap().check().unwrap();
+    let Some((_, _, record)) = run(name, &plan, &RunHandle::default()) else {
+        return;
+    };
+    let mbit = record.received_bytes as f64 * 8.0 / 1e6;
+    assert!((16.0 * 0.98..=16.0 * 1.001).contains(&mbit), "{mbit}");
+}
+
+#[test]
+fn what_goes_by_a_proxy_arrives_whole_in_both_directions() {
+    let name = "what_goes_by_a_proxy_arrives_whole_in_both_directions";
+    for layout in ["rfc8803", "thesis"] {
+        let plan = plan(&format!(
+            "duration = \"2s\"\n\
+             [[link]]\nname = \"wire\"\nends = [\"client\", \"tower\"]\n\
+             up = [\"netem delay 5ms\", \"rate 50Mbit\"]\ndown = [\"netem delay 5ms\"]\n\
+             [[link]]\nname = \"air\"\nends = [\"tower\", \"phone\"]\n\
+             up = [\"netem delay 2ms\", \"rate 20Mbit queue fq_codel\"]\n\
+             down = [\"netem delay 2ms\"]\n\
+             [[proxy]]\nname = \"pep\"\nhost = \"tower\"\nlayout = \"{layout}\"\n\
+             near_cc = \"kernel:reno\"\nfar_cc = \"kernel:reno\"\nbacklog = 200000\n\
+             near_window = 200000\nfar_unsent = 40000\n\
+             [[flow]]\nname = \"up\"\nfrom = \"client\"\nto = \"phone\"\nvia = \"pep\"\n\
+             cc = \"kernel:reno\"\nbytes = 500000\n\
+             [[flow]]\nname = \"down\"\nfrom = \"phone\"\nto = \"client\"\nvia = \"pep\"\n\
+             opens = \"client\"\ncc = \"kernel:reno\"\nbytes = 500000\nfast_open = true\n"
+        ));
+        let Some((_, _, record)) = run(name, &plan, &RunHandle::default()) else {
+            return;
+        };
+        assert_eq!(
+            (record.finished, record.delivered),
+            (2, 1_000_000),
+            "{layout}"
+        );
+        assert!(
+            record.backlog > 0 && record.backlog <= 200_000,
+            "{}",
+            record.backlog
+        );
+    }
 }

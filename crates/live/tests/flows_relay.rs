@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use flows_rig::{Run, Seen, soon, with};
 use narrows_app::Relay;
+use narrows_host::Part;
 use narrows_packet::Role;
 use narrows_run::{Carrier, Setup, SocketPlan, TcpPlan};
 use narrows_scenario::Plan;
@@ -28,7 +29,7 @@ fn set_up(setup: &mut Setup, plan: &Plan, bytes: usize, resets: bool, seen: &Acc
         carrier: Carrier::Tcp(Box::new(TcpPlan::of(&plan.flows[0]))),
         traffic_class: 0,
         flow: None,
-        sends: false,
+        part: Part::Receives,
         role: Role::Initiator,
         mtu: 1500,
         owner: "relay".to_owned(),

@@ -122,6 +122,15 @@ pub struct RateLink {
 }
 
 impl RateLink {
+    /// Has the rate `rate`, which may be zero, from `now` on.
+    pub(crate) fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.clock.change_rate(now, rate);
+        if self.busy_until.is_some() {
+            self.busy_until = Some(self.clock.end().max(now));
+        }
+        self.waiting.queue.link_rate_changed(rate);
+    }
+
     /// Starts sending if the wire is free and the queue gives a packet.
     fn start(&mut self, now: Instant, out: &mut Outlet<'_>) {
         if self.busy_until.is_some() {
@@ -173,11 +182,7 @@ impl Element for RateLink {
         let parsed = RateChange::parse(&change.words)?;
         self.waiting.change(now, parsed.queue)?;
         if let Some(rate) = parsed.rate {
-            self.clock.change_rate(now, rate);
-            if self.busy_until.is_some() {
-                self.busy_until = Some(self.clock.end().max(now));
-            }
-            self.waiting.queue.link_rate_changed(rate);
+            self.set_rate(now, rate);
         }
         Ok(())
     }

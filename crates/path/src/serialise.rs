@@ -14,19 +14,18 @@ pub struct Serialiser {
     /// The last packet ends at `end + frac/rate` nanoseconds.
     end: u64,
     frac: u64,
+    /// At a rate of zero, what is left of the packet under way: bits × 10⁹.
+    stalled: Option<u128>,
 }
 
 impl Serialiser {
-    /// An idle link.
-    ///
-    /// # Panics
-    /// Never; a rate of zero counts as 1 bit/s, for scenario checking refuses
-    /// it beforehand.
+    /// An idle link. At a rate of zero no packet ends until the rate changes.
     pub fn new(rate: Rate) -> Self {
         Self {
-            rate: rate.as_bits().max(1),
+            rate: rate.as_bits(),
             end: 0,
             frac: 0,
+            stalled: None,
         }
     }
 
@@ -41,31 +40,46 @@ impl Serialiser {
         }
         // 4 GB × 8 × 10⁹ would overflow; packets are at most 64 KiB.
         let bits = u64::from(bytes) * 8 * NANOS + self.frac;
-        self.end += bits / self.rate;
-        self.frac = bits % self.rate;
+        match (bits.checked_div(self.rate), bits.checked_rem(self.rate)) {
+            (Some(span), Some(frac)) => {
+                self.end += span;
+                self.frac = frac;
+            }
+            _ => self.stalled = Some(bits.into()),
+        }
         self.end()
     }
 
-    /// When the last packet ends, rounded up to a nanosecond.
+    /// When the last packet ends, rounded up to a nanosecond; at a rate of zero never.
     pub fn end(&self) -> Instant {
-        Instant::from_nanos(self.end + u64::from(self.frac > 0))
+        match self.stalled {
+            Some(_) => Instant::MAX,
+            None => Instant::from_nanos(self.end + u64::from(self.frac > 0)),
+        }
     }
 
     /// Changes the rate at `now`; what is left of a packet under way goes at
     /// the new one.
     pub fn change_rate(&mut self, now: Instant, rate: Rate) {
-        let new = rate.as_bits().max(1);
-        if self.end() > now {
-            // Bits left × 10⁹, exact in units of the old rate.
-            let left = u128::from(self.end - now.as_nanos()) * u128::from(self.rate)
-                + u128::from(self.frac);
-            let span = left / u128::from(new);
-            self.end = now.as_nanos() + u64::try_from(span).unwrap_or(u64::MAX / 2);
-            self.frac = (left % u128::from(new)) as u64;
-        } else {
+        // Bits left × 10⁹, exact in units of the old rate.
+        let left = match self.stalled.take() {
+            Some(left) => left,
+            None if self.end() > now => {
+                u128::from(self.end - now.as_nanos()) * u128::from(self.rate)
+                    + u128::from(self.frac)
+            }
+            None => 0,
+        };
+        self.rate = rate.as_bits();
+        let new = u128::from(self.rate);
+        if left == 0 {
             self.frac = 0;
+        } else if let (Some(span), Some(frac)) = (left.checked_div(new), left.checked_rem(new)) {
+            self.end = now.as_nanos() + u64::try_from(span).unwrap_or(u64::MAX / 2);
+            self.frac = frac as u64;
+        } else {
+            self.stalled = Some(left);
         }
-        self.rate = new;
     }
 }
 
@@ -100,6 +114,22 @@ mod tests {
         // A quarter is out; 7500 bits are left, at 100 Mbit/s 75 µs.
         s.change_rate(Instant::from_nanos(250_000), Rate::from_mbit(100));
         assert_eq!(s.end().as_nanos(), 325_000);
+    }
+
+    #[test]
+    fn at_a_rate_of_zero_a_packet_stays_as_it_is() {
+        let mut s = Serialiser::new(Rate::from_mbit(10));
+        assert_eq!(s.send(Instant::ZERO, 1250).as_nanos(), 1_000_000);
+        s.change_rate(Instant::from_nanos(250_000), Rate::from_bits(0));
+        assert_eq!(s.end(), Instant::MAX);
+        s.change_rate(Instant::from_nanos(5_000_000), Rate::from_bits(0));
+        s.change_rate(Instant::from_nanos(9_000_000), Rate::from_mbit(100));
+        assert_eq!(s.end().as_nanos(), 9_075_000);
+        // One that begins at such a rate has all of it before it.
+        let mut s = Serialiser::new(Rate::from_bits(0));
+        assert_eq!(s.send(Instant::from_nanos(7), 1250), Instant::MAX);
+        s.change_rate(Instant::from_nanos(1_000), Rate::from_mbit(10));
+        assert_eq!(s.end().as_nanos(), 1_001_000);
     }
 
     proptest! {

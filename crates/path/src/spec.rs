@@ -42,7 +42,7 @@ pub struct Site<'a> {
 /// | Words | Box |
 /// |---|---|
 /// | `rate RATE [overhead BYTES] [shaper] [queue …]` | [a link of limited rate](RateSpec) |
-/// | `rate trace FILE [overhead BYTES] [queue …]` | [a link whose rate a recording gives](TraceSpec) |
+/// | `rate trace FILE [scale PERCENT] [overhead BYTES] [queue …]` | [a link whose rate a recording gives](TraceSpec) |
 /// | `netem …` | [netem's impairments](NetemSpec) |
 /// | `remark …` | [re-marking and bleaching](RemarkSpec) |
 /// | `by dscp …`, `by ecn …` | [different boxes for different classes](BySpec) |
@@ -239,7 +239,7 @@ impl ElementSpec {
     pub fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
         match self {
             Self::Rate(spec) => Box::new(spec.build(site)),
-            Self::Trace(spec) => Box::new(spec.build(site)),
+            Self::Trace(spec) => spec.build(site),
             Self::Netem(spec) => Box::new(spec.build(site)),
             Self::Remark(spec) => Box::new(spec.build()),
             Self::By(spec) => Box::new(spec.build(site)),

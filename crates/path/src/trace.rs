@@ -15,7 +15,10 @@ use narrows_aqm::QueueSpec;
 use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, Rate, WordError, WordWriter, Words};
 
-use crate::rate::{DEFAULT_QUEUE, RateChange, read_overhead};
+use crate::percent::Percent;
+use crate::rate::{DEFAULT_OVERHEAD, DEFAULT_QUEUE, RateChange, RateSpec, read_overhead};
+use crate::recorded::RecordedLink;
+use crate::recording::{Recording, is_csv};
 use crate::spec::Site;
 use crate::waiting::{Waiting, earliest, read_queue};
 
@@ -26,7 +29,7 @@ pub const OPPORTUNITY: u32 = 1504;
 
 /// Bytes counted for each packet above its IP length, unless configured otherwise:
 /// those 4.
-const DEFAULT_OVERHEAD: u32 = 4;
+const TUN_OVERHEAD: u32 = 4;
 
 /// Nanoseconds of a trace's unit.
 const NANOS: u64 = 1_000_000;
@@ -35,6 +38,7 @@ const NANOS: u64 = 1_000_000;
 const LONGEST_MS: u64 = 1 << 31;
 
 const KEYS: &str = "overhead BYTES, or queue QUEUE …";
+const CSV_KEYS: &str = "scale PERCENT, overhead BYTES, or queue QUEUE …";
 
 /// The opportunities of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,15 +118,18 @@ impl Trace {
     }
 }
 
-/// `rate trace FILE [overhead BYTES] [queue …]`.
+/// `rate trace FILE [scale PERCENT] [overhead BYTES] [queue …]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSpec {
-    /// The file, as it is written; a scenario's check reads it.
+    /// The file, as it is written; a scenario's check reads it. One whose name ends in
+    /// `.csv` holds times and rates, any other mahimahi's opportunities.
     pub file: String,
     /// What it holds; nothing until it is read, and then nothing is sent.
-    pub trace: Arc<Trace>,
-    /// Bytes counted for each packet above its IP length.
-    pub overhead: u32,
+    pub recording: Recording,
+    /// How much of the recorded rates the link has. Opportunities are as they are.
+    pub scale: Percent,
+    /// Bytes counted for each packet above its IP length, where that is said.
+    stated_overhead: Option<u32>,
     /// The queueing discipline.
     pub queue: QueueSpec,
 }
@@ -139,10 +146,20 @@ impl TraceSpec {
     pub(crate) fn with_queue(queue: QueueSpec) -> Self {
         Self {
             file: String::new(),
-            trace: Arc::default(),
-            overhead: DEFAULT_OVERHEAD,
+            recording: Recording::unread(""),
+            scale: Percent::HUNDRED,
+            stated_overhead: None,
             queue,
         }
+    }
+
+    /// Bytes counted for each packet above its IP length: those of a TUN device for
+    /// opportunities and of Ethernet for rates, unless the words say otherwise.
+    pub fn overhead(&self) -> u32 {
+        self.stated_overhead.unwrap_or(match is_csv(&self.file) {
+            true => DEFAULT_OVERHEAD,
+            false => TUN_OVERHEAD,
+        })
     }
 
     /// Lays what follows `rate trace` over what is there, as
@@ -150,31 +167,48 @@ impl TraceSpec {
     pub(crate) fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
         let file = words.needed("a trace file")?;
         self.file = file.text.to_owned();
-        self.trace = Arc::default();
+        self.recording = Recording::unread(&self.file);
+        let csv = is_csv(&self.file);
+        if !csv {
+            self.scale = Percent::HUNDRED;
+        }
         while let Some(word) = words.take() {
             match word.text {
-                "overhead" => self.overhead = read_overhead(words)?,
+                "scale" if csv => {
+                    let allowed = "a percentage above zero";
+                    self.scale =
+                        words.checked_value(allowed, |scale: &Percent| !scale.is_zero())?;
+                }
+                "overhead" => self.stated_overhead = Some(read_overhead(words)?),
                 "queue" => {
                     self.queue = read_queue(words)?;
                     return Ok(());
                 }
-                _ => return Err(word.refused(KEYS)),
+                _ => return Err(word.refused(if csv { CSV_KEYS } else { KEYS })),
             }
         }
         Ok(())
     }
 
     /// The element at `site`.
-    pub(crate) fn build(&self, site: &Site<'_>) -> TraceLink {
-        // What a queue works out of its link's rate is right on average.
-        let rate = self.trace.mean_rate();
-        TraceLink {
-            waiting: Waiting::new(&self.queue, site, rate, self.overhead),
-            trace: Arc::clone(&self.trace),
-            index: 0,
-            base: 0,
-            wanted: false,
-            in_transit: None,
+    pub(crate) fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        match &self.recording {
+            Recording::Opportunities(trace) => Box::new(TraceLink {
+                // What a queue works out of its link's rate is right on average.
+                waiting: Waiting::new(&self.queue, site, trace.mean_rate(), self.overhead()),
+                trace: Arc::clone(trace),
+                index: 0,
+                base: 0,
+                wanted: false,
+                in_transit: None,
+            }),
+            Recording::Rates(rates) => {
+                let spec = RateSpec {
+                    overhead: self.overhead(),
+                    ..RateSpec::with_queue(self.queue.clone())
+                };
+                Box::new(RecordedLink::new(&spec, Arc::clone(rates), site))
+            }
         }
     }
 }
@@ -183,10 +217,17 @@ impl fmt::Display for TraceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rate trace {}", self.file)?;
         WordWriter::new(f)
-            .stated("overhead", self.overhead, DEFAULT_OVERHEAD)
+            .stated("scale", self.scale, Percent::HUNDRED)
+            .some("overhead", self.stated_overhead)
             .pair("queue", &self.queue)
             .finish()
     }
+}
+
+/// The refusal of a change of the rate, which a recording says.
+pub(crate) fn no_rate(words: &str) -> WordError {
+    let allowed = "queue …, for the trace says the rate";
+    WordError::new(0..words.len(), format!("`{words}`"), allowed)
 }
 
 /// The running element: a queue, and a recording of when it may send.
@@ -283,9 +324,7 @@ impl Element for TraceLink {
     fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
         let parsed = RateChange::parse(&change.words)?;
         if parsed.rate.is_some() {
-            let found = format!("`{}`", change.words);
-            let allowed = "queue …, for the trace says the rate";
-            return Err(WordError::new(0..change.words.len(), found, allowed));
+            return Err(no_rate(&change.words));
         }
         self.waiting.change(now, parsed.queue)
     }
@@ -310,7 +349,7 @@ mod tests {
         let ElementSpec::Trace(inner) = &mut spec else {
             panic!("no trace: {spec}");
         };
-        inner.trace = Arc::new(Trace::parse(trace.as_bytes()).unwrap());
+        inner.recording = Recording::parse("up.trace", inner.scale, trace.as_bytes()).unwrap();
         Bench::with(&spec, 1)
     }
 

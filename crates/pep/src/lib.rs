@@ -32,6 +32,7 @@ mod telemetry;
 pub mod thesis;
 mod tunnel;
 mod via;
+mod words;
 
 pub use buffers::{dip_allowance, in_flight, standing_backlog};
 pub use config::{Limits, Listener};

@@ -39,13 +39,15 @@ pub struct Route {
 /// A connection to the proxy.
 #[derive(Debug)]
 struct Path {
+    /// What is left of the request: a socket may take nothing before it is open.
+    request: Vec<u8>,
     /// Reads the proxy's answer, until that is here.
     answer: Option<Reader>,
     /// When data may go.
     first_data: FirstData,
-    /// Whether it may now.
-    open: bool,
-    /// Whether the application asked for room before it might.
+    /// How far the connection has come.
+    reached: FirstData,
+    /// Whether the application asked for room.
     wants_room: bool,
 }
 
@@ -95,10 +97,11 @@ impl<A: App> Via<A> {
                 Ok(None) => {}
                 Ok(Some((message, _))) => {
                     path.answer = None;
+                    path.reached = FirstData::AfterAnswer;
                     if message.tlvs.iter().any(|tlv| matches!(tlv, Tlv::Error(_))) {
                         return Err(());
                     }
-                    path.allow(host, socket, FirstData::AfterAnswer);
+                    path.advance(host, socket);
                 }
                 Err(_) => return Err(()),
             }
@@ -108,14 +111,22 @@ impl<A: App> Via<A> {
 }
 
 impl Path {
-    /// The connection has come as far as `to`.
-    fn allow(&mut self, host: &mut dyn Sockets, socket: SocketId, to: FirstData) {
-        if !self.open && self.first_data <= to {
-            self.open = true;
-            if self.wants_room {
-                host.want_room(socket, true);
-            }
+    /// Whether the application's data may go.
+    fn is_open(&self) -> bool {
+        self.request.is_empty() && self.first_data <= self.reached
+    }
+
+    /// Writes what is left of the request, and asks for room for what is next.
+    fn advance(&mut self, host: &mut dyn Sockets, socket: SocketId) {
+        if !self.request.is_empty() {
+            let taken = host.write(socket, Data::Bytes(&self.request));
+            self.request.drain(..taken as usize);
         }
+        let more = match self.is_open() {
+            true => self.wants_room,
+            false => !self.request.is_empty(),
+        };
+        host.want_room(socket, more);
     }
 }
 
@@ -130,7 +141,14 @@ impl<A: App> App for Via<A> {
         if let Some(path) = self.paths.get_mut(&socket) {
             match event {
                 SocketEvent::Established { .. } => {
-                    path.allow(host, socket, FirstData::AfterHandshake);
+                    path.reached = path.reached.max(FirstData::AfterHandshake);
+                    path.advance(host, socket);
+                }
+                SocketEvent::Writable if !path.is_open() => {
+                    path.advance(host, socket);
+                    if !path.is_open() {
+                        return;
+                    }
                 }
                 SocketEvent::Readable | SocketEvent::PeerClosed => {
                     let read = self.read_answer(host, socket);
@@ -190,28 +208,32 @@ impl Sockets for Through<'_> {
         } = self.route;
         let request = request(layout, remote, None).ok_or(SocketError::Unreachable(remote))?;
         let socket = self.host.connect(profile, local, proxy)?;
-        self.host.write(socket, Data::Bytes(&request));
-        let path = Path {
+        let mut path = Path {
+            request,
             answer: (layout == Layout::Convert).then(Reader::default),
             first_data,
-            open: first_data == FirstData::WithRequest,
+            reached: FirstData::WithRequest,
             wants_room: false,
         };
+        path.advance(self.host, socket);
         self.paths.insert(socket, path);
         Ok(socket)
     }
 
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
         match self.paths.get(&socket) {
-            Some(path) if !path.open => 0,
+            Some(path) if !path.is_open() => 0,
             _ => self.host.write(socket, data),
         }
     }
 
     fn want_room(&mut self, socket: SocketId, want: bool) {
         match self.paths.get_mut(&socket) {
-            Some(path) if !path.open => path.wants_room = want,
-            _ => self.host.want_room(socket, want),
+            Some(path) => {
+                path.wants_room = want;
+                path.advance(self.host, socket);
+            }
+            None => self.host.want_room(socket, want),
         }
     }
 

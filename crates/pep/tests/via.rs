@@ -12,6 +12,9 @@ use narrows_pep::{FirstData, Layout, Route, Via, request};
 
 const PROXY: &str = "10.0.0.2:8803";
 
+/// Bytes that are taken at once, unless said otherwise.
+const ROOM: usize = 1 << 20;
+
 /// A header alone: granted.
 const GRANTED: [u8; 4] = [1, 1, 0x22, 0x63];
 
@@ -75,6 +78,10 @@ struct Rig {
 }
 
 fn rig(layout: Layout, first_data: FirstData) -> Rig {
+    rig_with_room(layout, first_data, ROOM)
+}
+
+fn rig_with_room(layout: Layout, first_data: FirstData, room: usize) -> Rig {
     let client = std::sync::Arc::new(std::sync::Mutex::new(Client::default()));
     let route = Route {
         proxy: PROXY.parse().unwrap(),
@@ -83,6 +90,7 @@ fn rig(layout: Layout, first_data: FirstData) -> Rig {
     };
     let mut via = Via::new(Shared(client.clone()), route);
     let mut host = Host::new();
+    host.room = room;
     via.start(&mut host).unwrap();
     let (socket, to) = host.onward().unwrap();
     assert_eq!(to, PROXY.parse().unwrap());
@@ -120,6 +128,21 @@ fn the_first_data_waits_for_what_it_is_said_to_wait_for() {
         assert_eq!(rig.sent(), steps[1].as_bytes());
         rig.arrives(&GRANTED);
         assert_eq!(rig.sent(), steps[2].as_bytes());
+    }
+}
+
+#[test]
+fn a_socket_that_takes_nothing_before_it_is_open_gets_the_request_then() {
+    let asked = request(Layout::Convert, destination(), None).unwrap();
+    for first_data in [FirstData::WithRequest, FirstData::AfterHandshake] {
+        let mut rig = rig_with_room(Layout::Convert, first_data, 0);
+        assert_eq!(rig.sent(), b"");
+        // Room for a part of it, and the rest of it later.
+        rig.host[rig.socket].room = 7;
+        rig.host.established(&mut rig.via, rig.socket);
+        assert_eq!(rig.sent(), asked[..7]);
+        rig.host.drains(&mut rig.via, rig.socket, 100);
+        assert_eq!(rig.sent(), [&asked[7..], b"data"].concat());
     }
 }
 

@@ -1,8 +1,6 @@
 //! What results need to know of a plan: rates over time, the drawing.
 
-use std::sync::Arc;
-
-use narrows_path::Trace;
+use narrows_path::{Rates, Recording};
 use narrows_scenario::{ElementSpec, NamedElement, Plan};
 use narrows_units::{Instant, Rate, Words};
 
@@ -12,9 +10,9 @@ use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RateSteps {
     /// From each instant on, a rate.
-    Steps(Vec<(Instant, Rate)>),
+    Steps(Rates),
     /// What a recording allows.
-    Trace(Arc<Trace>),
+    Recorded(Recording),
 }
 
 impl RateSteps {
@@ -22,7 +20,7 @@ impl RateSteps {
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
         let rate = match &element.spec {
-            ElementSpec::Trace(spec) => return Some(Self::Trace(Arc::clone(&spec.trace))),
+            ElementSpec::Trace(spec) => return Some(Self::Recorded(spec.recording.clone())),
             ElementSpec::Rate(spec) => spec.rate,
             _ => return None,
         };
@@ -32,29 +30,23 @@ impl RateSteps {
                 steps.push((change.at, rate));
             }
         }
-        Some(Self::Steps(steps))
+        Some(Self::Steps(Rates::new(steps)))
     }
 
     /// Bits, as the link counts, that fit between `from` and `to`.
     pub fn bits_between(&self, from: Instant, to: Instant) -> f64 {
-        let steps = match self {
-            Self::Steps(steps) => steps,
-            Self::Trace(trace) => return trace.bytes_between(from, to) as f64 * 8.0,
-        };
-        let ends = steps.iter().skip(1).map(|s| s.0).chain([Instant::MAX]);
-        let bits = steps.iter().zip(ends).map(|(&(start, rate), end)| {
-            let span = end.min(to).since(start.max(from));
-            rate.as_bits() as f64 * span.as_secs_f64()
-        });
-        bits.sum()
+        match self {
+            Self::Steps(rates) => rates.bits_between(from, to),
+            Self::Recorded(recording) => recording.bits_between(from, to),
+        }
     }
 
     /// The lowest rate; of a recording the mean, for its lowest is mostly
     /// none.
     pub fn lowest(&self) -> Rate {
         match self {
-            Self::Steps(steps) => steps.iter().map(|s| s.1).min().unwrap_or_default(),
-            Self::Trace(trace) => trace.mean_rate(),
+            Self::Steps(rates) => rates.steps().iter().map(|s| s.1).min().unwrap_or_default(),
+            Self::Recorded(recording) => recording.mean_rate(),
         }
     }
 }

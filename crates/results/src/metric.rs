@@ -44,6 +44,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         let e = &flow.name;
         list.maybe(e, "goodput_mbit", flow.goodput_mbit);
         list.maybe(e, "fct_s", flow.fct_s);
+        list.maybe(e, "first_byte_ms", flow.first_byte_ms);
         list.distribution(e, "rtt_ms", flow.rtt_ms.as_ref());
         list.count(e, "established", u64::from(flow.established_s.is_some()));
         list.count(e, "ecn", u64::from(flow.ecn));

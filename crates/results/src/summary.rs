@@ -114,6 +114,8 @@ pub struct FlowSummary {
     /// Flow completion time: from its start to its last byte's delivery;
     /// `None` for a flow that was stopped or still runs.
     pub fct_s: Option<f64>,
+    /// From its start to the delivery of its first payload; `None` if nothing was.
+    pub first_byte_ms: Option<f64>,
     /// RTT samples of the sender.
     pub rtt_ms: Option<Distribution>,
     /// Payload bytes delivered in the window.

@@ -277,6 +277,34 @@ fn a_flow_fills_the_opportunities_of_a_trace_beside_its_scenario() {
     assert!((0.95..1.001).contains(&(goodput / ideal)), "{goodput}");
 }
 
+#[test]
+fn a_link_carries_the_integral_of_its_recorded_rates() {
+    let dir = tempfile::tempdir().unwrap();
+    // With half a second in which nothing is sent: 52 Mbit in 4 s.
+    let rates = "time_s,rate_mbit\n0,20\n1,5\n2,0\n2.5,12\n3,21\n";
+    fs::write(dir.path().join("walk.csv"), rates).unwrap();
+    let file = dir.path().join("recorded.toml");
+    for (scale, mbit) in [("", 13.0), (" scale 50%", 6.5)] {
+        let text = format!(
+            "version = 1\nname = \"recorded\"\nduration = \"4s\"\nmeasure = \"0s..4s\"\n\
+             [[link]]\nname = \"access\"\nends = [\"client\", \"server\"]\n\
+             up = [\"bottleneck: rate trace walk.csv{scale} queue pfifo limit 100\"]\n\
+             [[flow]]\nname = \"load\"\nfrom = \"client\"\nto = \"server\"\n\
+             traffic = \"cbr rate 40Mbit\"\nstart = \"0s\"\n"
+        );
+        fs::write(&file, text).unwrap();
+        let loaded = narrows_scenario::load(file.to_str().unwrap()).unwrap();
+        let plan = loaded.draft().unwrap().check().unwrap();
+        let summary = run(&SimEngine, &plan).summary;
+        let queue = summary.queue("link/access/up/bottleneck").unwrap();
+        assert_eq!(queue.rate_mbit, Some(mbit));
+        assert!((0.98..=1.0).contains(&queue.utilisation.unwrap()));
+        // 14 of each 1514 bytes that are counted are no IP.
+        let received = summary.flows[0].goodput_mbit.unwrap() / mbit;
+        assert!((0.94..1.0).contains(&received), "{received}");
+    }
+}
+
 /// One flow from the client to the server over `up`.
 fn alone(up: &str, flow: &str, duration: &str) -> RunResult {
     let text = format!(

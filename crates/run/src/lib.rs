@@ -33,6 +33,7 @@ mod causes;
 mod handle;
 mod rig;
 mod setup;
+mod split;
 
 use narrows_efm::HostSignals;
 use narrows_units::Duration;

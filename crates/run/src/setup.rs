@@ -7,9 +7,10 @@ use narrows_app::probe::{PAYLOAD_LEN, ProbeClient};
 use narrows_app::{
     DatagramSink, DatagramSource, End, Generator, Ledger, Prober, Responder, Sink, Source,
 };
-use narrows_host::{AppOn, Transport};
+use narrows_host::{AppOn, Part, Transport};
 use narrows_packet::{App, FlowId, Profile, Role};
 use narrows_path::routes::Routes;
+use narrows_pep::Listener;
 use narrows_quic::{Epoch, QuicConfig, Tls, spin};
 use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
 use narrows_scenario::{
@@ -65,8 +66,14 @@ pub struct TcpPlan {
     pub ecn: EcnMode,
     /// Whether data goes with the SYN where a cookie is known.
     pub fast_open: bool,
+    /// Whether the end that opens has data to send before it receives any.
+    pub speaks_first: bool,
     /// How the host treats its segments.
     pub host: HostModel,
+    /// Bytes that its receive window offers at most, where that is said.
+    pub window: Option<u64>,
+    /// Bytes that may wait to be sent for the first time, where that is said.
+    pub unsent: Option<u64>,
 }
 
 impl TcpPlan {
@@ -76,7 +83,10 @@ impl TcpPlan {
             control: flow.cc.clone(),
             ecn: flow.ecn,
             fast_open: flow.fast_open,
+            speaks_first: flow.opens == flow.from,
             host: flow.host,
+            window: None,
+            unsent: None,
         }
     }
 }
@@ -90,8 +100,8 @@ pub struct SocketPlan {
     pub traffic_class: u8,
     /// The flow of the plan that it belongs to.
     pub flow: Option<FlowId>,
-    /// Whether this end sends the flow's data.
-    pub sends: bool,
+    /// What this end does for that flow.
+    pub part: Part,
     /// Whether it opens its connection.
     pub role: Role,
     /// The largest IP packet that all links there and back carry, in bytes.
@@ -103,6 +113,16 @@ pub struct SocketPlan {
 }
 
 impl SocketPlan {
+    /// The flow of which it is the sender or the receiver; no proxy's socket is either.
+    pub fn end_of(&self) -> Option<FlowId> {
+        self.flow.filter(|_| self.part != Part::Relays)
+    }
+
+    /// Whether it sends the data of its flow.
+    pub fn sends(&self) -> bool {
+        self.part == Part::Sends
+    }
+
     /// The name that seeds the randomness of its connections.
     pub fn name(&self) -> String {
         match (self.flow, self.role) {
@@ -158,9 +178,13 @@ impl Setup {
                 ..Self::default()
             },
         };
+        let mut listeners: Vec<Vec<Listener>> = plan.proxies.iter().map(|_| Vec::new()).collect();
         for i in 0..plan.flows.len() {
-            builder.flow(i)?;
+            if let (Some(via), Some(listener)) = (plan.flows[i].via, builder.flow(i)?) {
+                listeners[via.proxy].push(listener);
+            }
         }
+        builder.proxies(listeners);
         for i in 0..plan.probes.len() {
             builder.probe(i, &names)?;
         }
@@ -184,17 +208,17 @@ impl Setup {
     }
 }
 
-struct Builder<'p> {
-    plan: &'p Plan,
+pub(crate) struct Builder<'p> {
+    pub plan: &'p Plan,
     routes: &'p Routes,
     epoch: Epoch,
     tls: Option<&'p Arc<Tls>>,
-    setup: Setup,
+    pub setup: Setup,
 }
 
 impl Builder<'_> {
     /// The smallest MTU between two hosts, there and back.
-    fn mtu(&self, what: &str, a: HostIndex, b: HostIndex) -> Result<u32, SetupError> {
+    pub fn mtu(&self, what: &str, a: HostIndex, b: HostIndex) -> Result<u32, SetupError> {
         let refuse = |_| SetupError::NoPath {
             what: what.to_owned(),
             from: self.plan.hosts[a.0].name.clone(),
@@ -207,25 +231,52 @@ impl Builder<'_> {
         Ok(mtus.min().unwrap_or(ETHERNET_MTU))
     }
 
-    /// Puts both applications of flow `i` on their hosts.
-    fn flow(&mut self, i: usize) -> Result<(), SetupError> {
+    /// Puts both applications of flow `i` on their hosts; where its proxy listens for it,
+    /// if it goes by one.
+    fn flow(&mut self, i: usize) -> Result<Option<Listener>, SetupError> {
         let plan = &self.plan.flows[i];
         let owner = format!("flow/{}", plan.name);
         let ends = self.plan.flow_ends(i);
-        let mtu = self.mtu(&owner, plan.opens, ends.answerer.0)?;
+        let split = self.split(i);
+        let mtus = match self.plan.proxy_ends(i) {
+            Some(proxy) => {
+                [ends.opener.0, ends.answerer.0].map(|end| self.mtu(&owner, end, proxy.host))
+            }
+            None => [(); 2].map(|()| self.mtu(&owner, plan.opens, ends.answerer.0)),
+        };
         let ledger = Arc::new(Ledger::new(FlowId(i as u32)));
         self.setup.ledgers.push(Arc::clone(&ledger));
-        let [opener, answerer] = self.carriers(i, mtu);
-        for (role, (carrier, rng), (host, local), (_, remote)) in [
-            (Role::Initiator, opener, ends.opener, ends.answerer),
-            (Role::Responder, answerer, ends.answerer, ends.opener),
+        let [near_mtu, far_mtu] = mtus;
+        let (near_mtu, far_mtu) = (near_mtu?, far_mtu?);
+        let [opener, answerer] = match &split {
+            Some(split) => self
+                .split_ends(i, split)
+                .map(|tcp| (Carrier::Tcp(Box::new(tcp)), None)),
+            None => self.carriers(i, near_mtu),
+        };
+        for (role, mtu, (carrier, rng), (host, local), (_, remote)) in [
+            (
+                Role::Initiator,
+                near_mtu,
+                opener,
+                ends.opener,
+                ends.answerer,
+            ),
+            (
+                Role::Responder,
+                far_mtu,
+                answerer,
+                ends.answerer,
+                ends.opener,
+            ),
         ] {
             let sends = host == plan.from;
+            let part = if sends { Part::Sends } else { Part::Receives };
             let profile = self.setup.add_socket(SocketPlan {
                 carrier,
                 traffic_class: plan.dscp << 2,
                 flow: Some(FlowId(i as u32)),
-                sends,
+                part,
                 role,
                 mtu,
                 owner: owner.clone(),
@@ -242,18 +293,26 @@ impl Builder<'_> {
             let rng = Rng::for_name(self.setup.seed, &format!("{owner}/traffic"));
             let generator = Generator::new(plan.traffic, rng);
             let setup = &mut self.setup;
+            let by = split.as_ref().filter(|_| role == Role::Initiator);
             match (sends, plan.traffic.is_datagram()) {
                 (true, false) => {
-                    setup.add_app(host, &owner, Source::new(end, generator, plan.stop));
+                    let source = Source::new(end, generator, plan.stop);
+                    match by {
+                        Some(split) => setup.add_app(host, &owner, split.by_proxy(source)),
+                        None => setup.add_app(host, &owner, source),
+                    }
                 }
-                (false, false) => setup.add_app(host, &owner, Sink::new(end)),
+                (false, false) => match by {
+                    Some(split) => setup.add_app(host, &owner, split.by_proxy(Sink::new(end))),
+                    None => setup.add_app(host, &owner, Sink::new(end)),
+                },
                 (true, true) => {
                     setup.add_app(host, &owner, DatagramSource::new(end, generator, plan.stop));
                 }
                 (false, true) => setup.add_app(host, &owner, DatagramSink::new(end)),
             }
         }
-        Ok(())
+        split.map(|split| self.listener(i, &split)).transpose()
     }
 
     /// What carries flow `i` at the end that opens it and at the other, over links that
@@ -305,7 +364,7 @@ impl Builder<'_> {
             carrier: Carrier::Shared(Transport::Datagrams),
             traffic_class: plan.dscp << 2 | plan.ecn as u8,
             flow: None,
-            sends: false,
+            part: Part::Receives,
             role: Role::Initiator,
             mtu,
             owner: owner.clone(),

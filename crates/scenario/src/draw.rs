@@ -21,10 +21,19 @@ impl Plan {
                 writeln!(text, "  {a} <-- {b}   {down}").ok();
             }
         }
+        for proxy in &self.proxies {
+            writeln!(text, "proxy {}", proxy.name).ok();
+            let (near, far) = (&proxy.near.cc, &proxy.far.cc);
+            writeln!(text, "  at {}   near {near}, far {far}", end(proxy.host)).ok();
+        }
         for flow in &self.flows {
             let (from, to) = (end(flow.from), end(flow.to));
             writeln!(text, "flow {}", flow.name).ok();
-            writeln!(text, "  {from} --> {to}   {}", flow_words(flow)).ok();
+            write!(text, "  {from} --> {to}   {}", flow_words(flow)).ok();
+            match flow.via {
+                Some(via) => writeln!(text, ", via {}", self.proxies[via.proxy].name).ok(),
+                None => writeln!(text).ok(),
+            };
         }
         for probe in &self.probes {
             let (from, to) = (end(probe.from), end(probe.to));

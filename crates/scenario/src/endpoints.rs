@@ -28,7 +28,33 @@ pub struct Ends {
     pub answerer: (HostIndex, SocketAddr),
 }
 
+/// The two ends that a flow has at the proxy that it goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyEnds {
+    /// Where the proxy runs.
+    pub host: HostIndex,
+    /// To which the flow is opened.
+    pub near: SocketAddr,
+    /// From which the proxy connects onward.
+    pub far: SocketAddr,
+}
+
 impl Plan {
+    /// The ends of flow `i` at its proxy, if it goes by one. Either leg has the ports of
+    /// the flow.
+    ///
+    /// # Panics
+    /// If the plan has no such flow.
+    pub fn proxy_ends(&self, i: usize) -> Option<ProxyEnds> {
+        let flow = &self.flows[i];
+        let host = self.proxies[flow.via?.proxy].host;
+        Some(ProxyEnds {
+            host,
+            near: self.address(host, flow.ip, ANSWERER_PORTS + i as u16),
+            far: self.address(host, flow.ip, OPENER_PORTS + i as u16),
+        })
+    }
+
     /// The ends of flow `i`, which is one of the first [`MAX_FLOWS`].
     ///
     /// # Panics

@@ -59,8 +59,8 @@ pub use oneline::Side;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
-    LinkIndex, LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, SignalPlan, TapPlan,
-    TimedChange, Window, WindowPlan, ecn_mode_word,
+    LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan,
+    SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
 };
 pub use refusal::Refusal;
 pub use transport::{SpinUse, Transport};

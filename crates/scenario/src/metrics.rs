@@ -45,7 +45,7 @@ pub struct MetricWord {
     pub choices: Vec<String>,
 }
 
-/// The words that names of metrics share; what congestion controls report of
+/// The words that names of metrics share; what congestion controls and proxies report of
 /// themselves is `telemetry`.
 pub fn words() -> Vec<MetricWord> {
     let listed = list::WORDS.iter().map(|(word, _)| *word);
@@ -63,7 +63,8 @@ const TELEMETRY: &str = "telemetry";
 fn choices(word: &str) -> Option<Vec<String>> {
     if word == TELEMETRY {
         let reported = narrows_cc::telemetry();
-        return Some(reported.iter().map(TelemetryField::column).collect());
+        let all = reported.iter().chain(narrows_pep::TELEMETRY);
+        return Some(all.map(TelemetryField::column).collect());
     }
     let (_, listed) = list::WORDS.iter().find(|(w, _)| *w == word)?;
     Some(listed.iter().map(|c| (*c).to_owned()).collect())

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use narrows_packet::FlowId;
-use narrows_units::{Duration, Instant, Value};
+use narrows_pep::{FirstData, Layout};
+use narrows_units::{Duration, Instant, Rate, Value};
 use narrows_wire::Ecn;
 use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
@@ -47,6 +48,9 @@ pub struct Plan {
     pub hosts: Vec<HostPlan>,
     /// Links; a [`LinkIndex`] points into it.
     pub links: Vec<LinkPlan>,
+    /// Proxies between the ends of flows; [`ViaPlan::proxy`] points into it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub proxies: Vec<ProxyPlan>,
     /// Flows; a [`narrows_packet::FlowId`] is the index here.
     pub flows: Vec<FlowPlan>,
     /// Latency probes.
@@ -133,7 +137,7 @@ pub struct WindowPlan {
 pub struct HostPlan {
     /// Its name; its entity is `host/<name>`.
     pub name: String,
-    /// Whether it only forwards: no flow starts or ends here.
+    /// Whether it forwards: no flow starts or ends here, but one may go by a proxy here.
     pub router: bool,
     /// Its IPv4 address.
     pub ipv4: Ipv4Addr,
@@ -253,6 +257,9 @@ pub struct FlowPlan {
     /// What its spin bit does, if it runs over QUIC.
     #[serde(skip_serializing_if = "SpinUse::is_default")]
     pub spin: SpinUse,
+    /// The proxy that it goes by, if it goes by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<ViaPlan>,
 }
 
 impl FlowPlan {
@@ -270,6 +277,56 @@ impl FlowPlan {
             (None, false) => self.cc.to_string(),
         }
     }
+}
+
+/// How a flow goes by a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ViaPlan {
+    /// Index of the proxy in [`Plan::proxies`].
+    pub proxy: usize,
+    /// When data follows the request.
+    #[serde(serialize_with = "words")]
+    pub first_data: FirstData,
+}
+
+/// A proxy that ends the connections of flows and opens others in their place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProxyPlan {
+    /// Its name; its entity is `proxy/<name>`.
+    pub name: String,
+    /// Where it runs.
+    pub host: HostIndex,
+    /// How it is asked.
+    #[serde(serialize_with = "words")]
+    pub layout: Layout,
+    /// Whether data may go with the SYN to a destination.
+    pub fast_open: bool,
+    /// Connections to those that open flows.
+    pub near: LegPlan,
+    /// Connections to the other ends.
+    pub far: LegPlan,
+    /// Bytes that wait in each direction of a tunnel at most.
+    pub backlog: u64,
+    /// Bytes that wait in all tunnels together at most.
+    pub budget: u64,
+    /// The rate of the leg that it is beside, from which what is not given was reckoned.
+    #[serde(serialize_with = "maybe_words")]
+    pub capacity: Option<Rate>,
+}
+
+/// What the proxy's end of a leg is like.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LegPlan {
+    /// The congestion control of what the proxy sends there.
+    #[serde(serialize_with = "words")]
+    pub cc: Control,
+    /// What that control needs negotiated.
+    #[serde(serialize_with = "ecn_words")]
+    pub ecn: EcnMode,
+    /// Bytes that its receive window offers at most.
+    pub window: Option<u64>,
+    /// Bytes that may wait in its send buffer to be sent for the first time.
+    pub unsent: Option<u64>,
 }
 
 /// A latency probe: a datagram each `interval`, sent back by the other end.

@@ -36,15 +36,34 @@ impl Plan {
         plan
     }
 
-    /// The round trip of `flow` while nothing waits: the delay of every `netem`
-    /// on its way there and back, jitter left out, and the time of a full packet
-    /// on every rate that it meets, as they are when the run begins.
+    /// The round trip of `flow` while nothing waits, that of both legs where it goes by a
+    /// proxy.
     pub fn base_round_trip(&self, routes: &Routes, flow: &FlowPlan) -> Duration {
+        let trip = |a, b| self.round_trip(routes, a, b, flow.dscp);
+        match flow.via {
+            Some(via) => {
+                let proxy = self.proxies[via.proxy].host;
+                trip(flow.from, proxy) + trip(proxy, flow.to)
+            }
+            None => trip(flow.from, flow.to),
+        }
+    }
+
+    /// The round trip between two hosts of packets with the code point `dscp` while
+    /// nothing waits: the delay of every `netem` on the way there and back, jitter left out,
+    /// and the time of a full packet on every rate, as they are when the run begins.
+    pub(crate) fn round_trip(
+        &self,
+        routes: &Routes,
+        a: HostIndex,
+        b: HostIndex,
+        dscp: u8,
+    ) -> Duration {
         let one_way = |from: HostIndex, to: HostIndex| {
             let elements = self.elements_between(routes, from, to);
-            sum(elements.map(|(link, e)| base_delay(&e.spec, flow.dscp, link.mtu)))
+            sum(elements.map(|(link, e)| base_delay(&e.spec, dscp, link.mtu)))
         };
-        sum([one_way(flow.from, flow.to), one_way(flow.to, flow.from)].into_iter())
+        sum([one_way(a, b), one_way(b, a)].into_iter())
     }
 
     /// Whether a packet of `flow` or its answer takes any time on its way.
@@ -85,10 +104,10 @@ fn base_delay(spec: &ElementSpec, dscp: u8, mtu: u32) -> Duration {
     match spec {
         ElementSpec::Rate(spec) => spec.rate.time_for(u64::from(mtu + spec.overhead)),
         ElementSpec::Trace(spec) => {
-            let rate = spec.trace.mean_rate();
+            let rate = spec.recording.mean_rate();
             match rate.as_bits() {
                 0 => Duration::ZERO,
-                _ => rate.time_for(u64::from(mtu + spec.overhead)),
+                _ => rate.time_for(u64::from(mtu + spec.overhead())),
             }
         }
         ElementSpec::Netem(spec) => spec.delay,

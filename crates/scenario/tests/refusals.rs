@@ -93,7 +93,7 @@ impl Shelf for Beside<'_> {
     fn open(&self, path: &str) -> Option<Vec<u8>> {
         match path {
             "base.toml" => Some(self.base.as_bytes().to_vec()),
-            "table.csv" => Some(self.table.as_bytes().to_vec()),
+            "table.csv" | "table.trace" => Some(self.table.as_bytes().to_vec()),
             _ => None,
         }
     }
@@ -107,7 +107,12 @@ fn check_campaign(text: &str, table: &str) -> Result<Campaign, Refusal> {
 /// A campaign over a scenario that finds its traces where the campaign does.
 fn check_campaign_of(base: &str) -> Result<Campaign, Refusal> {
     let shelf = Beside { base, table: TABLE };
-    let text = CAMPAIGN.replace("rate {mbit}Mbit", "rate trace table.csv");
+    let traced = base
+        .split("rate trace ")
+        .nth(1)
+        .and_then(|t| t.split(' ').next());
+    let trace = format!("rate trace {}", traced.unwrap_or_default());
+    let text = CAMPAIGN.replace("rate {mbit}Mbit", &trace);
     Campaign::read("campaign.toml", text.as_bytes(), &shelf, &[])
 }
 
@@ -120,6 +125,16 @@ fn broken(part: &str, by: &str) -> String {
 /// The good scenario with a mark whose other keys are `keys`.
 fn with_mark(keys: &str) -> String {
     format!("{GOOD}\n[[mark]]\nname = \"mine\"\n{keys}\n")
+}
+
+/// The good scenario with a host `tower` behind the server, a proxy there whose other keys
+/// are `proxy`, and a flow whose are `flow`.
+fn with_proxy(proxy: &str, flow: &str) -> String {
+    format!(
+        "{GOOD}\n[[link]]\nname = \"air\"\nends = [\"server\", \"tower\"]\n\
+         [[proxy]]\nname = \"pep\"\n{proxy}\n\
+         [[flow]]\nname = \"split\"\nfrom = \"client\"\nto = \"server\"\n{flow}\n"
+    )
 }
 
 /// The good scenario with a command whose other keys are `keys`.
@@ -171,7 +186,27 @@ fn the_good_ones_are_good() {
     assert_eq!(campaign.cells.len(), 4);
 }
 
+const AT_TOWER: &str = "host = \"tower\"";
+const VIA: &str = "cc = \"cubic\"\nvia = \"pep\"";
+
 refused! {
+    a_proxy_nowhere: check(&with_proxy("", VIA));
+    a_proxy_on_an_unknown_host: check(&with_proxy("host = \"towr\"", VIA));
+    a_proxy_at_an_end_of_its_flow: check(&with_proxy("host = \"client\"", VIA));
+    a_proxy_over_quic: check(&with_proxy("host = \"tower\"\nnear_cc = \"quic:cubic\"", VIA));
+    a_proxy_without_capacity: check(&with_proxy("host = \"tower\"\ncapacity = \"0bit\"", VIA));
+    a_proxy_with_no_window: check(&with_proxy("host = \"tower\"\nfar_window = 100", VIA));
+    a_proxy_with_an_unknown_layout: check(&with_proxy("host = \"tower\"\nlayout = \"socks\"", VIA));
+    a_proxy_with_an_unknown_key: check(&with_proxy("host = \"tower\"\nport = 443", VIA));
+    a_proxy_called_none: check(&with_proxy(AT_TOWER, VIA).replace("name = \"pep\"", "name = \"none\""));
+    via_an_unknown_proxy: check(&with_proxy(AT_TOWER, "cc = \"cubic\"\nvia = \"pop\""));
+    via_no_proxy: check(&broken("ecn   = true", "via = \"pep\""));
+    via_a_proxy_without_tcp: check(&with_proxy(AT_TOWER, "cc = \"quic:cubic\"\nvia = \"pep\""));
+    via_a_proxy_with_datagrams: check(&with_proxy(AT_TOWER, "traffic = \"cbr rate 1Mbit\"\nvia = \"pep\""));
+    via_a_proxy_of_the_thesis_over_ipv6: check(&with_proxy("host = \"tower\"\nlayout = \"thesis\"", "cc = \"cubic\"\nvia = \"pep\"\nip = 6"));
+    an_answer_that_the_thesis_does_not_give: check(&with_proxy("host = \"tower\"\nlayout = \"thesis\"", "cc = \"cubic\"\nvia = \"pep\"\nfirst_data = \"after-answer\""));
+    first_data_without_a_proxy: check(&broken("ecn   = true", "first_data = \"with-request\""));
+    rates_that_are_none: check_campaign_of(&broken("rate 50Mbit", "rate trace table.csv"));
     unknown_key: check(&broken("ecn   = true", "enc   = true"));
     unknown_key_at_the_top: check(&broken("duration", "durations"));
     unknown_table: check(&format!("{GOOD}\n[[flows]]\nname = \"x\"\n"));
@@ -232,7 +267,7 @@ refused! {
     bad_send_buffer: check(&broken("start = \"1s\"", "host_model = { send_buffer = \"auto max 0\" }"));
     trace_that_is_not_there: check(&broken("rate 50Mbit", "rate trace nowhere.trace"));
     trace_without_a_name: check(&broken("rate 50Mbit queue dualpi2", "rate trace"));
-    trace_that_is_none: check_campaign_of(&broken("rate 50Mbit", "rate trace table.csv"));
+    trace_that_is_none: check_campaign_of(&broken("rate 50Mbit", "rate trace table.trace"));
     tap_on_two_links: check(&format!(
         "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\nup = [\"tap mid\"]\n",
         broken("[\"netem delay 10ms\", ", "[\"tap mid\", ")

@@ -9,7 +9,7 @@ use narrows_path::wakes::Slot;
 use narrows_quic::Epoch;
 use narrows_run::{Carrier, Setup, SocketPlan};
 use narrows_scenario::{HostIndex, NameTable, Plan, Traffic, assemble};
-use narrows_tcp::TcpConfig;
+use narrows_tcp::{ReceiveBuffer, TcpConfig};
 use narrows_units::{Duration, Instant};
 
 use crate::engine::Simulation;
@@ -69,7 +69,7 @@ fn options(socket: SocketPlan) -> Result<Options, SimError> {
         carrier,
         traffic_class,
         flow,
-        sends,
+        part,
         owner,
         rng,
         ..
@@ -83,13 +83,23 @@ fn options(socket: SocketPlan) -> Result<Options, SimError> {
             })?;
             // Each connection gets its own addresses.
             let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            let usual = TcpConfig::new(nowhere, nowhere, control);
+            let receive_buffer = match (tcp.window, usual.receive_buffer) {
+                (Some(max), ReceiveBuffer::Auto { initial, .. }) => ReceiveBuffer::Auto {
+                    initial: initial.min(max),
+                    max,
+                },
+                (_, usual) => usual,
+            };
             Transport::Tcp(Box::new(TcpConfig {
                 ecn: tcp.ecn,
                 dscp: traffic_class >> 2,
                 fast_open: tcp.fast_open,
                 host: tcp.host,
+                receive_buffer,
+                unsent_low_water: tcp.unsent,
                 flow,
-                ..TcpConfig::new(nowhere, nowhere, control)
+                ..usual
             }))
         }
     };
@@ -97,7 +107,7 @@ fn options(socket: SocketPlan) -> Result<Options, SimError> {
         transport,
         traffic_class,
         flow,
-        sends,
+        part,
         name,
         rng,
     })
@@ -127,6 +137,18 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
         return Err(SimError::Timeless {
             flow: flow.name.clone(),
         });
+    }
+    let legs = plan
+        .proxies
+        .iter()
+        .flat_map(|p| [(p, &p.near), (p, &p.far)]);
+    for (proxy, leg) in legs {
+        if leg.cc.simulated().is_none() {
+            return Err(SimError::KernelAtProxy {
+                proxy: proxy.name.clone(),
+                control: leg.cc.to_string(),
+            });
+        }
     }
     let streams = plan.flows.iter().filter(|f| f.is_tcp());
     match streams.into_iter().find(|f| f.cc.simulated().is_none()) {

@@ -93,6 +93,17 @@ pub enum SimError {
         /// Its control, as written.
         control: String,
     },
+    /// A proxy has an algorithm that only a kernel has.
+    #[error(
+        "proxy/{proxy}: `{control}` runs in a kernel only; give the proxy one of Narrows' own \
+         controls, kernel:reno or kernel:cubic, or run it with --engine live"
+    )]
+    KernelAtProxy {
+        /// The proxy.
+        proxy: String,
+        /// Its control, as written.
+        control: String,
+    },
     /// A flow has a control that draws from the operating system.
     #[error(
         "flow/{flow}: quinn's `{control}` draws from the system's own randomness, so that no run \

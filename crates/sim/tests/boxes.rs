@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use narrows_host::{Options, Transport};
+use narrows_host::{Options, Part, Transport};
 use narrows_packet::{
     App, DatagramError, DropCause, Event, EventSink, FlowId, NullSink, PacketId, RecoveryEvent,
     SocketError, SocketEvent, SocketId, Sockets, Undelivered,
@@ -257,7 +257,7 @@ fn a_datagram_socket_receives_what_the_network_says_with_its_own_payload() {
         transport: Transport::Datagrams,
         traffic_class: 0,
         flow: None,
-        sends: false,
+        part: Part::Receives,
         name: "client".to_owned(),
         rng: None,
     });

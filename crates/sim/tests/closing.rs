@@ -7,7 +7,7 @@ mod rig;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use narrows_host::{Options, Transport};
+use narrows_host::{Options, Part, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
@@ -82,7 +82,7 @@ fn learns(manner: Manner) -> (Account, usize) {
         transport: Transport::Tcp(Box::new(config)),
         traffic_class: 0,
         flow: None,
-        sends: false,
+        part: Part::Receives,
         name: "test".to_owned(),
         rng: None,
     });

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use narrows_app::Relay;
-use narrows_host::{Options, Transport};
+use narrows_host::{Options, Part, Transport};
 use narrows_packet::NullSink;
 use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
@@ -54,7 +54,7 @@ fn through_a_relay(
             transport: Transport::Tcp(Box::new(config.clone())),
             traffic_class: 0,
             flow: None,
-            sends: false,
+            part: Part::Receives,
             name: name.to_owned(),
             rng: None,
         })

@@ -6,7 +6,7 @@ mod rig;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use narrows_host::{Options, Transport};
+use narrows_host::{Options, Part, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
@@ -70,7 +70,7 @@ fn options_are_set_by_name_before_the_handshake_and_after_it() {
             transport: Transport::Tcp(Box::new(config)),
             traffic_class: 0,
             flow: None,
-            sends: false,
+            part: Part::Receives,
             name: name.to_owned(),
             rng: None,
         })

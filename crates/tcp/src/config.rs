@@ -257,6 +257,11 @@ pub struct TcpConfig {
     /// Most bytes written and not yet acknowledged. Bytes are counted, not
     /// stored, so the default of 1 GiB costs nothing and never binds.
     pub send_buffer: u64,
+    /// How many bytes may wait to be sent for the first time (`TCP_NOTSENT_LOWAT`). There
+    /// is room to write when fewer than half of them do, as an application that waits for
+    /// room is woken then (Linux `sk_stream_write_space`, `__tcp_stream_memory_free`).
+    /// `None`, Linux's default, for no such bound.
+    pub unsent_low_water: Option<u64>,
     /// Memory for received data.
     pub receive_buffer: ReceiveBuffer,
     /// TCP Fast Open (RFC 7413), in both roles.
@@ -303,6 +308,7 @@ impl TcpConfig {
             dscp: 0,
             mtu: 1500,
             send_buffer: 1 << 30,
+            unsent_low_water: None,
             receive_buffer: ReceiveBuffer::default(),
             fast_open: false,
             fast_open_cookie: None,

@@ -59,9 +59,15 @@ impl Endpoint for Connection {
     /// As much as is in flight, as Linux's send buffer of twice the window lets
     /// an application write ahead, and at least [`WRITE_AHEAD`]. So what is left
     /// when the application stops is what a real socket would still send. Where
-    /// the send buffer is modelled, it decides.
+    /// the send buffer is modelled, it decides; and a low-water mark before all.
     fn room(&self) -> u64 {
         let unsent = self.unsent();
+        if let Some(mark) = self.config().unsent_low_water {
+            return match unsent {
+                waits if waits > 0 && 2 * waits >= mark => 0,
+                waits => mark.saturating_sub(waits),
+            };
+        }
         let in_flight = self.unacknowledged() - unsent;
         let ahead = in_flight.max(WRITE_AHEAD);
         match self.config().host.send_buffer {

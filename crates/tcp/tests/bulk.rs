@@ -2,7 +2,7 @@
 
 mod pipe;
 
-use narrows_packet::RecoveryEvent;
+use narrows_packet::{Endpoint, RecoveryEvent};
 use narrows_tcp::{Gro, HostModel, PacingUse, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Instant};
 use pipe::{Path, Pipe, config};
@@ -65,6 +65,31 @@ fn reno_fills_a_bottleneck_and_repairs_its_losses_fast() {
             "no needless retransmission"
         );
     }
+}
+
+#[test]
+fn no_more_waits_to_be_sent_than_the_low_water_mark_says() {
+    const MARK: u64 = 60_000;
+    let (mut c, s) = config("reno", false);
+    c.unsent_low_water = Some(MARK);
+    let mut pipe = Pipe::new(c, s, [path(50, 10, 100), path(1000, 10, 0)], 1);
+    pipe.open();
+    let until = pipe.now + Duration::from_secs(5);
+    let (mut read, mut most) = (0, 0);
+    while pipe.step(until) {
+        let client = &mut pipe.ends[0];
+        let room = Endpoint::room(client);
+        assert!(room <= MARK && (room == 0 || room > MARK / 2), "{room}");
+        client.write_zeros(room);
+        pipe.flush();
+        let info = pipe.ends[0].info(pipe.now);
+        most = most.max(u64::from(info.notsent_bytes.unwrap_or(u32::MAX)));
+        read += pipe.ends[1].read(u64::MAX);
+        pipe.flush();
+    }
+    assert!((MARK / 2..=MARK).contains(&most), "{most} bytes waited");
+    let mbit = read as f64 * 8.0 / 5e6;
+    assert!(mbit > 0.85 * 50.0 * 1448.0 / 1514.0, "{mbit}");
 }
 
 #[test]

@@ -14,7 +14,8 @@ use super::Node;
 /// Finds the flow of a packet by its addresses and ports. Each flow's ports
 /// are its own, so that one table look-up is enough.
 pub(super) struct FlowTable {
-    planned: Vec<(SocketAddr, SocketAddr)>,
+    /// Of each flow the addresses of its connection, or of both where it goes by a proxy.
+    planned: Vec<[(SocketAddr, SocketAddr); 2]>,
     /// Addresses that boxes gave flows.
     translated: BTreeMap<(SocketAddr, SocketAddr), FlowId>,
 }
@@ -23,7 +24,10 @@ impl FlowTable {
     pub(super) fn of(plan: &Plan) -> Self {
         let ends = (0..plan.flows.len().min(MAX_FLOWS)).map(|i| {
             let ends = plan.flow_ends(i);
-            (ends.opener.1, ends.answerer.1)
+            match plan.proxy_ends(i) {
+                Some(proxy) => [(ends.opener.1, proxy.near), (proxy.far, ends.answerer.1)],
+                None => [(ends.opener.1, ends.answerer.1); 2],
+            }
         });
         Self {
             planned: ends.collect(),
@@ -48,7 +52,10 @@ impl FlowTable {
     fn between(&self, opener: SocketAddr, answerer: SocketAddr) -> Option<FlowId> {
         let i = opener.port().checked_sub(OPENER_PORTS)?;
         (answerer.port().checked_sub(ANSWERER_PORTS) == Some(i)
-            && self.planned.get(usize::from(i)) == Some(&(opener, answerer)))
+            && self
+                .planned
+                .get(usize::from(i))?
+                .contains(&(opener, answerer)))
         .then_some(FlowId(u32::from(i)))
     }
 }

@@ -342,7 +342,7 @@ impl Host {
         for port in self.kernel.ports.values() {
             let socket = &self.sockets[port.profile];
             if let Some((flow, note)) = socket.flow.zip(port.note()) {
-                let new = || EndFacts::of(flow, socket.sends);
+                let new = || EndFacts::of(flow, socket.sends());
                 let end = ends.entry(port.profile).or_insert_with(new);
                 end.notes.push(note);
             }
@@ -362,7 +362,7 @@ fn options_of(socket: &SocketPlan) -> Options {
         transport,
         traffic_class: socket.traffic_class,
         flow,
-        sends: socket.sends,
+        part: socket.part,
         name: socket.name(),
         rng: socket.rng.clone(),
     }

@@ -48,10 +48,10 @@ impl Options {
         };
         Self {
             owner: socket.owner.clone(),
-            lazy: socket.flow.is_some() && !socket.sends,
+            lazy: socket.end_of().is_some() && !socket.sends(),
             tcp,
             waits,
-            fragments: socket.flow.is_some() && !waits,
+            fragments: socket.end_of().is_some() && !waits,
         }
     }
 }

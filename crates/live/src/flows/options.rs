@@ -46,7 +46,13 @@ pub struct StreamOptions {
     /// Whether data goes with the SYN where a cookie is known, if this end has some to
     /// send then.
     fast_open: bool,
-    /// The flow of the plan that it belongs to.
+    /// Whether it has.
+    speaks_first: bool,
+    /// The largest receive window.
+    window: Option<u64>,
+    /// How much may wait to be sent for the first time.
+    unsent: Option<u64>,
+    /// The flow of the plan of which it is an end.
     pub flow: Option<FlowId>,
     /// Whether this end sends the flow's data.
     pub sends: bool,
@@ -65,9 +71,12 @@ impl StreamOptions {
             ecn: tcp.ecn,
             needs: tcp.control.needs(),
             fast_open: tcp.fast_open,
-            flow: socket.flow,
-            sends: socket.sends,
-            lazy: socket.flow.is_some() && !socket.sends,
+            window: tcp.window,
+            unsent: tcp.unsent,
+            flow: socket.end_of(),
+            sends: socket.sends(),
+            speaks_first: tcp.speaks_first,
+            lazy: socket.end_of().is_some() && !socket.sends(),
         }
     }
 
@@ -97,7 +106,7 @@ impl StreamOptions {
 
     /// Whether the first data goes with the SYN, if a cookie is known.
     pub fn with_syn(&self) -> bool {
-        self.fast_open && self.sends
+        self.fast_open && self.speaks_first
     }
 
     /// A socket that listens at `local`.
@@ -147,6 +156,14 @@ impl StreamOptions {
             l_linger: 0,
         };
         owner.set(&socket, "be reset when closed", sockopt::Linger, &reset)?;
+        if let Some(bytes) = self.window {
+            socket_option::clamp_window(&socket, bytes)
+                .map_err(owner.cannot("have a smaller window"))?;
+        }
+        if let Some(bytes) = self.unsent {
+            socket_option::limit_unsent(&socket, bytes)
+                .map_err(owner.cannot("limit what waits to be sent"))?;
+        }
         if self.pace {
             socket_option::pace_always(&socket).map_err(owner.cannot("have it paced"))?;
         }

@@ -68,6 +68,26 @@ pub fn wake_at_bytes(socket: &impl AsFd, bytes: i32) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
 }
 
+/// `TCP_WINDOW_CLAMP`: offer a receive window of at most so many bytes. Connections that a
+/// listener accepts have it from there.
+///
+/// # Errors
+/// What the kernel says.
+pub fn clamp_window(socket: &impl AsFd, bytes: u64) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+/// `TCP_NOTSENT_LOWAT`: the socket is writable while fewer bytes than half of these wait to
+/// be sent for the first time.
+///
+/// # Errors
+/// What the kernel says.
+pub fn limit_unsent(socket: &impl AsFd, bytes: u64) -> io::Result<()> {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
 /// `IP_MTU_DISCOVER` and `IPV6_MTU_DISCOVER` with `IP_PMTUDISC_PROBE`: datagrams go out as
 /// they are, whatever is known of the path, and are not fragmented.
 ///

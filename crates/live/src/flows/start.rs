@@ -80,7 +80,8 @@ impl Flows {
         clock: Clock,
         reporter: &Reporter,
     ) -> Result<Self, FlowError> {
-        open_files(2 * (plan.flows.len() + plan.probes.len()) as u64 + OTHER_FILES);
+        // A flow that goes by a proxy has two connections, each with two ends.
+        open_files(4 * (plan.flows.len() + plan.probes.len()) as u64 + OTHER_FILES);
         let stop = Stop::new().map_err(|reason| FlowError::Host {
             host: "*".to_owned(),
             action: "stop threads",
@@ -254,7 +255,7 @@ fn facts(plan: &Plan) -> Vec<FlowFacts> {
         let mut notes = Vec::new();
         if flow.is_tcp() {
             notes.extend(host_model::notes(plan, flow));
-            if flow.fast_open && flow.opens != flow.from {
+            if flow.fast_open && flow.opens != flow.from && flow.via.is_none() {
                 notes.push(
                     "no data goes with its SYN: the end that opens it has none to send".to_owned(),
                 );
@@ -303,7 +304,7 @@ fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
 /// What the kernel calls the congestion control of a socket, if it has one: what
 /// `control` says of the plan's flows.
 fn name_of(socket: &SocketPlan, control: &dyn Fn(FlowId) -> String) -> String {
-    match (&socket.carrier, socket.flow) {
+    match (&socket.carrier, socket.end_of()) {
         (Carrier::Tcp(_), Some(flow)) => control(flow),
         (Carrier::Tcp(tcp), None) => tcp.control.name().to_owned(),
         (Carrier::Shared(_), _) => String::new(),
@@ -326,9 +327,12 @@ fn sampler(
     };
     for (i, flow) in plan.flows.iter().enumerate().filter(|(_, f)| f.is_tcp()) {
         let ends = plan.flow_ends(i);
-        for (here, there) in [(ends.opener, ends.answerer), (ends.answerer, ends.opener)] {
+        let proxy = plan.proxy_ends(i);
+        let near = proxy.map_or(ends.answerer.1, |proxy| proxy.near);
+        let far = proxy.map_or(ends.opener.1, |proxy| proxy.far);
+        for (here, there) in [(ends.opener, near), (ends.answerer, far)] {
             if here.0 == host && flow.from == host {
-                let addresses = (here.1, there.1);
+                let addresses = (here.1, there);
                 sampler.senders.insert(addresses, Arc::clone(&watches[i]));
             }
         }

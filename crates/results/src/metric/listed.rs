@@ -25,6 +25,7 @@ fn full() -> RunSummary {
         name: "flow/prague".to_owned(),
         goodput_mbit: Some(30.0),
         fct_s: Some(1.0),
+        first_byte_ms: Some(1.0),
         rtt_ms: ms,
         mean_window_packets: Some(1.0),
         packets: 1,

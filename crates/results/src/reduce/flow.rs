@@ -39,11 +39,14 @@ struct Reported {
 }
 
 pub(super) struct FlowState {
-    /// Who sends the data.
+    /// Who sends the data, and who gets it.
     sender: Option<EntityId>,
+    receiver: Option<EntityId>,
     start: Instant,
     established: Option<Instant>,
     finished: Option<(Instant, bool)>,
+    /// When payload was first delivered.
+    first_byte: Option<Instant>,
     ecn: bool,
     accecn: bool,
     rtt: Histogram,
@@ -93,16 +96,22 @@ struct Bin {
 }
 
 impl FlowState {
-    /// Of the flow `plan`, whose data the host `sender` sends, in a run with these
-    /// further windows.
-    pub(super) fn new(plan: &FlowPlan, sender: Option<EntityId>, windows: &[WindowPlan]) -> Self {
+    /// Of the flow `plan`, whose data go from the host `sender` to `receiver`, in a run with
+    /// these further windows.
+    pub(super) fn new(
+        plan: &FlowPlan,
+        [sender, receiver]: [Option<EntityId>; 2],
+        windows: &[WindowPlan],
+    ) -> Self {
         let own = plan.cc.simulated().filter(|_| plan.is_tcp());
         Self {
             sender,
+            receiver,
             start: plan.start,
             // Datagrams need no handshake.
             established: plan.traffic.is_datagram().then_some(plan.start),
             finished: None,
+            first_byte: None,
             ecn: false,
             accecn: false,
             rtt: Histogram::default(),
@@ -138,6 +147,7 @@ impl FlowState {
 
     #[inline]
     pub(super) fn delivered(&mut self, now: Instant, inside: bool, bytes: u64) {
+        self.first_byte.get_or_insert(now);
         self.bytes_total += bytes;
         self.bin.bytes += bytes;
         for window in &mut self.in_windows {
@@ -166,7 +176,7 @@ impl FlowState {
     #[inline]
     pub(super) fn received(&mut self, host: EntityId, packet: &Packet) {
         self.codepoints.received[codepoint(packet)] += 1;
-        if self.sender != Some(host) {
+        if self.receiver == Some(host) {
             self.bin.arrived += payload(packet);
             self.arrives = true;
         }
@@ -329,6 +339,9 @@ impl FlowState {
             fct_s: finished_at
                 .filter(|_| complete)
                 .map(|at| at.since(self.start).as_secs_f64()),
+            first_byte_ms: self
+                .first_byte
+                .map(|at| millionths(at.since(self.start).as_millis_f64())),
             rtt_ms: Distribution::of_ms(&self.rtt),
             bytes: self.bytes,
             bytes_total: self.bytes_total,

@@ -76,13 +76,12 @@ impl Reducer {
     pub fn new(plan: &Plan, setup: Setup) -> Self {
         let interval = setup.interval;
         let flow = |flow: &narrows_scenario::FlowPlan| {
-            let sender = format!("host/{}", plan.host(flow.from).name);
-            let place = setup.names.iter().position(|name| *name == sender);
-            FlowState::new(
-                flow,
-                place.map(|place| EntityId(place as u32)),
-                &plan.windows,
-            )
+            let ends = [flow.from, flow.to].map(|end| {
+                let host = format!("host/{}", plan.host(end).name);
+                let place = setup.names.iter().position(|name| *name == host);
+                place.map(|place| EntityId(place as u32))
+            });
+            FlowState::new(flow, ends, &plan.windows)
         };
         let flows = plan.flows.iter().map(flow).collect();
         Self {

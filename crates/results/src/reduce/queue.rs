@@ -1,6 +1,7 @@
 //! What is kept of a queue.
 
 use narrows_packet::{DropCause, EntityId, MarkCause};
+use narrows_path::Recording;
 use narrows_units::{Duration, Histogram, Instant};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
@@ -171,7 +172,7 @@ impl QueueState {
     fn bits_on_link(&self, rates: &RateSteps, bytes: u64, from: Instant, until: Instant) -> f64 {
         let bits = |bytes: u32| f64::from(bytes) * 8.0;
         let all = bytes as f64 * 8.0;
-        if matches!(rates, RateSteps::Trace(_)) {
+        if matches!(rates, RateSteps::Recorded(Recording::Opportunities(_))) {
             // The opportunity that a packet takes is there when it leaves the queue.
             return all;
         }

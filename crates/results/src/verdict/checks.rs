@@ -302,7 +302,12 @@ fn sender_limits(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &Flo
     }
     let limited = flow.limited_in_window;
     let limits = [
-        (limited.receive_window_s, "the receive window", true),
+        // By the window a proxy holds back what it has no room for.
+        (
+            limited.receive_window_s,
+            "the receive window",
+            facts.via.is_none(),
+        ),
         (limited.send_buffer_s, "its own send buffer", true),
         (
             limited.application_s,

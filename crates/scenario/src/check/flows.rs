@@ -71,6 +71,7 @@ impl Check<'_> {
             }
         };
         let (start, stop) = self.times(&flow.start, &flow.stop)?;
+        let via = self.via(flow, (from, to), transport, &traffic, ip, reach)?;
         Ok(FlowPlan {
             name,
             from,
@@ -92,6 +93,7 @@ impl Check<'_> {
             },
             transport,
             spin: self.spin(flow, transport)?,
+            via,
             cc,
         })
     }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
-use narrows_path::{MmbSpec, Trace};
+use narrows_path::{MmbSpec, Recording, TraceSpec};
 
 use super::{Check, Names};
 use crate::campaign::Shelf;
@@ -215,10 +214,11 @@ impl<'a> Check<'a> {
             let mut spec =
                 spec(at).map_err(|e| Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))?;
             if let ElementSpec::Trace(trace) = &mut spec {
-                trace.trace = Arc::new(read_trace(&trace.file, shelf).map_err(|found| {
-                    let allowed = "a trace: a whole number of milliseconds in each line, rising";
+                trace.recording = read_trace(trace, shelf).map_err(|found| {
+                    let allowed = "a trace: a whole number of milliseconds in each line, rising, \
+                        or as NAME.csv `time_s,rate_mbit` and a time and a rate in each line";
                     Refusal::at(spot, key.as_str(), found, allowed)
-                })?);
+                })?;
             }
             if let ElementSpec::Mmb(rules) = &mut spec {
                 read_rules(rules, shelf).map_err(|found| {
@@ -367,12 +367,13 @@ fn kind_of(element: &Element) -> &str {
     words.split_whitespace().next().unwrap_or("element")
 }
 
-fn read_trace(name: &str, shelf: &dyn Shelf) -> Result<Trace, String> {
-    let file = clipped(name);
+fn read_trace(spec: &TraceSpec, shelf: &dyn Shelf) -> Result<Recording, String> {
+    let file = clipped(&spec.file);
     let bytes = shelf
-        .recording(name)
+        .recording(&spec.file)
         .map_err(|why| format!("the trace `{file}`, which cannot be read: {why}"))?;
-    Trace::parse(&bytes).map_err(|e| format!("the trace `{file}`, line {}: {}", e.line, e.what))
+    Recording::parse(&spec.file, spec.scale, &bytes)
+        .map_err(|e| format!("the trace `{file}`, line {}: {}", e.line, e.what))
 }
 
 /// Reads the file that has a box's rules, if one has; relative to where the scenario is.

@@ -6,6 +6,7 @@ mod links;
 mod marks;
 pub(crate) mod model;
 mod observers;
+mod proxies;
 mod transport;
 pub(crate) mod watch;
 
@@ -104,6 +105,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         expected,
         hosts: Vec::new(),
         links: Vec::new(),
+        proxies: Vec::new(),
         flows: Vec::new(),
         probes: Vec::new(),
         marks: Vec::new(),
@@ -121,11 +123,13 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     };
     check.windows()?;
     check.links(shelf)?;
+    check.proxies()?;
     check.flows()?;
     check.marks()?;
     check.probes()?;
     check.commands()?;
     check.settle_routers();
+    check.size_proxies();
     check.observers()?;
     check.captures()?;
     check.changes()?;

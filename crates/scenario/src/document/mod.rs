@@ -17,7 +17,8 @@ pub(crate) use leaf::{
 pub(crate) use place::{At, More, Optional, Places, Required};
 pub(crate) use scenario::no_such;
 pub(crate) use scenario::{
-    Capture, Change, EcnRequest, Flow, Gros, Host, HostModel, Link, Mark, Mode, Scenario,
+    Capture, Change, EcnRequest, Flow, Gros, Host, HostModel, Link, Mark, Mode, Proxy, Scenario,
+    SizeInBytes,
 };
 pub(crate) use schema::keys;
 pub use schema::schema;

@@ -2,7 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use narrows_units::{Bytes, Duration, Value, WordError};
+use narrows_pep::{FirstData, Layout};
+use narrows_units::{Bytes, Duration, Rate, Value, WordError};
 use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub(crate) struct Scenario {
     #[serde(default)]
     #[schemars(required, length(min = 1))]
     pub(crate) link: Vec<At<Link>>,
+    /// Proxies between the ends of flows.
+    #[serde(default)]
+    pub(crate) proxy: Vec<At<Proxy>>,
     /// Flows.
     #[serde(default)]
     pub(crate) flow: Vec<At<Flow>>,
@@ -177,10 +181,50 @@ pub(crate) struct Flow {
     pub(crate) ip: Optional<Whole<4, 6>>,
     /// Whether data goes with the SYN.
     pub(crate) fast_open: Optional<bool>,
+    /// The proxy that it goes by; `none` (the default) for none.
+    pub(crate) via: Optional<String>,
+    /// When its data follows the request to the proxy: `with-request`,
+    /// `after-handshake` (the default) or `after-answer`.
+    pub(crate) first_data: Optional<Spelled<FirstData>>,
     /// Measurement signals in its packets, in words: `d+q`, `s spin naive`.
     pub(crate) mark: Optional<Words<SignalSpec>>,
     /// How the two hosts treat this flow's segments.
     pub(crate) host_model: Optional<HostModel>,
+}
+
+/// A proxy that ends connections of flows, and opens others in their place. Its near leg
+/// leads to who opens a flow, its far leg to the other end.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Proxy {
+    /// Its name.
+    pub(crate) name: Required<Name>,
+    /// The host or router that it runs on.
+    pub(crate) host: Required<String>,
+    /// How it is asked: `rfc8803` (the default) or `thesis`.
+    pub(crate) layout: Optional<Spelled<Layout>>,
+    /// Whether data may go with the SYN to a destination.
+    pub(crate) fast_open: Optional<bool>,
+    /// The congestion control of what it sends on the near leg; `cubic` by default.
+    pub(crate) near_cc: Optional<Words<Control>>,
+    /// The same of the far leg.
+    pub(crate) far_cc: Optional<Words<Control>>,
+    /// The largest receive window on the near leg, in bytes: 1000000 or `75Mb`.
+    pub(crate) near_window: Optional<Words<SizeInBytes>>,
+    /// The same on the far leg.
+    pub(crate) far_window: Optional<Words<SizeInBytes>>,
+    /// How much may wait in the send buffer of the near leg without having been sent
+    /// (`TCP_NOTSENT_LOWAT`).
+    pub(crate) near_unsent: Optional<Words<SizeInBytes>>,
+    /// The same of the far leg.
+    pub(crate) far_unsent: Optional<Words<SizeInBytes>>,
+    /// How much waits in the proxy in each direction of a flow at most; `128Mb` by default.
+    pub(crate) backlog: Optional<Words<SizeInBytes>>,
+    /// How much waits in it at most; 32 times 128 MiB by default.
+    pub(crate) budget: Optional<Words<SizeInBytes>>,
+    /// The peak rate of the leg that it stands beside, from which windows, low-water marks
+    /// and backlog are reckoned where they are not given: `70Mbit`.
+    pub(crate) capacity: Optional<Spelled<Rate>>,
 }
 
 /// Measurement signals in the TCP headers of flows.

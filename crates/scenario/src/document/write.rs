@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use narrows_path::Dscp;
+use narrows_pep::{FirstData, Layout};
 use narrows_units::{Bytes, Duration, Instant};
 use serde_json::{Map, Value};
 
@@ -10,7 +11,7 @@ use super::leaf::{Element, Name, Scalar, Spelled, Whole, Words};
 use super::place::{At, More};
 use super::scenario::{
     Address, Capture, Change, Command, EcnRequest, Flow, Host, Link, Mark, Mode, NamedWindow,
-    Observe, Probe, Scenario, SizeInBytes,
+    Observe, Probe, Proxy, Scenario, SizeInBytes,
 };
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
@@ -18,7 +19,7 @@ use crate::check::{
 use crate::parts::{EcnMode, EcnWord, ElementSpec, Traffic};
 use crate::plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkPlan,
-    NamedElement, ObserverPlan, Plan, ProbePlan, SignalPlan, TimedChange, ecn_mode_word,
+    NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan, SignalPlan, TimedChange, ecn_mode_word,
 };
 use crate::transport::Transport;
 
@@ -63,6 +64,7 @@ impl Plan {
             host: self.hosts_to_write(false),
             router: self.hosts_to_write(true),
             link: each(&self.links, |link| self.link(link)),
+            proxy: each(&self.proxies, |proxy| self.proxy(proxy)),
             flow: each(&self.flows, |flow| self.flow(flow, false)),
             mark: each(&self.marks, |mark| self.mark(mark)),
             probe: each(&self.probes, |probe| self.probe(probe)),
@@ -91,6 +93,25 @@ impl Plan {
             datapath: unless(link.datapath.is_own(), link.datapath),
             up: elements(&link.up),
             down: elements(&link.down),
+        }
+    }
+
+    fn proxy(&self, proxy: &ProxyPlan) -> Proxy {
+        let maybe = |bytes: Option<u64>| bytes.map(|bytes| size(bytes).into());
+        Proxy {
+            name: name(&proxy.name),
+            host: self.called(proxy.host),
+            layout: unless(proxy.layout == Layout::default(), Spelled(proxy.layout)),
+            fast_open: unless(!proxy.fast_open, true),
+            near_cc: given(Words::of(proxy.near.cc.clone(), &proxy.near.cc)),
+            far_cc: given(Words::of(proxy.far.cc.clone(), &proxy.far.cc)),
+            near_window: maybe(proxy.near.window),
+            far_window: maybe(proxy.far.window),
+            near_unsent: maybe(proxy.near.unsent),
+            far_unsent: maybe(proxy.far.unsent),
+            backlog: given(size(proxy.backlog)),
+            budget: given(size(proxy.budget)),
+            capacity: proxy.capacity.map(|rate| Spelled(rate).into()),
         }
     }
 
@@ -198,7 +219,7 @@ impl Plan {
             },
             stop: flow.stop.map(since_start),
             bytes: match flow.traffic {
-                Traffic::Bytes(bytes) => given(Words::of(SizeInBytes(bytes), Bytes::new(bytes))),
+                Traffic::Bytes(bytes) => given(size(bytes)),
                 _ => None,
             },
             traffic: match flow.traffic {
@@ -207,6 +228,13 @@ impl Plan {
             },
             ip: unless(flow.ip == IpVersion::V4, Whole(6)),
             fast_open: unless(!flow.fast_open, true),
+            via: flow
+                .via
+                .map(|via| At::from(self.proxies[via.proxy].name.clone())),
+            first_data: flow
+                .via
+                .filter(|via| via.first_data != FirstData::default())
+                .map(|via| Spelled(via.first_data).into()),
             mark: None,
             // Flows that are not over TCP may not say it.
             host_model: match flow.transport {
@@ -272,6 +300,10 @@ fn since_start<S: From<At<Spelled<Duration>>>>(at: Instant) -> S {
 
 fn start(at: Instant) -> Option<At<Spelled<Duration>>> {
     (at != Instant::ZERO).then(|| since_start(at))
+}
+
+fn size(bytes: u64) -> Words<SizeInBytes> {
+    Words::of(SizeInBytes(bytes), Bytes::new(bytes))
 }
 
 fn dscp(value: u8) -> Option<At<Words<Dscp>>> {

@@ -81,6 +81,7 @@ pub(super) const FLOW: MetricKind = MetricKind {
     metrics: metrics! {
         "goodput_mbit", "Mbit/s", "payload that the receiving application got";
         "fct_s", "s", "from the flow's start to the delivery of its last byte";
+        "first_byte_ms", "ms", "from the flow's start to the delivery of its first byte";
         "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips as the sender measures them";
         "established", "", "1 if its connection was opened, 0 if not";
         "ecn", "", "1 if classic ECN was negotiated";

@@ -1,0 +1,235 @@
+//! Proxies, and the flows that go by them.
+
+use narrows_packet::WRITE_AHEAD;
+use narrows_pep::{FirstData, Layout, Limits, in_flight, standing_backlog};
+use narrows_units::{Duration, Value};
+
+use super::{Check, Names, needed_ecn};
+use crate::document::{At, Flow, Optional, Proxy, SizeInBytes, Words};
+use crate::parts::{Control, Traffic};
+use crate::plan::{HostIndex, IpVersion, LegPlan, ProxyPlan, ViaPlan};
+use crate::refusal::{Refusal, one_of};
+use crate::transport::Transport;
+
+/// The congestion control of a leg that says none: Linux's default.
+const DEFAULT_CONTROL: &str = "cubic";
+
+/// What a flow says that goes by no proxy, for campaigns that have both kinds.
+const NONE: &str = "none";
+
+/// The smallest window: four segments of the largest size, so that acknowledgements are
+/// not delayed.
+const LEAST_WINDOW: u64 = 4 * 1_460;
+
+impl Check<'_> {
+    /// Reads the proxies.
+    pub(super) fn proxies(&mut self) -> Result<(), Refusal> {
+        let mut names = Names::default();
+        for table in &self.scenario.proxy {
+            let name = names.required(self.places, table, &table.name)?;
+            if let Some(given) = table.name.as_ref().filter(|_| name == NONE) {
+                let help = "`via = \"none\"` is a flow that goes by no proxy";
+                return Err(self.places.refuse(given, "another name").with_help(help));
+            }
+            let proxy = self.proxy(table, name)?;
+            self.plan.proxies.push(proxy);
+        }
+        Ok(())
+    }
+
+    fn proxy(&self, table: &At<Proxy>, name: String) -> Result<ProxyPlan, Refusal> {
+        let host = self.proxy_host(table)?;
+        if let Some(capacity) = table.capacity.as_ref().filter(|at| at.0.as_bits() == 0) {
+            return Err(self.places.refuse(capacity, "a rate above zero"));
+        }
+        let limits = Limits::default();
+        Ok(ProxyPlan {
+            name,
+            host,
+            layout: table.layout.as_ref().map_or(Layout::default(), |at| at.0),
+            fast_open: table.fast_open.as_ref().is_some_and(|at| **at),
+            near: self.leg(
+                table,
+                &table.near_cc,
+                &table.near_window,
+                &table.near_unsent,
+            )?,
+            far: self.leg(table, &table.far_cc, &table.far_window, &table.far_unsent)?,
+            backlog: self.size(&table.backlog)?.unwrap_or(limits.backlog),
+            budget: self.size(&table.budget)?.unwrap_or(limits.budget),
+            capacity: table.capacity.as_ref().map(|at| at.0),
+        })
+    }
+
+    /// The host or router that a proxy runs on.
+    fn proxy_host(&self, table: &At<Proxy>) -> Result<HostIndex, Refusal> {
+        let names = || self.plan.hosts.iter().map(|h| h.name.as_str());
+        let allowed = format!("the name of a host or router: {}", one_of(names()));
+        let host = self.places.required(table, "host", &table.host, &allowed)?;
+        self.plan.host_named(host).ok_or_else(|| {
+            self.places
+                .refuse(host, allowed)
+                .did_you_mean(host, names())
+        })
+    }
+
+    fn leg(
+        &self,
+        table: &At<Proxy>,
+        control: &Optional<Words<Control>>,
+        window: &Optional<Words<SizeInBytes>>,
+        unsent: &Optional<Words<SizeInBytes>>,
+    ) -> Result<LegPlan, Refusal> {
+        let cc = self.leg_control(table, control)?;
+        Ok(LegPlan {
+            ecn: needed_ecn(&cc),
+            cc,
+            window: self.window(window)?,
+            unsent: self.size(unsent)?,
+        })
+    }
+
+    fn leg_control(
+        &self,
+        table: &At<Proxy>,
+        given: &Optional<Words<Control>>,
+    ) -> Result<Control, Refusal> {
+        let control = match self.places.parsed(given)? {
+            Some(control) => control.clone(),
+            None => {
+                return Control::parse(DEFAULT_CONTROL)
+                    .map_err(|error| self.places.refused_words(table, error));
+            }
+        };
+        match given {
+            Some(at) if control.quic().is_some() => Err(self
+                .places
+                .refuse(at, "a congestion control of TCP, such as \"cubic\"")
+                .with_help("the legs of a proxy are TCP connections")),
+            _ => Ok(control),
+        }
+    }
+
+    fn size(&self, given: &Optional<Words<SizeInBytes>>) -> Result<Option<u64>, Refusal> {
+        Ok(self.places.parsed(given)?.map(|size| size.0))
+    }
+
+    fn window(&self, given: &Optional<Words<SizeInBytes>>) -> Result<Option<u64>, Refusal> {
+        let window = self.size(given)?;
+        match given {
+            Some(at) if window.is_some_and(|window| window < LEAST_WINDOW) => Err(self
+                .places
+                .refuse(at, format!("a window of at least {LEAST_WINDOW} bytes"))),
+            _ => Ok(window),
+        }
+    }
+
+    /// The proxy that `flow` goes by, if it goes by one.
+    pub(super) fn via(
+        &self,
+        flow: &Flow,
+        ends: (HostIndex, HostIndex),
+        transport: Transport,
+        traffic: &Traffic,
+        ip: IpVersion,
+        reach: &[usize],
+    ) -> Result<Option<ViaPlan>, Refusal> {
+        let places = self.places;
+        let name = match (&flow.via, &flow.first_data) {
+            (Some(name), _) if **name == NONE => return Ok(None),
+            (Some(name), _) => name,
+            (None, Some(at)) => {
+                return Err(places.refuse(at, "a flow with `via = \"PROXY\"`"));
+            }
+            (None, None) => return Ok(None),
+        };
+        let names = || self.plan.proxies.iter().map(|p| p.name.as_str());
+        let index = self.plan.proxies.iter().position(|p| p.name == **name);
+        let Some(index) = index else {
+            return Err(match names().next() {
+                Some(_) => places
+                    .refuse(name, format!("the name of a proxy: {}", one_of(names())))
+                    .did_you_mean(name, names()),
+                None => places
+                    .refuse(name, "the name of a [[proxy]]")
+                    .with_help("the file has none"),
+            });
+        };
+        if transport != Transport::Tcp || traffic.is_datagram() {
+            return Err(places
+                .refuse(name, "a flow over TCP")
+                .with_help("a proxy ends TCP connections and opens others"));
+        }
+        let proxy = &self.plan.proxies[index];
+        if [ends.0, ends.1].contains(&proxy.host) {
+            let at = &self.plan.host(proxy.host).name;
+            return Err(places
+                .refuse(name, "a proxy between the flow's ends")
+                .with_help(format!("`{}` runs on `{at}`, one of the ends", proxy.name)));
+        }
+        if reach[proxy.host.0] != reach[ends.0.0] {
+            let at = &self.plan.host(proxy.host).name;
+            return Err(places
+                .refuse(name, "a proxy to which there is a path")
+                .with_help(format!("no links lead from the flow's ends to `{at}`")));
+        }
+        if proxy.layout == Layout::Thesis && ip == IpVersion::V6 {
+            return Err(places
+                .refuse(name, "a proxy with `layout = \"rfc8803\"`")
+                .with_help("the thesis's layout has room for IPv4 alone"));
+        }
+        let first_data = flow
+            .first_data
+            .as_ref()
+            .map_or(FirstData::default(), |at| at.0);
+        match &flow.first_data {
+            Some(at) if first_data == FirstData::AfterAnswer && proxy.layout == Layout::Thesis => {
+                Err(places
+                    .refuse(at, <FirstData as Value>::ALLOWED)
+                    .with_help("asked in the thesis's layout, the proxy does not answer"))
+            }
+            _ => Ok(Some(ViaPlan {
+                proxy: index,
+                first_data,
+            })),
+        }
+    }
+
+    /// Reckons what proxies with a capacity do not say, from that and the longest round
+    /// trip of the legs of their flows: a window takes the peak rate and, in the same time,
+    /// fills the standing backlog; what is unsent lasts for a round trip.
+    pub(super) fn size_proxies(&mut self) {
+        let routes = self.plan.routes();
+        for index in 0..self.plan.proxies.len() {
+            let proxy = &self.plan.proxies[index];
+            let (Some(capacity), host) = (proxy.capacity, proxy.host) else {
+                continue;
+            };
+            let (mut near, mut far) = (Duration::ZERO, Duration::ZERO);
+            let flows = self.plan.flows.iter();
+            for flow in flows.filter(|f| f.via.is_some_and(|via| via.proxy == index)) {
+                let answers = if flow.opens == flow.from {
+                    flow.to
+                } else {
+                    flow.from
+                };
+                let trip = |end| self.plan.round_trip(&routes, end, host, flow.dscp);
+                near = near.max(trip(flow.opens));
+                far = far.max(trip(answers));
+            }
+            let given = |table: &At<Proxy>| table.backlog.is_some();
+            let backlog_given = self.scenario.proxy.get(index).is_some_and(given);
+            let proxy = &mut self.plan.proxies[index];
+            let standing = [near, far].map(|trip| standing_backlog(capacity, trip));
+            for (leg, trip) in [(&mut proxy.near, near), (&mut proxy.far, far)] {
+                let window = in_flight(capacity, trip) + standing_backlog(capacity, trip);
+                leg.window.get_or_insert(window.max(LEAST_WINDOW));
+                let unsent = in_flight(capacity, trip).max(WRITE_AHEAD);
+                leg.unsent.get_or_insert(unsent);
+            }
+            if !backlog_given {
+                proxy.backlog = standing[0].max(standing[1]).max(WRITE_AHEAD);
+            }
+        }
+    }
+}
