@@ -341,6 +341,9 @@ refused! {
     tolerance_between_pairs_without_one: check_campaign(&broken_campaign("metric = \"rate_mbit\"\nwithin", "between = \"pair\"\nmetric = \"rate_mbit\"\nwithin"), TABLE);
     pair_of_an_unknown_axis: check_campaign(&format!("{CAMPAIGN}\n[pair]\naxis = \"speed\"\njudge = \"a\"\nagainst = \"b\"\n"), TABLE);
     pair_of_one_side: check_campaign(&format!("{CAMPAIGN}\n[pair]\naxis = \"cc\"\njudge = \"prague\"\nagainst = \"prague\"\n"), TABLE);
+    expected_in_no_cell: check_campaign(&format!("{CAMPAIGN}\n[[expected]]\ncells = \"faster/*\"\nverdict = \"never-started\"\n"), TABLE);
+    expected_of_the_machine: check_campaign(&format!("{CAMPAIGN}\n[[expected]]\ncells = \"fast/*\"\nverdict = [\"late-release\"]\n"), TABLE);
+    expected_without_a_finding: check_campaign(&format!("{CAMPAIGN}\n[[expected]]\ncells = \"fast/*\"\n"), TABLE);
     wrong_count: check_campaign(&broken_campaign("1 of 2", "21 of 24"), TABLE);
     tolerance_for_no_cell: check_campaign(&broken_campaign("cells = \"fast/*\"", "cells = \"faster/*\""), TABLE);
     two_rows_for_a_cell: check_campaign(CAMPAIGN, &format!("{TABLE}50,prague,31\n"));

@@ -53,6 +53,22 @@ pub(super) fn campaign_verdict(result: &CampaignResult) -> Verdict {
     Verdict { findings }
 }
 
+/// Adds a finding against the cell for each that the campaign expects in its verdict and
+/// that is not among those of every seed, `by_seed`.
+pub(super) fn add_absent(verdict: &mut Verdict, expected: &[String], by_seed: &[Vec<String>]) {
+    for check in expected {
+        if by_seed.iter().all(|found| found.contains(check)) {
+            continue;
+        }
+        verdict.findings.push(Finding {
+            weight: Weight::Distrust,
+            check: "expected-absent".to_owned(),
+            entity: "run".to_owned(),
+            line: format!("`{check}` was expected in the verdict and was not found"),
+        });
+    }
+}
+
 fn count(names: &[String]) -> String {
     match names.len() {
         1 => "one cell".to_owned(),

@@ -18,7 +18,7 @@ use narrows_results::{Output, reduce_run};
 use narrows_scenario::{Campaign, Plan};
 use narrows_units::Duration;
 
-use super::doubts::campaign_verdict;
+use super::doubts::{add_absent, campaign_verdict};
 use super::judge::{checks, metric_row};
 use crate::pool;
 
@@ -331,6 +331,9 @@ impl<'a> Batch<'a> {
             })
             .collect();
         let mut verdict = Verdict::default();
+        // What failed has no verdict.
+        let judged = seeds.iter().filter(|seed| seed.error.is_none());
+        let found: Vec<Vec<String>> = judged.map(|seed| checks_of(&seed.verdict)).collect();
         for seed in &mut seeds {
             for finding in seed.verdict.findings.drain(..) {
                 let known = |f: &narrows_results::verdict::Finding| {
@@ -341,6 +344,7 @@ impl<'a> Batch<'a> {
                 }
             }
         }
+        add_absent(&mut verdict, &plan.expected, &found);
         verdict.findings.sort_by_key(|f| f.weight);
         let file = seeds.iter_mut().find_map(|s| s.file.take());
         CellDone {
@@ -355,6 +359,11 @@ impl<'a> Batch<'a> {
             file,
         }
     }
+}
+
+/// The names of what was found.
+fn checks_of(verdict: &Verdict) -> Vec<String> {
+    verdict.findings.iter().map(|f| f.check.clone()).collect()
 }
 
 fn failed_seed(campaign: &Campaign, why: String) -> SeedDone {

@@ -10,7 +10,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 use super::band::{AtLeast, Band, Between};
 use crate::document::{
-    At, Filling, More, Optional, Required, Scalar, Scenario, Whole, Words, leaf_schema,
+    At, Filling, Finding, More, OneOf, Optional, Required, Scalar, Scenario, Whole, Words,
+    leaf_schema,
 };
 use crate::plan::LARGEST_SEED;
 
@@ -56,6 +57,9 @@ pub(crate) struct Campaign {
     #[allow(dead_code)] // Whatever stands there is passed on as it is.
     #[schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>")]
     pub(super) set: Option<IgnoredAny>,
+    /// What is to be found in the verdict on certain cells.
+    #[serde(default)]
+    pub(super) expected: Vec<At<Expected>>,
     /// What is measured: `goodput_mbit of flow/first`, or a formula over
     /// metrics before it. By default goodputs, round trips and waiting times.
     pub(super) metric: Optional<IndexMap<String, At<Metric>>>,
@@ -175,6 +179,20 @@ impl JsonSchema for Axis {
         let table = generator.subschema_for::<IndexMap<String, IndexMap<String, Filling>>>();
         json_schema!({ "anyOf": [list, table] })
     }
+}
+
+/// Findings that the verdict on cells must have, and that do not speak against them.
+#[derive(Debug, serde::Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expected {
+    /// The patterns of the cells.
+    #[serde(default)]
+    #[schemars(required)]
+    pub(super) cells: More<String>,
+    /// The findings, by their names in the verdict: `never-started`.
+    #[serde(default)]
+    #[schemars(required)]
+    pub(super) verdict: More<OneOf<Finding>>,
 }
 
 /// A metric: its formula, or that with what it is called on pages and plots.

@@ -71,6 +71,9 @@ pub struct Cell {
     pub at: Vec<String>,
     /// What runs.
     pub plan: Plan,
+    /// Findings that the verdict on it must have, as the campaign says; the plan expects
+    /// them, too.
+    pub expected: Vec<String>,
     /// The published figure for each metric of the campaign, in its order.
     pub published: Vec<Option<f64>>,
 }
@@ -126,6 +129,7 @@ impl Campaign {
                 name: plan.name.clone(),
                 at: Vec::new(),
                 plan,
+                expected: Vec::new(),
                 published: Vec::new(),
             }],
         }

@@ -65,6 +65,9 @@ impl Reader<'_> {
                 cell.published = vec![None; metrics.len()];
             }
         }
+        for table in &given.expected {
+            self.expect(table, &mut cells)?;
+        }
         let axes: Vec<Axis> = axes.into_iter().map(|a| a.axis).collect();
         let pair = given.pair.as_ref();
         let pair = pair
@@ -267,6 +270,7 @@ impl Reader<'_> {
                     .map(|(a, value)| a.axis.values[*value].clone())
                     .collect(),
                 plan,
+                expected: Vec::new(),
                 published: figures,
             });
         }
@@ -309,6 +313,36 @@ impl Reader<'_> {
             };
             let name = template(name, spot, "set").fill(words)?;
             crate::set::set(&mut draft.root, &name, spot, value).map_err(|e| e.in_cell(cell))?;
+        }
+        Ok(())
+    }
+
+    /// Notes in the cells of an `[[expected]]` what is to be found in their verdicts.
+    fn expect(&self, table: &At<document::Expected>, cells: &mut [Cell]) -> Result<(), Refusal> {
+        let places = self.places;
+        if table.cells.iter().next().is_none() {
+            return Err(places.missing(table, "cells", "a pattern over the names of cells"));
+        }
+        if table.verdict.iter().next().is_none() {
+            let allowed = "at least one finding, such as \"never-started\"";
+            return Err(places.missing(table, "verdict", allowed));
+        }
+        for pattern in table.cells.iter() {
+            let glob = Glob::parse(pattern).map_err(|e| places.refuse(pattern, e.allowed()))?;
+            let mut any = false;
+            for cell in cells.iter_mut().filter(|cell| glob.matches(&cell.name)) {
+                any = true;
+                for finding in table.verdict.iter() {
+                    for list in [&mut cell.expected, &mut cell.plan.expected] {
+                        if !list.contains(&finding.0) {
+                            list.push(finding.0.clone());
+                        }
+                    }
+                }
+            }
+            if !any {
+                return Err(places.refuse(pattern, "a pattern that fits a cell"));
+            }
         }
         Ok(())
     }

@@ -167,6 +167,7 @@ mod tests {
             name: name.to_owned(),
             at: Vec::new(),
             plan: plan.clone(),
+            expected: Vec::new(),
             published: Vec::new(),
         };
         let cells = [cell("base"), cell("0.1/spin")];

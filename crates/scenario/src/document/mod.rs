@@ -11,14 +11,14 @@ mod write;
 
 pub(crate) use de::read;
 pub(crate) use leaf::{
-    Besides, Element, Filling, Grammar, NAME, Name, Scalar, Spelled, Whole, Words, grammar,
+    Besides, Element, Filling, Grammar, NAME, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
     schema as leaf_schema,
 };
 pub(crate) use place::{At, More, Optional, Places, Required};
 pub(crate) use scenario::no_such;
 pub(crate) use scenario::{
-    Capture, Change, EcnRequest, Flow, Gros, Host, HostModel, Link, Mark, Mode, Proxy, Scenario,
-    SizeInBytes,
+    Capture, Change, EcnRequest, Finding, Flow, Gros, Host, HostModel, Link, Mark, Mode, Proxy,
+    Scenario, SizeInBytes,
 };
 pub(crate) use schema::keys;
 pub use schema::schema;

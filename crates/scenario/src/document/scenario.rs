@@ -382,6 +382,7 @@ impl Choices for Finding {
         "ecn-negotiation",
         "idle-bottleneck",
         "mtu-black-hole",
+        "never-started",
         "nothing-delivered",
         "sender-limited",
         "unanswered",
