@@ -7,10 +7,12 @@ use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 
 use narrows_cc::ControlSpec;
+use narrows_mmb::{Program, RuleCounters};
 
 use crate::error::{BpfError, NOT_BUILT};
 use crate::{
-    EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace, TransferGoal, TransferTally,
+    BoxTotals, EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace, TransferGoal,
+    TransferTally,
 };
 
 pub(crate) fn load_program(
@@ -135,6 +137,24 @@ impl SignalProgram {
     }
 
     pub fn poll(&mut self, _: impl FnMut(Vec<u8>)) -> Result<usize, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// A box at a device; here it says why there is none.
+#[derive(Debug)]
+pub struct BoxProgram(Infallible);
+
+impl BoxProgram {
+    pub fn attach(_: u32, _: &Program) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    pub fn rules(&self) -> Result<Vec<RuleCounters>, BpfError> {
+        match self.0 {}
+    }
+
+    pub fn totals(&self) -> Result<BoxTotals, BpfError> {
         match self.0 {}
     }
 }

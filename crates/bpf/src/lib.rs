@@ -4,7 +4,8 @@
 //! the running kernel (BPF `struct_ops`), under a name that sockets choose with
 //! `setsockopt(TCP_CONGESTION)` in any network namespace. [`Ect1::attach`]
 //! gives packets of its sockets the L4S codepoint, and [`SignalProgram::attach`] puts the
-//! signals of `narrows-efm` into packets at a device. [`Loaded::attach_transfer`] makes
+//! signals of `narrows-efm` into packets at a device, [`BoxProgram::attach`] the rules of
+//! `narrows-mmb`. [`Loaded::attach_transfer`] makes
 //! DA-LBE flows of a control group's connections. [`Record`]s hold what each
 //! hook received and decided; the tests keep such and run them through the native build.
 //! [`Bursts`] counts how many segments TCP handed over at once.
@@ -59,6 +60,8 @@ pub mod testkit;
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod box_program;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod burst;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod control;
@@ -81,7 +84,9 @@ mod tcx;
 mod transfer;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{Bursts, Ect1, SignalProgram, Transfer, held_by_kernel, survey};
+pub use absent::{BoxProgram, Bursts, Ect1, SignalProgram, Transfer, held_by_kernel, survey};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use box_program::BoxProgram;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use burst::Bursts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -145,6 +150,28 @@ pub struct SignalOptions {
     pub clsact: bool,
 }
 
+/// What a [`BoxProgram`] has counted. A bundle of segments counts as so many packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BoxTotals {
+    /// Packets of IP that came by either side.
+    pub packets: u64,
+    /// Of these, dropped by a rule.
+    pub dropped: u64,
+    /// Dropped because their IP header cannot be read.
+    pub malformed: u64,
+    /// Packets whose TCP options were not changed: they could not be read, or the packet was a
+    /// fragment.
+    pub options_unchanged: u64,
+    /// What is not IP, and passes.
+    pub other: u64,
+    /// Dropped because they match more rules than there is room for: 64.
+    pub overmatched: u64,
+    /// Dropped because the kernel did not let them be written.
+    pub unwritten: u64,
+    /// Bundles of several segments.
+    pub bundles: u64,
+}
+
 /// Priority and handle of the clsact filters that mark packets.
 pub const SIGNAL_PRIORITY: u32 = 2;
 /// How the names of the programs that mark packets begin.
@@ -190,6 +217,7 @@ const _: () = {
     is_send::<Loaded>();
     is_send::<Ect1>();
     is_send::<SignalProgram>();
+    is_send::<BoxProgram>();
     is_send::<Transfer>();
 };
 

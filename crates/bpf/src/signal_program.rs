@@ -81,7 +81,7 @@ impl SignalProgram {
         spec: &SignalSpec,
         options: &SignalOptions,
     ) -> Result<Self, BpfError> {
-        let device = Device::of(ifindex)?;
+        let device = Device::of(ifindex, "mark packets at")?;
         if spec.needs_socket() && device.forwards() {
             return Err(BpfError::Refused {
                 what: format!("mark `{spec}` at {}", device.name),
@@ -143,14 +143,15 @@ impl SignalProgram {
 }
 
 /// What must be known of a device.
-struct Device {
-    name: String,
+pub(crate) struct Device {
+    pub name: String,
     /// Bytes before the network header.
-    net_at: u32,
+    pub net_at: u32,
 }
 
 impl Device {
-    fn of(ifindex: u32) -> Result<Self, BpfError> {
+    /// Device `ifindex`, to which `what` is to be done.
+    pub(crate) fn of(ifindex: u32, what: &str) -> Result<Self, BpfError> {
         let all = getifaddrs().map_err(|e| BpfError::Io(e.into()))?;
         // A device has an entry for itself and one for each address. One that
         // has no hardware address has no header of its own either.
@@ -159,7 +160,7 @@ impl Device {
             .peekable();
         let name = entries.peek().map(|e| e.interface_name.clone());
         let name = name.ok_or_else(|| BpfError::Refused {
-            what: format!("mark packets at device {ifindex}"),
+            what: format!("{what} device {ifindex}"),
             why: "there is no such device in this network namespace".to_owned(),
         })?;
         let kind = entries.find_map(|e| Some(e.address?.as_link_addr()?.hatype()));
@@ -167,7 +168,7 @@ impl Device {
             Some(kind) if WITH_ETHERNET.contains(&kind) => ETHERNET,
             Some(kind) if !WITHOUT.contains(&kind) => {
                 return Err(BpfError::Refused {
-                    what: format!("mark packets at {name}"),
+                    what: format!("{what} {name}"),
                     why: format!(
                         "devices of type {kind} (ARPHRD) are not known; Ethernet, loopback, TUN \
                          and tunnels of IP are"

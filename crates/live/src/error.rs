@@ -139,6 +139,20 @@ pub enum LiveError {
         /// Why.
         error: narrows_bpf::BpfError,
     },
+    /// A box cannot be attached, or its counters cannot be read.
+    #[error("{device}: {error}")]
+    Box {
+        /// The device.
+        device: String,
+        /// Why.
+        error: narrows_bpf::BpfError,
+    },
+    /// One box at a device.
+    #[error("{0} has a box already: `narrows mmb detach {0}` ends it")]
+    BoxThere(String),
+    /// None is there.
+    #[error("{0} has no box in this network namespace: `narrows mmb attach {0} …` puts one there")]
+    NoBox(String),
     /// A congestion control of ours could not be loaded into the kernel.
     #[error(
         "flow/{flow}: {control} as Narrows has it cannot be loaded into this kernel: {error}; \

@@ -36,6 +36,8 @@ mod controls;
 #[cfg(target_os = "linux")]
 pub mod datapath;
 #[cfg(target_os = "linux")]
+mod device_box;
+#[cfg(target_os = "linux")]
 mod disciplines;
 #[cfg(target_os = "linux")]
 mod engine;
@@ -63,6 +65,8 @@ pub mod world;
 pub use check::{check, check_plan};
 #[cfg(target_os = "linux")]
 pub use clock::Clock;
+#[cfg(target_os = "linux")]
+pub use device_box::{BoxDoor, BoxQuestion, DeviceBox, ask as ask_box};
 #[cfg(target_os = "linux")]
 pub use engine::run;
 #[cfg(target_os = "linux")]

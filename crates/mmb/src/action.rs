@@ -16,7 +16,7 @@ pub(crate) enum Verdict {
 
 /// One change in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Set {
+pub(crate) enum Set {
     Bits {
         layer: Layer,
         at: u16,
@@ -28,7 +28,9 @@ enum Set {
 
 /// One change of the TCP options.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OptionChange {
+pub(crate) enum OptionChange {
+    /// A number is written where the option has its bytes.
+    Write(u8, Vec<u8>),
     Set(u8, Vec<u8>),
     Add(u8, Vec<u8>),
     StripAll,
@@ -48,8 +50,8 @@ pub(crate) struct Mapping {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Action {
     pub verdicts: Vec<Verdict>,
-    sets: Vec<Set>,
-    options: Vec<OptionChange>,
+    pub sets: Vec<Set>,
+    pub options: Vec<OptionChange>,
     pub mappings: Vec<Mapping>,
 }
 
@@ -85,7 +87,10 @@ impl Action {
                 match (field.row().place, value, option_kind(*named)) {
                     (_, value, Some(kind)) => {
                         let body = option_body(field, value.as_ref());
-                        self.options.push(OptionChange::Set(kind, body));
+                        self.options.push(match field.row().takes {
+                            Takes::Number => OptionChange::Write(kind, body),
+                            _ => OptionChange::Set(kind, body),
+                        });
                     }
                     (Place::Payload, Some(Value::Bytes(bytes)), _) => {
                         self.sets.push(Set::Payload(layer, bytes.clone()));
@@ -167,6 +172,7 @@ impl Action {
         let mut fits = true;
         for change in &self.options {
             match change {
+                OptionChange::Write(kind, body) => list.write(*kind, body),
                 OptionChange::Set(kind, body) => fits &= list.set(*kind, body),
                 OptionChange::Add(kind, body) => fits &= list.push(*kind, body),
                 OptionChange::StripAll => list.retain(|_| false),
@@ -195,6 +201,5 @@ pub(crate) fn change_options<'a>(
     for action in actions {
         fits &= action.change_options(&mut list);
     }
-    // What is not changed keeps its fillers.
     (list == before || edit.set_options(list)) && fits
 }

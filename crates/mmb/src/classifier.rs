@@ -43,6 +43,14 @@ pub(crate) struct Table {
     rules: usize,
 }
 
+/// A rule, and the range in which it wants its table's field.
+pub(crate) type RangedRule = (u32, Option<(u64, u64)>);
+
+fn ranged(ranges: &[(u64, u64, u32)]) -> impl Iterator<Item = RangedRule> {
+    let rule = |(least, most, rule): &(u64, u64, u32)| (*rule, Some((*least, *most)));
+    ranges.iter().map(rule)
+}
+
 fn masked(window: &Window, mask: &Window) -> Window {
     let mut key = *window;
     for (byte, mask) in key.iter_mut().zip(mask) {
@@ -213,5 +221,37 @@ impl Classifier {
     /// The tables.
     pub(crate) fn tables(&self) -> &[Table] {
         &self.tables
+    }
+
+    /// The keys of a table, each with its rules in their order and the range, ends included,
+    /// in which each of them wants the table's field.
+    pub(crate) fn keyed<'a>(
+        &'a self,
+        table: &'a Table,
+    ) -> impl Iterator<Item = (&'a Window, Vec<RangedRule>)> {
+        table.entries.iter().map(|entry| {
+            let mut rules: Vec<RangedRule> = match &entry.found {
+                Rules::Chain(first, _) => {
+                    let next = |rule: &u32| Some(self.next[*rule as usize]).filter(|r| *r != LAST);
+                    std::iter::successors(Some(*first), next)
+                        .map(|rule| (rule, None))
+                        .collect()
+                }
+                Rules::Ranges(ranges) => ranged(ranges).collect(),
+                Rules::Ordered(ordered) => ranged(ordered.ranges()).collect(),
+            };
+            rules.sort_unstable();
+            (&entry.key, rules)
+        })
+    }
+
+    /// What is left to test of a rule.
+    pub(crate) fn residuals(&self, rule: u32) -> &[Residual] {
+        &self.residuals[rule as usize]
+    }
+
+    /// The bytes of the window that say which tables can match, each with 256 rows of bits.
+    pub(crate) fn looks(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.pruning.looks()
     }
 }

@@ -55,9 +55,9 @@ impl Names<'_> {
 /// `mask`, as it says or otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holds {
-    condition: Condition,
-    mask: u128,
-    value: u128,
+    pub condition: Condition,
+    pub mask: u128,
+    pub value: u128,
 }
 
 impl Holds {
@@ -69,13 +69,13 @@ impl Holds {
 /// A test that an equality of the window does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Residual {
-    negated: bool,
-    layer: Layer,
-    what: What,
+    pub negated: bool,
+    pub layer: Layer,
+    pub what: What,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+pub(crate) enum What {
     /// That the layer is there.
     Layer,
     /// A number of the window.
@@ -89,7 +89,7 @@ enum What {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Body {
+pub(crate) enum Body {
     Any,
     Number { width: u8, holds: Holds },
     Bytes { equal: bool, bytes: Vec<u8> },

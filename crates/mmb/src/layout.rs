@@ -22,7 +22,7 @@ const UPPER: usize = 62;
 pub(crate) type Window = [u8; WINDOW];
 
 /// The bit for a layer in the window.
-const fn layer_bit(layer: Layer) -> u8 {
+pub(crate) const fn layer_bit(layer: Layer) -> u8 {
     match layer {
         Layer::Meta | Layer::Ip => 0,
         Layer::Ip4 => 1,

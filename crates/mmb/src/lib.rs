@@ -31,6 +31,7 @@ mod middlebox;
 mod options;
 mod ordered;
 mod parse;
+mod program;
 mod pruning;
 mod ready;
 mod reference;
@@ -47,6 +48,9 @@ pub use field::{Field, Layer};
 pub use middlebox::{
     BoxCounters, ConnectionView, Fate, Middlebox, Outcome, Refused, RuleCounters, Settings,
     TableView,
+};
+pub use program::{
+    Program, ProgramAction, ProgramRule, ProgramSet, ProgramTest, ProgramWhat, Unsupported,
 };
 pub use ready::{READY, ReadyBox};
 pub use reference::field_reference;

@@ -211,6 +211,28 @@ impl Middlebox {
         Ok(())
     }
 
+    /// Where it stands.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The rules and what they do, in their order.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = (&Rule, &Action)> {
+        self.rules
+            .iter()
+            .map(|loaded| (&loaded.rule, &*loaded.action))
+    }
+
+    /// How its rules are found.
+    pub(crate) fn classifier(&self) -> &Classifier {
+        &self.classifier
+    }
+
+    /// Whether packets of each way are handled.
+    pub(crate) fn handles(&self) -> [bool; 2] {
+        self.enabled
+    }
+
     fn side(&self, name: &str) -> Result<usize, Refused> {
         let side = self.settings.names().interface(name);
         side.map(usize::from).map_err(|e| self.settings.refused(e))

@@ -51,64 +51,90 @@ pub(crate) fn are_broken(bytes: &[u8]) -> bool {
     rest.is_some_and(|byte| *byte != END)
 }
 
-/// A list of options under change. It holds 40 bytes at most.
+/// A list of options under change. It holds 40 bytes at most, and keeps its fillers as long
+/// as no option comes, goes or changes its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OptionList {
     bytes: Vec<u8>,
+    /// Whether it is without fillers.
+    packed: bool,
 }
 
 impl OptionList {
-    /// The list in `bytes` without its fillers.
+    /// The list in `bytes`.
     pub(crate) fn of(bytes: &[u8]) -> Self {
-        let mut list = Self::default();
-        for (_, body) in options(bytes) {
-            list.bytes
-                .extend_from_slice(&bytes[body.start - 2..body.end]);
+        Self {
+            bytes: bytes.to_vec(),
+            packed: false,
         }
-        list
+    }
+
+    /// The options that `change` makes of each, without fillers; `None` if there is no room.
+    fn repacked<'a>(&'a self, change: impl Fn(u8, &'a [u8]) -> Option<&'a [u8]>) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(ROOM);
+        for (kind, range) in options(&self.bytes) {
+            if let Some(body) = change(kind, &self.bytes[range]) {
+                bytes.extend_from_slice(&[kind, 2 + body.len() as u8]);
+                bytes.extend_from_slice(body);
+            }
+        }
+        let packed = true;
+        (bytes.len() <= ROOM).then_some(Self { bytes, packed })
     }
 
     /// Appends an option; whether there is room.
     pub(crate) fn push(&mut self, kind: u8, body: &[u8]) -> bool {
-        let fits = self.bytes.len() + 2 + body.len() <= ROOM;
-        if fits {
-            self.bytes.extend_from_slice(&[kind, 2 + body.len() as u8]);
-            self.bytes.extend_from_slice(body);
+        let packed = self.repacked(|_, body| Some(body));
+        let room = |list: &Self| list.bytes.len() + 2 + body.len() <= ROOM;
+        let Some(mut list) = packed.filter(room) else {
+            return false;
+        };
+        list.bytes.extend_from_slice(&[kind, 2 + body.len() as u8]);
+        list.bytes.extend_from_slice(body);
+        *self = list;
+        true
+    }
+
+    /// Gives each option of `kind` that is as long as `body` those contents.
+    pub(crate) fn write(&mut self, kind: u8, body: &[u8]) {
+        let places: Vec<_> = options(&self.bytes)
+            .filter(|(found, range)| *found == kind && range.len() == body.len())
+            .collect();
+        for (_, range) in places {
+            self.bytes[range].copy_from_slice(body);
         }
-        fits
     }
 
     /// Gives each option of `kind` other contents; whether there is room.
     pub(crate) fn set(&mut self, kind: u8, body: &[u8]) -> bool {
-        let mut changed = Self::default();
-        for (found, range) in options(&self.bytes) {
-            let body = if found == kind {
-                body
-            } else {
-                &self.bytes[range]
-            };
-            if !changed.push(found, body) {
-                return false;
-            }
+        let longer = |(found, range): Found| found == kind && range.len() != body.len();
+        if !options(&self.bytes).any(longer) {
+            self.write(kind, body);
+            return true;
         }
-        *self = changed;
-        true
+        let changed = self.repacked(|found, old| Some(if found == kind { body } else { old }));
+        let fits = changed.is_some();
+        if let Some(changed) = changed {
+            *self = changed;
+        }
+        fits
     }
 
     /// Keeps the options whose kinds fit.
     pub(crate) fn retain(&mut self, fits: impl Fn(u8) -> bool) {
-        let mut kept = Self::default();
-        for (kind, body) in options(&self.bytes) {
-            if fits(kind) {
-                kept.push(kind, &self.bytes[body]);
-            }
+        if options(&self.bytes).all(|(kind, _)| fits(kind)) {
+            return;
         }
-        *self = kept;
+        if let Some(kept) = self.repacked(|kind, body| fits(kind).then_some(body)) {
+            *self = kept;
+        }
     }
 
-    /// The options, filled up to whole words.
+    /// The options; a list that changed is filled up to whole words.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), NOP);
+        if self.packed {
+            self.bytes.resize(self.bytes.len().next_multiple_of(4), NOP);
+        }
         self.bytes
     }
 }
@@ -154,5 +180,18 @@ mod tests {
         assert!(!list.push(254, &[9; 8]));
         assert!(!list.set(4, &[0; 12]));
         assert!(list.into_bytes().len() <= ROOM);
+    }
+
+    #[test]
+    fn what_stays_as_long_stays_in_its_place() {
+        let mut list = OptionList::of(&LINUX);
+        list.write(2, &[5, 0]);
+        list.write(3, &[9, 9]);
+        assert!(list.set(8, &[7; 8]));
+        list.retain(|kind| kind != 22);
+        let mut expected = LINUX;
+        expected[2..4].copy_from_slice(&[5, 0]);
+        expected[8..16].fill(7);
+        assert_eq!(list.into_bytes(), expected);
     }
 }

@@ -21,6 +21,11 @@ impl Ordered {
         Self { ranges, largest }
     }
 
+    /// All: start, end (which is in it), and whose it is.
+    pub(crate) fn ranges(&self) -> &[(u64, u64, u32)] {
+        &self.ranges
+    }
+
     /// Calls `found` with each whose range has `number` in it.
     pub(crate) fn find(&self, number: u64, found: &mut impl FnMut(u32)) {
         self.find_in(0, self.ranges.len(), number, found);

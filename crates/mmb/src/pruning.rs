@@ -55,6 +55,11 @@ impl Pruning {
         Self { words, looks, all }
     }
 
+    /// The bytes that are looked at, each with a row of bits for each of its values.
+    pub(crate) fn looks(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.looks.iter().map(|(at, rows)| (*at, &rows[..]))
+    }
+
     /// Calls `look` with each table that the packet may match.
     pub(crate) fn candidates(&self, window: &Window, mut look: impl FnMut(usize)) {
         for (word, all) in self.all.iter().enumerate() {

@@ -19,6 +19,7 @@
 #define NW_TYPE(name, type)	typeof(type) *name
 
 enum nw_map_type {
+	NW_MAP_HASH = 1,	/* BPF_MAP_TYPE_HASH */
 	NW_MAP_ARRAY = 2,	/* BPF_MAP_TYPE_ARRAY */
 	NW_MAP_PERCPU_ARRAY = 6,	/* BPF_MAP_TYPE_PERCPU_ARRAY */
 	NW_MAP_LRU_HASH = 9,	/* BPF_MAP_TYPE_LRU_HASH */

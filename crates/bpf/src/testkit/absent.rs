@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use super::{HookCost, SignalCost, SignalRun};
 use crate::error::{BpfError, NOT_BUILT};
-use crate::{SignalCounters, SignalOptions};
+use crate::{BoxTotals, SignalCounters, SignalOptions};
 
 /// The marking programs without a device; here it says why there are none.
 #[derive(Debug)]
@@ -31,6 +31,28 @@ impl SignalRuns {
     }
 
     pub fn counters(&self) -> Result<SignalCounters, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// A box without a device; here it says why there is none.
+#[derive(Debug)]
+pub struct BoxRuns(Infallible);
+
+impl BoxRuns {
+    pub fn load(_: &narrows_mmb::Program) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    pub fn run(&self, _: bool, _: &[u8], _: u32) -> Result<(Option<Vec<u8>>, u64), BpfError> {
+        match self.0 {}
+    }
+
+    pub fn totals(&self) -> Result<BoxTotals, BpfError> {
+        match self.0 {}
+    }
+
+    pub fn rules(&self) -> Result<Vec<narrows_mmb::RuleCounters>, BpfError> {
         match self.0 {}
     }
 }

@@ -4,6 +4,8 @@
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod box_runs;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod hook_costs;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod signal_runs;
@@ -11,7 +13,9 @@ mod signal_runs;
 mod tap;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{HookCosts, SignalRuns, Tap, signal_cost};
+pub use absent::{BoxRuns, HookCosts, SignalRuns, Tap, signal_cost};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use box_runs::BoxRuns;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use hook_costs::HookCosts;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]

@@ -10,11 +10,15 @@ use super::Format;
 #[command(after_help = "For instance: narrows mmb -f box.mmb explain file.pcapng
               narrows mmb -f snat --address 192.0.2.1 'replay in.pcap out.pcap; list'
               narrows mmb add tcp-dprt 80 drop
+              narrows mmb attach eth0 mss-clamp
 
 Commands are mmb's (add, add-stateless, add-stateful, del, flush, list, show tables, show \
 connections, enable, disable) and load FILE, explain CAPTURE, replay IN OUT, fields and boxes; \
 several have `;` between them. Without any they are read from standard input, at a prompt where \
-it is a terminal.")]
+it is a terminal.
+
+attach DEV [NAME|FILE|add …; add …] puts the box at a device of this machine, as programs of the \
+kernel, until Ctrl-C; list DEV shows from elsewhere what it has counted, detach DEV ends it.")]
 pub struct Mmb {
     /// Carry out the commands of a file first, or those of a ready box; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE|NAME")]
@@ -25,6 +29,10 @@ pub struct Mmb {
     /// The seed of what is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// With attach: a bundle of segments (GSO, GRO) is one packet, also to rules about what
+    /// differs between them
+    #[arg(long)]
+    pub whole_bundles: bool,
     /// How to print answers
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -1,5 +1,7 @@
 //! `narrows mmb`: a box by rules, at the command line, from files and at a prompt.
 
+mod device;
+
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 
@@ -18,6 +20,22 @@ pub fn mmb(args: &Mmb) -> Outcome {
     let mut session = Session::new(args.seed, &args.addresses);
     for file in &args.files {
         session.load(file)?;
+    }
+    let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["attach", device, ref rules @ ..] => {
+            if !rules.is_empty() {
+                session.load_words(&rules.join(" "))?;
+            }
+            return device::attach(args, &session, device);
+        }
+        ["list", device] => return device::list(args, device),
+        ["detach", device] => return device::detach(args, device),
+        ["attach" | "detach"] => {
+            let found = format!("`{}` alone", words[0]);
+            return Err(Refusal::new("mmb", found, "the name of a device behind it").into());
+        }
+        _ => {}
     }
     if !args.words.is_empty() {
         let line = args.words.join(" ");

@@ -175,6 +175,20 @@ fn options(bytes: &[u8], h: &Headers) -> (OptionList, bool) {
     (found, true)
 }
 
+/// Where what the options hold stands in the packet.
+fn places(bytes: &[u8], h: &Headers) -> Vec<usize> {
+    let mut at = h.above + 20;
+    let mut found = Vec::new();
+    for (_, body) in options(bytes, h).0 {
+        while bytes[at] == 1 {
+            at += 1;
+        }
+        found.push(at + 2);
+        at += 2 + body.len();
+    }
+    found
+}
+
 /// Where the payload of the field's layer starts.
 fn payload(name: &str, bytes: &[u8], h: &Headers) -> Option<usize> {
     let family = name.strip_suffix("-payload")?;
@@ -428,6 +442,8 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
         return Some(bytes);
     }
     let before = list.clone();
+    // Whether an option came, went or changed its length.
+    let mut moved = false;
     let mut kept: Vec<(usize, Vec<u8>)> = Vec::new();
     for (number, rule) in matched.iter().enumerate() {
         for target in &rule.targets {
@@ -448,12 +464,16 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
                 Target::Set(named, value) if named.field.is_option() => {
                     let body = value_bytes(named.field.name(), value.as_ref());
                     let mut changed = list.clone();
+                    let number = named.field.values().starts_with("a number");
+                    let mut longer = false;
                     for (kind, old) in &mut changed {
-                        if Some(*kind) == kind_of(*named) {
+                        if Some(*kind) == kind_of(*named) && (!number || old.len() == body.len()) {
+                            longer |= old.len() != body.len();
                             old.clone_from(&body);
                         }
                     }
                     if length(&changed) <= 40 {
+                        moved |= longer;
                         list = changed;
                     }
                 }
@@ -461,24 +481,38 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
                     let body = value_bytes(named.field.name(), value.as_ref());
                     let kind = kind_of(*named).expect("an option that is added has a kind");
                     if length(&list) + 2 + body.len() <= 40 {
+                        moved = true;
                         list.push((kind, body));
                     }
                 }
-                Target::Strip(Strip::All) => list.clear(),
+                Target::Strip(Strip::All) => {
+                    moved |= !list.is_empty();
+                    list.clear();
+                }
                 Target::Strip(Strip::This(named)) => {
+                    let all = list.len();
                     list.retain(|(kind, _)| Some(*kind) != kind_of(*named));
+                    moved |= list.len() < all;
                 }
                 Target::Strip(Strip::AllBut(_)) if !whitelisted => {
                     whitelisted = true;
                     let of = kept.iter().find(|(of, _)| *of == number);
                     let (_, kinds) = of.expect("its list was collected");
+                    let all = list.len();
                     list.retain(|(kind, _)| kinds.contains(kind));
+                    moved |= list.len() < all;
                 }
                 _ => {}
             }
         }
     }
-    if list == before {
+    if !moved {
+        for (at, (_, body)) in places(packet, &h).into_iter().zip(&list) {
+            bytes[at..at + body.len()].copy_from_slice(body);
+        }
+        if list != before {
+            seal(&mut bytes, &h);
+        }
         return Some(bytes);
     }
     let mut new = Vec::new();

@@ -1,6 +1,8 @@
 //! Middleboxes by rules, outside the laboratory: commands one after the other, and captures
 //! that go through the box.
 
+#[cfg(target_os = "linux")]
+mod attach;
 mod captures;
 mod show;
 
@@ -12,6 +14,8 @@ use narrows_mmb::{Command, Middlebox, READY, ReadyBox, Settings, commands};
 use narrows_results::Error;
 use narrows_units::{Rng, WordError, Words};
 
+#[cfg(target_os = "linux")]
+pub use attach::{AttachedBox, BoxCounts, RuleCounts, detach, list};
 pub use captures::{ExplainedPacket, Replayed};
 pub use show::Answer;
 
@@ -159,7 +163,23 @@ impl Session {
                 text.map_err(|e| refused(format!("the rules `{name}` cannot be read: {e}")))?
             }
         };
-        let read = commands(&text).map_err(|e| refused(format!("`{name}`, {e}")))?;
+        self.load_text(name, &text)
+    }
+
+    /// The same of a ready box, a file, or rules with `;` between them.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_words(&mut self, words: &str) -> Result<(), Error> {
+        let first = words.split_whitespace().next().unwrap_or_default();
+        match first == "mmb" || Command::STARTS.contains(&first) {
+            true => self.load_text(words, words),
+            false => self.load(words),
+        }
+    }
+
+    fn load_text(&mut self, name: &str, text: &str) -> Result<(), Error> {
+        let read = commands(text).map_err(|e| refused(format!("`{name}`, {e}")))?;
         if let Some(shown) = read.iter().find(|command| command.only_shows()) {
             return Err(refused(format!(
                 "`{name}` has `{shown}`: a file of rules shows nothing"

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0
+/*
+ * A box by rules at a device, in both directions. What leaves by the device came from
+ * inside.
+ */
+#include "mmb_change.h"
+
+char nw_license[] NW_SECTION("license") = "GPL";
+
+#define NW_TC_SHOT	2	/* TC_ACT_SHOT */
+
+/* Bytes of IP of all segments of a bundle: each has headers of its own. */
+NW_INLINE u64 nw_mmb_bytes(const struct nw_mmb_packet *p, u64 segments)
+{
+	u32 above = p->layers & NW_MMB_TCP ? p->tcp_len : 8;
+
+	return p->len + (segments - 1) * (p->header_len + above);
+}
+
+NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
+{
+	u32 which = way - 1, zero = 0;
+	struct nw_mmb_packet *p = nw_map_lookup(&nw_mmb_packets, &which);
+	struct nw_mmb_totals *totals = nw_map_lookup(&nw_mmb_all, &zero);
+	struct nw_mmb_apply a = { .skb = skb, .p = p };
+	int how;
+
+	if (!p || !totals)
+		return NW_TC_NEXT;
+	a.segments = skb->gso_segs > 1 ? skb->gso_segs : 1;
+	how = nw_mmb_read(skb, p, way);
+	if (how == NW_MMB_OTHER) {
+		totals->other++;
+		return NW_TC_NEXT;
+	}
+	totals->packets += a.segments;
+	totals->bundles += a.segments > 1;
+	if (how == NW_MMB_MALFORMED) {
+		totals->malformed += a.segments;
+		return NW_TC_SHOT;
+	}
+	if (!(nw_mmb.enabled & way) || !nw_mmb.tables)
+		return NW_TC_NEXT;
+	if (!nw_mmb_match(p)) {
+		totals->overmatched += a.segments;
+		return NW_TC_SHOT;
+	}
+	if (!p->matched)
+		return NW_TC_NEXT;
+	a.bytes = nw_mmb_bytes(p, a.segments);
+	nw_loop(p->matched, nw_mmb_decide, &a, 0);
+	if (a.drop) {
+		totals->dropped += a.segments;
+		return NW_TC_SHOT;
+	}
+	nw_loop(p->matched, nw_mmb_set, &a, 0);
+	if (!a.failed && p->layers & NW_MMB_TCP)
+		nw_loop(p->matched, nw_mmb_set_options, &a, 0);
+	totals->options_unchanged += a.unchanged;
+	if (a.failed) {
+		totals->unwritten += a.segments;
+		return NW_TC_SHOT;
+	}
+	return NW_TC_NEXT;
+}
+
+NW_SECTION("tcx/egress") int nw_mmb_out(struct nw_skb *skb)
+{
+	return nw_mmb_box(skb, NW_MMB_LEAVES);
+}
+
+NW_SECTION("tcx/ingress") int nw_mmb_in(struct nw_skb *skb)
+{
+	return nw_mmb_box(skb, NW_MMB_COMES);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * The maps of a box by rules. Those whose size is that of the rules get it from
+ * user space before they are made.
+ */
+#ifndef NW_MMB_MAPS_H
+#define NW_MMB_MAPS_H
+
+#include "mmb.h"
+
+const volatile struct nw_mmb_settings nw_mmb NW_SECTION(".rodata.nw");
+
+/* By look and value: a bit for each table with a key that agrees. */
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);	/* 256 for each look, and the row of all tables */
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_row);
+} nw_mmb_rows NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_mask);
+} nw_mmb_masks NW_SECTION(".maps");
+
+/* The first rule of a key. */
+struct {
+	NW_UINT(type, NW_MAP_HASH);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, struct nw_mmb_key);
+	NW_TYPE(value, u32);
+} nw_mmb_keys NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_rule);
+} nw_mmb_rules NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_test);
+} nw_mmb_tests NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_action);
+} nw_mmb_actions NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_count);
+} nw_mmb_counts NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_PERCPU_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_totals);
+} nw_mmb_all NW_SECTION(".maps");
+
+/* One for each direction: the programs of both may run within one another. */
+struct {
+	NW_UINT(type, NW_MAP_PERCPU_ARRAY);
+	NW_UINT(max_entries, 2);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_packet);
+} nw_mmb_packets NW_SECTION(".maps");
+
+/* Helper 181 of include/uapi/linux/bpf.h, from Linux 5.17. */
+static long (*nw_loop)(u32 times, void *callback, void *context, u64 flags) = (void *)181;
+
+#endif /* NW_MMB_MAPS_H */

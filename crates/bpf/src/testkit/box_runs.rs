@@ -1,0 +1,88 @@
+//! A box without a device: packets go through its programs by the kernel's own test runs
+//! (`BPF_PROG_TEST_RUN`).
+
+use std::fmt;
+
+use libbpf_rs::{Object, ProgramInput};
+use narrows_mmb::{Program, RuleCounters};
+
+use crate::BoxTotals;
+use crate::box_program::{load, rules, totals};
+use crate::error::BpfError;
+use crate::libbpf::refused;
+use crate::signal_program::ETHERNET;
+
+const RUNNING: &str = "test the programs of a box";
+
+/// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h): the packet is dropped.
+const SHOT: u32 = 2;
+
+/// The programs of a box as they are at an Ethernet device.
+pub struct BoxRuns {
+    object: Object,
+    rules: usize,
+}
+
+impl fmt::Debug for BoxRuns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxRuns").finish_non_exhaustive()
+    }
+}
+
+impl BoxRuns {
+    /// Loads them with these rules.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or the caller is not root.
+    pub fn load(program: &Program) -> Result<Self, BpfError> {
+        Ok(Self {
+            object: load(program, ETHERNET)?,
+            rules: program.rules.len(),
+        })
+    }
+
+    /// An Ethernet frame leaves or comes, `repeat` times; how it goes on, `None` if it is
+    /// dropped, and the nanoseconds of a run.
+    ///
+    /// # Errors
+    /// If the kernel refuses, as it does a frame of less than 14 bytes.
+    pub fn run(
+        &self,
+        leaves: bool,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<(Option<Vec<u8>>, u64), BpfError> {
+        let name = if leaves { "nw_mmb_out" } else { "nw_mmb_in" };
+        let program = self.object.progs_mut().find(|p| p.name() == name);
+        let program = program.ok_or_else(|| BpfError::Refused {
+            what: RUNNING.to_owned(),
+            why: format!("the object has no program {name}"),
+        })?;
+        let mut after = vec![0; frame.len()];
+        let input = ProgramInput {
+            data_in: Some(frame),
+            data_out: Some(&mut after),
+            repeat,
+            ..ProgramInput::default()
+        };
+        let output = program.test_run(input).map_err(|e| refused(RUNNING, &e))?;
+        let ns = output.duration.as_nanos() as u64;
+        Ok(((output.return_value != SHOT).then_some(after), ns))
+    }
+
+    /// What they have counted.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn totals(&self) -> Result<BoxTotals, BpfError> {
+        totals(&self.object)
+    }
+
+    /// What each rule has counted.
+    ///
+    /// # Errors
+    /// If the counters cannot be read.
+    pub fn rules(&self) -> Result<Vec<RuleCounters>, BpfError> {
+        rules(&self.object, self.rules)
+    }
+}

@@ -1,0 +1,230 @@
+//! The programs of a box hold to the box and to the naive interpreter: random rules on random
+//! packets, byte for byte, through the kernel's test runs. Needs root.
+
+#[path = "../../mmb/tests/naive/mod.rs"]
+#[allow(dead_code)]
+mod naive;
+#[path = "../../mmb/tests/packets/mod.rs"]
+#[allow(dead_code)]
+mod packets;
+#[path = "../../mmb/tests/rules/mod.rs"]
+mod rules;
+
+use narrows_bpf::testkit::BoxRuns;
+use narrows_mmb::{Command, Fate, Middlebox, READY, Rule, Settings, commands};
+use narrows_packet::{DOWN, UP};
+use narrows_units::{Instant, Rng};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+fn boxed(commands: &[Command]) -> Middlebox {
+    let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
+    middlebox.carry_out(commands).expect("rules of known names");
+    middlebox
+}
+
+/// The box's programs; `None`, said on standard error, where they cannot be loaded.
+fn loaded(middlebox: &Middlebox, test: &str) -> Option<BoxRuns> {
+    let program = middlebox.program().expect("rules that the program can do");
+    if nix::unistd::geteuid().is_root() && narrows_bpf::not_built().is_none() {
+        return Some(BoxRuns::load(&program).unwrap_or_else(|e| panic!("{e}")));
+    }
+    let why = narrows_bpf::not_built().unwrap_or("loading programs needs root");
+    eprintln!("skipped: {test}: {why}");
+    None
+}
+
+/// The packet as an Ethernet frame.
+fn frame(packet: &[u8]) -> Vec<u8> {
+    let kind: [u8; 2] = if packet[0] >> 4 == 4 {
+        [8, 0]
+    } else {
+        [0x86, 0xdd]
+    };
+    [&[2; 12][..], &kind, packet].concat()
+}
+
+/// A checksum of 0xffff, which only packets with wrong ones have but for UDP, is 0 as well;
+/// of the two the kernel's arithmetic and ours may take another one.
+fn has_double_zero(packet: &[u8]) -> bool {
+    let h = naive::headers(packet);
+    let at = match h.transport {
+        "tcp" => h.above + 16,
+        "icmp" | "icmp6" => h.above + 2,
+        _ => return h.v4 && packet[10..12] == [0xff; 2],
+    };
+    packet[at..at + 2] == [0xff; 2] || h.v4 && packet[10..12] == [0xff; 2]
+}
+
+/// How packets were dealt with.
+#[derive(Default)]
+struct Tally {
+    dropped: u32,
+    changed: u32,
+    passed: u32,
+}
+
+/// Sends packets through the programs, the box and the interpreter.
+fn agree(
+    middlebox: &mut Middlebox,
+    rules: &[Rule],
+    packets: u32,
+    rng: &mut Rng,
+    tally: &mut Tally,
+) {
+    let Some(runs) = loaded(middlebox, "boxes in the kernel") else {
+        return;
+    };
+    for _ in 0..packets {
+        let packet = packets::drawn(rng);
+        if has_double_zero(&packet) {
+            continue;
+        }
+        let (port, leaves) = [(UP, true), (DOWN, false)][rng.below(2) as usize];
+        let (after, _) = runs.run(leaves, &frame(&packet), 1).unwrap();
+        let after = after.map(|frame| frame[ETHERNET..].to_vec());
+        let mut bytes = packet.clone();
+        let outcome = middlebox.process(Instant::ZERO, port, &mut bytes, &mut 0);
+        let expected = (outcome.fate == Fate::Passed).then_some(bytes);
+        let lines = || {
+            let all = rules.iter().map(ToString::to_string);
+            all.collect::<Vec<_>>().join("\n")
+        };
+        assert!(
+            after == expected,
+            "{}\n{packet:02x?}\n is  {after:02x?}\n not {expected:02x?}",
+            lines()
+        );
+        assert_eq!(naive::apply(rules, &packet, port), expected, "{}", lines());
+        match &after {
+            None => tally.dropped += 1,
+            Some(after) if *after != packet => tally.changed += 1,
+            Some(_) => tally.passed += 1,
+        }
+    }
+    let counted: Vec<_> = middlebox.rules().map(|(_, counted)| counted).collect();
+    assert_eq!(runs.rules().unwrap(), counted);
+    let totals = runs.totals().unwrap();
+    let own = middlebox.counters();
+    assert_eq!(
+        (totals.packets, totals.dropped, totals.options_unchanged),
+        (own.packets, own.dropped, own.options_unchanged)
+    );
+    assert_eq!(
+        (totals.malformed, totals.overmatched, totals.unwritten),
+        (0, 0, 0)
+    );
+}
+
+/// So many drawn rules that the program can do, as commands.
+fn supported(rng: &mut Rng, count: u32) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    while rules.len() < count as usize {
+        let rule = rules::drawn(rng);
+        if boxed(&[Command::Add(rule.clone())]).program().is_ok() {
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+fn check(rng: &mut Rng, count: u32, packets: u32, tally: &mut Tally) {
+    let rules = supported(rng, count);
+    let commands: Vec<_> = rules.iter().cloned().map(Command::Add).collect();
+    agree(&mut boxed(&commands), &rules, packets, rng, tally);
+}
+
+#[test]
+fn few_rules_do_in_the_kernel_what_they_do_in_the_box() {
+    let mut rng = Rng::for_name(1, "rules in the kernel");
+    let mut tally = Tally::default();
+    // Loading takes longer than thousands of packets.
+    for count in [1, 2, 3, 4, 6, 8, 10, 12, 14, 16] {
+        check(&mut rng, count, 250, &mut tally);
+    }
+    let Tally {
+        dropped,
+        changed,
+        passed,
+    } = tally;
+    let none = dropped + changed + passed == 0;
+    assert!(
+        none || dropped.min(changed).min(passed) > 100,
+        "{dropped} {changed} {passed}"
+    );
+}
+
+#[test]
+fn many_masks_are_found_in_the_kernel_too() {
+    let mut rng = Rng::for_name(1, "masks in the kernel");
+    // As many as one packet may match.
+    check(&mut rng, 64, 1_000, &mut Tally::default());
+}
+
+#[test]
+fn ready_boxes_do_in_the_kernel_what_they_do_on_a_path_or_are_refused() {
+    let mut rng = Rng::for_name(1, "ready boxes in the kernel");
+    let mut refused = Vec::new();
+    for ready in READY {
+        let commands = commands(ready.rules).unwrap();
+        let mut middlebox = boxed(&commands);
+        if middlebox.program().is_err() {
+            refused.push(ready.name);
+            continue;
+        }
+        let rules: Vec<Rule> = middlebox.rules().map(|(rule, _)| rule.clone()).collect();
+        agree(&mut middlebox, &rules, 200, &mut rng, &mut Tally::default());
+    }
+    let expected = [
+        "accecn-option-strip",
+        "option-allow-list",
+        "snat",
+        "sequence-shuffle",
+        "reflexive-firewall",
+    ];
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn packets_cut_at_every_byte_are_malformed_or_seen_as_far_as_they_are_there() {
+    let rule = Rule::parse("add tcp-syn mod ip-ttl 3").unwrap();
+    let mut middlebox = boxed(&[Command::Add(rule)]);
+    let Some(runs) = loaded(&middlebox, "packets cut at every byte") else {
+        return;
+    };
+    let mut rng = Rng::for_name(1, "cut packets");
+    for _ in 0..6 {
+        let packet = packets::drawn(&mut rng);
+        for len in 1..packet.len() {
+            let cut = &packet[..len];
+            let Ok((after, _)) = runs.run(true, &frame(cut), 1) else {
+                // The kernel takes no frame that its headers do not fit in.
+                continue;
+            };
+            let mut bytes = cut.to_vec();
+            let outcome = middlebox.process(Instant::ZERO, UP, &mut bytes, &mut 0);
+            let expected = (outcome.fate == Fate::Passed).then_some(frame(&bytes));
+            assert_eq!(after, expected, "{cut:02x?}");
+        }
+    }
+}
+
+#[test]
+fn a_chance_is_kept_in_the_kernel_too() {
+    let rule = Rule::parse("add all drop 12.5").unwrap();
+    let Some(runs) = loaded(&boxed(&[Command::Add(rule)]), "chances") else {
+        return;
+    };
+    let packet = packets::udp("10.0.0.1:5000", "10.0.0.2:5001", b"data");
+    let frame = frame(&packet);
+    runs.run(true, &frame, 20_000).unwrap();
+    let totals = runs.totals().unwrap();
+    assert_eq!(totals.packets, 20_000);
+    // 2500 expected with a deviation of 47; by chance this fails once in 10^9.
+    assert!(
+        totals.dropped.abs_diff(2_500) < 6 * 47,
+        "{}",
+        totals.dropped
+    );
+}

@@ -1,0 +1,172 @@
+//! A box by rules at a device of this machine, and how other processes ask it.
+//!
+//! The process that attached it listens at an abstract socket, whose name is that of the device
+//! and means something in its network namespace only. Nothing of it outlives the process.
+
+use std::io::{self, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use narrows_bpf::{BoxProgram, BoxTotals};
+use narrows_mmb::{Program, RuleCounters};
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use nix::unistd::geteuid;
+
+use crate::LiveError;
+
+/// How long another process may take for its question, and this one for its answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What another process asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoxQuestion {
+    /// What the rules have counted.
+    List,
+    /// The same, and that the box goes away.
+    Detach,
+}
+
+impl BoxQuestion {
+    const WORDS: [(Self, &'static [u8; 6]); 2] =
+        [(Self::List, b"list  "), (Self::Detach, b"detach")];
+
+    fn word(self) -> &'static [u8; 6] {
+        match self {
+            Self::List => Self::WORDS[0].1,
+            Self::Detach => Self::WORDS[1].1,
+        }
+    }
+}
+
+/// A box at a device of this process's network namespace. Dropping it, or the end of the
+/// process by whatever cause, detaches it.
+#[derive(Debug)]
+pub struct DeviceBox {
+    program: BoxProgram,
+}
+
+/// Where other processes ask a box.
+#[derive(Debug)]
+pub struct BoxDoor(UnixListener);
+
+fn failed(device: &str, what: &str) -> impl Fn(io::Error) -> LiveError {
+    let what = format!("{device}: {what}");
+    move |e| LiveError::refused(what.clone(), e)
+}
+
+/// The socket of the box at `device`.
+fn address(device: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("narrows-mmb/{device}"))
+}
+
+impl DeviceBox {
+    /// Attaches `program` to both sides of `device`: what leaves by it comes from inside.
+    ///
+    /// # Errors
+    /// If there is no such device, it has a box already, the kernel or this build has no BPF,
+    /// or the caller is not root.
+    pub fn attach(device: &str, program: &Program) -> Result<(Self, BoxDoor), LiveError> {
+        let absent = |e: nix::Error| {
+            LiveError::refused(format!("there is no device {device}"), io::Error::from(e))
+        };
+        let index = if_nametoindex(device).map_err(absent)?;
+        let bind = address(device).and_then(|at| UnixListener::bind_addr(&at));
+        let door = bind.map_err(|e| match e.kind() {
+            io::ErrorKind::AddrInUse => LiveError::BoxThere(device.to_owned()),
+            _ => failed(device, "no socket for questions can be made")(e),
+        })?;
+        let refused = |error| LiveError::Box {
+            device: device.to_owned(),
+            error,
+        };
+        let program = BoxProgram::attach(index, program).map_err(refused)?;
+        Ok((Self { program }, BoxDoor(door)))
+    }
+
+    /// What each rule has counted, in their order.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn rules(&self) -> Result<Vec<RuleCounters>, LiveError> {
+        self.program.rules().map_err(counters)
+    }
+
+    /// What the box has counted.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn totals(&self) -> Result<BoxTotals, LiveError> {
+        self.program.totals().map_err(counters)
+    }
+}
+
+fn counters(error: narrows_bpf::BpfError) -> LiveError {
+    LiveError::Box {
+        device: "counters".to_owned(),
+        error,
+    }
+}
+impl BoxDoor {
+    /// Waits for a question and answers it. Only the user who attached the box gets an answer,
+    /// and root. The asker gets the end of the answer when the returned stream is dropped.
+    ///
+    /// # Errors
+    /// If the socket fails.
+    pub fn answer(
+        &self,
+        answer: impl FnOnce(BoxQuestion) -> String,
+    ) -> io::Result<Option<(BoxQuestion, UnixStream)>> {
+        let (mut stream, _) = self.0.accept()?;
+        Ok(converse(&mut stream, answer)
+            .ok()
+            .flatten()
+            .map(|q| (q, stream)))
+    }
+}
+
+/// What one asker says must not end the box.
+fn converse(
+    stream: &mut UnixStream,
+    answer: impl FnOnce(BoxQuestion) -> String,
+) -> io::Result<Option<BoxQuestion>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let peer = getsockopt(&*stream, PeerCredentials)?;
+    if peer.uid() != 0 && peer.uid() != geteuid().as_raw() {
+        return Ok(None);
+    }
+    let mut word = [0; 6];
+    stream.read_exact(&mut word)?;
+    let known = BoxQuestion::WORDS.iter().find(|(_, known)| **known == word);
+    let Some((question, _)) = known else {
+        return Ok(None);
+    };
+    stream.write_all(answer(*question).as_bytes())?;
+    Ok(Some(*question))
+}
+
+/// Asks the process that attached a box to `device`; to [`BoxQuestion::Detach`] the answer comes
+/// when the box is gone.
+///
+/// # Errors
+/// If there is no box at that device, or its process does not answer.
+pub fn ask(device: &str, question: BoxQuestion) -> Result<String, LiveError> {
+    let connect = address(device).and_then(|at| UnixStream::connect_addr(&at));
+    let mut stream = connect.map_err(|e| match e.kind() {
+        io::ErrorKind::ConnectionRefused => LiveError::NoBox(device.to_owned()),
+        _ => failed(device, "its box cannot be asked")(e),
+    })?;
+    let mut answer = String::new();
+    let mut talk = || {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(question.word())?;
+        stream.read_to_string(&mut answer)
+    };
+    talk().map_err(failed(device, "its box does not answer"))?;
+    match answer.is_empty() {
+        true => Err(LiveError::NoBox(device.to_owned())),
+        false => Ok(answer),
+    }
+}

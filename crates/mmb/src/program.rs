@@ -1,0 +1,579 @@
+//! Rules as tables for a program of bounded size that runs elsewhere, in a kernel: the masks and
+//! keys of the classifier, tests, and changes of 16-bit words. What does not fit is refused by
+//! name; what is left does as the [`Middlebox`] does, to the byte.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::action::{Action, OptionChange, Set, Verdict};
+use crate::constraint::{Body, Holds, Residual, What};
+use crate::field::{Field, Layer, Place};
+use crate::layout::{layer_bit, write_bits};
+use crate::middlebox::Middlebox;
+use crate::rule::{Condition, DropRate, Named, Rule, Target};
+
+/// Distinct masks, as many as the program has bits for.
+const MOST_TABLES: usize = 4096;
+/// Tests of a rule besides its mask.
+const MOST_TESTS: usize = 8;
+/// Words that a rule changes: both addresses of IPv6, and some.
+const MOST_SETS: usize = 24;
+/// Options that a rule gives other contents.
+const MOST_BODIES: usize = 4;
+/// Drops and `accept` in a rule.
+const MOST_VERDICTS: usize = 4;
+/// Times that a loop of a BPF program can run (`BPF_MAX_LOOPS`, include/linux/bpf.h of Linux).
+const MOST_STEPS: usize = 1 << 23;
+
+/// Stands for `accept` among verdicts.
+const ACCEPT: u16 = 0xffff;
+
+/// Fields that differ between the segments of a bundle, which a program sees as one packet:
+/// cutting (GSO) writes them, and merging (GRO) keeps one segment's.
+const OF_ONE_SEGMENT: [&str; 12] = [
+    "ip-len",
+    "ip-id",
+    "ip-checksum",
+    "ip6-len",
+    "udp-len",
+    "udp-checksum",
+    "tcp-seq-num",
+    "tcp-flags",
+    "tcp-cwr",
+    "tcp-push",
+    "tcp-fin",
+    "tcp-checksum",
+];
+
+/// Rules in the form of a program's tables. Numbers stand as the machine has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Distinct masks over the window of a packet's headers.
+    pub masks: Vec<[u8; 64]>,
+    /// Bytes of the window that say which masks can match, each with 256 rows of bits, one for
+    /// each mask.
+    pub looks: Vec<(u8, Vec<u64>)>,
+    /// What a masked window is, for which mask, and the first rule that asks for it.
+    pub keys: Vec<([u8; 64], u32, u32)>,
+    /// The rules, from 0.
+    pub rules: Vec<ProgramRule>,
+    /// Their tests.
+    pub tests: Vec<ProgramTest>,
+    /// What they do.
+    pub actions: Vec<ProgramAction>,
+    /// No packet takes more steps: words of masks, masks, and rules that ask for the same.
+    pub steps: u32,
+    /// Whether a rule looks at TCP options or changes them.
+    pub reads_options: bool,
+    /// Whether packets of each way are handled: up, down.
+    pub enabled: [bool; 2],
+    /// The rules, from 0, that name something which differs between the segments of a bundle,
+    /// and what they name.
+    pub of_one_segment: Vec<(usize, &'static str)>,
+}
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramRule {
+    /// The next rule that asks for the same window; [`LAST`](Self::LAST) ends.
+    pub next: u32,
+    /// What it does.
+    pub action: u32,
+    /// Its first test.
+    pub test: u32,
+    /// How many it has.
+    pub tests: u32,
+}
+
+impl ProgramRule {
+    /// Ends the rules of a key.
+    pub const LAST: u32 = u32::MAX;
+}
+
+/// What a test looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ProgramWhat {
+    /// Bits of the window.
+    Number = 0,
+    /// That the layer is there.
+    Present = 1,
+    /// That the layer has payload.
+    Payload = 2,
+    /// That there is a TCP option.
+    Option = 3,
+    /// The number that it holds.
+    OptionNumber = 4,
+}
+
+/// A test of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramTest {
+    /// What it looks at.
+    pub what: ProgramWhat,
+    /// Whether it holds where it would not.
+    pub negated: bool,
+    /// Bits of the layers that have to be there.
+    pub layer: u8,
+    /// How numbers compare.
+    pub condition: Condition,
+    /// First bit in the window.
+    pub at: u16,
+    /// Bits.
+    pub width: u8,
+    /// Kind of option; `None` for any.
+    pub kind: Option<u8>,
+    /// Bits of the number that count.
+    pub mask: u128,
+    /// What they are compared with.
+    pub value: u128,
+}
+
+/// A change of two bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProgramSet {
+    /// Bits of the layers that have to be there.
+    pub layer: u8,
+    /// Whether `at` counts from the IP header, not from the one above.
+    pub from_ip: bool,
+    /// Bytes, an even number.
+    pub at: u16,
+    /// Bits that stay.
+    pub keep: [u8; 2],
+    /// Bits that are set.
+    pub value: [u8; 2],
+}
+
+/// What rules do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ProgramAction {
+    /// In their order: the chance of a drop in hundredths of a percent, `0xffff` for `accept`,
+    /// 0 where there are no more.
+    pub verdicts: [u16; MOST_VERDICTS],
+    /// Changes, in their order.
+    pub sets: Vec<ProgramSet>,
+    /// Options that are as long get these contents.
+    pub bodies: Vec<(u8, Vec<u8>)>,
+}
+
+/// Something that the program cannot do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The rule, from 1, as it is written; `None` if it is about all of them.
+    pub rule: Option<(usize, String)>,
+    /// What of it, and why.
+    pub what: String,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((number, line)) = &self.rule {
+            write!(f, "rule {number}, `{line}`: ")?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Unsupported {}
+
+impl Middlebox {
+    /// The box's rules as a program's tables.
+    ///
+    /// # Errors
+    /// The first rule that has something which the program cannot do: connections (`add-stateful`,
+    /// `map`, `shuffle`), options that come, go or change their length, contents of payloads and
+    /// of options that are no numbers, extension headers by kind, checksums above IP; or more
+    /// masks, tests or changes than it has room for.
+    pub fn program(&self) -> Result<Program, Unsupported> {
+        let mut program = Program {
+            enabled: self.handles(),
+            ..Program::default()
+        };
+        let mut actions: HashMap<ProgramAction, u32> = HashMap::new();
+        let mut last: Option<(*const Action, u32)> = None;
+        for (number, (rule, action)) in self.loaded().enumerate() {
+            let refused = |what: String| Unsupported {
+                rule: Some((number + 1, rule.to_string())),
+                what,
+            };
+            can_name(rule).map_err(refused)?;
+            program
+                .of_one_segment
+                .extend(of_one_segment(rule).map(|what| (number, what)));
+            // Long lists share one action.
+            let place = match last {
+                Some((before, place)) if std::ptr::eq(before, action) => place,
+                _ => {
+                    let compiled = ProgramAction::of(action).map_err(refused)?;
+                    program.reads_options |= !compiled.bodies.is_empty();
+                    let next = program.actions.len() as u32;
+                    *actions.entry(compiled).or_insert_with_key(|new| {
+                        program.actions.push(new.clone());
+                        next
+                    })
+                }
+            };
+            last = Some((action, place));
+            program.rules.push(ProgramRule {
+                next: ProgramRule::LAST,
+                action: place,
+                test: 0,
+                tests: 0,
+            });
+        }
+        self.tables_into(&mut program)?;
+        Ok(program)
+    }
+
+    fn tables_into(&self, program: &mut Program) -> Result<(), Unsupported> {
+        let classifier = self.classifier();
+        let tables = classifier.tables();
+        if tables.len() > MOST_TABLES {
+            let what = format!(
+                "the rules have {} distinct masks; the program has room for {MOST_TABLES}",
+                tables.len()
+            );
+            return Err(Unsupported { rule: None, what });
+        }
+        let mut steps = tables.len().div_ceil(64) + 1;
+        for (number, table) in tables.iter().enumerate() {
+            program.masks.push(table.mask);
+            let mut longest = 0;
+            for (key, rules) in classifier.keyed(table) {
+                let mut before: Option<usize> = None;
+                longest = longest.max(rules.len());
+                for (rule, range) in rules {
+                    let at = rule as usize;
+                    match before {
+                        None => program.keys.push((*key, number as u32, rule)),
+                        Some(before) => program.rules[before].next = rule,
+                    }
+                    before = Some(at);
+                    let mut tests: Vec<ProgramTest> = Vec::new();
+                    if let (Some((least, most)), Some(field)) = (range, table.range) {
+                        tests.extend(within(field, least, most));
+                    }
+                    for residual in classifier.residuals(rule) {
+                        tests.push(ProgramTest::of(residual));
+                    }
+                    if tests.len() > MOST_TESTS {
+                        let rule = self.rules().nth(at).map(|(rule, _)| rule.to_string());
+                        return Err(Unsupported {
+                            rule: rule.map(|line| (at + 1, line)),
+                            what: format!(
+                                "it has more than {MOST_TESTS} conditions other than equalities"
+                            ),
+                        });
+                    }
+                    program.rules[at].test = program.tests.len() as u32;
+                    program.rules[at].tests = tests.len() as u32;
+                    program.reads_options |= tests.iter().any(ProgramTest::is_of_option);
+                    program.tests.extend(tests);
+                }
+            }
+            steps += 1 + longest;
+        }
+        if steps > MOST_STEPS {
+            let what = format!("more than {MOST_STEPS} rules ask for the same values");
+            return Err(Unsupported { rule: None, what });
+        }
+        program.steps = steps as u32;
+        program.looks = classifier
+            .looks()
+            .map(|(at, rows)| (at as u8, rows.to_vec()))
+            .collect();
+        Ok(())
+    }
+}
+
+/// That a field of the window is in a range, ends included.
+fn within((at, width): (usize, u8), least: u64, most: u64) -> [ProgramTest; 2] {
+    [(Condition::AtLeast, least), (Condition::AtMost, most)].map(|(condition, value)| ProgramTest {
+        what: ProgramWhat::Number,
+        negated: false,
+        layer: 0,
+        condition,
+        at: at as u16,
+        width,
+        kind: None,
+        mask: crate::field::most(width),
+        value: value.into(),
+    })
+}
+
+/// Whether the program knows all that the rule names.
+fn can_name(rule: &Rule) -> Result<(), String> {
+    if rule.stateful {
+        return Err("it tracks no connections (`add-stateful`)".to_owned());
+    }
+    for constraint in &rule.constraints {
+        let named = constraint.named;
+        let compares = constraint.comparison().is_some();
+        match named.field.row().place {
+            Place::Payload if compares => {
+                return Err(format!("it does not look into payloads (`{named}`)"));
+            }
+            Place::Extension(_) | Place::AnyExtension => {
+                return Err(format!("it does not list extension headers (`{named}`)"));
+            }
+            Place::Option(_) | Place::AnyOption if compares && named.field.width() == 0 => {
+                return Err(format!(
+                    "of options it compares only those that are numbers, not `{named}`"
+                ));
+            }
+            _ => is_above_checksum(named.field)?,
+        }
+    }
+    for target in &rule.targets {
+        match target {
+            Target::Add(named, _) => {
+                return Err(format!("it cannot make headers longer (`add {named}`)"));
+            }
+            Target::Strip(_) => {
+                return Err(format!("it cannot make headers shorter (`{target}`)"));
+            }
+            Target::Map(..) | Target::Shuffle(_) => {
+                return Err(format!("it tracks no connections (`{target}`)"));
+            }
+            Target::Set(named, _) => match named.field.row().place {
+                Place::Payload => return Err(format!("it does not write payloads (`{target}`)")),
+                Place::Option(_) | Place::AnyOption if named.field.width() == 0 => {
+                    return Err(format!(
+                        "of options it writes only those that are numbers, not `{named}`"
+                    ));
+                }
+                _ => is_above_checksum(named.field)?,
+            },
+            Target::Drop(_) | Target::Accept => {}
+        }
+    }
+    Ok(())
+}
+
+/// A device may have yet to compute these.
+fn is_above_checksum(field: Field) -> Result<(), String> {
+    match field.name() {
+        name @ ("tcp-checksum" | "udp-checksum") => Err(format!(
+            "`{name}` may be computed only by the device, after the program"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What the rule names that differs between the segments of a bundle.
+fn of_one_segment(rule: &Rule) -> impl Iterator<Item = &'static str> {
+    let named = |named: &Named| {
+        let name = named.field.name();
+        OF_ONE_SEGMENT.iter().find(|known| **known == name).copied()
+    };
+    let constraints = rule.constraints.iter().filter_map(move |c| named(&c.named));
+    let targets = rule.targets.iter().filter_map(move |target| match target {
+        Target::Set(field, _) => named(field),
+        Target::Drop(rate) if *rate != DropRate::ALWAYS => Some("drop RATE"),
+        _ => None,
+    });
+    constraints.chain(targets)
+}
+
+impl ProgramTest {
+    fn of(residual: &Residual) -> Self {
+        let mut test = Self {
+            what: ProgramWhat::Present,
+            negated: residual.negated,
+            layer: layer_bit(residual.layer),
+            condition: Condition::Equal,
+            at: 0,
+            width: 0,
+            kind: None,
+            mask: 0,
+            value: 0,
+        };
+        match &residual.what {
+            What::Number { at, width, holds } => {
+                test.what = ProgramWhat::Number;
+                test.at = *at as u16;
+                test.compare(*width, *holds);
+            }
+            What::Payload(_) => test.what = ProgramWhat::Payload,
+            What::Option { kind, body } => {
+                test.what = ProgramWhat::Option;
+                test.kind = *kind;
+                if let Body::Number { width, holds } = body {
+                    test.what = ProgramWhat::OptionNumber;
+                    test.compare(*width, *holds);
+                }
+            }
+            What::Layer | What::Extension(_) => {}
+        }
+        test
+    }
+
+    fn compare(&mut self, width: u8, holds: Holds) {
+        self.width = width;
+        self.condition = holds.condition;
+        self.mask = holds.mask;
+        self.value = holds.value;
+    }
+
+    fn is_of_option(&self) -> bool {
+        matches!(self.what, ProgramWhat::Option | ProgramWhat::OptionNumber)
+    }
+}
+
+impl ProgramAction {
+    fn of(action: &Action) -> Result<Self, String> {
+        let mut compiled = Self::default();
+        if action.verdicts.len() > MOST_VERDICTS {
+            return Err(format!(
+                "it has more than {MOST_VERDICTS} `drop` and `accept`"
+            ));
+        }
+        for (place, verdict) in compiled.verdicts.iter_mut().zip(
+            // A drop that never fires is none.
+            action
+                .verdicts
+                .iter()
+                .filter(|v| **v != Verdict::Drop(DropRate(0))),
+        ) {
+            *place = match verdict {
+                Verdict::Drop(rate) => rate.0,
+                Verdict::Accept => ACCEPT,
+            };
+        }
+        for set in &action.sets {
+            if let Set::Bits {
+                layer,
+                at,
+                width,
+                value,
+            } = set
+            {
+                compiled
+                    .sets
+                    .extend(words(*layer, usize::from(*at), *width, *value));
+            }
+        }
+        for change in &action.options {
+            if let OptionChange::Write(kind, body) = change {
+                compiled.bodies.push((*kind, body.clone()));
+            }
+        }
+        if compiled.sets.len() > MOST_SETS {
+            return Err(format!("it changes more than {} bytes", 2 * MOST_SETS));
+        }
+        if compiled.bodies.len() > MOST_BODIES {
+            return Err(format!("it changes more than {MOST_BODIES} options"));
+        }
+        Ok(compiled)
+    }
+}
+
+/// The change of `width` bits, `at` bits after the start of the layer's header, word by word.
+fn words(layer: Layer, at: usize, width: u8, value: u128) -> Vec<ProgramSet> {
+    let from_ip = matches!(layer, Layer::Meta | Layer::Ip | Layer::Ip4 | Layer::Ip6);
+    // What UDP carries stands behind its header.
+    let at = at + if layer == Layer::UdpData { 64 } else { 0 };
+    let first = at / 16;
+    let last = (at + usize::from(width) - 1) / 16;
+    let mut keep = vec![0xff; 2 * (last - first + 1)];
+    let mut new = vec![0; keep.len()];
+    write_bits(&mut keep, at - 16 * first, width, 0);
+    write_bits(&mut new, at - 16 * first, width, value);
+    let pairs = keep.chunks_exact(2).zip(new.chunks_exact(2));
+    (first..)
+        .zip(pairs)
+        .map(|(word, (keep, value))| ProgramSet {
+            layer: layer_bit(layer),
+            from_ip,
+            at: 2 * word as u16,
+            keep: [keep[0], keep[1]],
+            value: [value[0], value[1]],
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::commands;
+    use crate::middlebox::Settings;
+    use narrows_units::Rng;
+
+    fn program(text: &str) -> Result<Program, Unsupported> {
+        let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
+        middlebox.carry_out(&commands(text).unwrap()).unwrap();
+        middlebox.program()
+    }
+
+    #[test]
+    fn what_the_program_cannot_do_is_refused_by_name() {
+        for (text, what) in [
+            ("add-stateful all accept", "`add-stateful`"),
+            ("add tcp-opt strip tcp-opt-sack", "`strip tcp-opt-sack`"),
+            ("add tcp-syn strip all", "`strip all`"),
+            ("add tcp-syn add tcp-opt 22 x0102", "`add tcp-opt 22`"),
+            ("add tcp-opt-sack x00 drop", "`tcp-opt-sack`"),
+            (
+                "add tcp-syn mod tcp-opt-fast-open x0102",
+                "`tcp-opt-fast-open`",
+            ),
+            ("add udp-payload x00 drop", "`udp-payload`"),
+            (
+                "add udp-dport 53 mod udp-payload x00",
+                "`mod udp-payload x00`",
+            ),
+            ("add ip6-eh-routing drop", "`ip6-eh-routing`"),
+            ("add tcp-checksum 0 drop", "`tcp-checksum`"),
+            ("add udp-dport 5 mod udp-checksum 0", "`udp-checksum`"),
+        ] {
+            let refused = program(&format!("add all mod ip-ttl 3\n{text}")).unwrap_err();
+            let line = refused.to_string();
+            assert!(line.starts_with("rule 2, `add"), "{line}");
+            assert!(line.contains(what), "{line}");
+        }
+        let many = "ip-ttl != 1 ".repeat(9);
+        let line = program(&format!("add {many} drop"))
+            .unwrap_err()
+            .to_string();
+        assert!(line.contains("more than 8 conditions"), "{line}");
+    }
+
+    #[test]
+    fn what_differs_between_segments_of_a_bundle_is_named() {
+        let text = "add tcp-syn drop\nadd tcp-fin mod ip-id 3\nadd all drop 10";
+        let program = program(text).unwrap();
+        let expected = [(1, "tcp-fin"), (1, "ip-id"), (2, "drop RATE")];
+        assert_eq!(program.of_one_segment, expected);
+    }
+
+    #[test]
+    fn rules_of_one_mask_share_a_table_and_of_one_key_a_chain() {
+        let text = "add tcp-dport 80 mod tcp-dport 8080
+            add tcp-dport 80 ip-ttl != 3 drop
+            add tcp-dport 81 drop
+            add tcp-dport 80 drop";
+        let program = program(text).unwrap();
+        assert_eq!((program.masks.len(), program.keys.len()), (2, 3));
+        let next: Vec<_> = program.rules.iter().map(|rule| rule.next).collect();
+        let last = ProgramRule::LAST;
+        assert_eq!(next, [3, last, last, last]);
+        // The rule about the TTL has IPv4 in its mask.
+        assert_eq!(program.rules[1].tests, 1);
+        assert_eq!(program.actions.len(), 2, "three rules do the same");
+        let set = program.actions[0].sets[0];
+        assert_eq!((set.from_ip, set.at, set.keep), (false, 2, [0, 0]));
+        assert_eq!(set.value, 8080u16.to_be_bytes());
+    }
+
+    #[test]
+    fn a_change_of_bits_is_one_of_words() {
+        let class = words(Layer::Ip6, 4, 8, 0xa5);
+        assert_eq!(
+            (class[0].keep, class[0].value),
+            ([0xf0, 0x0f], [0x0a, 0x50])
+        );
+        assert_eq!(words(Layer::Ip6, 64, 128, 1).len(), 8);
+        let spin = words(Layer::UdpData, 2, 1, 0);
+        assert_eq!((spin[0].at, spin[0].keep), (8, [0xdf, 0xff]));
+    }
+}

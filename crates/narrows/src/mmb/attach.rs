@@ -1,0 +1,282 @@
+//! A box at a device of this machine: attached, asked and detached.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fmt, thread};
+
+use narrows_live::{BoxDoor, BoxQuestion, DeviceBox};
+use narrows_mmb::{Target, Test, Value};
+use narrows_results::Error;
+use serde::{Deserialize, Serialize};
+
+use super::{Session, refused};
+
+/// What a box at a device has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoxCounts {
+    /// The device.
+    pub device: String,
+    /// Packets of IP that came by either side; of a bundle (GSO, GRO), its segments.
+    pub packets: u64,
+    /// Of these, dropped by a rule.
+    pub dropped: u64,
+    /// Dropped for want of a readable IP header.
+    pub malformed: u64,
+    /// Whose TCP options were not changed, as they could not be read or were in a fragment.
+    pub options_unchanged: u64,
+    /// Dropped because they match more rules than the program has room for.
+    pub overmatched: u64,
+    /// Dropped because the kernel did not let them be changed.
+    pub unwritten: u64,
+    /// Bundles of several segments.
+    pub bundles: u64,
+    /// What is not IP, and passes.
+    pub other: u64,
+    /// The rules.
+    pub rules: Vec<RuleCounts>,
+}
+
+/// What a rule at a device has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleCounts {
+    /// From 1.
+    pub number: usize,
+    /// As it is written.
+    pub rule: String,
+    /// Packets to which it applied.
+    pub packets: u64,
+    /// Their bytes of IP.
+    pub bytes: u64,
+}
+
+impl fmt::Display for BoxCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} packets, {} dropped",
+            self.device, self.packets, self.dropped
+        )?;
+        for (count, what) in [
+            (self.malformed, "without a readable IP header, dropped"),
+            (self.overmatched, "that match more than 64 rules, dropped"),
+            (
+                self.unwritten,
+                "that the kernel did not let be changed, dropped",
+            ),
+            (
+                self.options_unchanged,
+                "whose TCP options could not be changed",
+            ),
+            (self.bundles, "bundles of several segments"),
+            (self.other, "not IP"),
+        ] {
+            if count > 0 {
+                writeln!(f, "  {count} {what}")?;
+            }
+        }
+        self.rules.iter().try_for_each(|rule| {
+            let RuleCounts {
+                number,
+                rule,
+                packets,
+                bytes,
+            } = rule;
+            writeln!(f, "{number:>4} {rule}  [{packets} packets, {bytes} bytes]")
+        })
+    }
+}
+
+/// A box at a device, from [`Session::attach`]. Dropping it detaches it.
+#[derive(Debug)]
+pub struct AttachedBox {
+    shown: Arc<Shown>,
+    door: Option<BoxDoor>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    device: String,
+    rules: Vec<String>,
+    attached: Mutex<Option<DeviceBox>>,
+}
+
+fn failed(e: impl fmt::Display) -> Error {
+    Error::Engine(e.to_string())
+}
+
+impl Session {
+    /// Attaches the session's rules to both sides of `device` in this process's network namespace.
+    /// What leaves by it came from `inside`; its other name is `outside`.
+    ///
+    /// `whole_bundles` takes a bundle of segments for one packet also where a rule names what
+    /// differs between them; otherwise such a rule is refused.
+    ///
+    /// # Errors
+    /// When a rule has what the kernel's program cannot do, the device has a box already or does
+    /// not exist, or the machine cannot load it.
+    pub fn attach(&self, device: &str, whole_bundles: bool) -> Result<AttachedBox, Error> {
+        let program = self
+            .middlebox
+            .program()
+            .map_err(|e| refused(format!("{device}: the box cannot run in the kernel: {e}")))?;
+        let rules: Vec<String> = self.middlebox.rules().map(|(r, _)| r.to_string()).collect();
+        self.knows_itself()?;
+        if rules.is_empty() {
+            return Err(refused(format!(
+                "{device}: a box without rules does nothing; name a ready box, a file or rules"
+            )));
+        }
+        if let Some((rule, what)) = program.of_one_segment.first().filter(|_| !whole_bundles) {
+            return Err(refused(format!(
+                "{device}: rule {}, `{}`: `{what}` differs between the segments of a bundle (GSO, \
+                 GRO), which the kernel hands over as one packet; --whole-bundles takes them for one",
+                rule + 1,
+                rules[*rule]
+            )));
+        }
+        let (attached, door) = DeviceBox::attach(device, &program).map_err(failed)?;
+        let shown = Arc::new(Shown {
+            device: device.to_owned(),
+            rules,
+            attached: Mutex::new(Some(attached)),
+        });
+        Ok(AttachedBox {
+            shown,
+            door: Some(door),
+        })
+    }
+}
+
+impl Session {
+    /// Refuses rules with `self` where the session was given no such address.
+    fn knows_itself(&self) -> Result<(), Error> {
+        let is = |v6: bool, name: &str, value: &Value| {
+            *value == Value::Own && name.starts_with("ip6-") == v6
+        };
+        for (v6, version) in [(false, "IPv4"), (true, "IPv6")] {
+            let own = &self.middlebox.settings().own[usize::from(v6)];
+            if !own.is_unspecified() {
+                continue;
+            }
+            for (rule, _) in self.middlebox.rules() {
+                let asked = rule.constraints.iter().any(|c| match &c.test {
+                    Test::Is(_, value) => is(v6, c.named.field.name(), value),
+                    Test::Alone => false,
+                });
+                let set = rule.targets.iter().any(|target| match target {
+                    Target::Set(named, Some(value)) => is(v6, named.field.name(), value),
+                    _ => false,
+                });
+                if asked || set {
+                    return Err(refused(format!(
+                        "`{rule}`: `self` needs an {version} address of the box: --address ADDRESS"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shown {
+    fn counts(&self) -> Result<BoxCounts, Error> {
+        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(attached) = attached.as_ref() else {
+            return Err(failed(format!("{}: its box is gone", self.device)));
+        };
+        let totals = attached.totals().map_err(failed)?;
+        let counted = attached.rules().map_err(failed)?;
+        let rules = self.rules.iter().zip(counted).zip(1..);
+        Ok(BoxCounts {
+            device: self.device.clone(),
+            packets: totals.packets,
+            dropped: totals.dropped,
+            malformed: totals.malformed,
+            options_unchanged: totals.options_unchanged,
+            overmatched: totals.overmatched,
+            unwritten: totals.unwritten,
+            bundles: totals.bundles,
+            other: totals.other,
+            rules: rules
+                .map(|((rule, counted), number)| RuleCounts {
+                    number,
+                    rule: rule.clone(),
+                    packets: counted.packets,
+                    bytes: counted.bytes,
+                })
+                .collect(),
+        })
+    }
+}
+
+impl AttachedBox {
+    /// What it has counted.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn counts(&self) -> Result<BoxCounts, Error> {
+        self.shown.counts()
+    }
+
+    /// Answers other processes from now on, by a thread of its own; one that asks for it has the
+    /// box detached, which `gone` is told.
+    pub fn answer(&mut self, gone: Sender<()>) {
+        let Some(door) = self.door.take() else {
+            return;
+        };
+        let shown = Arc::clone(&self.shown);
+        thread::spawn(move || {
+            let answer = |_| match shown.counts() {
+                Ok(counts) => serde_json::to_string(&counts).unwrap_or_default(),
+                Err(_) => String::new(),
+            };
+            loop {
+                match door.answer(answer) {
+                    // The asker waits for the end of the stream, which is after that of the box.
+                    Ok(Some((BoxQuestion::Detach, stream))) => {
+                        shown.detach();
+                        drop(stream);
+                        // Who waited may have gone by itself.
+                        let _ = gone.send(());
+                        return;
+                    }
+                    Ok(_) => {}
+                    Err(_) => return,
+                }
+            }
+        });
+    }
+}
+
+impl Shown {
+    fn detach(&self) {
+        *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Drop for AttachedBox {
+    fn drop(&mut self) {
+        self.shown.detach();
+    }
+}
+
+/// What the box at `device` has counted.
+///
+/// # Errors
+/// If there is none, or its process does not answer.
+pub fn list(device: &str) -> Result<BoxCounts, Error> {
+    ask(device, BoxQuestion::List)
+}
+
+/// Detaches the box at `device`; what it had counted.
+///
+/// # Errors
+/// If there is none, or its process does not answer.
+pub fn detach(device: &str) -> Result<BoxCounts, Error> {
+    ask(device, BoxQuestion::Detach)
+}
+
+fn ask(device: &str, question: BoxQuestion) -> Result<BoxCounts, Error> {
+    let answer = narrows_live::ask_box(device, question).map_err(failed)?;
+    serde_json::from_str(&answer).map_err(failed)
+}
