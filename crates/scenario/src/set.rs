@@ -72,7 +72,7 @@ pub(crate) fn set(root: &mut Node, name: &str, at: &Spot, value: Node) -> Result
 fn as_list(value: Node) -> Node {
     match &value.value {
         Value::Raw(text) if text.trim_start().starts_with('[') => {
-            read_value(&value.spot).unwrap_or(value)
+            read_value(text, &value.spot).unwrap_or(value)
         }
         _ => value,
     }

@@ -285,13 +285,18 @@ pub(crate) fn read(name: &str, bytes: &[u8]) -> Result<Node, Refusal> {
     })
 }
 
-/// Reads one TOML value, such as a list, from what is at `spot`.
-pub(crate) fn read_value(spot: &Spot) -> Option<Node> {
-    let value = toml::de::DeValue::parse(spot.text()).ok()?;
-    Some(node(value, &|span: Range<usize>| {
-        let start = spot.span().start;
-        spot.at(span.start + start..span.end + start)
-    }))
+/// Reads one TOML value, such as a list, from `text`, which is at `spot` or was filled in for
+/// what is there.
+pub(crate) fn read_value(text: &str, spot: &Spot) -> Option<Node> {
+    let value = toml::de::DeValue::parse(text).ok()?;
+    let start = spot.span().start;
+    Some(node(
+        value,
+        &|span: Range<usize>| match text == spot.text() {
+            true => spot.at(span.start + start..span.end + start),
+            false => spot.clone(),
+        },
+    ))
 }
 
 fn table(entries: toml::de::DeTable<'_>, at: &dyn Fn(Range<usize>) -> Spot) -> Table {

@@ -205,3 +205,11 @@ fn s6_has_its_24_cells_and_16_published_ratios() {
     let needs: Vec<_> = s6.tolerances.iter().map(|t| t.at_least).collect();
     assert_eq!(needs, [(14, 16), (16, 16)]);
 }
+
+#[test]
+fn a_word_of_a_cell_may_be_a_list() {
+    let base = campaign("efm/base");
+    let expected = |name| cell(&base, name).plan.expected.clone();
+    assert_eq!(expected("default/from-5s"), ["idle-bottleneck"]);
+    assert!(expected("default/whole").is_empty());
+}

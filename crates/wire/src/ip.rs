@@ -100,6 +100,22 @@ pub fn set_dscp(bytes: &mut [u8], dscp: u8) {
     set_traffic_class(bytes, dscp << 2 | class & 3);
 }
 
+/// Takes one from the hops left, as a router does, and with IPv4 sets the header checksum
+/// (RFC 1812 §5.3.1, RFC 8200 §3); nothing where none is left or the header is cut.
+pub fn take_hop(bytes: &mut [u8]) {
+    match bytes.first().map(|b| b >> 4) {
+        Some(4) if bytes.len() >= 20 && bytes[8] > 0 => {
+            let old = u16::from_be_bytes([bytes[8], bytes[9]]);
+            bytes[8] -= 1;
+            let new = u16::from_be_bytes([bytes[8], bytes[9]]);
+            let sum = checksum::update(u16::from_be_bytes([bytes[10], bytes[11]]), old, new);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        Some(6) if bytes.len() >= 8 && bytes[7] > 0 => bytes[7] -= 1,
+        _ => {}
+    }
+}
+
 /// A checked IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ip {
@@ -375,6 +391,32 @@ mod tests {
         bytes.extend_from_slice(&[UDP, 0, field[0], field[1], 0, 0, 0, 7]);
         bytes.extend_from_slice(&[0; 8]);
         bytes
+    }
+
+    #[test]
+    fn a_hop_is_taken_and_the_header_checksum_still_adds_up() {
+        for (source, last) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+            let fields = IpFields {
+                source: source.parse().unwrap(),
+                destination: last.parse().unwrap(),
+                traffic_class: 0xb9,
+                ttl: 2,
+                protocol: UDP,
+                ident: 0x1234,
+            };
+            let mut bytes = Vec::new();
+            let sum =
+                |bytes: &[u8]| matches!(fields.source, IpAddr::V4(_)).then(|| checksum::of(bytes));
+            fields.write(&mut bytes, 0);
+            for expected in [1, 0, 0] {
+                take_hop(&mut bytes);
+                assert_eq!(Ip::parse(&bytes).unwrap().ttl, expected);
+                assert_eq!(sum(&bytes).unwrap_or(0), 0);
+            }
+            let mut cut = bytes[..7].to_vec();
+            take_hop(&mut cut);
+            assert_eq!(cut, bytes[..7]);
+        }
     }
 
     #[test]

@@ -336,7 +336,10 @@ impl Drive<'_, '_, '_> {
                     };
                     current = path.paths.push(at, i as usize, port, packet, &mut sink);
                 }
-                Next::Node(device) => self.leave(at, device as usize, packet)?,
+                Next::Node(device) => match self.path.forward(device as usize, packet) {
+                    Ok(onward) => current = Some(onward),
+                    Err(packet) => self.leave(at, device as usize, packet)?,
+                },
             }
         }
     }
@@ -347,6 +350,7 @@ impl Drive<'_, '_, '_> {
             // The kernel's links have no elements here, so nothing leads here.
             return Ok(());
         };
+        let at = at + self.path.lookahead.exits[device];
         let fd = match to.way {
             Way::Calls(fd) => fd,
             Way::Times(port) if packet.len() > port.mtu => {

@@ -35,13 +35,16 @@
 //! Where time is virtual, timers are exact and calls dear, so that it works another way,
 //! by ports instead of TUN devices: see [`virtual_time`].
 
+mod ahead;
 mod devices;
 mod drive;
 mod flow_table;
 mod forwarded;
 mod held;
 mod lateness;
+mod lookahead;
 mod pace;
+mod routers;
 mod virtual_time;
 
 use std::os::fd::BorrowedFd;
@@ -57,6 +60,8 @@ use devices::{Device, Port, Way};
 pub use drive::Driven;
 use flow_table::FlowTable;
 use forwarded::Forwarded;
+use lookahead::Lookahead;
+use routers::Routers;
 
 /// Why a path cannot be driven, or cannot be driven any longer.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +138,10 @@ pub struct Datapath<'d> {
     devices: Vec<Option<Device<'d>>>,
     /// What devices with times are reached by.
     socket: Option<&'d TimedSocket>,
+    /// Those that forward here.
+    routers: Routers,
+    /// How far ahead of path time what leaves is.
+    lookahead: Lookahead,
     /// A [`Next::Node`] is the number of a device here.
     paths: Paths,
     sample_interval: Duration,
@@ -167,7 +176,7 @@ impl<'d> Datapath<'d> {
     ) -> Result<Self, PathError> {
         let ways = |(a, b): (BorrowedFd<'d>, BorrowedFd<'d>)| [Way::Calls(a), Way::Calls(b)];
         let ways: Vec<_> = devices.iter().map(|pair| pair.map(ways)).collect();
-        Self::between(plan, seed, &ways)
+        Self::between(plan, seed, &ways, None)
     }
 
     /// [`of_own_links`](Self::of_own_links) of a world whose time is virtual, between its
@@ -187,13 +196,15 @@ impl<'d> Datapath<'d> {
             })
         };
         let ways: Vec<_> = ports.iter().map(|pair| pair.map(|p| p.map(way))).collect();
-        Ok(Self {
-            socket: Some(socket),
-            ..Self::between(plan, seed, &ways)?
-        })
+        Self::between(plan, seed, &ways, Some(socket))
     }
 
-    fn between(plan: &Plan, seed: u64, ways: &[Option<[Way<'d>; 2]>]) -> Result<Self, PathError> {
+    fn between(
+        plan: &Plan,
+        seed: u64,
+        ways: &[Option<[Way<'d>; 2]>],
+        socket: Option<&'d TimedSocket>,
+    ) -> Result<Self, PathError> {
         if ways.len() != plan.links.len() {
             return Err(PathError::Devices {
                 links: plan.links.len(),
@@ -202,7 +213,7 @@ impl<'d> Datapath<'d> {
         }
         let names = NameTable::of(plan);
         let plan = &without_the_kernels(plan);
-        let assembled = assemble(plan, &names, seed, |link, up| {
+        let mut assembled = assemble(plan, &names, seed, |link, up| {
             Next::Node((2 * link + usize::from(up)) as u32)
         })?;
         let nodes = plan.hosts.iter().map(|h| Node {
@@ -220,10 +231,21 @@ impl<'d> Datapath<'d> {
                 None => [None, None],
             }
         });
-        let mut paths = Paths::new(assembled.stages, 1 + assembled.changes.len());
+        let end = Instant::ZERO + plan.duration;
+        let (routers, lookahead) = match socket {
+            None => (Routers::none(plan), Lookahead::none(&assembled)),
+            Some(_) => {
+                let routers = Routers::of(plan);
+                let lookahead = Lookahead::of(plan, &names, &assembled, &routers);
+                lookahead.shift(&mut assembled, end);
+                (routers, lookahead)
+            }
+        };
+        let changes = assembled.changes;
+        let mut paths = Paths::new(assembled.stages, 1 + changes.len());
         // Changes first: at equal times they come before packets.
         let sampler = paths.stages.len();
-        for (i, change) in assembled.changes.iter().enumerate() {
+        for (i, change) in changes.iter().enumerate() {
             paths.wakes.set((sampler + 1 + i) as Slot, Some(change.at));
         }
         paths.first_wakes();
@@ -235,13 +257,15 @@ impl<'d> Datapath<'d> {
             nodes: nodes.collect(),
             forwarded: plan.hosts.iter().map(|_| Forwarded::default()).collect(),
             devices: ends.collect(),
-            socket: None,
+            socket,
+            routers,
+            lookahead,
             flows: FlowTable::of(plan),
             links: assembled.links,
-            changes: assembled.changes,
+            changes,
             paths,
             sample_interval,
-            end: Instant::ZERO + plan.duration,
+            end,
             names,
         })
     }

@@ -9,14 +9,13 @@
 //!
 //! # Ahead of the clock
 //!
-//! That takes a path that can be computed ahead. If every way into it begins with an element
-//! that holds each packet for 10 ms, what leaves in the next 10 ms is decided by what has
-//! come by now. So path time is ahead of the clock by the shortest of these times
-//! ([`Element::lookahead`](narrows_packet::Element::lookahead)), at most by [`MOST_AHEAD`]. A
-//! packet that comes meanwhile is let in later, at the time of its arrival; only the first
-//! element sees time go back, and says that it can. Events are put in order afterwards.
+//! That takes a path that can be computed ahead. If every way through it has an element that
+//! holds each packet for 10 ms, what leaves in the next 10 ms is decided by what has
+//! come by now. So what is behind such elements is ahead of the clock ([`super::lookahead`]), at most
+//! by 5 ms, and the path is served that much later: packets enter at the times of
+//! their arrival, and leave before their time. Events are put in order afterwards.
 //!
-//! A path of other elements is not ahead: the thread wakes for every packet and wake.
+//! Where some way through it has no such element, the thread wakes for every packet and wake.
 
 use std::os::fd::AsFd;
 
@@ -24,22 +23,17 @@ use narrows_packet::{DropCause, EventSink, Packet};
 use narrows_path::paths::Next;
 use narrows_run::RunHandle;
 use narrows_units::{Duration, Instant};
+use narrows_wire::ip;
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 
 use super::devices::{Way, sleep_until_readable};
 use super::drive::{Drive, TICK_EVERY};
+use super::lookahead::MARGIN;
 use super::{Datapath, PathError};
 use crate::Reports;
 use crate::world::{Departure, HOST_ADDRESS, Room, TimedSocket};
-
-/// The most that path time is ahead of the clock: what an event waits until it is passed on.
-const MOST_AHEAD: Duration = Duration::from_millis(5);
-
-/// How long before the path has to be computed further that is done: more than what readings
-/// of the clock and failing calls of a whole turn take (see `docs/kernel.md`).
-const MARGIN: Duration = Duration::from_micros(50);
 
 /// Packets that are to leave at a time each.
 #[derive(Default)]
@@ -64,25 +58,22 @@ impl Departures {
 }
 
 impl Datapath<'_> {
-    /// How far the path can be computed ahead of what comes: the shortest time that any way
-    /// into it holds all packets; zero if an element needs to know all that came before.
-    fn lookahead(&self) -> Duration {
-        let entries = self.links.iter().zip(self.devices.chunks(2));
-        let entries = entries.filter(|(_, ends)| ends.iter().any(Option::is_some));
-        let entries = entries.flat_map(|(link, _)| [link.up, link.down]);
-        let leads_on = |entry: Next| self.paths.stages.iter().any(|s| s.next.contains(&entry));
-        let changes = |i: u32| self.changes.iter().any(|c| c.stages.contains(&i));
-        let of = |entry| match entry {
-            Next::Stage(i, _) if !leads_on(entry) && !changes(i) => {
-                self.paths.stages[i as usize].element.lookahead()
+    /// Where `packet` goes on that left by `device`, if a router there forwards it in the path;
+    /// otherwise the packet. What a router would bring to another time is its stack's.
+    pub(super) fn forward(
+        &self,
+        device: usize,
+        mut packet: Box<Packet>,
+    ) -> Result<(Next, Box<Packet>), Box<Packet>> {
+        let node = self.devices[device].as_ref().map(|d| d.node);
+        let hop = node.and_then(|node| self.routers.hop(node, &packet));
+        let next = hop.map(|hop| self.links[hop.link].first(hop));
+        match next.filter(|n| self.lookahead.at(*n) == self.lookahead.exits[device]) {
+            Some(next) => {
+                ip::take_hop(&mut packet.bytes);
+                Ok((next, packet))
             }
-            Next::Stage(..) | Next::Node(_) => Duration::ZERO,
-        };
-        let shortest = entries.map(of).min().unwrap_or(Duration::ZERO);
-        if shortest > MARGIN * 2 {
-            shortest.min(MOST_AHEAD)
-        } else {
-            Duration::ZERO
+            None => Err(packet),
         }
     }
 }
@@ -96,7 +87,7 @@ impl Drive<'_, '_, '_> {
         handle: &RunHandle<'_>,
     ) -> Result<(), PathError> {
         let end = self.path.end;
-        let ahead = self.path.lookahead();
+        let ahead = self.path.lookahead.least;
         tracing::debug!(?ahead, "the path is computed ahead of the clock");
         let largest = self.path.links.iter().map(|link| link.mtu).max();
         let mut room = Room::new(largest.unwrap_or(0));
@@ -113,9 +104,9 @@ impl Drive<'_, '_, '_> {
             }
             while came {
                 came = socket.receive(&mut room).map_err(PathError::Ports)?;
-                self.let_in(&room, ahead)?;
+                self.let_in(&room)?;
             }
-            self.serve_until((clock + ahead).min(end))?;
+            self.serve_until(clock.min(end))?;
             self.let_out(socket, clock)?;
             self.report_on(reports, clock);
             if clock >= end {
@@ -129,7 +120,7 @@ impl Drive<'_, '_, '_> {
     }
 
     /// Lets in what came, each packet at its time.
-    fn let_in(&mut self, room: &Room, ahead: Duration) -> Result<(), PathError> {
+    fn let_in(&mut self, room: &Room) -> Result<(), PathError> {
         for arrival in room.arrivals() {
             let at = self.clock.at(arrival.at_ns).min(self.path.end);
             let by = |device: &Option<super::Device<'_>>| match device.as_ref().map(|d| d.way) {
@@ -140,8 +131,7 @@ impl Drive<'_, '_, '_> {
                 continue;
             };
             self.serve_until(at)?;
-            let at = if ahead.is_zero() { self.now } else { at };
-            self.enter(at, device, arrival.bytes)?;
+            self.enter(self.now, device, arrival.bytes)?;
         }
         Ok(())
     }
@@ -202,9 +192,8 @@ impl Drive<'_, '_, '_> {
         ahead: Duration,
         latest: Instant,
     ) -> Result<bool, PathError> {
-        let next = self.next_due();
+        let needed = self.next_due();
         let soon = clock + ahead.saturating_sub(MARGIN);
-        let needed = Instant::ZERO + next.since(Instant::ZERO + ahead);
         if needed > soon || ahead.is_zero() {
             // What comes may be the first for long.
             let longest = needed.min(latest).since(clock);

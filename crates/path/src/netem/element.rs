@@ -23,6 +23,8 @@ pub struct Netem {
     spec: NetemSpec,
     rng: Rng,
     held: VecDeque<(Instant, Box<Packet>)>,
+    /// When packets leave that were let out ahead of time: until then they count as held.
+    gone: VecDeque<Instant>,
     loss: LossState,
     delays: Correlated,
     duplicates: Correlated,
@@ -74,6 +76,7 @@ impl Netem {
             spec,
             rng: Rng::for_name(site.seed, site.name),
             held: VecDeque::new(),
+            gone: VecDeque::new(),
             loss: LossState::default(),
             delays: Correlated::default(),
             duplicates: Correlated::default(),
@@ -131,12 +134,23 @@ impl Netem {
         out.drop(now, self.entity, packet, cause);
     }
 
+    /// Whether it holds all packets for the same time.
+    fn looks_ahead(&self) -> bool {
+        let spec = &self.spec;
+        spec.jitter.is_zero() && spec.gap == 0 && spec.slot.is_none()
+    }
+
     /// Puts a packet into the line.
     fn hold(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) {
         let spec = &self.spec;
-        if spec.limit.is_some_and(|n| self.held.len() >= n as usize) {
-            self.drop(now, packet, DropCause::Overflow, out);
-            return;
+        if let Some(limit) = spec.limit {
+            while self.gone.front().is_some_and(|at| *at <= now) {
+                self.gone.pop_front();
+            }
+            if self.held.len() + self.gone.len() >= limit as usize {
+                self.drop(now, packet, DropCause::Overflow, out);
+                return;
+            }
         }
         let ahead = spec.gap > 0
             && self.since_reorder >= spec.gap - 1
@@ -202,6 +216,9 @@ impl Netem {
                     *slot = Slot::next(spec, now, &mut self.rng);
                 }
             }
+            if self.spec.limit.is_some() && self.looks_ahead() {
+                self.gone.push_back(at);
+            }
             self.counters.packets_out += 1;
             self.counters.bytes_out += u64::from(packet.len());
             out.send(0, packet);
@@ -243,12 +260,10 @@ impl Element for Netem {
         self.release(now, out);
     }
 
-    /// The delay, where it is the same for all packets and nothing counts those that wait.
+    /// The delay, where it is the same for all packets.
     fn lookahead(&self) -> Duration {
-        let spec = &self.spec;
-        let constant = spec.jitter.is_zero() && spec.gap == 0 && spec.slot.is_none();
-        if constant && spec.limit.is_none() {
-            spec.delay
+        if self.looks_ahead() {
+            self.spec.delay
         } else {
             Duration::ZERO
         }

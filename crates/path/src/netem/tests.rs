@@ -1,7 +1,7 @@
 //! netem's rules against naive oracles.
 
 use narrows_packet::DropCause;
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 
 use crate::spec::ElementSpec;
 use crate::testing::{Bench, Seen, ms};
@@ -225,6 +225,22 @@ fn a_limit_drops_what_does_not_fit() {
             .count(),
         2
     );
+}
+
+#[test]
+fn what_was_let_out_ahead_of_time_counts_for_the_limit_until_then() {
+    let mut bench = Bench::new("netem delay 10ms limit 3");
+    assert_eq!(bench.element.lookahead(), Duration::from_millis(10));
+    for _ in 0..3 {
+        bench.offer(ms(0), 100, 0);
+    }
+    bench.run_until(ms(10));
+    assert_eq!(bench.left.len(), 3);
+    bench.offer(ms(9), 100, 0);
+    bench.offer(ms(10), 100, 0);
+    bench.run_until(Instant::MAX);
+    let left: Vec<_> = bench.left.iter().map(|(n, at, _)| (*n, *at)).collect();
+    assert_eq!(left[3..], [(4, ms(20))], "the fourth found three there");
 }
 
 #[test]
