@@ -231,15 +231,20 @@ impl Parts<'_> {
         self.built.stages[i].element.lookahead()
     }
 
-    /// Between which hosts packets may go: those of flows and probes, all that a program could
-    /// reach, and those that a router tells of packets that are too large for a link.
+    /// Between which hosts packets may go: those of flows and probes, proxies on their way, all
+    /// that a program could reach, and those that a router tells of packets that are too large
+    /// for a link.
     fn pairs(&self) -> BTreeSet<(usize, usize)> {
         let plan = self.plan;
         let nodes = plan.hosts.len();
         let mut pairs = BTreeSet::new();
         let flows = plan.flows.iter().map(|f| (f.from, f.to));
         let probes = plan.probes.iter().map(|p| (p.from, p.to));
-        for (HostIndex(a), HostIndex(b)) in flows.chain(probes) {
+        let legs = plan.flows.iter().filter_map(|f| {
+            let proxy = plan.proxies[f.via?.proxy].host;
+            Some([(f.from, proxy), (proxy, f.to)])
+        });
+        for (HostIndex(a), HostIndex(b)) in flows.chain(probes).chain(legs.flatten()) {
             pairs.extend([(a, b), (b, a)]);
         }
         let programs = plan.commands.iter().map(|c| c.host.0);
