@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::load::Beside;
+use crate::load::Place;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::source::Spot;
@@ -13,8 +13,7 @@ use crate::{check, set};
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub(crate) root: Node,
-    /// Where the files lie that it names; the current one if empty.
-    pub(crate) folder: PathBuf,
+    pub(crate) place: Place,
 }
 
 impl Draft {
@@ -29,7 +28,7 @@ impl Draft {
     pub(crate) fn of(root: Node) -> Self {
         Self {
             root,
-            folder: PathBuf::new(),
+            place: Place::Folder(PathBuf::new()),
         }
     }
 
@@ -72,6 +71,6 @@ impl Draft {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<Plan, Refusal> {
-        check::plan(&self.root, &Beside(&self.folder))
+        check::plan(&self.root, &self.place)
     }
 }

@@ -20,9 +20,12 @@ pub struct Loaded {
     place: Place,
 }
 
+/// Where the files lie that a file names.
 #[derive(Clone, Debug)]
-enum Place {
+pub(crate) enum Place {
+    /// In and below this folder; the current one if it is empty.
     Folder(PathBuf),
+    /// Beside this one in the catalogue.
     Catalog(CatalogEntry),
 }
 
@@ -123,11 +126,10 @@ impl Loaded {
             let help = format!("run it with `narrows campaign {}`", self.short_name());
             return Err(root.refuse("kind", "a scenario").with_help(help));
         }
-        let mut draft = Draft::of(root);
-        if let Place::Folder(folder) = &self.place {
-            draft.folder.clone_from(folder);
-        }
-        Ok(draft)
+        Ok(Draft {
+            place: self.place.clone(),
+            ..Draft::of(root)
+        })
     }
 
     /// The campaign in it, with `sets` applied to every cell.
@@ -160,16 +162,26 @@ impl Loaded {
 /// Files beside it.
 impl Shelf for Loaded {
     fn open(&self, path: &str) -> Option<Vec<u8>> {
-        match &self.place {
-            Place::Catalog(entry) => entry.shelf().open(path),
-            Place::Folder(folder) => read(&folder.join(path)).ok(),
+        self.place.open(path)
+    }
+
+    fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.place.recording(path)
+    }
+}
+
+impl Shelf for Place {
+    fn open(&self, path: &str) -> Option<Vec<u8>> {
+        match self {
+            Self::Catalog(entry) => entry.shelf().open(path),
+            Self::Folder(folder) => Beside(folder).open(path),
         }
     }
 
     fn recording(&self, path: &str) -> Result<Vec<u8>, String> {
-        match &self.place {
-            Place::Catalog(entry) => entry.shelf().recording(path),
-            Place::Folder(folder) => Beside(folder).recording(path),
+        match self {
+            Self::Catalog(entry) => entry.shelf().recording(path),
+            Self::Folder(folder) => Beside(folder).recording(path),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use narrows_scenario::{Campaign, Cell, Draft, EcnMode, catalog};
+use narrows_scenario::{Campaign, Cell, EcnMode, Loaded, catalog};
 
 fn campaign(name: &str) -> Campaign {
     let entry = catalog::entry(name).expect("an entry");
@@ -64,7 +64,7 @@ fn every_entry_can_run_and_says_what_it_is_and_where_it_is_from() {
         if entry.text.contains("kind    = \"campaign\"") {
             assert_eq!(campaign(entry.name).name, entry.name);
         } else {
-            let draft = Draft::read(&entry.file(), entry.text.as_bytes());
+            let draft = Loaded::from(entry).draft();
             match draft.and_then(|d| d.check()) {
                 Ok(plan) => {
                     assert_eq!(plan.name, entry.name);

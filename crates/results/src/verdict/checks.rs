@@ -359,12 +359,22 @@ fn window(
     }
 }
 
-/// The elements with a rate that a flow's data meets, each with its lowest
-/// rate.
+/// The elements with a rate that a flow's data meets, each with its lowest rate; where it
+/// goes by a proxy, those of the leg with the lowest, for the other has a sender of its own.
 fn rated<'a>(plan: &'a Plan, routes: &Routes, facts: &FlowPlan) -> Vec<(&'a NamedElement, u64)> {
-    plan.elements_between(routes, facts.from, facts.to)
-        .filter_map(|(_, e)| Some((e, RateSteps::of(plan, &e.name)?.lowest().as_bits())))
-        .collect()
+    let between = |from, to| -> Vec<_> {
+        plan.elements_between(routes, from, to)
+            .filter_map(|(_, e)| Some((e, RateSteps::of(plan, &e.name)?.lowest().as_bits())))
+            .collect()
+    };
+    let Some(via) = facts.via else {
+        return between(facts.from, facts.to);
+    };
+    let proxy = plan.proxies[via.proxy].host;
+    let legs = [between(facts.from, proxy), between(proxy, facts.to)];
+    let lowest = |leg: &Vec<(_, u64)>| leg.iter().map(|(_, bits)| *bits).min();
+    let slower = legs.into_iter().filter(|leg| !leg.is_empty());
+    slower.min_by_key(lowest).unwrap_or_default()
 }
 
 fn bottlenecks(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &RunSummary) {
