@@ -162,6 +162,19 @@ impl Action {
         }
     }
 
+    /// Whether it gives packets other addresses or ports, or another protocol.
+    pub(crate) fn moves_flows(&self) -> bool {
+        self.sets.iter().any(|set| match set {
+            Set::Bits { layer, at, .. } => match layer {
+                Layer::Ip4 => (72..80).contains(at) || *at >= 96,
+                Layer::Ip6 => *at >= 64,
+                Layer::Tcp | Layer::Udp => *at < 32,
+                _ => false,
+            },
+            Set::Payload(..) => false,
+        })
+    }
+
     /// Whether it changes TCP options.
     pub(crate) fn changes_options(&self) -> bool {
         !self.options.is_empty()

@@ -38,6 +38,8 @@ enum Rules {
 pub(crate) struct Table {
     pub mask: Window,
     pub range: Option<(usize, u8)>,
+    /// The lanes of the window in which the mask has bits, with these: few of eight.
+    lanes: Box<[(usize, u64)]>,
     entries: Vec<Entry>,
     places: HashTable<u32>,
     rules: usize,
@@ -51,32 +53,49 @@ fn ranged(ranges: &[(u64, u64, u32)]) -> impl Iterator<Item = RangedRule> {
     ranges.iter().map(rule)
 }
 
-fn masked(window: &Window, mask: &Window) -> Window {
-    let mut key = *window;
-    for (byte, mask) in key.iter_mut().zip(mask) {
-        *byte &= mask;
-    }
-    key
+/// The eight bytes of the window from `8 * lane` on, as one number.
+fn lane(window: &Window, lane: usize) -> u64 {
+    let bytes = &window[8 * lane..8 * lane + 8];
+    <[u8; 8]>::try_from(bytes).map_or(0, u64::from_le_bytes)
 }
 
-fn hash(key: &Window) -> u64 {
-    stable_hash(0, key)
-}
+/// Keys of a table that are compared one after the other, which is quicker than a hash.
+const COMPARED: usize = 4;
 
 impl Table {
     fn new(mask: Window, range: Option<(usize, u8)>) -> Self {
+        let lanes = (0..mask.len() / 8).map(|at| (at, lane(&mask, at)));
         Self {
             mask,
             range,
+            lanes: lanes.filter(|(_, bits)| *bits != 0).collect(),
             entries: Vec::new(),
             places: HashTable::new(),
             rules: 0,
         }
     }
 
-    fn find(&self, key: &Window) -> Option<usize> {
-        let is = |place: &u32| self.entries[*place as usize].key == *key;
-        let place = self.places.find(hash(key), is)?;
+    /// A hash of what the mask shows of the window; a table's order depends on it nowhere.
+    fn hash(lanes: &[(usize, u64)], window: &Window) -> u64 {
+        // The golden ratio of 64 bits; each step mixes all bits of both factors' product.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        lanes.iter().fold(STEP, |hash, (at, mask)| {
+            let product = u128::from(hash ^ lane(window, *at) & mask) * u128::from(STEP);
+            (product >> 64) as u64 ^ product as u64
+        })
+    }
+
+    /// The entry whose key is what the mask shows of the window.
+    fn find(&self, window: &Window) -> Option<usize> {
+        let shows = |entry: &Entry| {
+            let mut lanes = self.lanes.iter();
+            lanes.all(|(at, mask)| lane(window, *at) & mask == lane(&entry.key, *at))
+        };
+        if self.entries.len() <= COMPARED {
+            return self.entries.iter().position(shows);
+        }
+        let is = |place: &u32| shows(&self.entries[*place as usize]);
+        let place = self.places.find(Self::hash(&self.lanes, window), is)?;
         Some(*place as usize)
     }
 
@@ -91,9 +110,10 @@ impl Table {
                     None => Rules::Chain(LAST, LAST),
                 };
                 self.entries.push(Entry { key: *key, found });
-                let entries = &self.entries;
-                let again = |place: &u32| hash(&entries[*place as usize].key);
-                self.places.insert_unique(hash(key), at as u32, again);
+                let (entries, lanes) = (&self.entries, &self.lanes);
+                let again = |place: &u32| Self::hash(lanes, &entries[*place as usize].key);
+                let hash = Self::hash(lanes, key);
+                self.places.insert_unique(hash, at as u32, again);
                 at
             }
         };
@@ -129,6 +149,7 @@ impl Classifier {
         let mut tables: Vec<Table> = Vec::new();
         let mut next = vec![LAST; rules.len()];
         let mut residuals = Vec::with_capacity(rules.len());
+        let hash = |mask: &Window| stable_hash(0, mask);
         for (rule, tests) in rules.into_iter().enumerate() {
             residuals.push(tests.residuals.into_boxed_slice());
             if tests.never {
@@ -198,7 +219,7 @@ impl Classifier {
         };
         self.pruning.candidates(window, |at| {
             let table = &self.tables[at];
-            let Some(entry) = table.find(&masked(window, &table.mask)) else {
+            let Some(entry) = table.find(window) else {
                 return;
             };
             match (&table.entries[entry].found, table.range) {

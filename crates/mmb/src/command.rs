@@ -62,8 +62,8 @@ impl Command {
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         words.take_if("mmb");
-        let allowed = format!("a command: {}", Self::STARTS.join(", "));
-        let word = words.needed(&allowed)?;
+        let allowed = || format!("a command: {}", Self::STARTS.join(", "));
+        let word = words.take().ok_or_else(|| words.ended(allowed()))?;
         let command = match word.text {
             "add" | "add-stateless" => Self::Add(Rule::parse_after_add(false, &mut words)?),
             "add-stateful" => Self::Add(Rule::parse_after_add(true, &mut words)?),
@@ -82,7 +82,7 @@ impl Command {
             }
             "enable" => Self::Enable(words.needed("the name of an interface")?.text.to_owned()),
             "disable" => Self::Disable(words.needed("the name of an interface")?.text.to_owned()),
-            _ => return Err(word.refused(allowed)),
+            _ => return Err(word.refused(allowed())),
         };
         words.finish("the end of the command")?;
         Ok(command)

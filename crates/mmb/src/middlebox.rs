@@ -1,5 +1,6 @@
 //! The box: rules, connections, and what becomes of each packet.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use narrows_wire::{FlowKey, Icmp};
 use crate::action::{Action, Verdict, change_options};
 use crate::classifier::Classifier;
 use crate::command::Command;
-use crate::connections::{Connection, Connections, Direction, MOST, key_of};
+use crate::connections::{Connection, Connections, Direction, MOST, destination, key_of, source};
 use crate::constraint::{Names, Tests, UnknownInterface};
 use crate::edit::Edit;
 use crate::layout::{Above, Layout};
@@ -21,6 +22,9 @@ use crate::translate;
 mod view;
 
 pub use view::{BoxCounters, ConnectionView, RuleCounters, TableView};
+
+/// Flows of which it is remembered that their new ends were told.
+const MOST_TOLD: usize = 65_536;
 
 /// Where a box stands: what rules can name besides fields.
 #[derive(Clone, Debug)]
@@ -83,10 +87,14 @@ pub enum Fate {
 pub struct Outcome {
     /// What became of it.
     pub fate: Fate,
-    /// Where it began a connection whose packets get other addresses or ports: the
-    /// protocol, and source and destination as it leaves.
-    pub translated: Option<(u8, (SocketAddr, SocketAddr))>,
+    /// Where it began a connection whose packets get other addresses or ports, or is the first
+    /// of its flow to which a rule gave others: the protocol, and source and destination as it
+    /// leaves.
+    pub translated: Option<(u8, Ends)>,
 }
+
+/// Source and destination.
+type Ends = (SocketAddr, SocketAddr);
 
 #[derive(Debug)]
 struct Loaded {
@@ -102,6 +110,10 @@ pub struct Middlebox {
     rules: Vec<Loaded>,
     classifier: Classifier,
     stateful: bool,
+    /// Whether rules without state give packets other addresses or ports.
+    rewrites: bool,
+    /// The flows of which that was told.
+    told: BTreeSet<FlowKey>,
     connections: Connections,
     enabled: [bool; 2],
     rng: Rng,
@@ -121,6 +133,8 @@ impl Middlebox {
             rules: Vec::new(),
             classifier: Classifier::of(Vec::new()),
             stateful: false,
+            rewrites: false,
+            told: BTreeSet::new(),
             enabled: [true; 2],
             rng,
             counters: BoxCounters::default(),
@@ -205,6 +219,8 @@ impl Middlebox {
         } else if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
             self.connections.renumber(|at| renumbered[at as usize]);
         }
+        self.rewrites = self.rules.iter().any(|loaded| loaded.action.moves_flows());
+        self.told.clear();
         self.stateful = self.rules.iter().any(|loaded| loaded.rule.stateful);
         self.classifier = Classifier::of(tests);
         self.enabled = enabled;
@@ -297,15 +313,26 @@ impl Middlebox {
         if let Some((connection, Direction::Reverse)) = known {
             connection.translate(&mut edit, &connection.reverse, Direction::Reverse);
         }
+        let came = match self.rewrites && known.is_none() && !self.applied.is_empty() {
+            true => key.or_else(|| key_of(edit.bytes)),
+            false => None,
+        };
         change(&self.rules, &self.applied, &mut edit, &mut self.counters);
+        let moved = came.and_then(|came| moved(&mut self.told, came, &edit));
         match (known, key) {
             (Some((connection, Direction::Forward)), _) => {
                 let key = leaving(&edit, &connection.forward);
                 connection.translate(&mut edit, &key, Direction::Forward);
                 passed(None)
             }
-            (None, Some(key)) if layout.ip.fragment_offset == 0 => self.begin(now, key, &mut edit),
-            _ => passed(None),
+            (None, Some(key)) if layout.ip.fragment_offset == 0 => {
+                let outcome = self.begin(now, key, &mut edit);
+                Outcome {
+                    translated: outcome.translated.or(moved),
+                    ..outcome
+                }
+            }
+            _ => passed(moved),
         }
     }
 
@@ -408,11 +435,7 @@ impl Middlebox {
         if let Some(connection) = self.connections.get(at) {
             connection.translate(edit, &left, Direction::Forward);
         }
-        let ends = (
-            crate::connections::source(&plan.left),
-            crate::connections::destination(&plan.left),
-        );
-        passed(plan.mapped.any().then_some((key.protocol, ends)))
+        passed(plan.mapped.any().then(|| (key.protocol, ends(&plan.left))))
     }
 
     /// The connection that an ICMP error is about, which way the error goes, and where its
@@ -498,12 +521,32 @@ fn change(rules: &[Loaded], applied: &[u32], edit: &mut Edit<'_>, counters: &mut
     }
 }
 
+/// Source and destination of packets with this key.
+fn ends(key: &FlowKey) -> Ends {
+    (source(key), destination(key))
+}
+
+/// The ends as the packet leaves, which had the key `came`, if rules gave it others and
+/// nothing was `told` of its flow yet.
+fn moved(told: &mut BTreeSet<FlowKey>, came: FlowKey, edit: &Edit<'_>) -> Option<(u8, Ends)> {
+    let left = leaving(edit, &came);
+    if left == came || told.contains(&came) {
+        return None;
+    }
+    // What is told twice does no harm; a list without end would.
+    if told.len() >= MOST_TOLD {
+        told.clear();
+    }
+    told.insert(came);
+    Some((left.protocol, ends(&left)))
+}
+
 /// The key of a packet as it leaves; that of `came` where it is a fragment without ports.
 fn leaving(edit: &Edit<'_>, came: &FlowKey) -> FlowKey {
     key_of(edit.bytes).unwrap_or(*came)
 }
 
-fn passed(translated: Option<(u8, (SocketAddr, SocketAddr))>) -> Outcome {
+fn passed(translated: Option<(u8, Ends)>) -> Outcome {
     Outcome {
         fate: Fate::Passed,
         translated,

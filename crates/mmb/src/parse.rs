@@ -15,6 +15,7 @@ const OPTION_BYTES: usize = 38;
 
 const MATCH: &str = "`all`, a field, or `!` and a field";
 const TARGET: &str = "a target: mod, add, strip, drop, accept, map or shuffle";
+const MATCH_OR_TARGET: &str = "a field, or a target: mod, add, strip, drop, accept, map or shuffle";
 
 impl Rule {
     /// Reads a rule: `add …`, `add-stateless …` or `add-stateful …`, with or without `mmb`
@@ -111,8 +112,9 @@ fn named<'a>(words: &mut Words<'a>, word: Word<'a>, allowed: &str) -> Result<Nam
         let digits = |w: &Word<'_>| w.text.bytes().all(|b| b.is_ascii_digit());
         if let Some(number) = words.peek().filter(digits) {
             words.take();
-            let allowed = format!("a kind from 0 to 255 after `{}`", field.name());
-            kind = Some(number.text.parse().map_err(|_| number.refused(allowed))?);
+            let allowed = || format!("a kind from 0 to 255 after `{}`", field.name());
+            let refused = |_| number.refused(allowed());
+            kind = Some(number.text.parse().map_err(refused)?);
         }
     }
     Ok(Named { field, kind })
@@ -121,12 +123,8 @@ fn named<'a>(words: &mut Words<'a>, word: Word<'a>, allowed: &str) -> Result<Nam
 /// `[!] field [[condition] value]`, and the word that names the field. `ready`: a target
 /// might stand there instead.
 fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Constraint), WordError> {
-    let allowed = if ready {
-        format!("a field, or {TARGET}")
-    } else {
-        MATCH.to_owned()
-    };
-    let mut word = words.needed(&allowed)?;
+    let allowed = if ready { MATCH_OR_TARGET } else { MATCH };
+    let mut word = words.needed(allowed)?;
     let mut negated = false;
     if let Some(rest) = word.text.strip_prefix('!') {
         negated = true;
@@ -138,7 +136,7 @@ fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Const
             },
         };
     }
-    let named = named(words, word, &allowed)?;
+    let named = named(words, word, allowed)?;
     let takes = named.field.row().takes;
     let written = words
         .peek()

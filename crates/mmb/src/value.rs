@@ -40,7 +40,7 @@ impl Value {
     /// When there is none, or it is no such value.
     pub(crate) fn parse(field: Field, words: &mut Words<'_>) -> Result<Self, WordError> {
         let allowed = || format!("the value of `{}`: {}", field.name(), field.values());
-        let word = words.needed(&allowed())?;
+        let word = words.take().ok_or_else(|| words.ended(allowed()))?;
         Self::read(field, &word).ok_or_else(|| word.refused(allowed()))
     }
 

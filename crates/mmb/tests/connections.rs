@@ -433,3 +433,30 @@ fn ready_boxes_are_rules_that_load() {
         assert!(!ready.about.is_empty());
     }
 }
+
+#[test]
+fn a_rule_without_state_tells_once_of_each_flow_what_it_made_of_it() {
+    let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
+    let rules = commands("add tcp-dport 80 mod tcp-dport 8080\nadd udp-dport 5 mod ip-ttl 3");
+    middlebox.carry_out(&rules.unwrap()).unwrap();
+    let mut told = |from: &str, to: &str| {
+        let mut bytes = tcp(from, to, segment(ACK, 1, 1), b"data");
+        let outcome = middlebox.process(Instant::ZERO, UP, &mut bytes, &mut 0);
+        outcome.translated.map(|(protocol, (source, destination))| {
+            (protocol, source.to_string(), destination.to_string())
+        })
+    };
+    let moved = Some((6, "10.0.0.1:5000".to_owned(), "10.0.0.2:8080".to_owned()));
+    assert_eq!(told("10.0.0.1:5000", "10.0.0.2:80"), moved);
+    assert_eq!(
+        told("10.0.0.1:5000", "10.0.0.2:80"),
+        None,
+        "it was told before"
+    );
+    assert!(told("10.0.0.1:5001", "10.0.0.2:80").is_some());
+    assert_eq!(
+        told("10.0.0.1:5001", "10.0.0.2:81"),
+        None,
+        "nothing changed"
+    );
+}
