@@ -35,9 +35,11 @@ fn packet(port: u16) -> (Vec<u8>, u32) {
     (bytes, 1460)
 }
 
-fn loaded(commands: &[Command]) -> Middlebox {
+fn loaded(commands: Vec<Command>) -> Middlebox {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
-    middlebox.carry_out(commands).expect("rules of this file");
+    middlebox
+        .carry_out_all(commands)
+        .expect("rules of this file");
     middlebox
 }
 
@@ -95,7 +97,7 @@ fn boxes(c: &mut Criterion) {
             rules("add-stateful ip-proto tcp map ip-saddr 192.0.2.1 shuffle tcp-sport"),
         ),
     ] {
-        let mut middlebox = loaded(&commands);
+        let mut middlebox = loaded(commands);
         let packets: Vec<_> = (0..1_000).map(packet).collect();
         let mut bytes = Vec::new();
         group.bench_function(name, |b| {
@@ -119,7 +121,7 @@ fn boxes(c: &mut Criterion) {
     group.bench_function("1000000 rules from text", |b| {
         b.iter_batched(
             || text.clone(),
-            |text| loaded(&rules(&text)),
+            |text| loaded(rules(&text)),
             BatchSize::PerIteration,
         );
     });

@@ -143,14 +143,25 @@ pub(crate) struct Classifier {
 }
 
 impl Classifier {
-    /// The tables of rules with these tests.
-    pub(crate) fn of(rules: Vec<Tests>) -> Self {
+    /// The tables of no rule.
+    pub(crate) fn empty() -> Self {
+        Self {
+            tables: Vec::new(),
+            next: Vec::new(),
+            residuals: Vec::new(),
+            pruning: Pruning::of(&[]),
+        }
+    }
+
+    /// The tables of rules with these tests, or the first reason why a rule has none.
+    pub(crate) fn of<E>(rules: impl ExactSizeIterator<Item = Result<Tests, E>>) -> Result<Self, E> {
         let mut by_mask: HashTable<u32> = HashTable::new();
         let mut tables: Vec<Table> = Vec::new();
         let mut next = vec![LAST; rules.len()];
         let mut residuals = Vec::with_capacity(rules.len());
         let hash = |mask: &Window| stable_hash(0, mask);
-        for (rule, tests) in rules.into_iter().enumerate() {
+        for (rule, tests) in rules.enumerate() {
+            let tests = tests?;
             residuals.push(tests.residuals.into_boxed_slice());
             if tests.never {
                 continue;
@@ -194,12 +205,12 @@ impl Classifier {
             }
         }
         let pruning = Pruning::of(&tables);
-        Self {
+        Ok(Self {
             tables,
             next,
             residuals,
             pruning,
-        }
+        })
     }
 
     /// Puts the rules that the packet matches into `matched`, in their order.

@@ -122,10 +122,38 @@ impl Edit<'_> {
         let start = self.layout.start(layer) + start;
         let len = (bit + usize::from(width)).div_ceil(8);
         self.store(start + len);
+        let word = start & !1;
+        if start + len <= word + 2 && word + 2 <= self.bytes.len() {
+            let after = 16 - (8 * (start - word) + bit + usize::from(width));
+            let mask = (((1u32 << width) - 1) << after) as u16;
+            let old = self.word(word);
+            self.replace_word(word, old, old & !mask | (value as u16) << after & mask);
+            return;
+        }
         let mut new = [0u8; 16];
         new[..len].copy_from_slice(&self.bytes[start..start + len]);
         write_bits(&mut new[..len], bit, width, value);
         self.replace(start, &new[..len]);
+    }
+
+    /// Puts `new` in the place of the word `old` at `at`, an even place, as
+    /// [`replace`](Self::replace) does.
+    fn replace_word(&mut self, at: usize, old: u16, new: u16) {
+        if old == new {
+            return;
+        }
+        self.bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+        let mut difference = Difference::default();
+        difference.replace(old, new);
+        let header_len = self.layout.ip.header_len;
+        if self.layout.v4 && at < header_len && at != 10 {
+            self.update(10, difference);
+        }
+        let addresses = if self.layout.v4 { 12..20 } else { 8..40 };
+        let covered = at >= header_len || addresses.contains(&at) && self.covers_addresses();
+        if let Some(sum) = self.sum_above().filter(|sum| covered && *sum != at) {
+            self.update(sum, difference);
+        }
     }
 
     /// Adds `shift` to the number of four bytes at `at`.

@@ -131,7 +131,7 @@ impl Middlebox {
             connections: Connections::new(settings.most_connections),
             settings,
             rules: Vec::new(),
-            classifier: Classifier::of(Vec::new()),
+            classifier: Classifier::empty(),
             stateful: false,
             rewrites: false,
             told: BTreeSet::new(),
@@ -150,6 +150,14 @@ impl Middlebox {
     /// # Errors
     /// When one cannot be carried out.
     pub fn carry_out(&mut self, commands: &[Command]) -> Result<(), Refused> {
+        self.carry_out_all(commands.to_vec())
+    }
+
+    /// The same of commands that are not needed any more: of a million rules no copy is made.
+    ///
+    /// # Errors
+    /// As [`carry_out`](Self::carry_out).
+    pub fn carry_out_all(&mut self, commands: Vec<Command>) -> Result<(), Refused> {
         /// A rule that stays, by its number so far, or one that is new.
         enum Next {
             Old(usize),
@@ -160,30 +168,30 @@ impl Middlebox {
         let mut flushed = false;
         for command in commands {
             match command {
-                Command::Add(rule) => next.push(Next::New(rule.clone())),
-                Command::Delete(number) if *number > next.len() => {
-                    return Err(Refused::Number(*number, next.len()));
+                Command::Add(rule) => next.push(Next::New(rule)),
+                Command::Delete(number) if number > next.len() => {
+                    return Err(Refused::Number(number, next.len()));
                 }
                 Command::Delete(number) => drop(next.remove(number - 1)),
                 Command::Flush => {
                     next.clear();
                     flushed = true;
                 }
-                Command::Enable(name) => enabled[self.side(name)?] = true,
-                Command::Disable(name) => enabled[self.side(name)?] = false,
+                Command::Enable(name) => enabled[self.side(&name)?] = true,
+                Command::Disable(name) => enabled[self.side(&name)?] = false,
                 Command::List | Command::Tables { .. } | Command::Connections { .. } => {}
             }
         }
         let names = self.settings.names();
         let refused = |e| self.settings.refused(e);
-        let mut tests = Vec::with_capacity(next.len());
         let mut actions: Vec<Arc<Action>> = Vec::with_capacity(next.len());
-        for rule in &next {
-            let rule = match rule {
-                Next::Old(at) => &self.rules[*at].rule,
+        fn rule_of<'a>(next: &'a Next, rules: &'a [Loaded]) -> &'a Rule {
+            match next {
+                Next::Old(at) => &rules[*at].rule,
                 Next::New(rule) => rule,
-            };
-            tests.push(Tests::of(&rule.constraints, &names).map_err(refused)?);
+            }
+        }
+        for rule in next.iter().map(|next| rule_of(next, &self.rules)) {
             let action = Action::of(rule, &names).map_err(refused)?;
             // Long lists say the same of many packets.
             actions.push(match actions.last() {
@@ -191,6 +199,9 @@ impl Middlebox {
                 _ => Arc::new(action),
             });
         }
+        let tests = |next| Tests::of(&rule_of(next, &self.rules).constraints, &names);
+        let classifier = Classifier::of(next.iter().map(tests));
+        let classifier = classifier.map_err(refused)?;
         // Nothing can fail from here on.
         let mut renumbered = vec![None; self.rules.len()];
         let mut old: Vec<Option<Loaded>> = std::mem::take(&mut self.rules)
@@ -222,7 +233,7 @@ impl Middlebox {
         self.rewrites = self.rules.iter().any(|loaded| loaded.action.moves_flows());
         self.told.clear();
         self.stateful = self.rules.iter().any(|loaded| loaded.rule.stateful);
-        self.classifier = Classifier::of(tests);
+        self.classifier = classifier;
         self.enabled = enabled;
         Ok(())
     }

@@ -42,10 +42,10 @@ impl Rule {
     ) -> Result<Self, WordError> {
         let mut rule = Self {
             stateful,
-            constraints: Vec::new(),
-            targets: Vec::new(),
+            // Most rules have no more; files have millions of them.
+            constraints: Vec::with_capacity(2),
+            targets: Vec::with_capacity(1),
         };
-        let mut layers = Vec::new();
         if !words.take_if("all") {
             loop {
                 let ready = !rule.constraints.is_empty();
@@ -56,8 +56,7 @@ impl Rule {
                 }
                 let (at, constraint) = constraint(words, ready)?;
                 if !constraint.negated {
-                    one_packet(&layers, &at, constraint.named.field)?;
-                    layers.push(constraint.named.field);
+                    one_packet(&rule.constraints, &at, constraint.named.field)?;
                 }
                 rule.constraints.push(constraint);
             }
@@ -65,7 +64,7 @@ impl Rule {
         while let Some(word) = words.take() {
             let target = target(&word, words, &rule)?;
             if let Target::Set(Named { field, .. }, _) | Target::Map(field, _) = &target {
-                one_packet(&layers, &word, *field)?;
+                one_packet(&rule.constraints, &word, *field)?;
             }
             rule.targets.push(target);
         }
@@ -76,10 +75,13 @@ impl Rule {
     }
 }
 
-/// Refuses `field`, which stands at `word`, if no packet has it that has all of `others`.
-fn one_packet(others: &[Field], word: &Word<'_>, field: Field) -> Result<(), WordError> {
+/// Refuses `field`, which stands at `word`, if no packet has it that has all that `others`
+/// ask for.
+fn one_packet(others: &[Constraint], word: &Word<'_>, field: Field) -> Result<(), WordError> {
     let rival = others
         .iter()
+        .filter(|other| !other.negated)
+        .map(|other| other.named.field)
         .find(|other| !other.layer().goes_with(field.layer()));
     match rival {
         Some(other) => {

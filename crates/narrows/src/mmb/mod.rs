@@ -185,7 +185,8 @@ impl Session {
                 "`{name}` has `{shown}`: a file of rules shows nothing"
             )));
         }
-        self.carry_out(&read)
+        let done = self.middlebox.carry_out_all(read);
+        done.map_err(|e| refused(e.to_string()))
     }
 }
 
