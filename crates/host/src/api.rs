@@ -1,7 +1,7 @@
 //! The socket interface of simulated hosts.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
     CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Role,
@@ -186,6 +186,10 @@ impl Sockets for Api<'_, '_> {
             used: false,
         };
         self.bound(profile, local, kind)
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.hosts.nodes[self.node()].address(address, 0).ip() == address
     }
 
     fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {

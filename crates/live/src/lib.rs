@@ -49,6 +49,8 @@ pub mod flows;
 pub mod foreground;
 #[cfg(target_os = "linux")]
 pub mod machine;
+#[cfg(target_os = "linux")]
+pub mod pep;
 mod report;
 #[cfg(target_os = "linux")]
 pub mod sample;

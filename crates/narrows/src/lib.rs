@@ -41,6 +41,7 @@
 //! | try a middlebox by rules | [`mmb`] |
 //! | put a command behind a path | `shell`, on Linux |
 //! | have a command's connections yield until a deadline | [`by`], on Linux |
+//! | serve a split proxy | `pep`, on Linux |
 //! | build a kernel in virtual time | [`kernel`] |
 //! | ask what this machine can run | `machine`, on Linux |
 
@@ -48,10 +49,13 @@
 
 pub mod by;
 mod engines;
+mod expose;
 pub mod kernel;
 pub mod load;
 pub mod mmb;
 pub mod observe;
+#[cfg(target_os = "linux")]
+pub mod pep;
 #[cfg(target_os = "linux")]
 pub mod shell;
 pub mod signals;

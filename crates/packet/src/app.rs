@@ -228,6 +228,16 @@ pub trait Sockets {
     /// [`SocketError::AddressInUse`], [`SocketError::Unsupported`] for streams.
     fn bind(&mut self, profile: Profile, local: SocketAddr) -> Result<SocketId, SocketError>;
 
+    /// Where to the client of a connection that was accepted had opened it, where the host
+    /// led it here.
+    fn destination_of(&mut self, socket: SocketId) -> Option<SocketAddr> {
+        let _ = socket;
+        None
+    }
+
+    /// Whether the host has this address itself.
+    fn is_own(&self, address: IpAddr) -> bool;
+
     /// Reads up to `most` bytes of a stream, into `into` if they are wanted; how many
     /// there were.
     fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64;

@@ -56,6 +56,11 @@ impl Budget {
         (threshold.saturating_sub(held) / (SHARE + 1)).min(free)
     }
 
+    /// Has another size from now on. What waits beyond it drains.
+    pub fn resize(&mut self, total: u64) {
+        self.total = total;
+    }
+
     pub fn take(&mut self, bytes: u64) {
         self.used += bytes;
     }

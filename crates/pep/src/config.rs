@@ -20,8 +20,34 @@ pub struct Listener {
     pub onward_from: Option<SocketAddr>,
     /// What requests must be like.
     pub terms: Terms,
+    /// The proxy that connections go by in turn, if they do.
+    pub parent: Option<Parent>,
     /// The flow of the plan that uses it, which samples are reported for.
     pub flow: Option<FlowId>,
+}
+
+/// How a listener learns where its clients want to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Intake {
+    /// They say so first.
+    #[default]
+    Request,
+    /// They do not know of the proxy: their connections were led here, and the host knows
+    /// where to they were opened
+    /// ([`Sockets::destination_of`](narrows_packet::Sockets::destination_of)).
+    Transparent,
+}
+
+/// Another proxy, by which connections go: it is asked as RFC 8803 says, and nothing is
+/// sent before it has answered, so that what it does not do can be done without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// Where it listens.
+    pub proxy: SocketAddr,
+    /// How long it may take to answer.
+    pub patience: Duration,
+    /// Whether connections go directly where it is missing or refuses.
+    pub or_directly: bool,
 }
 
 /// How much a proxy bears.
@@ -33,6 +59,8 @@ pub struct Limits {
     pub budget: u64,
     /// Tunnels at most.
     pub tunnels: usize,
+    /// Tunnels of one client's address at most.
+    pub tunnels_per_client: usize,
     /// How long a client may take for its request.
     pub request: Duration,
     /// How long a connection to a destination may take to open.
@@ -55,6 +83,7 @@ impl Default for Limits {
             budget: 32 * Self::BACKLOG,
             // As many as a connection each way to one port can have.
             tunnels: 65_535,
+            tunnels_per_client: 65_535,
             // Our choice; as HAProxy's documentation advises for HTTP requests.
             request: Duration::from_secs(10),
             // Our choice: a SYN and its repetitions after 1, 3, 7 and 15 seconds.

@@ -5,6 +5,8 @@
 pub struct Counters {
     /// Connections that clients opened.
     pub accepted: u64,
+    /// Of these, by clients that are not admitted.
+    pub denied: u64,
     /// Tunnels whose both ends were open.
     pub opened: u64,
     /// Clients that were refused: by their request, by the destination, or for want of
@@ -20,6 +22,9 @@ pub struct Counters {
     pub broken: u64,
     /// Tunnels of which both ends closed in order.
     pub closed: u64,
+    /// Tunnels that went directly because the proxy that they were to go by was missing
+    /// or refused.
+    pub direct: u64,
     /// Payload bytes read from clients, requests not counted.
     pub bytes_up: u64,
     /// Payload bytes read from destinations.

@@ -1,18 +1,21 @@
 //! The proxy: an application that accepts, reads a request, connects onward and relays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use narrows_packet::{App, Breakage, Data, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
+use tracing::{debug, info};
 
 use crate::buffers::Budget;
-use crate::config::{Limits, Listener};
+use crate::config::{Intake, Limits, Listener};
 use crate::convert::{Fault, Message};
 use crate::counters::Counters;
-use crate::request::{Asked, Layout, Refused, supported};
+use crate::onward::Parents;
+use crate::request::{Asked, Layout, Refused};
 use crate::telemetry;
-use crate::tunnel::{Leg, Stage, Tunnel};
+use crate::tunnel::{Leg, Stage, Tunnel, TunnelFacts};
 
 /// Connections that may wait to be accepted: Linux's default `net.core.somaxconn`.
 const BACKLOG: u32 = 4_096;
@@ -27,36 +30,42 @@ const PIECE: u64 = 4_096;
 /// The application.
 #[derive(Debug)]
 pub struct Proxy {
-    listeners: Vec<Listener>,
-    limits: Limits,
+    listeners: Vec<Arc<Listener>>,
+    pub(crate) limits: Limits,
     /// Listening sockets, by their listener.
     listening: Vec<SocketId>,
     draining: bool,
-    tunnels: BTreeMap<u64, Tunnel>,
-    legs: BTreeMap<SocketId, (u64, Leg)>,
+    pub(crate) tunnels: BTreeMap<u64, Tunnel>,
+    pub(crate) legs: BTreeMap<SocketId, (u64, Leg)>,
+    /// How many tunnels each client has.
+    clients: BTreeMap<IpAddr, usize>,
     deadlines: BTreeSet<(Instant, u64)>,
     /// Directions that would read more, had the budget allowed it.
     starved: BTreeSet<(u64, Leg)>,
     budget: Budget,
     /// Whether some of the budget was given back since these were last served.
     freed: bool,
-    counters: Counters,
+    /// What is known of the proxies beyond this one.
+    pub(crate) parents: Parents,
+    pub(crate) counters: Counters,
 }
 
 impl Proxy {
     /// One that listens at `listeners`.
     pub fn new(listeners: Vec<Listener>, limits: Limits) -> Self {
         Self {
-            listeners,
+            listeners: listeners.into_iter().map(Arc::new).collect(),
             limits,
             listening: Vec::new(),
             draining: false,
             tunnels: BTreeMap::new(),
             legs: BTreeMap::new(),
+            clients: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             starved: BTreeSet::new(),
             budget: Budget::new(limits.budget),
             freed: false,
+            parents: Parents::default(),
             counters: Counters::default(),
         }
     }
@@ -76,6 +85,63 @@ impl Proxy {
         self.budget.used()
     }
 
+    /// What is known of each tunnel.
+    pub fn facts(&self) -> impl Iterator<Item = TunnelFacts> {
+        self.tunnels.values().map(Tunnel::facts)
+    }
+
+    /// Goes on with other listeners and limits. Who has come is served by the terms that
+    /// held then; a listener whose address is kept is not closed, so that no client is
+    /// lost, and has the socket options that it had.
+    ///
+    /// # Errors
+    /// If it cannot listen at a new address: all is as it was then.
+    pub fn reconfigure(
+        &mut self,
+        host: &mut dyn Sockets,
+        listeners: Vec<Listener>,
+        limits: Limits,
+    ) -> Result<(), SocketError> {
+        let place = |local| self.listeners.iter().position(|l| l.local == local);
+        let (mut listening, mut opened) = (Vec::new(), Vec::new());
+        for listener in &listeners {
+            let socket = match place(listener.local).map(|at| self.listening[at]) {
+                Some(kept) => kept,
+                None => match host.listen(listener.near, listener.local, BACKLOG) {
+                    Ok(socket) => {
+                        opened.push(socket);
+                        socket
+                    }
+                    Err(error) => {
+                        opened.into_iter().for_each(|socket| host.close(socket));
+                        return Err(error);
+                    }
+                },
+            };
+            listening.push(socket);
+        }
+        for old in std::mem::replace(&mut self.listening, listening) {
+            if !self.listening.contains(&old) {
+                host.close(old);
+            }
+        }
+        self.listeners = listeners.into_iter().map(Arc::new).collect();
+        self.limits = limits;
+        self.budget.resize(limits.budget);
+        self.freed = true;
+        self.settle(host);
+        Ok(())
+    }
+
+    /// Resets whoever is still there.
+    pub fn abandon(&mut self, host: &mut dyn Sockets) {
+        let all: Vec<u64> = self.tunnels.keys().copied().collect();
+        for id in all {
+            self.reset(host, id);
+        }
+        self.settle(host);
+    }
+
     /// Takes no more clients; those that are there are served to their end.
     pub fn drain(&mut self, host: &mut dyn Sockets) {
         self.draining = true;
@@ -93,18 +159,47 @@ impl Proxy {
         let Some(index) = self.listening.iter().position(|l| *l == listener) else {
             return;
         };
+        let listener_of = Arc::clone(&self.listeners[index]);
         while let Some((near, client)) = host.accept(listener) {
             self.counters.accepted += 1;
+            let address = client.ip().to_canonical();
+            if !listener_of.terms.policy.admits(address) {
+                // Whoever may not come is told nothing.
+                self.counters.denied += 1;
+                info!(%client, listener = %listener_of.local, "not admitted");
+                host.reset(near);
+                host.close(near);
+                continue;
+            }
             // No number is used twice.
             let id = self.counters.accepted;
-            let tunnel = Tunnel::new(index, near, client, host.now());
-            let full = self.tunnels.len() >= self.limits.tunnels;
+            let tunnel = Tunnel::new(Arc::clone(&listener_of), near, client, host.now());
+            let own = self.clients.entry(address).or_default();
+            let full =
+                self.tunnels.len() >= self.limits.tunnels || *own >= self.limits.tunnels_per_client;
+            *own += 1;
             self.tunnels.insert(id, tunnel);
             self.legs.insert(near, (id, Leg::Near));
             self.set_deadline(id, host.now() + self.limits.request);
             if full {
+                info!(%client, "refused: as many tunnels as are allowed");
                 let busy = Fault::ResourceExceeded { retry_s: 0 };
                 self.refuse(host, id, Some(busy));
+            } else if listener_of.terms.intake == Intake::Transparent {
+                match host.destination_of(near) {
+                    Some(destination) => {
+                        let layout = Layout::Silent;
+                        self.grant(
+                            host,
+                            id,
+                            Asked::Connect {
+                                destination,
+                                layout,
+                            },
+                        );
+                    }
+                    None => self.refuse(host, id, None),
+                }
             }
         }
         self.settle(host);
@@ -115,7 +210,7 @@ impl Proxy {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        let (client, listener) = (tunnel.client(), &self.listeners[tunnel.listener]);
+        let (client, listener) = (tunnel.client(), Arc::clone(&tunnel.listener));
         while let Stage::Request(reader) = &mut tunnel.stage {
             let mut piece = Vec::new();
             if host.read(tunnel.near, PIECE, Some(&mut piece)) == 0 {
@@ -135,61 +230,26 @@ impl Proxy {
                     self.counters.bytes_up += rest.len() as u64;
                     return self.grant(host, id, asked);
                 }
-                Err(Refused { answer, .. }) => return self.refuse(host, id, answer),
-            }
-        }
-    }
-
-    /// Does what the client asked for.
-    fn grant(&mut self, host: &mut dyn Sockets, id: u64, asked: Asked) {
-        let Some(tunnel) = self.tunnels.get_mut(&id) else {
-            return;
-        };
-        let listener = &self.listeners[tunnel.listener];
-        let (destination, layout) = match asked {
-            Asked::Connect {
-                destination,
-                layout,
-            } => (destination, layout),
-            Asked::Info => {
-                let answer = supported(listener.terms.fast_open);
-                return self.answer_last(host, id, &answer.encode().unwrap_or_default());
-            }
-        };
-        tunnel.stage = Stage::Connecting(layout);
-        if !is_elsewhere(destination) {
-            return self.refuse(host, id, Some(Fault::NotAuthorized));
-        }
-        match host.connect(listener.far, listener.onward_from, destination) {
-            Ok(far) => {
-                tunnel.far = Some(far);
-                self.legs.insert(far, (id, Leg::Far));
-                self.set_deadline(id, host.now() + self.limits.connect);
-                // What came with the request may go with the SYN.
-                self.relay(host, id, Leg::Near);
-            }
-            Err(error) => {
-                let fault = match error {
-                    // ICMP's code for an unreachable network (RFC 792).
-                    SocketError::Unreachable(_) => Fault::DestinationUnreachable { icmp_code: 0 },
-                    SocketError::NoPort | SocketError::AddressInUse(_) => {
-                        Fault::ResourceExceeded { retry_s: 0 }
-                    }
-                    _ => Fault::NetworkFailure { retry_s: 0 },
-                };
-                self.refuse(host, id, Some(fault));
+                Err(Refused { answer, why }) => {
+                    info!(client = %tunnel.client, why, "refused");
+                    return self.refuse(host, id, answer);
+                }
             }
         }
     }
 
     /// Refuses the client of a tunnel that is not open; with an answer where there is one
     /// and the layout has answers.
-    fn refuse(&mut self, host: &mut dyn Sockets, id: u64, fault: Option<Fault>) {
+    pub(crate) fn refuse(&mut self, host: &mut dyn Sockets, id: u64, fault: Option<Fault>) {
         self.counters.refused += 1;
         let Some(tunnel) = self.tunnels.get(&id) else {
             return;
         };
-        let silent = matches!(tunnel.stage, Stage::Connecting(Layout::Thesis));
+        if let (Some(destination), Some(fault)) = (tunnel.destination, &fault) {
+            info!(client = %tunnel.client, %destination, why = %fault, "refused");
+        }
+        let silent = matches!(tunnel.stage, Stage::Connecting(layout) if !layout.answers())
+            || tunnel.listener.terms.intake == Intake::Transparent;
         match fault.filter(|_| !silent) {
             Some(fault) => self.answer_last(host, id, &Message::refusal(fault)),
             None => {
@@ -200,17 +260,14 @@ impl Proxy {
     }
 
     /// Sends `answer` and nothing after it, and waits for the client to close.
-    fn answer_last(&mut self, host: &mut dyn Sockets, id: u64, answer: &[u8]) {
+    pub(crate) fn answer_last(&mut self, host: &mut dyn Sockets, id: u64, answer: &[u8]) {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
         let near = tunnel.near;
         tunnel.stage = Stage::Refused;
-        if let Some(far) = tunnel.far.take() {
-            self.legs.remove(&far);
-            host.reset(far);
-            host.close(far);
-        }
+        tunnel.awaits = None;
+        self.close_far(host, id);
         self.release(id);
         if host.write(near, Data::Bytes(answer)) < answer.len() as u64 {
             host.reset(near);
@@ -233,7 +290,7 @@ impl Proxy {
     }
 
     /// The connection to the destination is open.
-    fn open(&mut self, host: &mut dyn Sockets, id: u64) {
+    pub(crate) fn open(&mut self, host: &mut dyn Sockets, id: u64) {
         let idle = self.limits.idle;
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
@@ -242,7 +299,10 @@ impl Proxy {
             tunnel.stage = Stage::Open;
             tunnel.active = host.now();
             self.counters.opened += 1;
-            if layout == Layout::Convert {
+            if let Some(destination) = tunnel.destination {
+                debug!(client = %tunnel.client, %destination, "opened");
+            }
+            if layout.answers() {
                 // The converter's own message comes first (RFC 8803 §4.1).
                 let granted = Message::default().encode().unwrap_or_default();
                 tunnel.down.queue.append(&granted);
@@ -256,11 +316,15 @@ impl Proxy {
 
     /// Copies what comes from `leg` to the other, as far as there is room and that takes
     /// it; then passes on its end.
-    fn relay(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg) {
+    pub(crate) fn relay(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg) {
         let limit = self.limits.backlog;
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
+        if tunnel.awaits.is_some() {
+            // Nothing is for the destination before another proxy has answered.
+            return;
+        }
         let (Some(source), Some(sink)) = (tunnel.socket(leg), tunnel.socket(leg.other())) else {
             return;
         };
@@ -320,6 +384,9 @@ impl Proxy {
             return;
         };
         match (&tunnel.stage, leg) {
+            (Stage::Connecting(_), Leg::Far) if tunnel.awaits.is_some() => {
+                self.without_parent(host, id, why);
+            }
             (Stage::Connecting(_), Leg::Far) => {
                 let fault = match why {
                     Breakage::Reset => Fault::ConnectionReset,
@@ -330,6 +397,7 @@ impl Proxy {
             (Stage::Request(_) | Stage::Refused, _) => self.forget(host, id),
             (Stage::Connecting(_) | Stage::Open, _) => {
                 self.counters.broken += 1;
+                debug!(client = %tunnel.client, by = ?leg, %why, "broken");
                 self.reset(host, id);
             }
         }
@@ -360,6 +428,14 @@ impl Proxy {
         self.release(id);
         self.starved.retain(|(starved, _)| *starved != id);
         if let Some(tunnel) = self.tunnels.remove(&id) {
+            let client = tunnel.client();
+            if let Some(own) = self.clients.get_mut(&client) {
+                *own -= 1;
+                if *own == 0 {
+                    self.clients.remove(&client);
+                }
+            }
+            debug!(client = %tunnel.client, up = tunnel.up.bytes, down = tunnel.down.bytes, "over");
             self.deadlines.remove(&(tunnel.deadline, id));
             for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {
                 self.legs.remove(&socket);
@@ -368,7 +444,7 @@ impl Proxy {
         }
     }
 
-    fn set_deadline(&mut self, id: u64, at: Instant) {
+    pub(crate) fn set_deadline(&mut self, id: u64, at: Instant) {
         if let Some(tunnel) = self.tunnels.get_mut(&id) {
             self.deadlines.remove(&(tunnel.deadline, id));
             tunnel.deadline = at;
@@ -388,6 +464,9 @@ impl Proxy {
                 self.counters.request_timeouts += 1;
                 self.reset(host, id);
             }
+            Stage::Connecting(_) if tunnel.awaits.is_some() => {
+                self.without_parent(host, id, Breakage::TimedOut);
+            }
             Stage::Connecting(_) => {
                 self.counters.connect_timeouts += 1;
                 self.refuse(host, id, Some(Fault::NetworkFailure { retry_s: 0 }));
@@ -400,15 +479,6 @@ impl Proxy {
             Stage::Refused => self.reset(host, id),
         }
     }
-}
-
-/// Whether an address is another host's, and of one host (RFC 8803 §4.2.5): a proxy that
-/// connects to its own is a way around what guards that.
-fn is_elsewhere(destination: SocketAddr) -> bool {
-    let address = destination.ip().to_canonical();
-    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
-    let none = address.is_unspecified() || address.is_loopback() || address.is_multicast();
-    destination.port() != 0 && !none && !broadcast
 }
 
 impl App for Proxy {
@@ -435,7 +505,19 @@ impl App for Proxy {
         }
         match (event, &tunnel.stage) {
             (SocketEvent::Broken(why), _) => self.break_off(host, id, leg, why),
-            (SocketEvent::Established { .. }, Stage::Connecting(_)) if leg == Leg::Far => {
+            (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Connecting(_))
+                if leg == Leg::Far && tunnel.awaits.is_some() =>
+            {
+                self.read_answer(host, id);
+            }
+            (SocketEvent::Writable, Stage::Connecting(_))
+                if leg == Leg::Far && tunnel.awaits.is_some() =>
+            {
+                self.ask(host, id, socket);
+            }
+            (SocketEvent::Established { .. }, Stage::Connecting(_))
+                if leg == Leg::Far && tunnel.awaits.is_none() =>
+            {
                 self.open(host, id);
             }
             (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Request(_)) => {
@@ -462,7 +544,7 @@ impl App for Proxy {
 
     fn sample(&mut self, host: &mut dyn Sockets) {
         for tunnel in self.tunnels.values() {
-            if let Some(flow) = self.listeners[tunnel.listener].flow {
+            if let Some(flow) = tunnel.listener.flow {
                 telemetry::report(host, flow, tunnel);
             }
         }

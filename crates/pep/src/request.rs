@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::config::Intake;
 use crate::convert::{self, Fault, Message, Tlv};
 use crate::cookie::Cookies;
+use crate::policy::Policy;
 use crate::thesis;
 
 /// TCP options that every connection of the proxy's carries by itself, by kind: window
@@ -24,6 +26,15 @@ pub enum Layout {
     Convert,
     /// Bayer's thesis: it does not.
     Thesis,
+    /// There was none: the connection was led here.
+    Silent,
+}
+
+impl Layout {
+    /// Whether the proxy answers.
+    pub(crate) fn answers(self) -> bool {
+        self == Self::Convert
+    }
 }
 
 /// What a request asks for.
@@ -58,6 +69,10 @@ pub struct Terms {
     pub cookies: Option<Cookies>,
     /// Whether data may go with the SYN to the destination.
     pub fast_open: bool,
+    /// How clients say where they want to go.
+    pub intake: Intake,
+    /// Who may come, and where to.
+    pub policy: Policy,
 }
 
 /// Reads one request from the start of a stream.
@@ -231,7 +246,7 @@ pub fn supported(fast_open: bool) -> Message {
 pub fn request(layout: Layout, destination: SocketAddr, cookie: Option<&[u8]>) -> Option<Vec<u8>> {
     match (layout, destination) {
         (Layout::Thesis, SocketAddr::V4(destination)) => Some(thesis::encode(destination).to_vec()),
-        (Layout::Thesis, SocketAddr::V6(_)) => None,
+        (Layout::Thesis, SocketAddr::V6(_)) | (Layout::Silent, _) => None,
         (Layout::Convert, peer) => {
             let options = Vec::new();
             let connect = Tlv::Connect { peer, options };

@@ -1,11 +1,37 @@
 //! A tunnel: two connections, and what waits between them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use narrows_packet::{CountedBytes, Data, SocketId, Sockets};
 use narrows_units::Instant;
 
+use crate::config::Listener;
+use crate::onward::Awaited;
 use crate::request::{Layout, RequestReader};
+
+/// What is known of a tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelFacts {
+    /// Who opened it.
+    pub client: SocketAddr,
+    /// Where it leads, once that is asked for.
+    pub destination: Option<SocketAddr>,
+    /// Whether both ends are open.
+    pub open: bool,
+    /// Payload bytes read from the client.
+    pub bytes_up: u64,
+    /// Payload bytes read from the destination.
+    pub bytes_down: u64,
+    /// Bytes that wait for the destination.
+    pub backlog_up: u64,
+    /// Bytes that wait for the client.
+    pub backlog_down: u64,
+    /// When the client came.
+    pub since: Instant,
+    /// When something last happened.
+    pub active: Instant,
+}
 
 /// One of a tunnel's two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,10 +99,16 @@ impl Direction {
 /// A tunnel.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
-    /// Index of the listener that it came to.
-    pub listener: usize,
+    /// What it came to.
+    pub listener: Arc<Listener>,
     pub client: SocketAddr,
     pub near: SocketId,
+    /// Where it leads, once that is asked for.
+    pub destination: Option<SocketAddr>,
+    /// Of another proxy, while its answer is not here.
+    pub awaits: Option<Awaited>,
+    /// What is not written yet of what it is asked.
+    pub unasked: Vec<u8>,
     /// The connection to the destination, once it is asked for.
     pub far: Option<SocketId>,
     pub stage: Stage,
@@ -88,25 +120,46 @@ pub(crate) struct Tunnel {
     pub deadline: Instant,
     /// When something last happened.
     pub active: Instant,
+    /// When the client came.
+    pub since: Instant,
 }
 
 impl Tunnel {
-    pub fn new(listener: usize, near: SocketId, client: SocketAddr, now: Instant) -> Self {
+    pub fn new(listener: Arc<Listener>, near: SocketId, client: SocketAddr, now: Instant) -> Self {
         Self {
             listener,
             client,
             near,
+            destination: None,
+            awaits: None,
+            unasked: Vec::new(),
             far: None,
             stage: Stage::Request(RequestReader::default()),
             up: Direction::default(),
             down: Direction::default(),
             deadline: now,
             active: now,
+            since: now,
         }
     }
 
+    /// The client's address, of IPv4 where it is that in IPv6.
     pub fn client(&self) -> IpAddr {
-        self.client.ip()
+        self.client.ip().to_canonical()
+    }
+
+    pub fn facts(&self) -> TunnelFacts {
+        TunnelFacts {
+            client: self.client,
+            destination: self.destination,
+            open: matches!(self.stage, Stage::Open),
+            bytes_up: self.up.bytes,
+            bytes_down: self.down.bytes,
+            backlog_up: self.up.queue.len(),
+            backlog_down: self.down.queue.len(),
+            since: self.since,
+            active: self.active,
+        }
     }
 
     pub fn socket(&self, leg: Leg) -> Option<SocketId> {

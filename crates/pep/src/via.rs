@@ -1,7 +1,7 @@
 //! The client's side: an application whose connections go by a proxy.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
     App, Breakage, Data, Datagram, DatagramError, Event, FlowSample, Profile, SocketError,
@@ -269,6 +269,14 @@ impl Sockets for Through<'_> {
 
     fn bind(&mut self, profile: Profile, local: SocketAddr) -> Result<SocketId, SocketError> {
         self.host.bind(profile, local)
+    }
+
+    fn destination_of(&mut self, socket: SocketId) -> Option<SocketAddr> {
+        self.host.destination_of(socket)
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.host.is_own(address)
     }
 
     fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {

@@ -22,8 +22,8 @@ fn asks(layout: Layout) -> Vec<u8> {
     request(layout, destination(), None).unwrap()
 }
 
-fn proxy(limits: Limits, host: &mut Host) -> Proxy {
-    let listener = Listener {
+fn listener() -> Listener {
+    Listener {
         near: Profile(0),
         local: "10.0.0.2:8803".parse().unwrap(),
         far: Profile(1),
@@ -32,8 +32,16 @@ fn proxy(limits: Limits, host: &mut Host) -> Proxy {
             thesis: true,
             ..Terms::default()
         },
+        parent: None,
         flow: None,
-    };
+    }
+}
+
+fn proxy(limits: Limits, host: &mut Host) -> Proxy {
+    proxy_of(listener(), limits, host)
+}
+
+fn proxy_of(listener: Listener, limits: Limits, host: &mut Host) -> Proxy {
     let mut proxy = Proxy::new(vec![listener], limits);
     proxy.start(host).unwrap();
     proxy

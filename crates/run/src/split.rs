@@ -116,7 +116,9 @@ impl<'p> Builder<'p> {
                 thesis: proxy.layout == Layout::Thesis,
                 cookies: None,
                 fast_open: proxy.fast_open,
+                ..Terms::default()
             },
+            parent: None,
             flow: Some(FlowId(i as u32)),
         })
     }

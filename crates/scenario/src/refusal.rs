@@ -75,6 +75,20 @@ impl Refusal {
         }))
     }
 
+    /// A refusal of the bytes `span` of `text`, a file of another kind that has the name
+    /// `file`. Where what was found is nearly a word in backticks of what is allowed, it
+    /// says so.
+    pub fn in_text(
+        (file, text): (&str, &str),
+        span: Range<usize>,
+        key: impl Into<String>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Self {
+        let spot = Spot::whole(file, text).at(span);
+        Self::at(&spot, key, found, allowed).or_did_you_mean()
+    }
+
     pub(crate) fn at(
         spot: &Spot,
         key: impl Into<String>,

@@ -11,6 +11,7 @@ mod mark;
 mod metrics;
 mod mmb;
 mod observe;
+mod pep;
 mod results;
 mod run;
 mod shell;
@@ -26,7 +27,7 @@ use narrows::{Error, Output};
 
 use crate::args::{
     By, Campaign, Compare, Completion, Diff, EngineName, Kernel, List, Man, Mark, Mmb, Observe,
-    Plot, Report, Run, Shell, Show,
+    Pep, Plot, Report, Run, Shell, Show,
 };
 use crate::live;
 use crate::output::{message, print_json};
@@ -49,6 +50,8 @@ pub enum Command {
     Shell(Shell),
     /// Have the connections of a command yield as far as a deadline allows
     By(By),
+    /// Serve a split proxy, and use one
+    Pep(Pep),
     /// Build, list and remove kernels that run in virtual time
     Kernel(Kernel),
     /// Compare two results
@@ -87,6 +90,7 @@ pub fn run(command: Command) -> Outcome {
         Command::Compare(args) => compare::compare(&args),
         Command::Shell(args) => shell::shell(&args),
         Command::By(args) => by::by(&args),
+        Command::Pep(args) => pep::pep(&args),
         Command::Kernel(args) => kernel::kernel(&args),
         Command::Diff(args) => results::diff(&args),
         Command::Report(args) => results::report(&args),

@@ -38,7 +38,7 @@ pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
 pub(crate) use system_calls::{
-    become_user, descriptor_of, end_with_this_process, open_process, start_in_group,
+    become_user, descriptor_of, end_with_this_process, given_sockets, open_process, start_in_group,
 };
 pub(crate) use timed_port::{TimedPort, TimedPorts};
 pub(crate) use timed_socket::{Departure, Room, TimedSocket};

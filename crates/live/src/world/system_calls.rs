@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::libc;
 use nix::mount::{MsFlags, mount};
@@ -183,3 +184,26 @@ fn owned(fd: libc::c_long) -> nix::Result<OwnedFd> {
     // SAFETY: the kernel has just made the descriptor, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
+
+/// The sockets that a service manager has handed over (sd_listen_fds(3)), each once.
+pub(crate) fn given_sockets() -> Vec<OwnedFd> {
+    /// The first of them (`SD_LISTEN_FDS_START`).
+    const FIRST: i32 = 3;
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let (pid, count) = (number("LISTEN_PID"), number("LISTEN_FDS"));
+    if pid != Some(std::process::id()) || GIVEN.swap(true, Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let last = FIRST + i32::try_from(count.unwrap_or(0)).unwrap_or(0);
+    let own = |fd| {
+        // SAFETY: it takes numbers; what is no descriptor is refused.
+        let set = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        // SAFETY: the descriptor is open, as it could be set, it was made for this process
+        // by who started it, and is taken here alone, the first time that this is called.
+        (set == 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    (FIRST..last).filter_map(own).collect()
+}
+
+/// Whether the sockets handed over were taken.
+static GIVEN: AtomicBool = AtomicBool::new(false);

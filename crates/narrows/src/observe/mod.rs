@@ -7,7 +7,6 @@
 
 #[cfg(target_os = "linux")]
 mod devices;
-mod expose;
 mod points;
 mod read;
 mod save;
@@ -18,7 +17,7 @@ pub use narrows_observe::{
 };
 pub use narrows_wire::efm::Profile;
 
-pub use expose::Exposed;
+pub use crate::expose::Exposed;
 pub use points::{Observation, Tap, View};
 pub use read::{CaptureRead, Unread, Wanted};
 pub use save::Saved;

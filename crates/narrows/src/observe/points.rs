@@ -9,9 +9,9 @@ use narrows_results::Error;
 use narrows_units::{Duration, Instant};
 use narrows_wire::capture::Record;
 
-use super::expose::Exposed;
 use super::read::Wanted;
 use super::save::Saved;
+use crate::expose::Exposed;
 
 /// An observer at one point.
 pub struct Tap {

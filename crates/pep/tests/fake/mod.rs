@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
     App, Breakage, Data, Datagram, Event, Profile, SocketError, SocketEvent, SocketId, Sockets,
@@ -39,6 +39,10 @@ pub struct Host {
     pub unreachable: Option<SocketError>,
     /// Room of new sockets.
     pub room: usize,
+    /// Its own addresses.
+    pub own: Vec<IpAddr>,
+    /// Where the connections that come were led from.
+    pub led_from: Option<SocketAddr>,
 }
 
 pub const CLIENT: &str = "10.0.0.1:4000";
@@ -172,6 +176,14 @@ impl Sockets for Host {
 
     fn bind(&mut self, _: Profile, _: SocketAddr) -> Result<SocketId, SocketError> {
         Err(SocketError::Unsupported)
+    }
+
+    fn destination_of(&mut self, _: SocketId) -> Option<SocketAddr> {
+        self.led_from
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.own.contains(&address)
     }
 
     fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {

@@ -10,6 +10,7 @@ fn terms(cookies: bool) -> Terms {
         thesis: true,
         cookies: cookies.then(|| Cookies::new([1; 32])),
         fast_open: cookies,
+        ..Terms::default()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: a page of text that is answered over HTTP while packets pass.
+//! Metrics for Prometheus: a page of text that is answered over HTTP while the program works.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How old the page may be while packets come.
+/// How old the page may be while there is news.
 const PERIOD: Duration = Duration::from_millis(250);
 /// How long a client may take to send its request, and to read the response.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -51,12 +51,12 @@ impl Exposed {
     }
 
     /// Whether it is time for a new page.
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.made.is_none_or(|at| at.elapsed() >= PERIOD)
     }
 
     /// Answers with this from now on.
-    pub(super) fn show(&mut self, page: String) {
+    pub(crate) fn show(&mut self, page: String) {
         self.made = Some(Instant::now());
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }

@@ -1,0 +1,84 @@
+//! The options of `narrows pep`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Format;
+
+/// What is done with a split proxy.
+#[derive(Args, Debug)]
+pub struct Pep {
+    #[command(subcommand)]
+    pub command: PepCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum PepCommand {
+    /// Serve one until SIGTERM
+    Serve(PepServe),
+    /// Say how one that is served is doing
+    Status(PepStatus),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "narrows pep serve CONFIG.toml [OPTIONS]\n       \
+        narrows pep serve --listen ADDR --clients NETWORK --to NETWORK [OPTIONS]",
+    after_help = "For instance: narrows pep serve --listen 10.0.0.1 --clients 10.0.0.0/24 \
+    --to '0.0.0.0/0 ports 80-443'
+
+SIGTERM: no more clients, and those that are there are served to their end, or for as long as \
+`drain` says. SIGHUP reads CONFIG.toml again. All keys: docs/pep.md."
+)]
+pub struct PepServe {
+    /// Its configuration
+    #[arg(value_name = "CONFIG.toml", required_unless_present = "listen",
+        conflicts_with_all = ["listen", "clients", "to", "status", "user"])]
+    pub config: Option<PathBuf>,
+    /// Where clients come to, at the port 8803 unless one is named; may be repeated
+    #[arg(long, value_name = "ADDR", requires = "clients", requires = "to")]
+    pub listen: Vec<String>,
+    /// Who may come; may be repeated
+    #[arg(long, value_name = "NETWORK", requires = "listen")]
+    pub clients: Vec<String>,
+    /// Where to, with `port N` or `ports N-M` behind it; may be repeated
+    #[arg(long, value_name = "NETWORK", requires = "listen")]
+    pub to: Vec<String>,
+    /// Whom the process becomes once its sockets are open
+    #[arg(long, value_name = "USER", requires = "listen")]
+    pub user: Option<String>,
+    /// The socket for `narrows pep status`
+    #[arg(long, value_name = "PATH", requires = "listen")]
+    pub status: Option<PathBuf>,
+    /// How the log on standard error is written
+    #[arg(long, value_enum, default_value_t)]
+    pub log: LogFormat,
+    /// Log each tunnel
+    #[arg(long)]
+    pub details: bool,
+}
+
+/// How a log is written.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// A JSON object in each line.
+    Json,
+}
+
+#[derive(Args, Debug)]
+pub struct PepStatus {
+    /// The socket of the daemon
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "/run/narrows-pep/status.sock"
+    )]
+    pub socket: PathBuf,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

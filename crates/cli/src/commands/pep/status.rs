@@ -1,0 +1,115 @@
+//! `narrows pep status`.
+
+use std::fmt::Write;
+
+use narrows::pep;
+use narrows::units::Bytes;
+
+use crate::args::{Format, PepStatus};
+use crate::output::{message, print, print_json};
+use crate::status::{Outcome, Status};
+
+pub fn status(args: &PepStatus) -> Outcome {
+    match pep::status(&args.socket) {
+        Ok(status) if args.format == Format::Json => match serde_json::to_value(&status) {
+            Ok(value) => print_json(&value),
+            Err(error) => {
+                message!("narrows: {error}");
+                return Ok(Status::Failed);
+            }
+        },
+        Ok(status) => print(&page(&status)),
+        Err(error) => {
+            message!("narrows: {error}");
+            return Ok(Status::Failed);
+        }
+    }
+    Ok(Status::Done)
+}
+
+/// For people.
+fn page(status: &pep::Status) -> String {
+    let state = if status.draining { "draining" } else { "up" };
+    let mut page = format!(
+        "narrows {} (process {}), {state} for {:.0} s, at {}\n\
+         tunnels   {} now; {} opened, {} closed, {} broken, {} refused, {} not admitted\n\
+         time-outs {} of requests, {} of connections, {} of idle tunnels\n\
+         waiting   {} of {}\n\
+         relayed   {} up, {} down\n",
+        status.version,
+        status.pid,
+        status.uptime_s,
+        status.listeners.join(", "),
+        status.tunnels,
+        status.opened,
+        status.closed,
+        status.broken,
+        status.refused,
+        status.denied,
+        status.request_timeouts,
+        status.connect_timeouts,
+        status.idle_timeouts,
+        size(status.backlog_bytes),
+        size(status.budget_bytes),
+        size(status.bytes_up),
+        size(status.bytes_down),
+    );
+    if status.direct > 0 {
+        // Writing to a string does not fail.
+        let _ = writeln!(page, "directly  {} without their proxy", status.direct);
+    }
+    for tunnel in &status.largest {
+        let to = tunnel.destination.as_deref().unwrap_or("(asking)");
+        let _ = writeln!(
+            page,
+            "  {} -> {to}: {} up, {} down, {} waiting, {:.0} s old, {:.0} s idle{}",
+            tunnel.client,
+            size(tunnel.bytes_up),
+            size(tunnel.bytes_down),
+            size(tunnel.backlog_up_bytes + tunnel.backlog_down_bytes),
+            tunnel.age_s,
+            tunnel.idle_s,
+            if tunnel.open { "" } else { ", not open yet" },
+        );
+    }
+    page
+}
+
+fn size(bytes: u64) -> String {
+    Bytes::new(bytes).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_says_what_there_is_and_what_waits() {
+        let status = pep::Status {
+            tunnels: 1,
+            backlog_bytes: 1 << 20,
+            budget_bytes: 1 << 30,
+            largest: vec![pep::TunnelStatus {
+                client: "10.0.0.1:4000".to_owned(),
+                destination: None,
+                open: false,
+                age_s: 1.0,
+                idle_s: 0.0,
+                bytes_up: 0,
+                bytes_down: 0,
+                backlog_up_bytes: 1 << 20,
+                backlog_down_bytes: 0,
+            }],
+            ..pep::Status::default()
+        };
+        let page = page(&status);
+        for part in [
+            "waiting   1Mb of 1024Mb",
+            "10.0.0.1:4000 -> (asking)",
+            "not open yet",
+        ] {
+            assert!(page.contains(part), "{page}");
+        }
+        assert!(!page.contains("directly"), "{page}");
+    }
+}

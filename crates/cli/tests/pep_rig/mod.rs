@@ -1,0 +1,205 @@
+//! A daemon of `narrows pep serve` on this machine's loopback, and clients of it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
+use narrows_pep::{Layout, request};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::NARROWS;
+
+/// The longest that anything is waited for; much longer than it takes.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A daemon, killed when this is dropped.
+pub struct Daemon {
+    pub child: Child,
+    pub at: SocketAddr,
+    pub folder: TempDir,
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended needs none.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+/// Clients of loopback, to `destinations`, with `more` keys before the listener.
+pub fn config(at: SocketAddr, folder: &Path, destinations: &str, more: &str) -> String {
+    let status = folder.join("status.sock");
+    format!(
+        "version = 1\nstatus = {status:?}\n{more}\n[[listener]]\nlisten = \"{at}\"\n\
+         clients = [\"127.0.0.0/8\"]\ndestinations = {destinations}\n"
+    )
+}
+
+impl Daemon {
+    pub fn start(destinations: &str, more: &str) -> Self {
+        Self::start_by(destinations, more, |file| {
+            let mut command = Command::new(NARROWS);
+            command.args(["pep", "serve"]).arg(file);
+            command
+        })
+    }
+
+    pub fn start_by(destinations: &str, more: &str, command: impl Fn(&Path) -> Command) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let file = folder.path().join("pep.toml");
+        fs::write(&file, config(at, folder.path(), destinations, more)).expect("written");
+        let child = command(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut daemon = Self { child, at, folder };
+        daemon.wait_for("listening");
+        daemon
+    }
+
+    /// Waits for a line of its log that has `word` in it.
+    pub fn wait_for(&mut self, word: &str) {
+        let log = self.child.stderr.take().expect("a log");
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            let mut log = BufReader::new(log);
+            let mut line = String::new();
+            while log.read_line(&mut line).is_ok_and(|n| n > 0) {
+                // Read on, or the daemon would wait for room.
+                let _ = sender.send(std::mem::take(&mut line));
+            }
+        });
+        let mut said = String::new();
+        while !said.contains(word) {
+            said += &lines
+                .recv_timeout(PATIENCE)
+                .unwrap_or_else(|e| panic!("{e}: {said}"));
+        }
+    }
+
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).expect("it is there");
+    }
+
+    pub fn ended(&mut self) -> ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// A connection that asks for `destination`.
+    pub fn ask(&self, destination: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(self.at).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let bytes = request(Layout::Convert, destination, None).expect("a request");
+        stream.write_all(&bytes).expect("sent");
+        stream
+    }
+
+    /// One that is granted.
+    pub fn tunnel(&self, destination: SocketAddr) -> TcpStream {
+        let mut stream = self.ask(destination);
+        assert_eq!(answer(&mut stream), None);
+        stream
+    }
+
+    pub fn status(&self) -> serde_json::Value {
+        let socket = self.folder.path().join("status.sock");
+        let output = Command::new(NARROWS)
+            .args(["pep", "status", "--format", "json", "--socket"])
+            .arg(socket)
+            .output()
+            .expect("it starts");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    pub fn descriptors(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.child.id());
+        fs::read_dir(folder).expect("a process").count()
+    }
+}
+
+/// The fault in the proxy's answer, if it is one.
+pub fn answer(stream: &mut TcpStream) -> Option<Fault> {
+    let mut reader = Reader::default();
+    let mut bytes = [0; HEADER_LEN];
+    loop {
+        // As many as are wanted, so that none is lost that follows.
+        let wanted = reader.wanted().min(bytes.len());
+        let read = stream.read(&mut bytes[..wanted]).expect("an answer");
+        assert!(read > 0, "it ended without an answer");
+        if let Some((message, _)) = reader.take(&bytes[..read]).expect("a message") {
+            return message.tlvs.into_iter().find_map(|tlv| match tlv {
+                Tlv::Error(fault) => Some(fault),
+                _ => None,
+            });
+        }
+    }
+}
+
+/// Sends back what it receives, to its end, and then ends as well.
+pub fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut back = stream.try_clone().expect("a descriptor");
+                // A client may go first.
+                let _ = std::io::copy(&mut &stream, &mut back);
+                let _ = back.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    at
+}
+
+pub const LOOPBACK: &str = "[\"127.0.0.0/8\"]";
+
+/// Bytes whose places can be told apart.
+pub fn payload(len: usize) -> Vec<u8> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect()
+}
+
+/// Whether `stream` answers what it is sent.
+pub fn echoes(stream: &mut TcpStream, word: &[u8]) -> bool {
+    let mut back = vec![0; word.len()];
+    stream.write_all(word).is_ok() && stream.read_exact(&mut back).is_ok() && back == word
+}
+
+pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
+    while !holds() {
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    true
+}

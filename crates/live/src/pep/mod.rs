@@ -1,0 +1,21 @@
+//! The split proxy as a program of this machine: a [daemon](Daemon) that serves clients of
+//! a network. It runs [`Proxy`](narrows_pep::Proxy), the application that simulated hosts
+//! run, over the machine's own [sockets](sockets), in one thread.
+
+mod config;
+mod daemon;
+mod error;
+mod leg;
+mod metrics;
+mod own;
+mod server;
+mod service;
+mod sockets;
+mod status;
+mod stream;
+
+pub use config::{Config, ListenerConfig, PATIENCE, PORT, STATUS, read_socket};
+pub use daemon::Daemon;
+pub use error::PepError;
+pub use metrics::page as metrics;
+pub use status::{Status, TunnelStatus, status};

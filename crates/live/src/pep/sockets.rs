@@ -1,0 +1,596 @@
+//! A machine's own TCP sockets below a proxy, served by one epoll: those of a laboratory's
+//! host ([`flows`](crate::flows)) are made for a plan, with addresses, ports and options of
+//! its own; these for whoever comes, from and to anywhere.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use narrows_packet::{
+    Breakage, CountedBytes, Data, Datagram, Event, Profile, SocketError, SocketEvent, SocketId,
+    Sockets,
+};
+use narrows_units::{Duration, Instant};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use nix::sys::socket::{
+    Backlog, MsgFlags, SockaddrStorage, bind, connect, getsockopt, listen, recv, send, sendto,
+    setsockopt, sockopt,
+};
+use tracing::warn;
+
+use super::leg::{LegOptions, RESET};
+use super::own::OwnAddresses;
+use super::stream::{Phase, Stream, bytes_of, errno, family, socket_error};
+use crate::flows::socket_option;
+
+/// Bytes that are read of one socket before others have their turn.
+const TURN: usize = 256 << 10;
+
+/// How long to wait before accepting again when the machine has no descriptor or memory
+/// left: some tunnel may have ended by then.
+const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// Finds out where to a connection had been opened that was led here, by its socket and
+/// who opened it.
+pub(super) type Origin = dyn FnMut(&OwnedFd, SocketAddr) -> Option<SocketAddr>;
+
+#[derive(Debug)]
+enum Kind {
+    Listener(TcpListener),
+    Stream(Stream),
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    /// How many sockets had the number before.
+    generation: u32,
+    kind: Option<Kind>,
+}
+
+/// The sockets of a process.
+pub(super) struct Machine {
+    epoll: Epoll,
+    begun: std::time::Instant,
+    now: Instant,
+    wake: Option<Instant>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    profiles: Vec<LegOptions>,
+    /// Listening sockets that the process was given.
+    given: BTreeMap<SocketAddr, TcpListener>,
+    /// The address that could not be listened at.
+    refused: Option<SocketAddr>,
+    origin: Box<Origin>,
+    own: OwnAddresses,
+    events: VecDeque<(u64, SocketEvent)>,
+    /// Sockets that have more to read when others have had their turn.
+    again: Vec<u64>,
+    deferred: Vec<u64>,
+    /// When accepting goes on, and of which listeners.
+    exhausted: Option<(Instant, Vec<u64>)>,
+    /// What may still be read in this turn.
+    turn: usize,
+    scratch: Vec<u8>,
+}
+
+impl Machine {
+    pub fn new(epoll: Epoll, given: Vec<TcpListener>, origin: Box<Origin>) -> io::Result<Self> {
+        let with_address = |listener: TcpListener| {
+            listener.set_nonblocking(true)?;
+            Ok((listener.local_addr()?, listener))
+        };
+        let given = given.into_iter().map(with_address);
+        Ok(Self {
+            epoll,
+            begun: std::time::Instant::now(),
+            now: Instant::ZERO,
+            wake: None,
+            slots: Vec::new(),
+            free: Vec::new(),
+            profiles: Vec::new(),
+            given: given.collect::<io::Result<_>>()?,
+            refused: None,
+            origin,
+            own: OwnAddresses::new(),
+            events: VecDeque::new(),
+            again: Vec::new(),
+            deferred: Vec::new(),
+            exhausted: None,
+            turn: TURN,
+            scratch: vec![0; TURN],
+        })
+    }
+
+    pub fn epoll(&self) -> &Epoll {
+        &self.epoll
+    }
+
+    /// The next connections' options, by a number of their own.
+    pub fn add_profile(&mut self, options: LegOptions) -> Profile {
+        let known = self.profiles.iter().position(|known| *known == options);
+        let at = known.unwrap_or_else(|| {
+            self.profiles.push(options);
+            self.profiles.len() - 1
+        });
+        Profile(u32::try_from(at).unwrap_or(u32::MAX))
+    }
+
+    /// Reads the clock.
+    pub fn tick(&mut self) {
+        let ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.now = Instant::ZERO + Duration::from_nanos(ns);
+    }
+
+    /// How long nothing needs to be done unless something happens.
+    pub fn patience(&self) -> Option<Duration> {
+        if !self.again.is_empty() || !self.events.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let paused = self.exhausted.as_ref().map(|(at, _)| *at);
+        let next = [self.wake, paused].into_iter().flatten().min()?;
+        Some(next.since(self.now))
+    }
+
+    /// Whether the application's timer has expired, which it then is no more.
+    pub fn expired(&mut self) -> bool {
+        self.wake.take_if(|at| *at <= self.now).is_some()
+    }
+
+    /// The address that could not be listened at last.
+    pub fn refused(&self) -> Option<SocketAddr> {
+        self.refused
+    }
+
+    /// Listening sockets that were given and have no listener.
+    pub fn not_taken(&self) -> impl Iterator<Item = SocketAddr> {
+        self.given.keys().copied()
+    }
+
+    /// The next event for the application. Each begins a turn.
+    pub fn next_event(&mut self) -> Option<(SocketId, SocketEvent)> {
+        loop {
+            let (token, event) = self.events.pop_front()?;
+            if self.at(token).is_some() {
+                self.turn = TURN;
+                return Some((SocketId(token as u32), event));
+            }
+        }
+    }
+
+    /// Has those go on that had their turn before.
+    pub fn go_on(&mut self) {
+        for token in std::mem::take(&mut self.again) {
+            self.events.push_back((token, SocketEvent::Readable));
+        }
+        if let Some((_, listeners)) = self.exhausted.take_if(|(at, _)| *at <= self.now) {
+            let incoming = listeners.into_iter().map(|t| (t, SocketEvent::Incoming));
+            self.events.extend(incoming);
+        }
+    }
+
+    /// What is to go out at the end of a turn: SYNs for which there was no data.
+    pub fn end_turn(&mut self) {
+        for token in std::mem::take(&mut self.deferred) {
+            let Some(stream) = self.stream(token) else {
+                continue;
+            };
+            if let Phase::Deferred(to) = stream.phase {
+                stream.phase = Phase::Opening;
+                match connect(stream.fd.as_raw_fd(), &SockaddrStorage::from(to)) {
+                    Ok(()) | Err(Errno::EINPROGRESS) => {}
+                    Err(why) => self.fail(token, why),
+                }
+                self.watch_stream(token);
+            }
+        }
+    }
+
+    /// What has `token` became ready for `flags`.
+    pub fn ready(&mut self, token: u64, flags: EpollFlags) {
+        match self.at(token).map(|slot| &slot.kind) {
+            Some(Some(Kind::Listener(_))) => {
+                self.events.push_back((token, SocketEvent::Incoming));
+            }
+            Some(Some(Kind::Stream(_))) => self.stream_ready(token, flags),
+            _ => {}
+        }
+    }
+
+    fn stream_ready(&mut self, token: u64, flags: EpollFlags) {
+        let Some(stream) = self.stream(token) else {
+            return;
+        };
+        if stream.phase == Phase::Over {
+            return;
+        }
+        if flags.contains(EpollFlags::EPOLLERR) || stream.phase == Phase::Opening {
+            if let Ok(code @ 1..) = getsockopt(&stream.fd, sockopt::SocketError) {
+                return self.fail(token, Errno::from_raw(code));
+            }
+        }
+        let mut events = Vec::new();
+        if stream.phase == Phase::Opening && flags.contains(EpollFlags::EPOLLOUT) {
+            stream.phase = Phase::Open;
+            let (ecn, accecn) = (false, false);
+            events.push(SocketEvent::Established { ecn, accecn });
+            if std::mem::take(&mut stream.ending) {
+                stream.end();
+            }
+        }
+        if stream.phase == Phase::Open {
+            if flags.contains(EpollFlags::EPOLLOUT) {
+                stream.writable = true;
+                if stream.wants_room {
+                    events.push(SocketEvent::Writable);
+                }
+            }
+            let last = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP;
+            stream.end_is_near |= flags.intersects(last);
+            if flags.intersects(last | EpollFlags::EPOLLIN) && !stream.peer_closed {
+                stream.readable = true;
+                events.push(SocketEvent::Readable);
+            }
+        }
+        let events = events.into_iter().map(|event| (token, event));
+        self.events.extend(events);
+    }
+
+    fn at(&mut self, token: u64) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(token as u32 as usize)?;
+        (slot.kind.is_some() && u64::from(slot.generation) == token >> 32).then_some(slot)
+    }
+
+    fn stream(&mut self, token: u64) -> Option<&mut Stream> {
+        match &mut self.at(token)?.kind {
+            Some(Kind::Stream(stream)) => Some(stream),
+            _ => None,
+        }
+    }
+
+    fn token(&self, SocketId(index): SocketId) -> u64 {
+        let slot = self.slots.get(index as usize);
+        let generation = slot.map_or(u32::MAX, |slot| slot.generation);
+        u64::from(generation) << 32 | u64::from(index)
+    }
+
+    fn add(&mut self, kind: Kind) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.slots[index as usize].kind = Some(kind);
+        self.token(SocketId(index))
+    }
+
+    fn watch_stream(&mut self, token: u64) {
+        let flags = EpollFlags::EPOLLIN
+            | EpollFlags::EPOLLOUT
+            | EpollFlags::EPOLLRDHUP
+            | EpollFlags::EPOLLET;
+        let slot = &self.slots[token as u32 as usize];
+        if let Some(Kind::Stream(stream)) = &slot.kind {
+            let added = self.epoll.add(&stream.fd, EpollEvent::new(flags, token));
+            if let Err(why) = added {
+                self.fail(token, why);
+            }
+        }
+    }
+
+    fn fail(&mut self, token: u64, why: Errno) {
+        let Some(stream) = self.stream(token) else {
+            return;
+        };
+        if stream.phase == Phase::Over {
+            return;
+        }
+        stream.phase = Phase::Over;
+        (stream.readable, stream.writable) = (false, false);
+        let breakage = match why {
+            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Breakage::Reset,
+            _ => Breakage::TimedOut,
+        };
+        self.events
+            .push_back((token, SocketEvent::Broken(breakage)));
+    }
+
+    /// Bytes of the stream at `token`, read to `into`.
+    fn read_some(&mut self, token: u64, most: u64, into: &mut dyn FnMut(&[u8])) -> u64 {
+        let mut total = 0;
+        let (mut scratch, mut left) = (std::mem::take(&mut self.scratch), self.turn);
+        let (mut ended, mut failed) = (false, None);
+        if let Some(stream) = self.stream(token) {
+            while stream.readable && total < most && left > 0 {
+                let part = usize::try_from(most - total)
+                    .unwrap_or(usize::MAX)
+                    .min(left);
+                let part = part.min(scratch.len());
+                match recv(
+                    stream.fd.as_raw_fd(),
+                    &mut scratch[..part],
+                    MsgFlags::empty(),
+                ) {
+                    Ok(0) => {
+                        (stream.readable, stream.peer_closed) = (false, true);
+                        ended = true;
+                    }
+                    Ok(bytes) => {
+                        into(&scratch[..bytes]);
+                        total += bytes as u64;
+                        left -= bytes;
+                        // Fewer than asked for were all; but an end would not be
+                        // reported again.
+                        stream.readable = bytes == part || stream.end_is_near;
+                    }
+                    Err(Errno::EAGAIN) => stream.readable = false,
+                    Err(Errno::EINTR) => {}
+                    Err(why) => {
+                        stream.readable = false;
+                        failed = Some(why);
+                    }
+                }
+            }
+            if stream.readable && left == 0 {
+                self.again.push(token);
+            }
+        }
+        (self.scratch, self.turn) = (scratch, left);
+        if ended {
+            self.events.push_back((token, SocketEvent::PeerClosed));
+        }
+        if let Some(why) = failed {
+            self.fail(token, why);
+        }
+        total
+    }
+
+    /// A socket that listens at `local`: one that was given, or a new one.
+    fn listening(&mut self, profile: Profile, local: SocketAddr) -> nix::Result<TcpListener> {
+        let options = &self.profiles[profile.0 as usize];
+        let waiting = Backlog::MAXCONN;
+        if let Some(given) = self.given.remove(&local) {
+            options.apply(&given)?;
+            if options.fast_open {
+                socket_option::accept_fast_open(&given, waiting.into()).map_err(|e| errno(&e))?;
+            }
+            return Ok(given);
+        }
+        let fd = options.socket(family(local))?;
+        if local.is_ipv6() {
+            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+        }
+        if options.transparent && local.is_ipv4() {
+            setsockopt(&fd, sockopt::IpTransparent, &true)?;
+        } else if options.transparent {
+            /// `IPV6_TRANSPARENT` (linux/in6.h).
+            const TRANSPARENT: i32 = 75;
+            socket_option::set(&fd, libc::IPPROTO_IPV6, TRANSPARENT, 1).map_err(|e| errno(&e))?;
+        }
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
+        if options.fast_open {
+            socket_option::accept_fast_open(&fd, waiting.into()).map_err(|e| errno(&e))?;
+        }
+        listen(&fd, waiting)?;
+        Ok(fd.into())
+    }
+}
+
+impl Sockets for Machine {
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn record(&mut self, _: Event<'static>) {}
+
+    fn wake_at(&mut self, at: Option<Instant>) {
+        self.wake = at;
+    }
+
+    fn connect(
+        &mut self,
+        profile: Profile,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+    ) -> Result<SocketId, SocketError> {
+        let options = &self.profiles[profile.0 as usize];
+        let begun = || -> nix::Result<(OwnedFd, Phase)> {
+            let fd = options.socket(family(remote))?;
+            if let Some(local) = local {
+                setsockopt(&fd, sockopt::IpBindAddressNoPort, &true)?;
+                bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
+            }
+            if options.fast_open {
+                return Ok((fd, Phase::Deferred(remote)));
+            }
+            match connect(fd.as_raw_fd(), &SockaddrStorage::from(remote)) {
+                Ok(()) | Err(Errno::EINPROGRESS) => Ok((fd, Phase::Opening)),
+                Err(why) => Err(why),
+            }
+        };
+        let (fd, phase) = begun().map_err(|why| socket_error(why, local, Some(remote)))?;
+        let token = self.add(Kind::Stream(Stream::new(fd, None, phase)));
+        if phase == Phase::Opening {
+            self.watch_stream(token);
+        } else {
+            self.deferred.push(token);
+        }
+        Ok(SocketId(token as u32))
+    }
+
+    fn listen(
+        &mut self,
+        profile: Profile,
+        local: SocketAddr,
+        _: u32,
+    ) -> Result<SocketId, SocketError> {
+        let refused = |why| socket_error(why, Some(local), None);
+        self.refused = Some(local);
+        let socket = self.listening(profile, local).map_err(refused)?;
+        let token = self.add(Kind::Listener(socket));
+        let slot = &self.slots[token as u32 as usize];
+        if let Some(Kind::Listener(socket)) = &slot.kind {
+            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+            let added = self.epoll.add(socket, EpollEvent::new(flags, token));
+            added.map_err(refused)?;
+        }
+        Ok(SocketId(token as u32))
+    }
+
+    fn accept(&mut self, listener: SocketId) -> Option<(SocketId, SocketAddr)> {
+        let token = self.token(listener);
+        loop {
+            let Some(Kind::Listener(socket)) = &self.at(token)?.kind else {
+                return None;
+            };
+            let accepted = socket.accept();
+            match accepted {
+                Ok((connection, client)) => {
+                    if connection.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    let stream = Stream::new(connection.into(), Some(client), Phase::Open);
+                    let token = self.add(Kind::Stream(stream));
+                    self.watch_stream(token);
+                    return Some((SocketId(token as u32), client));
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(e) => match errno(&e) {
+                    Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM => {
+                        let until = self.now + EXHAUSTED;
+                        let (_, waiting) = self.exhausted.get_or_insert_with(|| {
+                            warn!("no connection can be accepted for the moment: {e}");
+                            (until, Vec::new())
+                        });
+                        waiting.push(token);
+                        return None;
+                    }
+                    // It was gone before it was accepted.
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    fn bind(&mut self, _: Profile, _: SocketAddr) -> Result<SocketId, SocketError> {
+        Err(SocketError::Unsupported)
+    }
+
+    fn destination_of(&mut self, socket: SocketId) -> Option<SocketAddr> {
+        let token = self.token(socket);
+        let slot = self.slots.get(token as u32 as usize)?;
+        match &slot.kind {
+            Some(Kind::Stream(stream)) => (self.origin)(&stream.fd, stream.client?),
+            _ => None,
+        }
+    }
+
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.own.contains(address)
+    }
+
+    fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
+        let token = self.token(socket);
+        match into {
+            Some(into) => self.read_some(token, most, &mut |bytes| into.extend_from_slice(bytes)),
+            None => self.read_some(token, most, &mut |_| {}),
+        }
+    }
+
+    fn read_counted(&mut self, socket: SocketId, most: u64, into: &mut CountedBytes) -> u64 {
+        let token = self.token(socket);
+        self.read_some(token, most, &mut |bytes| into.append(bytes))
+    }
+
+    fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
+        let token = self.token(socket);
+        let bytes = bytes_of(data);
+        let Some(stream) = self.stream(token) else {
+            return 0;
+        };
+        let (sent, watch) = match stream.phase {
+            Phase::Deferred(to) => {
+                stream.phase = Phase::Opening;
+                let with_syn =
+                    MsgFlags::from_bits_retain(libc::MSG_FASTOPEN) | MsgFlags::MSG_NOSIGNAL;
+                let to = SockaddrStorage::from(to);
+                (sendto(stream.fd.as_raw_fd(), bytes, &to, with_syn), true)
+            }
+            Phase::Open if stream.writable => (
+                send(stream.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL),
+                false,
+            ),
+            _ => return 0,
+        };
+        let taken = match sent {
+            Ok(taken) => {
+                stream.writable &= taken == bytes.len();
+                taken as u64
+            }
+            Err(Errno::EAGAIN | Errno::EINPROGRESS) => {
+                stream.writable = false;
+                0
+            }
+            Err(Errno::EINTR) => 0,
+            Err(why) => {
+                self.fail(token, why);
+                0
+            }
+        };
+        if watch {
+            self.watch_stream(token);
+        }
+        taken
+    }
+
+    fn want_room(&mut self, socket: SocketId, want: bool) {
+        let token = self.token(socket);
+        if let Some(stream) = self.stream(token) {
+            let now = want && stream.writable && !stream.wants_room;
+            stream.wants_room = want;
+            if now {
+                self.events.push_back((token, SocketEvent::Writable));
+            }
+        }
+    }
+
+    fn shut_down(&mut self, socket: SocketId) {
+        let token = self.token(socket);
+        match self.stream(token) {
+            Some(stream) => match stream.phase {
+                Phase::Deferred(_) | Phase::Opening => stream.ending = true,
+                Phase::Open => stream.end(),
+                Phase::Over => {}
+            },
+            None => self.close(socket),
+        }
+    }
+
+    fn reset(&mut self, socket: SocketId) {
+        let token = self.token(socket);
+        if let Some(stream) = self.stream(token) {
+            // Closed, it is reset.
+            let _ = setsockopt(&stream.fd, sockopt::Linger, &RESET);
+            stream.phase = Phase::Over;
+            (stream.readable, stream.writable) = (false, false);
+        }
+    }
+
+    fn close(&mut self, socket: SocketId) {
+        let token = self.token(socket);
+        if let Some(slot) = self.at(token) {
+            slot.kind = None;
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(socket.0);
+        }
+    }
+
+    fn send_to(&mut self, _: SocketId, _: SocketAddr, _: &[u8], _: u32) -> Result<(), SocketError> {
+        Err(SocketError::Unsupported)
+    }
+
+    fn receive_from(&mut self, _: SocketId, _: &mut Vec<u8>) -> Option<Datagram> {
+        None
+    }
+}

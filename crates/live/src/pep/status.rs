@@ -1,0 +1,185 @@
+//! What a daemon tells of its state, at a socket of the machine.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use nix::unistd::User;
+use serde::{Deserialize, Serialize};
+
+use super::error::PepError;
+
+/// How long whoever asks may take to read the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tunnels that are told one by one at most: those in which most waits.
+pub(super) const LARGEST: usize = 20;
+
+/// What a daemon tells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the program.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it began.
+    pub uptime_s: f64,
+    /// Whether it takes no more clients.
+    pub draining: bool,
+    /// Where it listens.
+    pub listeners: Vec<String>,
+    /// Tunnels that there are.
+    pub tunnels: u64,
+    /// Bytes that wait in them.
+    pub backlog_bytes: u64,
+    /// Bytes that may wait in them.
+    pub budget_bytes: u64,
+    /// Connections that clients opened.
+    pub accepted: u64,
+    /// Of these, by clients that are not admitted.
+    pub denied: u64,
+    /// Tunnels whose both ends were open.
+    pub opened: u64,
+    /// Clients that were refused.
+    pub refused: u64,
+    /// Tunnels that ended in order.
+    pub closed: u64,
+    /// Tunnels of which one end broke.
+    pub broken: u64,
+    /// Tunnels that went without the proxy that they were to go by.
+    pub direct: u64,
+    /// Clients whose request did not come in time.
+    pub request_timeouts: u64,
+    /// Connections to destinations that did not open in time.
+    pub connect_timeouts: u64,
+    /// Tunnels in which nothing happened for too long.
+    pub idle_timeouts: u64,
+    /// Payload bytes from clients.
+    pub bytes_up: u64,
+    /// Payload bytes from destinations.
+    pub bytes_down: u64,
+    /// The tunnels in which most waits.
+    pub largest: Vec<TunnelStatus>,
+}
+
+/// What is told of one tunnel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TunnelStatus {
+    /// Who opened it.
+    pub client: String,
+    /// Where it leads, once that was asked for.
+    pub destination: Option<String>,
+    /// Whether both ends are open.
+    pub open: bool,
+    /// Seconds since the client came.
+    pub age_s: f64,
+    /// Seconds since something last happened.
+    pub idle_s: f64,
+    /// Payload bytes from the client.
+    pub bytes_up: u64,
+    /// Payload bytes from the destination.
+    pub bytes_down: u64,
+    /// Bytes that wait for the destination.
+    pub backlog_up_bytes: u64,
+    /// Bytes that wait for the client.
+    pub backlog_down_bytes: u64,
+}
+
+/// Asks the daemon at `path`.
+///
+/// # Errors
+/// If none answers there.
+pub fn status(path: &Path) -> Result<Status, PepError> {
+    let asked = || -> io::Result<Status> {
+        let mut stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(serde_json::from_str(&answer)?)
+    };
+    asked().map_err(|reason| PepError::NoDaemon {
+        path: path.to_path_buf(),
+        reason,
+    })
+}
+
+/// Where the state is told. Who asks is answered by a thread of its own: a slow reader
+/// holds up nobody.
+#[derive(Debug)]
+pub(super) struct Teller {
+    path: PathBuf,
+    pub listener: UnixListener,
+    answers: Sender<(UnixStream, String)>,
+}
+
+impl Teller {
+    /// Listens at `path`, for the daemon's user and root alone. What a killed daemon left
+    /// there is replaced.
+    pub fn open(path: &Path, user: Option<&User>) -> Result<Self, PepError> {
+        let refused = |reason| PepError::Status {
+            path: path.to_path_buf(),
+            reason,
+        };
+        let own = |path: &Path| match user {
+            Some(user) => chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())),
+            None => Ok(()),
+        };
+        let bound = || -> io::Result<UnixListener> {
+            if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+                fs::create_dir_all(folder)?;
+                own(folder)?;
+            }
+            let is_socket = fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+            if is_socket {
+                if UnixStream::connect(path).is_ok() {
+                    return Err(io::ErrorKind::AddrInUse.into());
+                }
+                fs::remove_file(path)?;
+            }
+            let listener = UnixListener::bind(path)?;
+            fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            own(path)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = bound().map_err(refused)?;
+        let (answers, asked) = channel::<(UnixStream, String)>();
+        thread::Builder::new()
+            .name("status".to_owned())
+            .spawn(move || {
+                for (mut stream, answer) in asked {
+                    // Who has gone misses nothing.
+                    let _ = stream
+                        .set_nonblocking(false)
+                        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
+                        .and_then(|()| stream.write_all(answer.as_bytes()));
+                }
+            })
+            .map_err(refused)?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            listener,
+            answers,
+        })
+    }
+
+    /// Answers who has asked.
+    pub fn answer(&self, status: impl Fn() -> Status) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let answer = serde_json::to_string(&status()).unwrap_or_default();
+            let _ = self.answers.send((stream, answer));
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        // Who may not is replaced by the next one.
+        let _ = fs::remove_file(&self.path);
+    }
+}

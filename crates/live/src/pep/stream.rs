@@ -1,0 +1,99 @@
+//! One connection of the machine's TCP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use narrows_packet::{Data, SocketError};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{AddressFamily, Shutdown, setsockopt, shutdown, sockopt};
+
+use super::leg::ORDERLY;
+
+/// Where a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The SYN waits for the first data, to this address.
+    Deferred(SocketAddr),
+    Opening,
+    Open,
+    Over,
+}
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub fd: OwnedFd,
+    /// Of one that was accepted.
+    pub client: Option<SocketAddr>,
+    pub phase: Phase,
+    pub readable: bool,
+    /// The kernel has said that the stream has an end.
+    pub end_is_near: bool,
+    pub peer_closed: bool,
+    pub writable: bool,
+    pub wants_room: bool,
+    /// The application ended its stream before the connection was open.
+    pub ending: bool,
+}
+
+impl Stream {
+    pub fn new(fd: OwnedFd, client: Option<SocketAddr>, phase: Phase) -> Self {
+        let open = phase == Phase::Open;
+        Self {
+            fd,
+            client,
+            phase,
+            readable: false,
+            end_is_near: false,
+            peer_closed: false,
+            writable: open,
+            wants_room: false,
+            ending: false,
+        }
+    }
+
+    /// Ends what is sent: in order from now on, whatever becomes of the process.
+    pub fn end(&mut self) {
+        // The peer may have gone meanwhile, which its own event tells.
+        let _ = setsockopt(&self.fd, sockopt::Linger, &ORDERLY);
+        let _ = shutdown(self.fd.as_raw_fd(), Shutdown::Write);
+    }
+}
+
+pub(super) fn family(address: SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::Inet,
+        SocketAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+pub(super) fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+pub(super) fn socket_error(
+    why: Errno,
+    local: Option<SocketAddr>,
+    remote: Option<SocketAddr>,
+) -> SocketError {
+    match (why, local, remote) {
+        (Errno::EADDRINUSE, Some(local), _) => SocketError::AddressInUse(local),
+        (Errno::ENETUNREACH | Errno::EHOSTUNREACH, _, Some(remote)) => {
+            SocketError::Unreachable(remote)
+        }
+        (Errno::EADDRNOTAVAIL, _, Some(_)) => SocketError::NoPort,
+        (why, ..) => SocketError::System(why as i32),
+    }
+}
+
+/// Zeros to send.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// What is to be sent, or the first of it.
+pub(super) fn bytes_of(data: Data<'_>) -> &[u8] {
+    match data {
+        Data::Bytes(bytes) => bytes,
+        Data::Zeros(n) => &ZEROS[..usize::try_from(n).unwrap_or(ZEROS.len()).min(ZEROS.len())],
+    }
+}

@@ -1,0 +1,101 @@
+//! A split proxy beside a bottleneck, for real networks: the [daemon](serve), and what it
+//! tells of itself.
+//!
+//! ```no_run
+//! use narrows::pep::{Config, Log, ListenerConfig, serve};
+//!
+//! let mut config = Config::default();
+//! config.listeners.push(ListenerConfig::plain(
+//!     "10.0.0.1:8803".parse()?,
+//!     &["10.0.0.0/8".to_owned()],
+//!     &["0.0.0.0/0 ports 80-443".to_owned()],
+//! )?);
+//! serve(config, Log::Text { details: false })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+
+use narrows_live::pep::Daemon;
+pub use narrows_live::pep::{
+    Config, ListenerConfig, PORT, PepError, STATUS, Status, TunnelStatus, read_socket, status,
+};
+use tracing::level_filters::LevelFilter;
+
+use crate::expose::Exposed;
+
+/// What is logged to standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Log {
+    /// Lines for people, with each tunnel or without.
+    Text {
+        /// Whether each tunnel is logged.
+        details: bool,
+    },
+    /// A JSON object in each line.
+    Json {
+        /// Whether each tunnel is logged.
+        details: bool,
+    },
+}
+
+/// Why no proxy is served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The machine refused a step.
+    #[error(transparent)]
+    Pep(#[from] PepError),
+    /// Metrics cannot be answered there.
+    #[error("metrics: {address} cannot be listened at: {reason}")]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// What the kernel said.
+        reason: io::Error,
+    },
+}
+
+/// Serves until SIGTERM or SIGINT, and until what is there then has ended or its time is
+/// over; what was done. SIGHUP reads the configuration again. To be called while the
+/// process has one thread.
+///
+/// # Errors
+/// If the machine refuses a step of the set-up.
+pub fn serve(config: Config, log: Log) -> Result<Status, ServeError> {
+    write_log(log);
+    let metrics = config.metrics;
+    // Opened first: with it come the user's rights, which a thread is to have as well, and
+    // the signals that it is not to get.
+    let daemon = Daemon::open(config)?;
+    let exposed = metrics.map(|address| {
+        let refused = |reason| ServeError::Metrics { address, reason };
+        Exposed::listen(address).map_err(refused)
+    });
+    let mut exposed = exposed.transpose()?;
+    Ok(daemon.run(&mut |status| {
+        if let Some(exposed) = &mut exposed {
+            exposed.show(narrows_live::pep::metrics(status));
+        }
+    })?)
+}
+
+fn write_log(log: Log) {
+    let (Log::Text { details } | Log::Json { details }) = log;
+    let level = if details {
+        LevelFilter::DEBUG
+    } else {
+        LevelFilter::INFO
+    };
+    let lines = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .with_max_level(level);
+    // Who has set up a log of its own gets these lines there.
+    let _ = match log {
+        Log::Text { .. } => lines.try_init(),
+        Log::Json { .. } => lines.json().try_init(),
+    };
+}

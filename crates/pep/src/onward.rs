@@ -1,0 +1,274 @@
+//! From a request to a connection onward: directly, or by another proxy.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use narrows_packet::{Breakage, Data, SocketError, SocketId, Sockets};
+use narrows_units::{Duration, Instant};
+use tracing::{info, warn};
+
+use crate::config::Parent;
+use crate::convert::{Fault, Reader, Tlv};
+use crate::proxy::Proxy;
+use crate::request::{Asked, Layout, request, supported};
+use crate::tunnel::{Leg, Stage};
+
+/// How long a proxy that did not answer is not asked again (our choice: as long as one
+/// that has too much to do asks for, RFC 8803 §4.2.8).
+const LEFT_ALONE: Duration = Duration::from_secs(30);
+
+/// The answer of another proxy, as far as it is here.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    parent: Parent,
+    answer: Reader,
+}
+
+/// What is known of other proxies.
+#[derive(Debug, Default)]
+pub(crate) struct Parents {
+    /// Until when those that did not answer are left alone.
+    missing: BTreeMap<SocketAddr, Instant>,
+    /// The cookies that they want to see.
+    cookies: BTreeMap<SocketAddr, Vec<u8>>,
+}
+
+/// What becomes of a connection that another proxy was asked for.
+enum Answer {
+    Granted,
+    /// It wants this cookie.
+    Cookie(Vec<u8>),
+    Refused(Fault),
+}
+
+impl Proxy {
+    /// Does what the client asked for.
+    pub(crate) fn grant(&mut self, host: &mut dyn Sockets, id: u64, asked: Asked) {
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let terms = &tunnel.listener.terms;
+        let (destination, layout) = match asked {
+            Asked::Connect {
+                destination,
+                layout,
+            } => (destination, layout),
+            Asked::Info => {
+                let answer = supported(terms.fast_open);
+                return self.answer_last(host, id, &answer.encode().unwrap_or_default());
+            }
+        };
+        tunnel.stage = Stage::Connecting(layout);
+        tunnel.destination = Some(destination);
+        // Of the one address that IPv4 in IPv6 is, all ask alike.
+        let onward = SocketAddr::new(destination.ip().to_canonical(), destination.port());
+        if !terms.policy.leads_to(onward, host.is_own(onward.ip())) {
+            return self.refuse(host, id, Some(Fault::NotAuthorized));
+        }
+        match tunnel.listener.parent {
+            Some(parent) => self.ask_parent(host, id, onward, parent),
+            None => self.connect(host, id, onward),
+        }
+    }
+
+    /// Connects to the destination itself.
+    fn connect(&mut self, host: &mut dyn Sockets, id: u64, destination: SocketAddr) {
+        match self.open_far(host, id, destination) {
+            Ok(()) => {
+                self.set_deadline(id, host.now() + self.limits.connect);
+                // What came with the request may go with the SYN.
+                self.relay(host, id, Leg::Near);
+            }
+            Err(error) => self.refuse(host, id, Some(fault(&error))),
+        }
+    }
+
+    /// Opens the far leg.
+    fn open_far(
+        &mut self,
+        host: &mut dyn Sockets,
+        id: u64,
+        to: SocketAddr,
+    ) -> Result<(), SocketError> {
+        let tunnel = self.tunnels.get_mut(&id).ok_or(SocketError::Closed)?;
+        let listener = &tunnel.listener;
+        let far = host.connect(listener.far, listener.onward_from, to)?;
+        tunnel.far = Some(far);
+        self.legs.insert(far, (id, Leg::Far));
+        Ok(())
+    }
+
+    /// Gives the far leg up.
+    pub(crate) fn close_far(&mut self, host: &mut dyn Sockets, id: u64) {
+        let far = self.tunnels.get_mut(&id).and_then(|t| t.far.take());
+        if let Some(far) = far {
+            self.legs.remove(&far);
+            host.reset(far);
+            host.close(far);
+        }
+    }
+
+    /// Asks another proxy for the connection, unless it did not answer a while ago.
+    fn ask_parent(
+        &mut self,
+        host: &mut dyn Sockets,
+        id: u64,
+        destination: SocketAddr,
+        parent: Parent,
+    ) {
+        let (now, proxy) = (host.now(), parent.proxy);
+        let left_alone = self.parents.missing.get(&proxy).is_some_and(|t| *t > now);
+        if left_alone && parent.or_directly {
+            self.counters.direct += 1;
+            return self.connect(host, id, destination);
+        }
+        let cookie = self.parents.cookies.get(&proxy);
+        let asks = request(Layout::Convert, destination, cookie.map(Vec::as_slice));
+        let opened = self.open_far(host, id, proxy);
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let answer = Reader::default();
+        tunnel.awaits = Some(Awaited { parent, answer });
+        match (opened, tunnel.far, asks) {
+            (Ok(()), Some(far), Some(asks)) => {
+                tunnel.unasked = asks;
+                self.set_deadline(id, now + parent.patience);
+                self.ask(host, id, far);
+            }
+            _ => self.without_parent(host, id, Breakage::Reset),
+        }
+    }
+
+    /// Writes the request to the other proxy, as far as it is not written yet.
+    pub(crate) fn ask(&mut self, host: &mut dyn Sockets, id: u64, far: SocketId) {
+        if let Some(tunnel) = self.tunnels.get_mut(&id) {
+            let written = host.write(far, Data::Bytes(&tunnel.unasked)) as usize;
+            tunnel.unasked.drain(..written);
+            host.want_room(far, !tunnel.unasked.is_empty());
+        }
+    }
+
+    /// Reads the other proxy's answer, as far as it is here.
+    pub(crate) fn read_answer(&mut self, host: &mut dyn Sockets, id: u64) {
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let (Some(awaited), Some(far)) = (&mut tunnel.awaits, tunnel.far) else {
+            return;
+        };
+        let answer = loop {
+            let mut bytes = Vec::new();
+            let wanted = awaited.answer.wanted() as u64;
+            if host.read(far, wanted, Some(&mut bytes)) == 0 {
+                // One that ends its stream without an answer is none.
+                if tunnel.down.peer_closed {
+                    self.without_parent(host, id, Breakage::Reset);
+                }
+                return;
+            }
+            match awaited.answer.take(&bytes) {
+                Ok(None) => {}
+                Ok(Some((message, _))) => {
+                    let fault = message.tlvs.into_iter().find_map(|tlv| match tlv {
+                        Tlv::Error(fault) => Some(fault),
+                        _ => None,
+                    });
+                    break match fault {
+                        None => Answer::Granted,
+                        Some(Fault::MissingCookie(cookie)) => Answer::Cookie(cookie),
+                        Some(fault) => Answer::Refused(fault),
+                    };
+                }
+                Err(_) => return self.without_parent(host, id, Breakage::Reset),
+            }
+        };
+        let parent = awaited.parent;
+        match answer {
+            Answer::Granted => {
+                tunnel.awaits = None;
+                self.parents.missing.remove(&parent.proxy);
+                self.open(host, id);
+            }
+            Answer::Cookie(cookie) if self.parents.cookies.get(&parent.proxy) != Some(&cookie) => {
+                self.parents.cookies.insert(parent.proxy, cookie);
+                self.again(host, id, |proxy, host, to| {
+                    proxy.ask_parent(host, id, to, parent)
+                });
+            }
+            Answer::Cookie(cookie) => {
+                self.refused_by_parent(host, id, parent, Fault::MissingCookie(cookie));
+            }
+            Answer::Refused(fault) => self.refused_by_parent(host, id, parent, fault),
+        }
+    }
+
+    fn refused_by_parent(&mut self, host: &mut dyn Sockets, id: u64, parent: Parent, fault: Fault) {
+        info!(proxy = %parent.proxy, why = %fault, "the other proxy refuses");
+        if parent.or_directly {
+            self.counters.direct += 1;
+            self.again(host, id, |proxy, host, to| proxy.connect(host, id, to));
+        } else {
+            self.refuse(host, id, Some(fault));
+        }
+    }
+
+    /// The other proxy is missing.
+    pub(crate) fn without_parent(&mut self, host: &mut dyn Sockets, id: u64, why: Breakage) {
+        let awaited = self.tunnels.get(&id).and_then(|t| t.awaits.as_ref());
+        let Some(parent) = awaited.map(|awaited| awaited.parent) else {
+            return;
+        };
+        warn!(proxy = %parent.proxy, %why, "the other proxy does not answer");
+        let until = host.now() + LEFT_ALONE;
+        self.parents.missing.insert(parent.proxy, until);
+        if parent.or_directly {
+            self.counters.direct += 1;
+            self.again(host, id, |proxy, host, to| proxy.connect(host, id, to));
+        } else {
+            self.refuse(host, id, Some(Fault::NetworkFailure { retry_s: 0 }));
+        }
+    }
+
+    /// Gives up what was asked of another proxy, and tries what `next` does.
+    fn again(
+        &mut self,
+        host: &mut dyn Sockets,
+        id: u64,
+        next: impl FnOnce(&mut Self, &mut dyn Sockets, SocketAddr),
+    ) {
+        self.close_far(host, id);
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        tunnel.awaits = None;
+        tunnel.unasked.clear();
+        // Its end was that of the leg which is no more.
+        tunnel.down.peer_closed = false;
+        let destination = tunnel.destination;
+        if let Some(destination) = destination {
+            let to = SocketAddr::new(destination.ip().to_canonical(), destination.port());
+            next(self, host, to);
+        }
+    }
+}
+
+/// What a client is told where its destination cannot be connected to.
+fn fault(error: &SocketError) -> Fault {
+    /// `EPERM`, `EACCES`: a rule of the machine forbids it.
+    const FORBIDDEN: [i32; 2] = [1, 13];
+    /// `ENOMEM`, `ENFILE`, `EMFILE`, `ENOBUFS`.
+    const EXHAUSTED: [i32; 4] = [12, 23, 24, 105];
+    match error {
+        // ICMP's code for an unreachable network (RFC 792).
+        SocketError::Unreachable(_) => Fault::DestinationUnreachable { icmp_code: 0 },
+        SocketError::NoPort | SocketError::AddressInUse(_) => {
+            Fault::ResourceExceeded { retry_s: 0 }
+        }
+        SocketError::System(errno) if EXHAUSTED.contains(errno) => {
+            Fault::ResourceExceeded { retry_s: 0 }
+        }
+        SocketError::System(errno) if FORBIDDEN.contains(errno) => Fault::NotAuthorized,
+        _ => Fault::NetworkFailure { retry_s: 0 },
+    }
+}
