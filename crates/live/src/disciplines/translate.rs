@@ -22,8 +22,7 @@ const ETHERNET: u32 = DEFAULT_OVERHEAD;
 pub(crate) enum Timers {
     /// 20 to 35 µs in the middle and a millisecond at times, on a virtual machine.
     OfAMachine,
-    /// In virtual time 3 µs: a link of 50 Mbit/s loses 0.8 % through a bucket that allows 1 µs
-    /// (Linux 7.3), as reads of the clock cost time.
+    /// In virtual time well below 10 µs, as reads of the clock cost time.
     Exact,
 }
 
