@@ -39,6 +39,8 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@bench/observe
 	@$(CARGO) build --release --locked --package narrows-bpf --example mark_cost $(FEATURES)
 	@bench/marking
+	@$(CARGO) build --release --locked --package narrows-bpf --example box_cost $(FEATURES)
+	@$(CARGO) build --release --locked --package narrows-mmb --example memory
 	@bench/mmb
 	@$(CARGO) bench --locked --package narrows-mmb
 	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)

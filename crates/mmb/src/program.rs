@@ -2,7 +2,7 @@
 //! keys of the classifier, tests, and changes of 16-bit words. What does not fit is refused by
 //! name; what is left does as the [`Middlebox`] does, to the byte.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::action::{Action, OptionChange, Set, Verdict};
@@ -130,7 +130,7 @@ pub struct ProgramTest {
 }
 
 /// A change of two bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProgramSet {
     /// Bits of the layers that have to be there.
     pub layer: u8,
@@ -145,7 +145,7 @@ pub struct ProgramSet {
 }
 
 /// What rules do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProgramAction {
     /// In their order: the chance of a drop in hundredths of a percent, `0xffff` for `accept`,
     /// 0 where there are no more.
@@ -189,7 +189,7 @@ impl Middlebox {
             enabled: self.handles(),
             ..Program::default()
         };
-        let mut actions: HashMap<ProgramAction, u32> = HashMap::new();
+        let mut actions: BTreeMap<ProgramAction, u32> = BTreeMap::new();
         let mut last: Option<(*const Action, u32)> = None;
         for (number, (rule, action)) in self.loaded().enumerate() {
             let refused = |what: String| Unsupported {
