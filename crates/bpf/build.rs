@@ -1,5 +1,5 @@
 //! Compiles the BPF objects with clang: one per congestion control, one for
-//! ECT(1), one for measurement signals, one for boxes by rules, one that counts bursts, one that shares a
+//! ECT(1), one for measurement signals, one for boxes by rules, one that counts bursts, one that leads connections, one that shares a
 //! transfer among connections, and for the testkit one that taps packets and one for what signals cost at the least. Without clang the crate
 //! is built all the same, and says at run time what it lacks.
 
@@ -62,7 +62,7 @@ fn main() {
     let models = [format!("-I{}", out.display())];
     let object = out.join("transfer.bpf.o");
     compile(&clang, big_endian, "transfer.bpf.c", &models, &object);
-    let mut hooks = vec!["burst", "ect1", "mark", "mmb"];
+    let mut hooks = vec!["burst", "ect1", "lead", "mark", "mmb"];
     if env::var_os("CARGO_FEATURE_TESTKIT").is_some() {
         hooks.extend(["signal_cost", "tap"]);
     }

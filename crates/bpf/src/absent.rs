@@ -4,6 +4,7 @@
 #![allow(missing_docs)] // Said where something can be loaded.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use narrows_cc::ControlSpec;
@@ -155,6 +156,30 @@ impl BoxProgram {
     }
 
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Leads connections; here it says why it cannot.
+#[derive(Debug)]
+pub struct Lead(Infallible);
+
+impl Lead {
+    pub fn attach(_: BorrowedFd<'_>, _: u16, _: SocketAddr) -> Result<Self, BpfError> {
+        Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    pub fn origins(&self) -> Result<Origins, BpfError> {
+        match self.0 {}
+    }
+}
+
+/// Where to connections were opened that were led; here there are none.
+#[derive(Debug)]
+pub struct Origins(Infallible);
+
+impl Origins {
+    pub fn take(&self, _: SocketAddr) -> Option<SocketAddr> {
         match self.0 {}
     }
 }

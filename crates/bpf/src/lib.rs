@@ -8,6 +8,7 @@
 //! `narrows-mmb`. [`Loaded::attach_transfer`] makes
 //! DA-LBE flows of a control group's connections. [`Record`]s hold what each
 //! hook received and decided; the tests keep such and run them through the native build.
+//! [`Lead`] leads a control group's connections to a port of loopback.
 //! [`Bursts`] counts how many segments TCP handed over at once.
 //!
 //! ```no_run
@@ -70,6 +71,8 @@ mod device;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ect1;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod lead;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod libbpf;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ring;
@@ -84,7 +87,9 @@ mod tcx;
 mod transfer;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
-pub use absent::{BoxProgram, Bursts, Ect1, SignalProgram, Transfer, held_by_kernel, survey};
+pub use absent::{
+    BoxProgram, Bursts, Ect1, Lead, Origins, SignalProgram, Transfer, held_by_kernel, survey,
+};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use box_program::BoxProgram;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
@@ -93,6 +98,8 @@ pub use burst::Bursts;
 pub use ect1::Ect1;
 pub use error::BpfError;
 pub use goal::{TransferGoal, TransferTally};
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub use lead::{Lead, Origins};
 pub use loaded::{ControlLoader, Loaded, SocketOptions};
 pub use narrows_efm::SignalCounters;
 pub use record::{Hook, RawSocket, Record};
@@ -219,6 +226,8 @@ const _: () = {
     is_send::<SignalProgram>();
     is_send::<BoxProgram>();
     is_send::<Transfer>();
+    is_send::<Lead>();
+    is_send::<Origins>();
 };
 
 #[cfg(test)]

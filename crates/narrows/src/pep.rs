@@ -1,5 +1,6 @@
 //! A split proxy beside a bottleneck, for real networks: the [daemon](serve), and what it
-//! tells of itself.
+//! tells of itself; a [command](run) whose connections go by one, and a [call](connect()) for
+//! programs that ask for it themselves.
 //!
 //! ```no_run
 //! use narrows::pep::{Config, Log, ListenerConfig, serve};
@@ -17,13 +18,16 @@
 use std::io;
 use std::net::SocketAddr;
 
-use narrows_live::pep::Daemon;
 pub use narrows_live::pep::{
-    Config, ListenerConfig, PORT, PepError, STATUS, Status, TunnelStatus, read_socket, status,
+    Config, Connected, ListenerConfig, PORT, PepError, RunEnded, RunError, RunRequest, STATUS,
+    Status, TunnelStatus, WithoutProxy, connect, read_socket, status,
 };
+use narrows_live::pep::{Daemon, Run};
+pub use narrows_pep::{Counters, Parent};
 use tracing::level_filters::LevelFilter;
 
 use crate::expose::Exposed;
+use crate::shell::Hindrance;
 
 /// What is logged to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +83,23 @@ pub fn serve(config: Config, log: Log) -> Result<Status, ServeError> {
             exposed.show(narrows_live::pep::metrics(status));
         }
     })?)
+}
+
+/// Runs a command whose TCP connections go by a proxy though it knows of none, to its end;
+/// `tick` is called four times a second. To be called while the process has one thread.
+///
+/// # Errors
+/// If there is no such command, or the machine refuses a step of the set-up.
+pub fn run(request: &RunRequest, tick: &mut dyn FnMut(&Counters)) -> Result<RunEnded, RunError> {
+    Run::open(request)?.run(tick)
+}
+
+/// What kept a command from running.
+pub fn hindrance(error: &RunError) -> Hindrance {
+    match error {
+        RunError::Command(error) => Hindrance::of_command(error),
+        _ => Hindrance::NotMade,
+    }
 }
 
 fn write_log(log: Log) {

@@ -76,8 +76,14 @@ impl Proxy {
         match self.open_far(host, id, destination) {
             Ok(()) => {
                 self.set_deadline(id, host.now() + self.limits.connect);
-                // What came with the request may go with the SYN.
-                self.relay(host, id, Leg::Near);
+                // What came with the request may go with the SYN; but not where only the
+                // request to another proxy was to.
+                let early = self.tunnels.get(&id).is_some_and(|tunnel| {
+                    tunnel.listener.parent.is_none() || tunnel.listener.terms.fast_open
+                });
+                if early {
+                    self.relay(host, id, Leg::Near);
+                }
             }
             Err(error) => self.refuse(host, id, Some(fault(&error))),
         }

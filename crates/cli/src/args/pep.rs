@@ -1,5 +1,6 @@
 //! The options of `narrows pep`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -17,6 +18,8 @@ pub struct Pep {
 pub enum PepCommand {
     /// Serve one until SIGTERM
     Serve(PepServe),
+    /// Run a command whose connections go by one
+    Run(PepRun),
     /// Say how one that is served is doing
     Status(PepStatus),
 }
@@ -81,4 +84,30 @@ pub struct PepStatus {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "For instance: narrows pep run --via 10.0.0.1 -- curl -O http://store.example/file
+
+TCP alone goes by the proxy, and not what goes to loopback or to link-local addresses. Nothing \
+that the command sends is passed on before the proxy has answered, so that without it \
+connections go directly and lose nothing.
+
+Exit status: that of the command, 128+N if signal N ended it; 126 if it cannot be run, 127 if \
+there is no such command, 125 if its connections cannot be led, 2 refused input."
+)]
+pub struct PepRun {
+    /// Where the proxy listens, at the port 8803 unless one is named
+    #[arg(long, value_name = "ADDR")]
+    pub via: String,
+    /// How long it may take to answer, with what it connects to
+    #[arg(long, value_name = "TIME", default_value = "3s")]
+    pub patience: String,
+    /// Open no connection without it
+    #[arg(long)]
+    pub only: bool,
+    /// The command and its arguments
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
+    pub command: Vec<OsString>,
 }

@@ -1,5 +1,7 @@
 //! A daemon of `narrows pep serve` on this machine's loopback, and clients of it.
 
+#![allow(dead_code)] // Each test binary uses its own part.
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

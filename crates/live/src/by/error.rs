@@ -1,12 +1,11 @@
 //! Why a transfer by a deadline could not begin, or go on.
 
 use std::io;
-use std::path::PathBuf;
 
 use narrows_bpf::BpfError;
 
 use crate::LiveError;
-use crate::foreground::CommandError;
+use crate::foreground::{CommandError, GroupError};
 
 /// One line each: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -24,20 +23,9 @@ pub enum ByError {
          of the machine: run it with sudo, the command then runs as you"
     )]
     NotRoot,
-    /// There is no hierarchy of control groups to which BPF can be attached.
-    #[error(
-        "no control groups of the second hierarchy are mounted (as root: mount -t cgroup2 \
-         cgroup2 /sys/fs/cgroup)"
-    )]
-    NoGroups,
-    /// No control group can be made.
-    #[error("{}: no control group can be made: {source}", place.display())]
-    NoGroup {
-        /// Where.
-        place: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    /// There is no control group for it.
+    #[error(transparent)]
+    Group(#[from] GroupError),
     /// There is no such process, or it has ended.
     #[error("there is no process {pid} to attach to: {source}")]
     NoProcess {

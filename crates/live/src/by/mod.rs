@@ -8,7 +8,6 @@
 
 mod attached;
 mod error;
-mod group;
 mod own;
 mod pace;
 
@@ -23,7 +22,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::geteuid;
 
 use crate::RunId;
-use crate::foreground::{CommandError, Program, Signals, exit_code};
+use crate::foreground::{CommandError, Group, Program, Signals, exit_code};
 use crate::machine::State;
 use crate::world::{open_process, start_in_group};
 
@@ -32,7 +31,6 @@ pub use own::{SocketStatus, set_deadline, set_size, status};
 pub use pace::{Note, Reading};
 
 use attached::Sockets;
-use group::Group;
 use pace::Pace;
 
 /// Connections that a process had before are looked for in every fourth pass: once a second.

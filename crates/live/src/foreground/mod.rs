@@ -2,9 +2,12 @@
 //! for its end while signals and figures want something too.
 
 mod error;
+mod group;
 mod program;
 mod waiting;
 
 pub use error::CommandError;
+pub(crate) use group::Group;
+pub use group::GroupError;
 pub(crate) use program::Program;
 pub(crate) use waiting::{Signals, exit_code};

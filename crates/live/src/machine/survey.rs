@@ -283,7 +283,9 @@ fn struct_ops(release: &str) -> Result<String, String> {
 fn tcx() -> Result<String, String> {
     match kernel_knows("BPF_TCX_EGRESS") {
         Ok(true) => Ok("yes".to_owned()),
-        Ok(false) => Ok("clsact instead, and no `narrows mmb attach` (before Linux 6.6)".to_owned()),
+        Ok(false) => {
+            Ok("clsact instead, and no `narrows mmb attach` (before Linux 6.6)".to_owned())
+        }
         Err(_) => Err("cannot be determined without BTF".to_owned()),
     }
 }

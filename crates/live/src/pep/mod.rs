@@ -1,13 +1,16 @@
 //! The split proxy as a program of this machine: a [daemon](Daemon) that serves clients of
-//! a network. It runs [`Proxy`](narrows_pep::Proxy), the application that simulated hosts
+//! a network, a [command](Run) whose connections go by one, and a [call](connect()) for programs
+//! that ask for it themselves. The first two run [`Proxy`](narrows_pep::Proxy), the application that simulated hosts
 //! run, over the machine's own [sockets](sockets), in one thread.
 
 mod config;
+mod connect;
 mod daemon;
 mod error;
 mod leg;
 mod metrics;
 mod own;
+mod run;
 mod server;
 mod service;
 mod sockets;
@@ -15,7 +18,9 @@ mod status;
 mod stream;
 
 pub use config::{Config, ListenerConfig, PATIENCE, PORT, STATUS, read_socket};
+pub use connect::{Connected, WithoutProxy, connect};
 pub use daemon::Daemon;
 pub use error::PepError;
 pub use metrics::page as metrics;
+pub use run::{Run, RunEnded, RunError, RunRequest};
 pub use status::{Status, TunnelStatus, status};

@@ -1,6 +1,8 @@
 //! `narrows pep`: a split proxy.
 
 #[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
 mod status;
@@ -20,6 +22,7 @@ pub fn pep(args: &Pep) -> Outcome {
     use crate::args::PepCommand;
 
     match &args.command {
+        PepCommand::Run(args) => run::run(args),
         PepCommand::Serve(args) => serve::serve(args),
         PepCommand::Status(args) => status::status(args),
     }

@@ -1,32 +1,54 @@
-//! The control group of a transfer: below that of the process that it is made for, whose
+//! A control group for a command: below that of the process that it is made for, whose
 //! limits hold in it, too.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::ByError;
-use crate::RunId;
 use crate::machine::{GROUP_PROCESSES, State, Undo};
+use crate::{LiveError, RunId};
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// There is no hierarchy of control groups to which BPF can be attached.
+    #[error(
+        "no control groups of the second hierarchy are mounted (as root: mount -t cgroup2 \
+         cgroup2 /sys/fs/cgroup)"
+    )]
+    NoGroups,
+    /// No control group can be made.
+    #[error("{}: no control group can be made: {source}", place.display())]
+    NoGroup {
+        /// Where.
+        place: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It cannot be written down.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+}
 
 /// A control group. Dropping the state that it was recorded in removes it, and lets the
 /// programs in it go on in the one above.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     path: PathBuf,
 }
 
 impl Group {
     /// Makes one for `run` below that of `pid` (`self`, or a number).
-    pub(super) fn below(pid: &str, run: &RunId, state: &State) -> Result<Self, ByError> {
+    pub(crate) fn below(pid: &str, run: &RunId, state: &State) -> Result<Self, GroupError> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let root = mount(&mounts).ok_or(ByError::NoGroups)?;
+        let root = mount(&mounts).ok_or(GroupError::NoGroups)?;
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let own = place(&groups).ok_or(ByError::NoGroups)?;
+        let own = place(&groups).ok_or(GroupError::NoGroups)?;
         let path = root
             .join(own.trim_start_matches('/'))
             .join(format!("narrows-{run}"));
-        let refused = |source| ByError::NoGroup {
+        let refused = |source| GroupError::NoGroup {
             place: path.clone(),
             source,
         };
@@ -37,24 +59,24 @@ impl Group {
     }
 
     /// For programs to be attached to.
-    pub(super) fn open(&self) -> io::Result<File> {
+    pub(crate) fn open(&self) -> io::Result<File> {
         File::open(&self.path)
     }
 
     /// Where a process writes itself into it.
-    pub(super) fn entrance(&self) -> io::Result<File> {
+    pub(crate) fn entrance(&self) -> io::Result<File> {
         OpenOptions::new()
             .write(true)
             .open(self.path.join(GROUP_PROCESSES))
     }
 
     /// Puts a process and its threads into it.
-    pub(super) fn take(&self, pid: u32) -> io::Result<()> {
+    pub(crate) fn take(&self, pid: u32) -> io::Result<()> {
         fs::write(self.path.join(GROUP_PROCESSES), pid.to_string())
     }
 
     /// The processes in it.
-    pub(super) fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let all = fs::read_to_string(self.path.join(GROUP_PROCESSES)).unwrap_or_default();
         all.lines().filter_map(|line| line.parse().ok()).collect()
     }

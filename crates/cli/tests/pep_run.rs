@@ -1,0 +1,237 @@
+//! `narrows pep run`: commands that know of no proxy, in a namespace that has no other way
+//! out. Needs root, and a kernel that takes programs at control groups.
+
+#![cfg(target_os = "linux")]
+
+mod pep_rig;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use narrows_live::pep::connect;
+use narrows_pep::Parent;
+use narrows_units::Duration;
+use nix::unistd::geteuid;
+use pep_rig::{Daemon, LOOPBACK, echo, echoes, free_port};
+
+const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+
+/// A client, and beside it a proxy with a server whose address only that knows.
+struct Pair {
+    names: [String; 2],
+    server: Option<Child>,
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            // It may have ended by itself.
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+        for name in &self.names {
+            // One that was not made needs none.
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}
+
+/// In the namespace `name`, as `ip netns exec` would hide control groups.
+fn inside(name: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/run/netns/{name}")).args(words);
+    command.env_remove("SUDO_UID").stdin(Stdio::null());
+    command
+}
+
+impl Pair {
+    /// Answers each client once, at 10.0.2.2 and 10.0.1.1.
+    fn make(test: &str) -> Option<Self> {
+        const WORDS: &str = "
+            for n in $0 $1; do ip netns add $n; ip -n $n link set lo up; done
+            ip link add c0 netns $0 type veth peer name p0 netns $1
+            ip -n $0 addr add 10.0.1.2/24 dev c0; ip -n $0 link set c0 up
+            ip -n $1 addr add 10.0.1.1/24 dev p0; ip -n $1 link set p0 up
+            ip -n $1 addr add 10.0.2.2/32 dev lo";
+        const SERVER: &str = "use IO::Socket::INET; $| = 1; \
+            my $l = IO::Socket::INET->new(Listen => 9, LocalAddr => '0.0.0.0', \
+            LocalPort => 8080, ReuseAddr => 1) or die; print \"ready\\n\"; \
+            while (my $c = $l->accept) { my $q = <$c>; \
+            print $c 'to ' . $c->sockhost . ' from ' . $c->peerhost . \" $q\"; close $c; }";
+        if !geteuid().is_root() {
+            eprintln!("skipped: {test}: not root");
+            return None;
+        }
+        let names = ["c", "p"].map(|n| format!("nwrun{n}{}{}", std::process::id(), test.len()));
+        let mut pair = Self {
+            names,
+            server: None,
+        };
+        let [client, proxy] = &pair.names;
+        let made = Command::new("sh")
+            .args(["-ec", WORDS, client, proxy])
+            .output()
+            .ok()?;
+        let tried = inside(
+            client,
+            &[NARROWS, "pep", "run", "--via", "10.0.1.1", "--", "true"],
+        );
+        let tried = { tried }.output();
+        let able = tried.is_ok_and(|o| o.status.success());
+        let mut server = inside(proxy, &["perl", "-e", SERVER]);
+        let mut server = server.stdout(Stdio::piped()).spawn().ok()?;
+        let mut said = BufReader::new(server.stdout.take()?);
+        let ready = said.read_line(&mut String::new()).is_ok_and(|n| n > 0);
+        pair.server = Some(server);
+        if !made.status.success() || !able || !ready {
+            eprintln!("skipped: {test}: no namespaces, no perl, or no BPF here");
+            return None;
+        }
+        Some(pair)
+    }
+
+    fn proxy(&self) -> Daemon {
+        Daemon::start_by("[\"10.0.2.2\", \"10.0.1.1\"]", "", |file| {
+            let text = fs::read_to_string(file).expect("a configuration");
+            let text = text.replace("127.0.0.1:", "10.0.1.1:");
+            let text = text.replace("127.0.0.0/8", "10.0.1.0/24");
+            fs::write(file, text).expect("written");
+            let words = [NARROWS, "pep", "serve", file.to_str().expect("UTF-8")];
+            inside(&self.names[1], &words)
+        })
+    }
+
+    /// Runs perl in the client's namespace by the proxy at `via`.
+    fn runs(&self, options: &[&str], via: &str, words: &str) -> Output {
+        let mut all = vec![NARROWS, "pep", "run", "--via", via];
+        all.extend(options);
+        all.extend(["--", "perl", "-MIO::Socket::IP", "-e", words]);
+        inside(&self.names[0], &all).output().expect("it starts")
+    }
+}
+
+/// Asks the server at an address, and says where it thinks to be connected to.
+fn asks(address: &str) -> String {
+    format!(
+        "my $s = IO::Socket::IP->new(PeerHost => '{address}', PeerPort => 8080) or die \"no: $@\"; \
+         print 'at ' . $s->peerhost . ':' . $s->peerport . ' '; \
+         print $s \"question\\n\"; print <$s>;"
+    )
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_command_that_knows_of_no_proxy_goes_by_it() {
+    let Some(pair) = Pair::make("a_command_that_knows_of_no_proxy_goes_by_it") else {
+        return;
+    };
+    let proxy = pair.proxy();
+    let via = format!("10.0.1.1:{}", proxy.at.port());
+    // Without it there is no way there.
+    let direct = inside(
+        &pair.names[0],
+        &["perl", "-MIO::Socket::IP", "-e", &asks("10.0.2.2")],
+    )
+    .output();
+    assert!(!direct.expect("perl").status.success());
+    let output = pair.runs(&["--only"], &via, &asks("10.0.2.2"));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        out, "at 10.0.2.2:8080 to 10.0.2.2 from 10.0.2.2 question\n",
+        "{err}"
+    );
+    assert!(
+        err.contains("1 connections were opened, 0 went without"),
+        "{err}"
+    );
+    // A socket of IPv6 on its way to IPv4.
+    let output = pair.runs(&["--only"], &via, &asks("::ffff:10.0.2.2"));
+    let out = text(&output.stdout);
+    assert!(
+        out.contains("to 10.0.2.2 from 10.0.2.2 question"),
+        "{out} {}",
+        text(&output.stderr)
+    );
+    let status = proxy.status();
+    assert_eq!(
+        (&status["opened"], &status["refused"]),
+        (&2.into(), &0.into())
+    );
+}
+
+#[test]
+fn without_the_proxy_it_goes_directly_and_that_is_said() {
+    let Some(pair) = Pair::make("without_the_proxy_it_goes_directly_and_that_is_said") else {
+        return;
+    };
+    // Nothing listens there.
+    let output = pair.runs(&[], "10.0.1.1:9", &asks("10.0.1.1"));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        out.contains("to 10.0.1.1 from 10.0.1.2 question"),
+        "{out} {err}"
+    );
+    assert!(err.contains("1 went without 10.0.1.1:9"), "{err}");
+    let output = pair.runs(&["--only"], "10.0.1.1:9", &asks("10.0.1.1"));
+    assert!(!text(&output.stdout).contains("question"));
+    // A proxy that refuses the destination.
+    let proxy = pair.proxy();
+    let via = format!("10.0.1.1:{}", proxy.at.port());
+    let output = pair.runs(&[], &via, &asks("10.0.1.2"));
+    assert!(
+        text(&output.stderr).contains("1 went without"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(proxy.status()["refused"], 1);
+}
+
+#[test]
+fn its_status_is_the_command_s_and_what_cannot_be_is_refused() {
+    let run = |words: &[&str]| {
+        let output = Command::new(NARROWS)
+            .args(["pep", "run"])
+            .args(words)
+            .output();
+        output.expect("it starts").status.code()
+    };
+    assert_eq!(run(&["--via", "nowhere", "--", "true"]), Some(2));
+    assert_eq!(
+        run(&["--via", "10.0.0.1", "--patience", "soon", "--", "true"]),
+        Some(2)
+    );
+    assert_eq!(
+        run(&["--via", "10.0.0.1", "--", "/no/such/command"]),
+        Some(127)
+    );
+    let Some(pair) = Pair::make("its_status_is_the_command_s_and_what_cannot_be_is_refused") else {
+        return;
+    };
+    assert_eq!(pair.runs(&[], "10.0.1.1", "exit 7").status.code(), Some(7));
+}
+
+#[test]
+fn a_program_that_asks_for_itself_is_connected_or_told_why_not() {
+    let daemon = Daemon::start(LOOPBACK, "");
+    let mut parent = Parent {
+        proxy: daemon.at,
+        patience: Duration::from_secs(10),
+        or_directly: true,
+    };
+    let mut by_proxy = connect(echo(), &parent).expect("it is there");
+    assert!(by_proxy.directly.is_none() && echoes(&mut by_proxy.stream, b"by the proxy"));
+    assert_eq!(daemon.status()["opened"], 1);
+    let nobody = ([127, 0, 0, 1], free_port()).into();
+    assert!(connect(nobody, &parent).is_err());
+    parent.proxy = nobody;
+    let mut direct = connect(echo(), &parent).expect("it goes without");
+    let why = direct.directly.as_ref().expect("a reason").to_string();
+    assert!(why.contains("does not answer"), "{why}");
+    assert!(echoes(&mut direct.stream, b"directly"));
+    parent.or_directly = false;
+    assert!(connect(echo(), &parent).is_err());
+}
