@@ -7,6 +7,7 @@ mod captures;
 mod show;
 
 use std::fs;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -101,6 +102,22 @@ pub struct Session {
     middlebox: Middlebox,
 }
 
+/// Bytes of a file of rules at most: a million of them have fewer.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What a file of rules has in it.
+fn read_rules(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = fs::File::open(path)?;
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST_BYTES {
+        true => Err(io::Error::other(
+            "it has more than 64 MiB, room for a million rules",
+        )),
+        false => Ok(text),
+    }
+}
+
 /// A file that has rules and cannot be used.
 fn refused(what: impl Into<String>) -> Error {
     Error::Refused(what.into())
@@ -158,10 +175,8 @@ impl Session {
     pub fn load(&mut self, name: &str) -> Result<(), Error> {
         let text = match ReadyBox::named(name) {
             Some(ready) => ready.rules.to_owned(),
-            None => {
-                let text = fs::read_to_string(Path::new(name));
-                text.map_err(|e| refused(format!("the rules `{name}` cannot be read: {e}")))?
-            }
+            None => read_rules(Path::new(name))
+                .map_err(|e| refused(format!("the rules `{name}` cannot be read: {e}")))?,
         };
         self.load_text(name, &text)
     }
@@ -213,6 +228,15 @@ mod tests {
         assert_eq!(complete("ex").1, ["explain"]);
         assert_eq!(complete("load sn"), (5, vec!["snat"]));
         assert!(complete("add tcp-opt-").1.contains(&"tcp-opt-mss"));
+    }
+
+    #[test]
+    fn a_file_of_a_hundred_megabytes_is_refused_before_all_of_it_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(100_000_000).unwrap();
+        let mut session = Session::new(1, &[]);
+        let error = session.load(file.path().to_str().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("more than 64 MiB"), "{error}");
     }
 
     #[test]
