@@ -1,7 +1,8 @@
-//! Compiles the BPF objects with clang: one per congestion control, one for
-//! ECT(1), one for measurement signals, one for boxes by rules, one that counts bursts, one that leads connections, one that shares a
-//! transfer among connections, and for the testkit one that taps packets and one for what signals cost at the least. Without clang the crate
-//! is built all the same, and says at run time what it lacks.
+//! Compiles the BPF objects with clang: one per congestion control, one for ECT(1), one for
+//! measurement signals, one for boxes by rules, one that counts bursts, one that leads
+//! connections, one that shares a transfer among connections, and for the testkit one that taps
+//! packets and one for what signals cost at the least. Without clang the crate is built all the
+//! same, and says at run time what it lacks.
 
 use narrows_freestanding::{clang, controls, strip, write_models};
 use std::env;

@@ -5,17 +5,18 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
+mod pair;
+
+use pair::{Pair, Running};
+
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-/// How long a step may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// A connection that sends 600 kB from one end and takes its time at the other,
 /// so that there are some round trips; perl is on every Debian.
 const SERVER: &str = r#"
@@ -33,149 +34,14 @@ for (1..60) { syswrite($c, 'y' x 10000) or die; select(undef, undef, undef, 0.01
 sysread($c, my $b, 1); close $c;
 "#;
 
-/// A process that is killed when the test is over.
-struct Running(Child);
-
-impl Running {
-    fn start(command: &mut Command) -> Self {
-        Self(command.spawn().expect("it starts"))
-    }
-
-    /// Sends a signal by its name.
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.expect("kill(1)").success());
-    }
-
-    /// Waits for its end; what it wrote to standard output.
-    fn end(mut self) -> (Option<i32>, String) {
-        let begun = Instant::now();
-        while self.0.try_wait().expect("a child").is_none() {
-            assert!(begun.elapsed() < PATIENCE, "it does not end");
-            thread::sleep(Duration::from_millis(20));
-        }
-        let status = self.0.wait().expect("a child");
-        let mut text = String::new();
-        if let Some(mut out) = self.0.stdout.take() {
-            out.read_to_string(&mut text).expect("text");
-        }
-        (status.code(), text)
-    }
-
-    /// Waits for a line that has `words` in it, on standard error.
-    fn says(&mut self, words: &str) {
-        let stderr = self.0.stderr.take().expect("a pipe");
-        let mut lines = BufReader::new(stderr);
-        let (mut line, mut all) = (String::new(), String::new());
-        while lines.read_line(&mut line).expect("text") > 0 {
-            if line.contains(words) {
-                // What it says later is not to block it.
-                thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-                return;
-            }
-            all.push_str(&std::mem::take(&mut line));
-        }
-        panic!("it ended without saying `{words}`: {all}");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Two network namespaces, 10.77.0.1 and .2 (fd77::1 and ::2), joined by the
-/// devices v0 and v1.
-struct Pair {
-    near: Running,
-    far: Running,
-    work: tempfile::TempDir,
+/// The pair, where this machine can have it.
+fn pair(test: &str) -> Option<Pair> {
+    let live = narrows_live::machine::survey().runs_live();
+    let lacks = (!live).then_some("it needs TUN and network namespaces");
+    Pair::new(test, 77, &["tcpdump"], lacks)
 }
 
 impl Pair {
-    /// `None`, with the reason, where this machine cannot have them.
-    fn new(test: &str) -> Option<Self> {
-        let root = fs::metadata("/proc/self").is_ok_and(|m| {
-            use std::os::unix::fs::MetadataExt;
-            m.uid() == 0
-        });
-        let lacks = ["unshare", "nsenter", "ip", "perl", "tcpdump"];
-        let lack = lacks.into_iter().find(|tool| {
-            let mut there = Command::new("sh");
-            there.args(["-c", &format!("command -v {tool}")]);
-            !there.output().is_ok_and(|o| o.status.success())
-        });
-        let machine = narrows_live::machine::survey();
-        if !root || lack.is_some() || !machine.runs_live() {
-            let why = match lack {
-                Some(tool) => format!("there is no {tool} here"),
-                None => "it needs root, TUN and network namespaces".to_owned(),
-            };
-            eprintln!("skipped: {test}: {why}");
-            return None;
-        }
-        let holder = || {
-            let mut command = Command::new("unshare");
-            command.args(["--net", "sleep", "1000"]);
-            Running::start(&mut command)
-        };
-        let pair = Self {
-            near: holder(),
-            far: holder(),
-            work: tempfile::tempdir().expect("a folder"),
-        };
-        // The holder may not be in its own namespace yet.
-        thread::sleep(Duration::from_millis(200));
-        let far = pair.far.0.id();
-        pair.ip(
-            true,
-            &format!("link add v0 type veth peer name v1 netns {far}"),
-        );
-        for (near, device, host) in [(true, "v0", 1), (false, "v1", 2)] {
-            pair.ip(near, &format!("addr add 10.77.0.{host}/24 dev {device}"));
-            pair.ip(
-                near,
-                &format!("addr add fd77::{host}/64 dev {device} nodad"),
-            );
-            pair.ip(near, "link set lo up");
-            pair.ip(near, &format!("link set {device} up"));
-        }
-        Some(pair)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.work.path().join(name)
-    }
-
-    /// A command inside.
-    fn inside(&self, near: bool, program: &str) -> Command {
-        let holder = if near { &self.near } else { &self.far };
-        let mut command = Command::new("nsenter");
-        command
-            .arg(format!("--net=/proc/{}/ns/net", holder.0.id()))
-            .arg(program)
-            .current_dir(self.work.path())
-            .stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, near: bool, line: &str) -> Output {
-        let mut words = line.split(' ');
-        let mut command = self.inside(near, words.next().expect("a program"));
-        command.args(words).output().expect("it starts")
-    }
-
-    fn ip(&self, near: bool, words: &str) -> String {
-        let ran = self.run(near, &format!("ip {words}"));
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "ip {words}: {said}");
-        String::from_utf8_lossy(&ran.stdout).into_owned()
-    }
-
     /// `gso_max_segs` of the device on this side.
     fn segments(&self, near: bool) -> String {
         let device = if near { "v0" } else { "v1" };
@@ -259,7 +125,7 @@ fn observe(file: &Path) -> String {
 #[test]
 fn marks_are_on_the_wire_are_observed_and_end_with_the_command() {
     let test = "marks_are_on_the_wire_are_observed_and_end_with_the_command";
-    let Some(pair) = Pair::new(test) else {
+    let Some(pair) = pair(test) else {
         return;
     };
     let before = pair.segments(true);
@@ -304,7 +170,7 @@ fn marks_are_on_the_wire_are_observed_and_end_with_the_command() {
 #[test]
 fn what_a_killed_command_leaves_is_cleaned_up() {
     let test = "what_a_killed_command_leaves_is_cleaned_up";
-    let Some(pair) = Pair::new(test) else {
+    let Some(pair) = pair(test) else {
         return;
     };
     let before = pair.segments(true);
@@ -325,7 +191,7 @@ fn what_a_killed_command_leaves_is_cleaned_up() {
 #[test]
 fn larger_packets_stay_unmarked_and_are_counted() {
     let test = "larger_packets_stay_unmarked_and_are_counted";
-    let Some(pair) = Pair::new(test) else {
+    let Some(pair) = pair(test) else {
         return;
     };
     let mark = pair.mark(true, "--profile d+q");
@@ -349,7 +215,7 @@ fn larger_packets_stay_unmarked_and_are_counted() {
 #[test]
 fn signals_of_the_socket_and_devices_that_are_not_there_are_refused_in_a_line() {
     let test = "signals_of_the_socket_and_devices_that_are_not_there_are_refused_in_a_line";
-    let Some(pair) = Pair::new(test) else {
+    let Some(pair) = pair(test) else {
         return;
     };
     let mut forwards = pair.inside(true, "sh");

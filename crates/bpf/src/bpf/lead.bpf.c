@@ -6,16 +6,14 @@
  *	connect		the address is exchanged, and noted beside the socket
  *	before the SYN	the socket has its own address now: by that, whoever accepts the
  *			connection finds the note
- *	getpeername	the program is told the address that it had asked for
+ *	getpeername	returns the address that the program had asked for
  *
  * Connections to loopback, to a link, and to the one address that is spared stay as they are.
  */
-#include "kernel.h"
+#include "cgroup.h"
 
 char nw_license[] NW_SECTION("license") = "GPL";
 
-#define NW_STREAM	1	/* SOCK_STREAM */
-#define NW_IPPROTO_TCP	6
 #define NW_ALLOW	1
 #define NW_BEFORE_SYN	3	/* BPF_SOCK_OPS_TCP_CONNECT_CB */
 
@@ -53,46 +51,6 @@ struct {
 
 static long (*nw_map_update)(void *map, const void *key, const void *value,
 			     u64 flags) = (void *)2;
-
-/* The start of struct bpf_sock. */
-struct nw_bpf_sock {
-	u32 bound_dev_if;
-	u32 family;
-	u32 type;
-	u32 protocol;
-};
-
-/* struct bpf_sock_addr, read field by field. */
-struct nw_sock_addr {
-	u32 user_family;
-	u32 user_ip4;
-	u32 user_ip6[4];
-	u32 user_port;
-	u32 family;
-	u32 type;
-	u32 protocol;
-	u32 source[5];
-	struct nw_bpf_sock *sk;
-};
-_Static_assert(__builtin_offsetof(struct nw_sock_addr, user_port) == 24, "user_port");
-_Static_assert(__builtin_offsetof(struct nw_sock_addr, sk) == 64, "sk");
-
-/* struct bpf_sock_ops, as far as it is used. */
-struct nw_sock_ops {
-	u32 op;
-	u32 args[4];
-	u32 family;
-	u32 remote_ip4;
-	u32 local_ip4;
-	u32 remote_ip6[4];
-	u32 local_ip6[4];
-	u32 remote_port;	/* network order, in the upper half */
-	u32 local_port;		/* host order */
-	u32 between[28];
-	struct nw_bpf_sock *sk;
-};
-_Static_assert(__builtin_offsetof(struct nw_sock_ops, local_port) == 68, "local_port");
-_Static_assert(__builtin_offsetof(struct nw_sock_ops, sk) == 184, "sk");
 
 #define NW_MAPPED	__builtin_bswap32(0xffff)	/* the third word of ::ffff:0:0/96 */
 
@@ -213,7 +171,7 @@ NW_SECTION("sockops") int nw_lead_event(volatile struct nw_sock_ops *ops)
 	return NW_ALLOW;
 }
 
-/* ----- what the program is told ----- */
+/* ----- what getpeername returns ----- */
 
 NW_SECTION("cgroup/getpeername4") int nw_lead_peer4(volatile struct nw_sock_addr *ctx)
 {

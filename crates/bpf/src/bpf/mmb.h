@@ -47,7 +47,7 @@ struct nw_mmb_settings {
 	u32 words;		/* 64 tables each */
 	u32 looks;
 	u32 steps;		/* no packet needs more: words, tables and chains */
-	u32 options;		/* whether rules look at TCP options */
+	u32 options;		/* whether rules match TCP options */
 	u32 enabled;		/* a bit for each way */
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };

@@ -89,7 +89,7 @@ static long nw_mmb_is_option(u32 i, struct nw_mmb_hunt *hunt)
 	return 1;
 }
 
-/* The first option of the kind, as rules look at it. */
+/* The first option of the kind: the one that rules match. */
 NW_INLINE int nw_mmb_option(const struct nw_mmb_packet *p, const struct nw_mmb_test *test)
 {
 	struct nw_mmb_hunt hunt = { .p = p, .test = test };

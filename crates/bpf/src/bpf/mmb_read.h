@@ -214,7 +214,7 @@ static long nw_mmb_next_option(u32 i, struct nw_mmb_walk *walk)
 	return 0;
 }
 
-/* The TCP options, where a rule looks at any. */
+/* The TCP options, where a rule matches any. */
 NW_INLINE void nw_mmb_read_options(struct nw_skb *skb, struct nw_mmb_packet *p)
 {
 	struct nw_mmb_walk walk = { .p = p };

@@ -17,6 +17,7 @@
  * its deadline change (dalbe.h), and goes on by them if nobody shares any more.
  */
 #include "transfer.h"
+#include "cgroup.h"
 #include "facts.h"
 #include "dalbe.h"
 
@@ -70,42 +71,6 @@ static long (*nw_set_callbacks)(void *ops, int flags) = (void *)59;
 static struct tcp_sock *(*nw_tcp_socket)(void *sk) = (void *)137;
 static int (*nw_set_retval)(int retval) = (void *)187;
 
-/* The start of struct bpf_sock. */
-struct nw_bpf_sock {
-	u32 bound_dev_if;
-	u32 family;
-	u32 type;
-	u32 protocol;
-};
-
-/* struct bpf_sock_addr; like those below it is read field by field, which the compiler
- * must not merge.
- */
-struct nw_sock_addr {
-	u32 between[8];
-	u32 type;
-	u32 protocol;
-	u32 source[5];
-	struct nw_bpf_sock *sk;
-};
-_Static_assert(__builtin_offsetof(struct nw_sock_addr, type) == 32, "type");
-_Static_assert(__builtin_offsetof(struct nw_sock_addr, sk) == 64, "sk");
-
-/* struct bpf_sock_ops, as far as it is used. */
-struct nw_sock_ops {
-	u32 op;
-	u32 args[4];
-	u32 between[16];
-	u32 callbacks;
-	u32 between2[20];
-	u64 bytes_received;
-	u64 bytes_acked;
-	struct nw_bpf_sock *sk;
-};
-_Static_assert(__builtin_offsetof(struct nw_sock_ops, callbacks) == 84, "callbacks");
-_Static_assert(__builtin_offsetof(struct nw_sock_ops, bytes_received) == 168, "received");
-_Static_assert(__builtin_offsetof(struct nw_sock_ops, sk) == 184, "sk");
-
 /* struct bpf_sockopt */
 struct nw_sockopt {
 	struct nw_bpf_sock *sk;
@@ -127,8 +92,6 @@ enum nw_sock_op {		/* BPF_SOCK_OPS_ */
 
 #define NW_CALL_ON_STATE	4	/* BPF_SOCK_OPS_STATE_CB_FLAG */
 #define NW_TCP_CLOSE		7	/* TCP_CLOSE */
-#define NW_STREAM		1	/* SOCK_STREAM */
-#define NW_IPPROTO_TCP		6
 #define NW_ALLOW		1
 #define NW_REFUSE		0
 #define NW_EINVAL		22

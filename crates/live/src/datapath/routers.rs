@@ -20,8 +20,6 @@ pub(super) struct Routers {
     forwards: Vec<bool>,
     routes: Routes,
     nodes: BTreeMap<IpAddr, usize>,
-    /// The nodes at the ends of each link.
-    ends: Vec<(usize, usize)>,
     /// The largest packet of each link that is in the path.
     mtu: Vec<Option<u32>>,
 }
@@ -46,11 +44,6 @@ impl Routers {
             forwards: plan.hosts.iter().map(|h| h.router).collect(),
             routes: plan.routes(),
             nodes: addresses.chain(plan.routed()).collect(),
-            ends: plan
-                .links
-                .iter()
-                .map(|l| (l.ends.0.0, l.ends.1.0))
-                .collect(),
             mtu: plan
                 .links
                 .iter()
@@ -71,8 +64,8 @@ impl Routers {
 
     /// The node at which `hop` begins.
     pub(super) fn start_of(&self, hop: Hop) -> usize {
-        let (first, second) = self.ends[hop.link];
-        if hop.up { first } else { second }
+        let back = Hop { up: !hop.up, ..hop };
+        self.routes.end_of(back)
     }
 
     /// What `packet` takes at `node`, if nothing but forwarding is to be done about it.

@@ -134,12 +134,6 @@ impl Netem {
         out.drop(now, self.entity, packet, cause);
     }
 
-    /// Whether it holds all packets for the same time.
-    fn looks_ahead(&self) -> bool {
-        let spec = &self.spec;
-        spec.jitter.is_zero() && spec.gap == 0 && spec.slot.is_none()
-    }
-
     /// Puts a packet into the line.
     fn hold(&mut self, now: Instant, packet: Box<Packet>, out: &mut Outlet<'_>) {
         let spec = &self.spec;
@@ -216,7 +210,7 @@ impl Netem {
                     *slot = Slot::next(spec, now, &mut self.rng);
                 }
             }
-            if self.spec.limit.is_some() && self.looks_ahead() {
+            if self.spec.limit.is_some() && !self.lookahead().is_zero() {
                 self.gone.push_back(at);
             }
             self.counters.packets_out += 1;
@@ -262,8 +256,9 @@ impl Element for Netem {
 
     /// The delay, where it is the same for all packets.
     fn lookahead(&self) -> Duration {
-        if self.looks_ahead() {
-            self.spec.delay
+        let spec = &self.spec;
+        if spec.jitter.is_zero() && spec.gap == 0 && spec.slot.is_none() {
+            spec.delay
         } else {
             Duration::ZERO
         }

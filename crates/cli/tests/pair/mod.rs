@@ -1,0 +1,152 @@
+//! Two network namespaces that are joined, and processes in them. Needs root.
+
+#![allow(dead_code)] // Each test binary uses its own part.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a step may take on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A process that is killed when the test is over.
+pub struct Running(Child);
+
+impl Running {
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("it starts"))
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(sent.expect("kill(1)").success());
+    }
+
+    /// Waits for its end; its status and what it wrote to standard output.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let begun = Instant::now();
+        while self.0.try_wait().expect("a child").is_none() {
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            thread::sleep(Duration::from_millis(20));
+        }
+        let status = self.0.wait().expect("a child");
+        let mut text = String::new();
+        if let Some(mut out) = self.0.stdout.take() {
+            out.read_to_string(&mut text).expect("text");
+        }
+        (status.code(), text)
+    }
+
+    /// Waits for a line with `words` on standard error.
+    pub fn says(&mut self, words: &str) {
+        let mut lines = BufReader::new(self.0.stderr.take().expect("a pipe"));
+        let (mut line, mut all) = (String::new(), String::new());
+        while lines.read_line(&mut line).expect("text") > 0 {
+            if line.contains(words) {
+                // What it says later is not to block it.
+                thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+                return;
+            }
+            all.push_str(&std::mem::take(&mut line));
+        }
+        panic!("it ended without saying `{words}`: {all}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two network namespaces, 10.N.0.1 and .2 (fdN::1 and ::2), joined by the devices v0 and v1,
+/// and a folder.
+pub struct Pair {
+    near: Running,
+    far: Running,
+    work: tempfile::TempDir,
+}
+
+impl Pair {
+    /// The pair with `net` as N. `None`, with the reason, where this machine has not got `tools`,
+    /// or what else `lacks` names.
+    pub fn new(test: &str, net: u8, tools: &[&str], lacks: Option<&str>) -> Option<Self> {
+        let root = fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
+        let all = ["unshare", "nsenter", "ip", "perl"].iter().chain(tools);
+        let lack = all.into_iter().find(|tool| {
+            let mut there = Command::new("sh");
+            there.args(["-c", &format!("command -v {tool}")]);
+            !there.output().is_ok_and(|o| o.status.success())
+        });
+        let why = match (root, lack, lacks) {
+            (false, ..) => Some("it needs root".to_owned()),
+            (_, Some(tool), _) => Some(format!("there is no {tool} here")),
+            (.., why) => why.map(str::to_owned),
+        };
+        if let Some(why) = why {
+            eprintln!("skipped: {test}: {why}");
+            return None;
+        }
+        let holder = || Running::start(Command::new("unshare").args(["--net", "sleep", "1000"]));
+        let pair = Self {
+            near: holder(),
+            far: holder(),
+            work: tempfile::tempdir().expect("a folder"),
+        };
+        // The holder may not be in its own namespace yet.
+        thread::sleep(Duration::from_millis(200));
+        let far = pair.far.0.id();
+        pair.ip(
+            true,
+            &format!("link add v0 type veth peer name v1 netns {far}"),
+        );
+        for (near, device, host) in [(true, "v0", 1), (false, "v1", 2)] {
+            pair.ip(near, &format!("addr add 10.{net}.0.{host}/24 dev {device}"));
+            pair.ip(
+                near,
+                &format!("addr add fd{net}::{host}/64 dev {device} nodad"),
+            );
+            pair.ip(near, "link set lo up");
+            pair.ip(near, &format!("link set {device} up"));
+        }
+        Some(pair)
+    }
+
+    /// A file in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.work.path().join(name)
+    }
+
+    /// A command inside.
+    pub fn inside(&self, near: bool, program: &str) -> Command {
+        let holder = if near { &self.near } else { &self.far };
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/proc/{}/ns/net", holder.0.id()))
+            .arg(program)
+            .current_dir(self.work.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, near: bool, line: &str) -> Output {
+        let mut words = line.split(' ');
+        let mut command = self.inside(near, words.next().expect("a program"));
+        command.args(words).output().expect("it starts")
+    }
+
+    pub fn ip(&self, near: bool, words: &str) -> String {
+        let ran = self.run(near, &format!("ip {words}"));
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "ip {words}: {said}");
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    }
+}
