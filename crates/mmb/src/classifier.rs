@@ -12,6 +12,7 @@ use narrows_units::stable_hash;
 use crate::constraint::{FieldRange, Residual, Tests};
 use crate::layout::{Layout, Window, read_bits};
 use crate::ordered::Ordered;
+use crate::places::Places;
 use crate::pruning::Pruning;
 
 /// Ends a chain of rules.
@@ -41,7 +42,7 @@ pub(crate) struct Table {
     /// The lanes of the window in which the mask has bits, with these: few of eight.
     lanes: Box<[(usize, u64)]>,
     entries: Vec<Entry>,
-    places: HashTable<u32>,
+    places: Places,
     rules: usize,
 }
 
@@ -70,7 +71,7 @@ impl Table {
             range,
             lanes: lanes.filter(|(_, bits)| *bits != 0).collect(),
             entries: Vec::new(),
-            places: HashTable::new(),
+            places: Places::default(),
             rules: 0,
         }
     }
@@ -94,14 +95,21 @@ impl Table {
         if self.entries.len() <= COMPARED {
             return self.entries.iter().position(shows);
         }
-        let is = |place: &u32| shows(&self.entries[*place as usize]);
-        let place = self.places.find(Self::hash(&self.lanes, window), is)?;
-        Some(*place as usize)
+        self.look_up(Self::hash(&self.lanes, window), shows)
+    }
+
+    /// The entry with that hash for which `is` holds.
+    fn look_up(&self, hash: u64, is: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let at = self
+            .places
+            .find(hash, |at| is(&self.entries[at as usize]))?;
+        Some(at as usize)
     }
 
     /// The entry for `key`, which is made if there is none.
     fn entry(&mut self, key: &Window) -> &mut Entry {
-        let at = match self.find(key) {
+        let hash = Self::hash(&self.lanes, key);
+        let at = match self.look_up(hash, |entry| entry.key == *key) {
             Some(at) => at,
             None => {
                 let at = self.entries.len();
@@ -110,10 +118,7 @@ impl Table {
                     None => Rules::Chain(LAST, LAST),
                 };
                 self.entries.push(Entry { key: *key, found });
-                let (entries, lanes) = (&self.entries, &self.lanes);
-                let again = |place: &u32| Self::hash(lanes, &entries[*place as usize].key);
-                let hash = Self::hash(lanes, key);
-                self.places.insert_unique(hash, at as u32, again);
+                self.places.insert(hash, at as u32);
                 at
             }
         };

@@ -1,12 +1,13 @@
 //! The connections that a box tracks.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use hashbrown::HashTable;
 use narrows_units::{Duration, Instant, stable_hash};
 use narrows_wire::{FlowKey, Icmp, TcpFlags, ip};
 
 use crate::layout::{Above, Layout};
+use crate::places::Places;
 use crate::translate::Mapped;
 
 /// Idle time-outs of mmb 0.4 (`mmb_conn.h`): an established TCP connection, another TCP
@@ -83,8 +84,9 @@ pub(crate) struct Connection {
     /// What forward packets get of the addresses and ports that `reverse` knows.
     pub mapped: Mapped,
     pub shifts: Shifts,
-    /// The rules whose connection it is, in their order.
-    pub rules: Vec<u32>,
+    /// The rules whose connection it is, in their order: one list for all connections that began
+    /// alike, which stays in the cache.
+    pub rules: Arc<[u32]>,
     pub last_active: Instant,
     /// TCP flags seen, forward and reverse.
     pub flags: [u8; 2],
@@ -139,11 +141,12 @@ type Fragmented = (IpAddr, IpAddr, u8, u32);
 pub(crate) struct Connections {
     entries: Vec<Option<Connection>>,
     free: Vec<u32>,
-    /// Entry and direction, as `entry * 2 + reverse`.
-    places: HashTable<u32>,
+    places: Places,
     fragmented: std::collections::BTreeMap<Fragmented, (FlowKey, Instant)>,
     next_sweep: Option<Instant>,
     most: usize,
+    /// The rules of the newest connection.
+    newest_rules: Arc<[u32]>,
 }
 
 impl Connections {
@@ -152,11 +155,20 @@ impl Connections {
         Self {
             entries: Vec::new(),
             free: Vec::new(),
-            places: HashTable::new(),
+            places: Places::default(),
             fragmented: std::collections::BTreeMap::new(),
             next_sweep: None,
             most,
+            newest_rules: Arc::new([]),
         }
+    }
+
+    /// The list of these rules, which is that of the newest connection if they are the same.
+    pub(crate) fn list_of(&mut self, rules: &[u32]) -> Arc<[u32]> {
+        if *self.newest_rules != *rules {
+            self.newest_rules = rules.into();
+        }
+        Arc::clone(&self.newest_rules)
     }
 
     fn key_at(entries: &[Option<Connection>], place: u32) -> Option<&FlowKey> {
@@ -169,13 +181,13 @@ impl Connections {
 
     /// The connection that packets with this key belong to.
     pub(crate) fn find(&self, key: &FlowKey) -> Option<(u32, Direction)> {
-        let is = |place: &u32| Self::key_at(&self.entries, *place) == Some(key);
-        let place = *self.places.find(hash(key), is)?;
-        let direction = match place % 2 {
+        let is = |at| Self::key_at(&self.entries, at) == Some(key);
+        let at = self.places.find(hash(key), is)?;
+        let direction = match at % 2 {
             0 => Direction::Forward,
             _ => Direction::Reverse,
         };
-        Some((place / 2, direction))
+        Some((at / 2, direction))
     }
 
     /// The same; what was idle too long is forgotten, and so is a closed connection whose
@@ -213,7 +225,7 @@ impl Connections {
         if self.len() >= self.most {
             return None;
         }
-        let (forward, reverse) = (hash(&connection.forward), hash(&connection.reverse));
+        let keys = [connection.forward, connection.reverse];
         self.next_sweep
             .get_or_insert(connection.last_active + SWEEP);
         let at = self.free.pop().unwrap_or_else(|| {
@@ -221,10 +233,9 @@ impl Connections {
             (self.entries.len() - 1) as u32
         });
         self.entries[at as usize] = Some(connection);
-        let entries = &self.entries;
-        let again = |place: &u32| Self::key_at(entries, *place).map_or(0, hash);
-        self.places.insert_unique(forward, at * 2, again);
-        self.places.insert_unique(reverse, at * 2 + 1, again);
+        for (key, at) in keys.iter().zip(at * 2..) {
+            self.places.insert(hash(key), at);
+        }
         Some(at)
     }
 
@@ -232,13 +243,9 @@ impl Connections {
         let Some(connection) = self.entries[at as usize].take() else {
             return;
         };
-        for (key, place) in [
-            (connection.forward, at * 2),
-            (connection.reverse, at * 2 + 1),
-        ] {
-            if let Ok(found) = self.places.find_entry(hash(&key), |p| *p == place) {
-                found.remove();
-            }
+        let keys = [connection.forward, connection.reverse];
+        for (key, at) in keys.iter().zip(at * 2..) {
+            self.places.remove(hash(key), at);
         }
         self.free.push(at);
     }

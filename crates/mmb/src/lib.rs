@@ -31,6 +31,7 @@ mod middlebox;
 mod options;
 mod ordered;
 mod parse;
+mod places;
 mod program;
 mod pruning;
 mod ready;

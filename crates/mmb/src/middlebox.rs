@@ -110,9 +110,8 @@ pub struct Middlebox {
     rules: Vec<Loaded>,
     classifier: Classifier,
     stateful: bool,
-    /// Whether rules without state give packets other addresses or ports.
-    rewrites: bool,
-    /// The flows of which that was told.
+    /// The flows that rules without state gave other addresses or ports, and of which that was
+    /// told.
     told: BTreeSet<FlowKey>,
     connections: Connections,
     enabled: [bool; 2],
@@ -133,7 +132,6 @@ impl Middlebox {
             rules: Vec::new(),
             classifier: Classifier::empty(),
             stateful: false,
-            rewrites: false,
             told: BTreeSet::new(),
             enabled: [true; 2],
             rng,
@@ -230,7 +228,6 @@ impl Middlebox {
         } else if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
             self.connections.renumber(|at| renumbered[at as usize]);
         }
-        self.rewrites = self.rules.iter().any(|loaded| loaded.action.moves_flows());
         self.told.clear();
         self.stateful = self.rules.iter().any(|loaded| loaded.rule.stateful);
         self.classifier = classifier;
@@ -324,7 +321,8 @@ impl Middlebox {
         if let Some((connection, Direction::Reverse)) = known {
             connection.translate(&mut edit, &connection.reverse, Direction::Reverse);
         }
-        let came = match self.rewrites && known.is_none() && !self.applied.is_empty() {
+        let moves = |rule: &u32| self.rules[*rule as usize].action.moves_flows();
+        let came = match known.is_none() && self.applied.iter().any(moves) {
             true => key.or_else(|| key_of(edit.bytes)),
             false => None,
         };
@@ -361,7 +359,8 @@ impl Middlebox {
         for rule in &self.matched {
             let stateful = self.rules[*rule as usize].rule.stateful;
             if let (true, Err(place)) = (stateful, connection.rules.binary_search(rule)) {
-                connection.rules.insert(place, *rule);
+                let (before, after) = connection.rules.split_at(place);
+                connection.rules = [before, &[*rule], after].concat().into();
             }
         }
     }
@@ -434,7 +433,7 @@ impl Middlebox {
             reverse: plan.left.reversed(),
             mapped: plan.mapped,
             shifts: plan.shifts,
-            rules: stateful,
+            rules: self.connections.list_of(&stateful),
             last_active: now,
             flags: [flags, 0],
         };
