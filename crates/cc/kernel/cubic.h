@@ -291,7 +291,7 @@ static inline void nw_cubic_cwnd_event(struct nw_cubic *ca,
 		ca->epoch_ms = now_ms;
 }
 
-NW_NO_HOOK(cubic, in_ack_event)
+NW_NO_ACK_HOOK(cubic)
 
 static inline void nw_cubic_pkts_acked(struct nw_cubic *ca,
 				       const struct nw_cubic_params *p,

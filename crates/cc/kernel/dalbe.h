@@ -18,7 +18,7 @@
  *	- Past the deadline w = 1 until the end.
  *
  * A connection that takes over from others of one transfer begins with their weight
- * (first_weight), and a size that grows after it was reached goes on at the next ACK.
+ * (first_weight), and a size that grows after it was reached goes on with the next ACKs.
  */
 #ifndef NW_DALBE_H
 #define NW_DALBE_H
@@ -455,6 +455,15 @@ static inline void nw_dalbe_in_ack_event(struct nw_dalbe *ca,
 					 struct nw_decision *d)
 {
 	nw_dalbe_inner_in_ack_event(ca, p, f, d);
+}
+
+static inline u32 nw_dalbe_sees_acks(const struct nw_dalbe_params *p)
+{
+#define NW_DALBE_SEES_ACKS(n)						\
+	case NW_DALBE_OVER_##n:						\
+		return nw_##n##_sees_acks(&p->n);
+	NW_DALBE_EACH(NW_DALBE_SEES_ACKS)
+	return 0;
 }
 
 /* Once all is acknowledged no interval ends, until there is more. */

@@ -81,7 +81,7 @@ static inline u32 nw_ledbat_undo_cwnd(struct nw_ledbat *ca,
 
 NW_NO_HOOK_WITH(ledbat, set_state, u8)
 NW_NO_HOOK_WITH(ledbat, cwnd_event, u32)
-NW_NO_HOOK(ledbat, in_ack_event)
+NW_NO_ACK_HOOK(ledbat)
 
 /* A round trip, which a wrapper may have changed; 0 is none. */
 static inline void nw_ledbat_sample(struct nw_ledbat *ca,

@@ -115,7 +115,7 @@ static inline u32 nw_ledbatpp_undo_cwnd(struct nw_ledbatpp *ca,
 
 NW_NO_HOOK_WITH(ledbatpp, set_state, u8)
 NW_NO_HOOK_WITH(ledbatpp, cwnd_event, u32)
-NW_NO_HOOK(ledbatpp, in_ack_event)
+NW_NO_ACK_HOOK(ledbatpp)
 
 static inline void nw_ledbatpp_pkts_acked(struct nw_ledbatpp *ca,
 					  const struct nw_ledbatpp_params *p,

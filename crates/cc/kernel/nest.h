@@ -53,6 +53,13 @@ static inline u32 NW_CALL(outer, hook)(NW_STATE(outer) *ca,		\
 	return NW_CALL(inner_name, hook)(&ca->inner, &p->inner, &ca->view);	\
 }
 
+#define NW_NEST_ACK_HOOK(outer, inner_name)				\
+NW_NEST_HOOK(outer, inner_name, in_ack_event)				\
+static inline u32 NW_CALL(outer, sees_acks)(const NW_PARAMS(outer) *p)	\
+{									\
+	return NW_CALL(inner_name, sees_acks)(&p->inner);		\
+}
+
 #define NW_NEST_TSO_LIMIT(outer, inner_name)				\
 static inline u32 NW_CALL(outer, max_tso_segs)(const NW_STATE(outer) *ca, \
 					       const NW_PARAMS(outer) *p) \
@@ -105,7 +112,7 @@ NW_NEST_QUESTION(outer, inner_name, ssthresh)				\
 NW_NEST_QUESTION(outer, inner_name, undo_cwnd)				\
 NW_NEST_HOOK_WITH(outer, inner_name, set_state, u8)			\
 NW_NEST_HOOK_WITH(outer, inner_name, cwnd_event, u32)			\
-NW_NEST_HOOK(outer, inner_name, in_ack_event)				\
+NW_NEST_ACK_HOOK(outer, inner_name)					\
 NW_NEST_HOOK(outer, inner_name, pkts_acked)				\
 NW_NEST_HOOK_WITH(outer, inner_name, cong_avoid, u32)			\
 NW_NEST_HOOK(outer, inner_name, cong_control)				\

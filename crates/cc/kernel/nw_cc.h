@@ -194,6 +194,8 @@ static inline u32 nw_now_us(const struct nw_facts *f)
  *	void set_state(ca, p, f, u8 new_state, d)
  *	void cwnd_event(ca, p, f, u32 event, d)
  *	void in_ack_event(ca, p, f, d)	pkts_acked(ca, p, f, d)
+ *	u32 sees_acks(p)		whether in_ack_event() does anything: where not,
+ *					a kernel is spared the call
  *	void cong_avoid(ca, p, f, u32 acked, d)	in NW_MODE_WINDOW
  *	void cong_control(ca, p, f, d)		in NW_MODE_RATE
  *	u32 max_tso_segs(ca, p)		NW_NONE if bursts have no limit
@@ -253,6 +255,14 @@ static inline void nw_##name##_##hook(struct nw_##name *ca,		\
 				      type what, struct nw_decision *d)	\
 {									\
 	(void)ca; (void)p; (void)f; (void)what; (void)d;		\
+}
+
+#define NW_NO_ACK_HOOK(name)						\
+NW_NO_HOOK(name, in_ack_event)						\
+static inline u32 nw_##name##_sees_acks(const struct nw_##name##_params *p) \
+{									\
+	(void)p;							\
+	return 0;							\
 }
 
 /*

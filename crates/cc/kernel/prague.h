@@ -430,7 +430,7 @@ static inline void nw_prague_cwnd_event(struct nw_prague *ca,
 		nw_prague_enter_loss(ca, p, f);
 }
 
-NW_NO_HOOK(prague, in_ack_event)
+NW_NO_ACK_HOOK(prague)
 
 static inline void nw_prague_pkts_acked(struct nw_prague *ca,
 					const struct nw_prague_params *p,

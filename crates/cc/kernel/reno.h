@@ -51,7 +51,7 @@ static inline u32 nw_reno_undo_cwnd(struct nw_reno *ca,
 
 NW_NO_HOOK_WITH(reno, set_state, u8)
 NW_NO_HOOK_WITH(reno, cwnd_event, u32)
-NW_NO_HOOK(reno, in_ack_event)
+NW_NO_ACK_HOOK(reno)
 NW_NO_HOOK(reno, pkts_acked)
 
 static inline void nw_reno_cong_avoid(struct nw_reno *ca,

@@ -142,7 +142,7 @@ static inline void nw_vegas_cwnd_event(struct nw_vegas *ca,
 		nw_vegas_restart(ca, f);
 }
 
-NW_NO_HOOK(vegas, in_ack_event)
+NW_NO_ACK_HOOK(vegas)
 
 /* An RTT, which a wrapper may have changed; 0 is none. */
 static inline void nw_vegas_sample(struct nw_vegas *ca, u32 rtt_us)

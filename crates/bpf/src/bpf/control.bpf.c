@@ -5,6 +5,7 @@
  */
 #include "socket.h"
 #include "control.h"
+#include "stored.h"
 
 /* Whether the state does not fit icsk_ca_priv. */
 #define NW_STORED	(sizeof(NW_STATE(NW_ALGORITHM)) > NW_PRIV_SIZE)
@@ -48,7 +49,7 @@ struct {
 	NW_UINT(type, NW_MAP_SK_STORAGE);
 	NW_UINT(map_flags, NW_NO_PREALLOC);
 	NW_TYPE(key, int);
-	NW_TYPE(value, NW_STATE(NW_ALGORITHM));
+	NW_TYPE(value, struct nw_stored);
 } nw_states NW_SECTION(".maps");
 
 NW_INLINE struct nw_counters *nw_counter(void)
@@ -58,16 +59,49 @@ NW_INLINE struct nw_counters *nw_counter(void)
 	return nw_map_lookup(&nw_counters, &zero);
 }
 
-NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(struct tcp_sock *tp)
+/* icsk_ca_priv where the state is in storage: what makes most lookups needless. */
+struct nw_at_hand {
+	u64 quiet_ns;		/* before this an ACK's first hook has nothing to do */
+	u64 looked_ns;		/* for options of the socket */
+};
+_Static_assert(sizeof(struct nw_at_hand) <= NW_PRIV_SIZE, "it is in icsk_ca_priv");
+
+NW_INLINE struct nw_at_hand *nw_at_hand(struct tcp_sock *tp)
+{
+	return (void *)&tp->inet_conn.icsk_ca_priv;
+}
+
+NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_registered(void)
 {
 	const struct nw_config *c = (const struct nw_config *)&nw_config;
-	const NW_PARAMS(NW_ALGORITHM) *own = nw_storage(&nw_options, tp, 0, 0);
 
-	if (own)
-		return own;
 	/* The compiler must not take the zeroes above for the parameters. */
 	asm volatile("" : "+r"(c));
 	return &c->params;
+}
+
+NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_found_params(struct tcp_sock *tp)
+{
+	const NW_PARAMS(NW_ALGORITHM) *own = nw_storage(&nw_options, tp, 0, 0);
+
+	return own ? own : nw_registered();
+}
+
+NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(struct tcp_sock *tp,
+						 NW_STATE(NW_ALGORITHM) *ca)
+{
+	struct nw_stored *stored = (struct nw_stored *)ca;
+	u64 now = nw_clock_of(tp);
+
+	if (!NW_STORED)
+		return nw_found_params(tp);
+	if (!stored)
+		return 0;
+	if (now - nw_at_hand(tp)->looked_ns >= NW_LOOK_NS) {
+		stored->params = *nw_found_params(tp);
+		nw_at_hand(tp)->looked_ns = now;
+	}
+	return &stored->params;
 }
 
 NW_INLINE NW_STATE(NW_ALGORITHM) *nw_state(struct tcp_sock *tp)
@@ -87,7 +121,24 @@ NW_INLINE NW_STATE(NW_ALGORITHM) *nw_new_state(struct tcp_sock *tp)
 	ca = nw_storage(&nw_states, tp, 0, NW_STORAGE_CREATE);
 	if (ca)
 		__builtin_memset(ca, 0, sizeof(*ca));
+	*nw_at_hand(tp) = (struct nw_at_hand){};
 	return ca;
+}
+
+NW_INLINE int nw_is_quiet(struct tcp_sock *tp)
+{
+	/* every call is to be reported */
+	if (nw_config.trace == NW_TRACE_FULL)
+		return 0;
+	if (NW_STORED)
+		return nw_clock_of(tp) < nw_at_hand(tp)->quiet_ns;
+	return !NW_TIMED && !NW_CALL(NW_ALGORITHM, sees_acks)(nw_registered());
+}
+
+NW_INLINE void nw_stay_quiet(struct tcp_sock *tp, u64 ns)
+{
+	if (NW_STORED)
+		nw_at_hand(tp)->quiet_ns = ns;
 }
 
 NW_INLINE struct nw_socket *nw_socket(struct tcp_sock *tp)

@@ -6,9 +6,11 @@
  * compiled into a kernel. Each has, before it:
  *
  *	NW_CONFIG(tp)		the struct nw_config of the registered control
- *	nw_params(tp)		the socket's own parameters, or the registered ones
  *	nw_new_state(tp)	the algorithm's state, zeroed; null without memory
  *	nw_state(tp)		likewise, what there is of it
+ *	nw_params(tp, ca)	the socket's own parameters, or the registered ones
+ *	nw_is_quiet(tp)		whether an ACK's first hook has nothing to do
+ *	nw_stay_quiet(tp, ns)	it has not before `ns`, on the clock of the facts
  *	nw_new_socket(tp)	a struct nw_socket with its number; null without memory
  *	nw_socket(tp)		likewise, what there is of it
  *	nw_reserve(tp)		a struct nw_report; null, and counted, without room
@@ -99,6 +101,22 @@ NW_INLINE void nw_trace(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
 	}
 }
 
+/* After each hook. */
+NW_INLINE void nw_after(struct tcp_sock *tp, u32 hook, u32 argument, u32 answer,
+			const NW_STATE(NW_ALGORITHM) *ca,
+			const NW_PARAMS(NW_ALGORITHM) *p,
+			const struct nw_facts *f, const struct nw_decision *d)
+{
+	u64 at = 0;
+
+	if (!NW_CALL(NW_ALGORITHM, sees_acks)(p)) {
+		at = NW_TIMED ? NW_CALL(NW_ALGORITHM, timer_at)(ca, p) : 0;
+		at = at ? at : ~0ULL;
+	}
+	nw_stay_quiet(tp, at);
+	nw_trace(tp, hook, argument, answer, ca, p, f, d);
+}
+
 NW_INLINE void nw_apply(struct tcp_sock *tp, const struct nw_decision *d)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -138,7 +156,7 @@ NW_INLINE void nw_run_timer(struct tcp_sock *tp, NW_STATE(NW_ALGORITHM) *ca,
 	nw_read_facts(f, tp);
 	NW_CALL(NW_ALGORITHM, timer)(ca, p, f, d);
 	nw_apply(tp, d);
-	nw_trace(tp, NW_HOOK_TIMER, 0, 0, ca, p, f, d);
+	nw_after(tp, NW_HOOK_TIMER, 0, 0, ca, p, f, d);
 	*d = (struct nw_decision){};
 	*f = (struct nw_facts){};
 }
@@ -157,8 +175,8 @@ NW_INLINE int nw_gives_way(struct tcp_sock *tp)
 }
 
 #define NW_BEGIN(tp)							\
-	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);		\
 	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);			\
+	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp, ca);		\
 	struct nw_decision d = {};					\
 	struct nw_facts f = {};						\
 									\
@@ -166,7 +184,7 @@ NW_INLINE int nw_gives_way(struct tcp_sock *tp)
 
 NW_INLINE void nw_on_init(struct tcp_sock *tp)
 {
-	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);
+	const NW_PARAMS(NW_ALGORITHM) *p;
 	NW_STATE(NW_ALGORITHM) *ca;
 	struct nw_decision d = {};
 	struct nw_facts f = {};
@@ -179,6 +197,7 @@ NW_INLINE void nw_on_init(struct tcp_sock *tp)
 		nw_become_reno(tp);
 		return;
 	}
+	p = nw_params(tp, ca);
 	if (NW_CONFIG(tp).trace || NW_CONFIG(tp).ect1 ||
 	    NW_CONFIG(tp).dctcp_feedback) {
 		s = nw_new_socket(tp);
@@ -192,7 +211,7 @@ NW_INLINE void nw_on_init(struct tcp_sock *tp)
 	nw_read_facts(&f, tp);
 	NW_CALL(NW_ALGORITHM, init)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_INIT, 0, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_INIT, 0, 0, ca, p, &f, &d);
 }
 
 NW_INLINE void nw_on_release(struct tcp_sock *tp)
@@ -219,7 +238,7 @@ NW_INLINE u32 nw_on_ssthresh(struct tcp_sock *tp)
 		return nw_max(tp->snd_cwnd >> 1, 2);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, ssthresh)(ca, p, &f);
-	nw_trace(tp, NW_HOOK_SSTHRESH, 0, answer, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_SSTHRESH, 0, answer, ca, p, &f, &d);
 	return answer;
 }
 
@@ -232,7 +251,7 @@ NW_INLINE u32 nw_on_undo_cwnd(struct tcp_sock *tp)
 		return nw_max(tp->snd_cwnd, tp->prior_cwnd);
 	nw_read_facts(&f, tp);
 	answer = NW_CALL(NW_ALGORITHM, undo_cwnd)(ca, p, &f);
-	nw_trace(tp, NW_HOOK_UNDO_CWND, 0, answer, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_UNDO_CWND, 0, answer, ca, p, &f, &d);
 	return nw_max(answer, 1);
 }
 
@@ -245,7 +264,7 @@ NW_INLINE void nw_on_set_state(struct tcp_sock *tp, u8 state)
 	nw_read_facts(&f, tp);
 	NW_CALL(NW_ALGORITHM, set_state)(ca, p, &f, state, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_SET_STATE, state, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_SET_STATE, state, 0, ca, p, &f, &d);
 }
 
 /*
@@ -279,10 +298,7 @@ NW_INLINE void nw_echo_ce(struct tcp_sock *tp, u32 ce)
 
 NW_INLINE void nw_on_event(struct tcp_sock *tp, u32 event)
 {
-	const NW_PARAMS(NW_ALGORITHM) *p = nw_params(tp);
-	NW_STATE(NW_ALGORITHM) *ca = nw_state(tp);
-	struct nw_decision d = {};
-	struct nw_facts f = {};
+	NW_BEGIN(tp);
 
 	if (nw_is_early(tp) || !ca)
 		return;
@@ -292,13 +308,13 @@ NW_INLINE void nw_on_event(struct tcp_sock *tp, u32 event)
 		nw_read_last_sent(&f, tp);
 	NW_CALL(NW_ALGORITHM, cwnd_event)(ca, p, &f, event, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_CWND_EVENT, event, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_CWND_EVENT, event, 0, ca, p, &f, &d);
 	if (NW_CONFIG(tp).dctcp_feedback &&
 	    (event == NW_EV_ECN_IS_CE || event == NW_EV_ECN_NO_CE))
 		nw_echo_ce(tp, event == NW_EV_ECN_IS_CE);
 }
 
-NW_INLINE void nw_on_in_ack(struct tcp_sock *tp, u32 flags)
+NW_INLINE void nw_see_ack(struct tcp_sock *tp, u32 flags)
 {
 	NW_BEGIN(tp);
 
@@ -311,7 +327,13 @@ NW_INLINE void nw_on_in_ack(struct tcp_sock *tp, u32 flags)
 		f.flags |= NW_F_ACK_ECE;
 	NW_CALL(NW_ALGORITHM, in_ack_event)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_IN_ACK_EVENT, flags, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_IN_ACK_EVENT, flags, 0, ca, p, &f, &d);
+}
+
+NW_INLINE void nw_on_in_ack(struct tcp_sock *tp, u32 flags)
+{
+	if (!nw_is_quiet(tp))
+		nw_see_ack(tp, flags);
 }
 
 NW_INLINE void nw_on_pkts_acked(struct tcp_sock *tp, const struct ack_sample *sample)
@@ -326,7 +348,7 @@ NW_INLINE void nw_on_pkts_acked(struct tcp_sock *tp, const struct ack_sample *sa
 	f.rtt_us = sample->rtt_us > 0 ? sample->rtt_us : 0;
 	NW_CALL(NW_ALGORITHM, pkts_acked)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_PKTS_ACKED, 0, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_PKTS_ACKED, 0, 0, ca, p, &f, &d);
 }
 
 #ifdef NW_WINDOW_MODE
@@ -341,7 +363,7 @@ NW_INLINE void nw_on_cong_avoid(struct tcp_sock *tp, u32 acked)
 	f.acked_sacked = acked;
 	NW_CALL(NW_ALGORITHM, cong_avoid)(ca, p, &f, acked, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_CONG_AVOID, acked, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_CONG_AVOID, acked, 0, ca, p, &f, &d);
 }
 #else
 NW_INLINE void nw_on_cong_control(struct tcp_sock *tp, u32 flag,
@@ -358,7 +380,7 @@ NW_INLINE void nw_on_cong_control(struct tcp_sock *tp, u32 flag,
 		f.flags |= NW_F_ACK_ECE;
 	NW_CALL(NW_ALGORITHM, cong_control)(ca, p, &f, &d);
 	nw_apply(tp, &d);
-	nw_trace(tp, NW_HOOK_CONG_CONTROL, flag, 0, ca, p, &f, &d);
+	nw_after(tp, NW_HOOK_CONG_CONTROL, flag, 0, ca, p, &f, &d);
 }
 #endif
 

@@ -20,6 +20,8 @@
 #include "cgroup.h"
 #include "facts.h"
 #include "dalbe.h"
+#define NW_ALGORITHM dalbe
+#include "stored.h"
 
 char nw_license[] NW_SECTION("license") = "GPL";
 
@@ -63,7 +65,7 @@ struct {
 	NW_UINT(type, NW_MAP_SK_STORAGE);
 	NW_UINT(map_flags, NW_NO_PREALLOC);
 	NW_TYPE(key, int);
-	NW_TYPE(value, struct nw_dalbe);
+	NW_TYPE(value, struct nw_stored);
 } nw_states NW_SECTION(".maps");
 
 /* By their numbers in include/uapi/linux/bpf.h. */

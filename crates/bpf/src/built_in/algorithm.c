@@ -18,10 +18,12 @@ struct nw_block {
 
 #define NW_CONFIG(tp)	(*(const struct nw_config *)nw_registered(tp)->config)
 
-NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(struct tcp_sock *tp)
+NW_INLINE const NW_PARAMS(NW_ALGORITHM) *nw_params(struct tcp_sock *tp,
+						 const NW_STATE(NW_ALGORITHM) *ca)
 {
 	const NW_PARAMS(NW_ALGORITHM) *own = nw_private(tp)->params;
 
+	(void)ca;
 	return own ? own : &NW_CONFIG(tp).params;
 }
 
@@ -53,6 +55,18 @@ NW_INLINE NW_STATE(NW_ALGORITHM) *nw_new_state(struct tcp_sock *tp)
 		return NULL;
 	block->owner = tp;
 	return &block->state;
+}
+
+/* What a hook reads here is at hand. */
+NW_INLINE int nw_is_quiet(struct tcp_sock *tp)
+{
+	(void)tp;
+	return 0;
+}
+
+NW_INLINE void nw_stay_quiet(struct tcp_sock *tp, u64 ns)
+{
+	(void)tp; (void)ns;
 }
 
 NW_INLINE struct nw_socket *nw_socket(struct tcp_sock *tp)

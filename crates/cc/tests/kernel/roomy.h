@@ -84,7 +84,7 @@ static inline u32 nw_roomy_undo_cwnd(struct nw_roomy *ca,
 
 NW_NO_HOOK_WITH(roomy, set_state, u8)
 NW_NO_HOOK_WITH(roomy, cwnd_event, u32)
-NW_NO_HOOK(roomy, in_ack_event)
+NW_NO_ACK_HOOK(roomy)
 NW_NO_HOOK(roomy, pkts_acked)
 
 static inline void nw_roomy_cong_avoid(struct nw_roomy *ca,
