@@ -73,8 +73,19 @@ fn find_shape() -> Result<Shape, BpfError> {
         hint: "a kernel with CONFIG_DEBUG_INFO_BTF=y is needed for Narrows' own congestion controls; the kernel's own ones work without",
     };
     libbpf::listen();
-    let btf = Btf::from_vmlinux().map_err(|_| no_btf())?;
-    let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(no_btf)?;
+    shape_of(&Btf::from_vmlinux().map_err(|_| no_btf())?)
+}
+
+/// The layout in a kernel with these types.
+fn shape_of(btf: &Btf<'_>) -> Result<Shape, BpfError> {
+    let lacks = || BpfError::Kernel {
+        what: "this kernel takes no congestion control as a program (BPF struct_ops)".to_owned(),
+        hint: "Linux 5.6 or newer with CONFIG_BPF_JIT=y is needed for Narrows' own congestion controls; the kernel's own ones work without",
+    };
+    // What the kernel registers them by (net/ipv4/bpf_tcp_ca.c).
+    btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")
+        .ok_or_else(lacks)?;
+    let ops: Struct<'_> = btf.type_by_name("tcp_congestion_ops").ok_or_else(lacks)?;
     let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
     let arguments = member("cong_control")
         .and_then(|m| btf.type_by_id::<Ptr<'_>>(m.ty))
@@ -302,5 +313,51 @@ impl ProgramParameters {
         let key = socket.as_raw_fd().to_ne_bytes();
         let own = self.0.lookup(&key, MapFlags::ANY);
         own.map_err(|e| refused("read the options of a socket", &e))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Types of a kernel: structures of these names without members
+    /// (Documentation/bpf/btf.rst).
+    fn types(names: &[&str]) -> Btf<'static> {
+        let (mut types, mut strings) = (Vec::new(), vec![0]);
+        for name in names {
+            let kind: u32 = 4 << 24;
+            for word in [strings.len() as u32, kind, 0] {
+                types.extend_from_slice(&word.to_ne_bytes());
+            }
+            strings.extend_from_slice(name.as_bytes());
+            strings.push(0);
+        }
+        let mut blob = Vec::new();
+        blob.extend_from_slice(&0xeb9f_u16.to_ne_bytes());
+        blob.extend_from_slice(&[1, 0]);
+        let (of_types, of_strings) = (types.len() as u32, strings.len() as u32);
+        for word in [24, 0, of_types, of_types, of_strings] {
+            blob.extend_from_slice(&word.to_ne_bytes());
+        }
+        blob.extend_from_slice(&types);
+        blob.extend_from_slice(&strings);
+        let name = format!("narrows-types-{}-{}", std::process::id(), names.len());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, blob).expect("a file");
+        let types = Btf::from_path(&file).expect("types");
+        std::fs::remove_file(&file).expect("it is there");
+        types
+    }
+
+    #[test]
+    fn a_kernel_without_struct_ops_is_told_from_one_with() {
+        let without = shape_of(&types(&["tcp_congestion_ops"]));
+        let said = without.expect_err("it has none").to_string();
+        assert!(said.contains("struct_ops") && said.contains("CONFIG_BPF_JIT"));
+        let registers = "bpf_struct_ops_tcp_congestion_ops";
+        let shape = shape_of(&types(&["tcp_congestion_ops", registers])).expect("it has some");
+        assert!(!shape.control_with_flag && !shape.tx_start && !shape.links);
+        let newer = types(&["tcp_congestion_ops", registers, "bpf_struct_ops_link"]);
+        assert!(shape_of(&newer).expect("it has some").links);
     }
 }

@@ -6,7 +6,7 @@
 mod machine_rig;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -299,6 +299,56 @@ fn a_killed_command_leaves_the_program_and_its_connection() {
     let cleaned = narrows(&["doctor", "--clean"]);
     let said = text(&cleaned.stdout);
     assert!(said.contains("removed the control group"), "{said}");
+    let left = || Vec::from_iter(things().difference(&before).cloned());
+    assert!(soon(|| left().is_empty()), "{:?}", left());
+}
+
+#[test]
+fn an_interrupt_from_the_terminal_reaches_the_program_and_nothing_is_left() {
+    let test = "an_interrupt_from_the_terminal_reaches_the_program_and_nothing_is_left";
+    if !able(test, &["bash", "script"]) {
+        return;
+    }
+    let before = things();
+    let sink = Sink::open();
+    let folder = tempfile::tempdir().expect("a folder");
+    // It cleans up: what it does about the signal takes a moment.
+    let program = format!(
+        "trap 'echo caught; sleep 0.5; echo cleaned; exit 9' INT; \
+         exec 3> /dev/tcp/127.0.0.1/{}; head -c 50000 /dev/zero >&3; echo begun; \
+         while :; do sleep 0.1; done",
+        sink.port
+    );
+    let file = folder.path().join("program");
+    fs::write(&file, program).expect("a file");
+    let by = format!(
+        "{NARROWS} by +60s --size 1mb --no-gauge -- bash {}",
+        file.display()
+    );
+    // A terminal, whose keys are what is written to script(1).
+    let mut command = Command::new("script");
+    command
+        .args(["-q", "-e", "-c", &by, "/dev/null"])
+        .env_remove("SUDO_UID")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut terminal = command.spawn().expect("script(1)");
+    let mut shown = BufReader::new(terminal.stdout.take().expect("a pipe"));
+    let mut said = String::new();
+    while !said.contains("begun") {
+        assert!(shown.read_line(&mut said).expect("a line") > 0, "{said}");
+    }
+    let mut keys = terminal.stdin.take().expect("a pipe");
+    keys.write_all(&[3]).expect("Ctrl-C");
+    keys.flush().expect("Ctrl-C");
+    shown.read_to_string(&mut said).expect("what it says");
+    let ended = terminal.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(9), "the program's own: {said}");
+    assert_eq!(said.matches("caught").count(), 1, "{said}");
+    assert!(said.contains("cleaned"), "it was waited for: {said}");
+    assert_eq!(summary(&said).1, 1, "{said}");
+    assert_eq!(sink.next(), 50_000);
     let left = || Vec::from_iter(things().difference(&before).cloned());
     assert!(soon(|| left().is_empty()), "{:?}", left());
 }

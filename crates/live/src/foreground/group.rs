@@ -41,8 +41,7 @@ pub(crate) struct Group {
 impl Group {
     /// Makes one for `run` below that of `pid` (`self`, or a number).
     pub(crate) fn below(pid: &str, run: &RunId, state: &State) -> Result<Self, GroupError> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let root = mount(&mounts).ok_or(GroupError::NoGroups)?;
+        let root = root()?;
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let own = place(&groups).ok_or(GroupError::NoGroups)?;
         let path = root
@@ -82,7 +81,15 @@ impl Group {
     }
 }
 
-/// Where the second hierarchy is mounted.
+/// Where the second hierarchy is.
+pub(crate) fn root() -> Result<PathBuf, GroupError> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mount(&mounts)
+        .map(Path::to_owned)
+        .ok_or(GroupError::NoGroups)
+}
+
+/// Where it is mounted.
 fn mount(mounts: &str) -> Option<&Path> {
     let mut rows = mounts.lines().map(|line| line.split(' '));
     rows.find_map(|mut row| {

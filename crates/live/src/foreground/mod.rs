@@ -7,7 +7,7 @@ mod program;
 mod waiting;
 
 pub use error::CommandError;
-pub(crate) use group::Group;
 pub use group::GroupError;
+pub(crate) use group::{Group, root as group_root};
 pub(crate) use program::Program;
 pub(crate) use waiting::{Signals, exit_code};

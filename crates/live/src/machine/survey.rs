@@ -9,6 +9,7 @@ use nix::sys::utsname::uname;
 use super::program::find_program;
 use super::qdiscs;
 use crate::LiveError;
+use crate::foreground::group_root;
 use crate::shell::user_nat::PROGRAMS;
 use crate::world::user_namespace::forbidding_switch;
 use crate::world::{Namespace, RunId, Tun, has_rights, sysctl::has_ipv6};
@@ -31,6 +32,8 @@ pub enum Need {
     Full,
     /// Congestion controls and marking of Narrows' own in the kernel.
     Bpf,
+    /// The same for the connections of one command.
+    Command,
     /// `narrows shell` with a way to the outside.
     Shell,
     /// The same without root.
@@ -121,6 +124,14 @@ pub fn survey() -> Machine {
         ),
         find("tcx", Need::Bpf, "marking in hosts", tcx()),
         find("AccECN", Need::Bpf, "L4S feedback", accecn()),
+        find(
+            "control groups",
+            Need::Command,
+            "narrows by, narrows pep run",
+            group_root()
+                .map(|at| at.display().to_string())
+                .map_err(|e| e.to_string()),
+        ),
         find("nft", Need::Shell, "a shell's way outside", nft()),
         find(
             "user-space NAT",
