@@ -32,6 +32,8 @@ pub enum Intake {
     /// They say so first.
     #[default]
     Request,
+    /// They say so by SOCKS version 5 (RFC 1928), also by a name.
+    Socks,
     /// They do not know of the proxy: their connections were led here, and the host knows
     /// where to they were opened
     /// ([`Sockets::destination_of`](narrows_packet::Sockets::destination_of)).

@@ -1,8 +1,8 @@
 //! A split proxy beside a bottleneck, without I/O.
 //!
 //! A client connects to the proxy and says in its first bytes where it wants to go: by
-//! RFC 8803 ([`convert`]) or in the layout of the thesis that the proxy comes from
-//! ([`thesis`]). [`RequestReader`] reads either as it comes. [`Proxy`] is the application that
+//! RFC 8803 ([`convert`]), in the layout of the thesis that the proxy comes from
+//! ([`thesis`]), or by SOCKS (RFC 1928). [`RequestReader`] reads either as it comes. [`Proxy`] is the application that
 //! accepts, connects onward and relays, [`Via`] an application that goes by it.
 //!
 //! ```
@@ -30,6 +30,7 @@ mod onward;
 mod policy;
 mod proxy;
 mod request;
+mod socks;
 mod telemetry;
 pub mod thesis;
 mod tunnel;

@@ -1,7 +1,8 @@
-//! From a request to a connection onward: directly, or by another proxy.
+//! From a request to a connection onward: directly or by another proxy, to an address or to a
+//! name's.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{Breakage, Data, SocketError, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
@@ -11,6 +12,7 @@ use crate::config::Parent;
 use crate::convert::{Fault, Reader, Tlv};
 use crate::proxy::Proxy;
 use crate::request::{Asked, Layout, request, supported};
+use crate::socks;
 use crate::tunnel::{Leg, Stage};
 
 /// How long a proxy that did not answer is not asked again (our choice: as long as one
@@ -53,21 +55,83 @@ impl Proxy {
                 destination,
                 layout,
             } => (destination, layout),
+            Asked::ConnectByName { name, port } => {
+                tunnel.stage = Stage::Naming(port);
+                self.names.push((id, name));
+                return self.set_deadline(id, host.now() + self.limits.connect);
+            }
             Asked::Info => {
                 let answer = supported(terms.fast_open);
                 return self.answer_last(host, id, &answer.encode().unwrap_or_default());
             }
+            Asked::Greeting(_) => return self.answer_last(host, id, &socks::NO_METHOD),
         };
         tunnel.stage = Stage::Connecting(layout);
         tunnel.destination = Some(destination);
-        // Of the one address that IPv4 in IPv6 is, all ask alike.
-        let onward = SocketAddr::new(destination.ip().to_canonical(), destination.port());
+        let onward = canonical(destination);
         if !terms.policy.leads_to(onward, host.is_own(onward.ip())) {
             return self.refuse(host, id, Some(Fault::NotAuthorized));
         }
-        match tunnel.listener.parent {
+        self.go_onward(host, id, onward);
+    }
+
+    /// Connects to a destination that is allowed, by the way that is configured.
+    fn go_onward(&mut self, host: &mut dyn Sockets, id: u64, onward: SocketAddr) {
+        let parent = self.tunnels.get(&id).and_then(|t| t.listener.parent);
+        match parent {
             Some(parent) => self.ask_parent(host, id, onward, parent),
             None => self.connect(host, id, onward),
+        }
+    }
+
+    /// The names whose addresses are to be found, each with the number by which the answer is
+    /// given to [`resolved`](Self::resolved). Each is said once.
+    pub fn take_names(&mut self) -> Vec<(u64, String)> {
+        std::mem::take(&mut self.names)
+    }
+
+    /// The name with that number has these addresses; none, if they could not be found. Each is
+    /// held against the policy, and what is allowed of them is what is connected to: nobody is
+    /// asked for the name again.
+    pub fn resolved(&mut self, host: &mut dyn Sockets, id: u64, addresses: &[IpAddr]) {
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let Stage::Naming(port) = tunnel.stage else {
+            return;
+        };
+        let policy = &tunnel.listener.terms.policy;
+        let all = addresses.iter().map(|ip| canonical((*ip, port).into()));
+        let mut allowed: Vec<_> = all
+            .filter(|to| policy.leads_to(*to, host.is_own(to.ip())))
+            .collect();
+        tunnel.stage = Stage::Connecting(Layout::Socks);
+        // The last is taken first.
+        allowed.reverse();
+        tunnel.or_to = allowed;
+        let fault = match addresses {
+            // ICMP's code for an unreachable host (RFC 792).
+            [] => Fault::DestinationUnreachable { icmp_code: 1 },
+            _ => Fault::NotAuthorized,
+        };
+        self.not_opened(host, id, fault);
+        self.settle(host);
+    }
+
+    /// The destination cannot be connected to: tries the next address of its name, if there is
+    /// another and nothing was sent to the one before. All of them together have the time of
+    /// one.
+    pub(crate) fn not_opened(&mut self, host: &mut dyn Sockets, id: u64, fault: Fault) {
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let untouched = tunnel.up.bytes == tunnel.up.queue.len();
+        match tunnel.or_to.pop().filter(|_| untouched) {
+            Some(next) => {
+                tunnel.destination = Some(next);
+                self.again(host, id, |proxy, host, to| proxy.go_onward(host, id, to));
+            }
+            None => self.refuse(host, id, Some(fault)),
         }
     }
 
@@ -75,7 +139,8 @@ impl Proxy {
     fn connect(&mut self, host: &mut dyn Sockets, id: u64, destination: SocketAddr) {
         match self.open_far(host, id, destination) {
             Ok(()) => {
-                self.set_deadline(id, host.now() + self.limits.connect);
+                let tries = self.tunnels.get(&id).map_or(0, |t| t.or_to.len()) as u64 + 1;
+                self.set_deadline(id, host.now() + self.limits.connect / tries);
                 // What came with the request may go with the SYN; but not where only the
                 // request to another proxy was to.
                 let early = self.tunnels.get(&id).is_some_and(|tunnel| {
@@ -85,7 +150,7 @@ impl Proxy {
                     self.relay(host, id, Leg::Near);
                 }
             }
-            Err(error) => self.refuse(host, id, Some(fault(&error))),
+            Err(error) => self.not_opened(host, id, fault(&error)),
         }
     }
 
@@ -253,10 +318,14 @@ impl Proxy {
         tunnel.down.peer_closed = false;
         let destination = tunnel.destination;
         if let Some(destination) = destination {
-            let to = SocketAddr::new(destination.ip().to_canonical(), destination.port());
-            next(self, host, to);
+            next(self, host, canonical(destination));
         }
     }
+}
+
+/// Of the one address that IPv4 in IPv6 is, all ask alike.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// What a client is told where its destination cannot be connected to.

@@ -10,10 +10,11 @@ use tracing::{debug, info};
 
 use crate::buffers::Budget;
 use crate::config::{Intake, Limits, Listener};
-use crate::convert::{Fault, Message};
+use crate::convert::Fault;
 use crate::counters::Counters;
 use crate::onward::Parents;
 use crate::request::{Asked, Layout, Refused};
+use crate::socks;
 use crate::telemetry;
 use crate::tunnel::{Leg, Stage, Tunnel, TunnelFacts};
 
@@ -47,6 +48,8 @@ pub struct Proxy {
     freed: bool,
     /// What is known of the proxies beyond this one.
     pub(crate) parents: Parents,
+    /// Names whose addresses nobody was asked for yet.
+    pub(crate) names: Vec<(u64, String)>,
     pub(crate) counters: Counters,
 }
 
@@ -66,6 +69,7 @@ impl Proxy {
             budget: Budget::new(limits.budget),
             freed: false,
             parents: Parents::default(),
+            names: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -211,9 +215,10 @@ impl Proxy {
             return;
         };
         let (client, listener) = (tunnel.client(), Arc::clone(&tunnel.listener));
+        // Read, and behind a greeting not looked at yet.
+        let mut piece = Vec::new();
         while let Stage::Request(reader) = &mut tunnel.stage {
-            let mut piece = Vec::new();
-            if host.read(tunnel.near, PIECE, Some(&mut piece)) == 0 {
+            if piece.is_empty() && host.read(tunnel.near, PIECE, Some(&mut piece)) == 0 {
                 // Who ends its stream before it has asked wants nothing.
                 if tunnel.up.peer_closed {
                     self.forget(host, id);
@@ -221,7 +226,14 @@ impl Proxy {
                 return;
             }
             match reader.take(&piece, &listener.terms, client) {
-                Ok(None) => {}
+                Ok(None) => piece.clear(),
+                Ok(Some((Asked::Greeting(true), used))) => {
+                    piece.drain(..used);
+                    let greeted = socks::GREETED;
+                    if host.write(tunnel.near, Data::Bytes(&greeted)) < greeted.len() as u64 {
+                        return self.reset(host, id);
+                    }
+                }
                 Ok(Some((asked, used))) => {
                     let rest = &piece[used..];
                     tunnel.up.bytes += rest.len() as u64;
@@ -248,10 +260,9 @@ impl Proxy {
         if let (Some(destination), Some(fault)) = (tunnel.destination, &fault) {
             info!(client = %tunnel.client, %destination, why = %fault, "refused");
         }
-        let silent = matches!(tunnel.stage, Stage::Connecting(layout) if !layout.answers())
-            || tunnel.listener.terms.intake == Intake::Transparent;
-        match fault.filter(|_| !silent) {
-            Some(fault) => self.answer_last(host, id, &Message::refusal(fault)),
+        let layout = tunnel.layout();
+        match fault.and_then(|fault| layout.answer(Some(fault))) {
+            Some(answer) => self.answer_last(host, id, &answer),
             None => {
                 host.reset(tunnel.near);
                 self.forget(host, id);
@@ -302,9 +313,7 @@ impl Proxy {
             if let Some(destination) = tunnel.destination {
                 debug!(client = %tunnel.client, %destination, "opened");
             }
-            if layout.answers() {
-                // The converter's own message comes first (RFC 8803 §4.1).
-                let granted = Message::default().encode().unwrap_or_default();
+            if let Some(granted) = layout.answer(None) {
                 tunnel.down.queue.append(&granted);
                 self.budget.take(granted.len() as u64);
             }
@@ -369,7 +378,7 @@ impl Proxy {
 
     /// After an event: serves who waits for the budget, if some of it is free again, and
     /// sets the timer to what is due first.
-    fn settle(&mut self, host: &mut dyn Sockets) {
+    pub(crate) fn settle(&mut self, host: &mut dyn Sockets) {
         while std::mem::take(&mut self.freed) {
             for (id, leg) in std::mem::take(&mut self.starved) {
                 self.relay(host, id, leg);
@@ -392,9 +401,9 @@ impl Proxy {
                     Breakage::Reset => Fault::ConnectionReset,
                     Breakage::TimedOut => Fault::NetworkFailure { retry_s: 0 },
                 };
-                self.refuse(host, id, Some(fault));
+                self.not_opened(host, id, fault);
             }
-            (Stage::Request(_) | Stage::Refused, _) => self.forget(host, id),
+            (Stage::Request(_) | Stage::Naming(_) | Stage::Refused, _) => self.forget(host, id),
             (Stage::Connecting(_) | Stage::Open, _) => {
                 self.counters.broken += 1;
                 debug!(client = %tunnel.client, by = ?leg, %why, "broken");
@@ -467,9 +476,9 @@ impl Proxy {
             Stage::Connecting(_) if tunnel.awaits.is_some() => {
                 self.without_parent(host, id, Breakage::TimedOut);
             }
-            Stage::Connecting(_) => {
+            Stage::Connecting(_) | Stage::Naming(_) => {
                 self.counters.connect_timeouts += 1;
-                self.refuse(host, id, Some(Fault::NetworkFailure { retry_s: 0 }));
+                self.not_opened(host, id, Fault::NetworkFailure { retry_s: 0 });
             }
             Stage::Open if quiet_until > now => self.set_deadline(id, quiet_until),
             Stage::Open => {
@@ -526,6 +535,8 @@ impl App for Proxy {
             (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Refused) => {
                 self.read_to_the_end(host, id);
             }
+            // What the client sends meanwhile waits in its socket.
+            (_, Stage::Naming(_)) => {}
             (SocketEvent::Readable | SocketEvent::PeerClosed, _) => self.relay(host, id, leg),
             (SocketEvent::Writable, _) => self.relay(host, id, leg.other()),
             _ => {}

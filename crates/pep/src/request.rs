@@ -1,4 +1,4 @@
-//! What a client asks of a proxy, in either layout, read as it comes.
+//! What a client asks of a proxy, in any layout, read as it comes.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,6 +6,7 @@ use crate::config::Intake;
 use crate::convert::{self, Fault, Message, Tlv};
 use crate::cookie::Cookies;
 use crate::policy::Policy;
+use crate::socks::{self, Said};
 use crate::thesis;
 
 /// TCP options that every connection of the proxy's carries by itself, by kind: window
@@ -26,14 +27,23 @@ pub enum Layout {
     Convert,
     /// Bayer's thesis: it does not.
     Thesis,
+    /// SOCKS version 5: it does.
+    Socks,
     /// There was none: the connection was led here.
     Silent,
 }
 
 impl Layout {
-    /// Whether the proxy answers.
-    pub(crate) fn answers(self) -> bool {
-        self == Self::Convert
+    /// What a client is answered whose connection is open, or refused; `None` where there are
+    /// no answers.
+    pub(crate) fn answer(self, fault: Option<Fault>) -> Option<Vec<u8>> {
+        match (self, fault) {
+            // The converter's own message comes first (RFC 8803 §4.1).
+            (Self::Convert, None) => Message::default().encode().ok(),
+            (Self::Convert, Some(fault)) => Some(Message::refusal(fault)),
+            (Self::Socks, fault) => Some(socks::answer(fault.as_ref()).to_vec()),
+            (Self::Thesis | Self::Silent, _) => None,
+        }
     }
 }
 
@@ -47,8 +57,17 @@ pub enum Asked {
         /// How the request was laid out.
         layout: Layout,
     },
+    /// A connection to the host of that name, by SOCKS.
+    ConnectByName {
+        /// The name.
+        name: String,
+        /// The port.
+        port: u16,
+    },
     /// Which TCP extensions are supported.
     Info,
+    /// SOCKS, before it says where to: whether it would do so without authentication.
+    Greeting(bool),
 }
 
 /// Why a request is not granted.
@@ -56,7 +75,7 @@ pub enum Asked {
 pub struct Refused {
     /// In words, for a log.
     pub why: String,
-    /// What the client is answered, in the layout of RFC 8803.
+    /// What the client is answered, where its layout has answers.
     pub answer: Option<Fault>,
 }
 
@@ -89,12 +108,13 @@ enum State {
     Head,
     Convert(convert::Reader),
     Thesis(thesis::Reader),
+    Socks(socks::Reader),
 }
 
 impl RequestReader {
     /// Takes the next bytes of the stream that `client` opened. `None` while more are
     /// needed; then what is asked, and how many of these bytes belong to the request:
-    /// what follows is for the destination.
+    /// what follows is for the destination, or behind a greeting the rest of the request.
     ///
     /// # Errors
     /// When it cannot become a request, or one that is not granted.
@@ -105,6 +125,10 @@ impl RequestReader {
         client: IpAddr,
     ) -> Result<Option<(Asked, usize)>, Refused> {
         match &mut self.state {
+            State::Head if terms.intake == Intake::Socks => {
+                self.state = State::Socks(socks::Reader::default());
+                self.take(bytes, terms, client)
+            }
             State::Head => {
                 let more = (convert::HEADER_LEN - self.head.len()).min(bytes.len());
                 self.head.extend_from_slice(&bytes[..more]);
@@ -158,7 +182,25 @@ impl RequestReader {
                     answer: None,
                 }),
             },
+            State::Socks(reader) => match reader.take(bytes) {
+                Ok(read) => Ok(read.map(|(said, used)| (asked_by_socks(said), used))),
+                Err(error) => Err(Refused {
+                    why: error.to_string(),
+                    answer: error.fault(),
+                }),
+            },
         }
+    }
+}
+
+fn asked_by_socks(said: Said) -> Asked {
+    match said {
+        Said::Greeting(acceptable) => Asked::Greeting(acceptable),
+        Said::Connect(destination) => Asked::Connect {
+            destination,
+            layout: Layout::Socks,
+        },
+        Said::ConnectByName(name, port) => Asked::ConnectByName { name, port },
     }
 }
 
@@ -246,7 +288,7 @@ pub fn supported(fast_open: bool) -> Message {
 pub fn request(layout: Layout, destination: SocketAddr, cookie: Option<&[u8]>) -> Option<Vec<u8>> {
     match (layout, destination) {
         (Layout::Thesis, SocketAddr::V4(destination)) => Some(thesis::encode(destination).to_vec()),
-        (Layout::Thesis, SocketAddr::V6(_)) | (Layout::Silent, _) => None,
+        (Layout::Thesis, SocketAddr::V6(_)) | (Layout::Silent | Layout::Socks, _) => None,
         (Layout::Convert, peer) => {
             let options = Vec::new();
             let connect = Tlv::Connect { peer, options };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use narrows_packet::{CountedBytes, Data, SocketId, Sockets};
 use narrows_units::Instant;
 
-use crate::config::Listener;
+use crate::config::{Intake, Listener};
 use crate::onward::Awaited;
 use crate::request::{Layout, RequestReader};
 
@@ -56,6 +56,8 @@ impl Leg {
 pub(crate) enum Stage {
     /// The client says what it wants.
     Request(RequestReader),
+    /// The addresses of the name that it wants this port of are being found.
+    Naming(u16),
     /// The connection to the destination is being opened.
     Connecting(Layout),
     /// Both are open.
@@ -105,6 +107,8 @@ pub(crate) struct Tunnel {
     pub near: SocketId,
     /// Where it leads, once that is asked for.
     pub destination: Option<SocketAddr>,
+    /// Where else it may lead, if it cannot be opened: further addresses of the same name.
+    pub or_to: Vec<SocketAddr>,
     /// Of another proxy, while its answer is not here.
     pub awaits: Option<Awaited>,
     /// What is not written yet of what it is asked.
@@ -131,6 +135,7 @@ impl Tunnel {
             client,
             near,
             destination: None,
+            or_to: Vec::new(),
             awaits: None,
             unasked: Vec::new(),
             far: None,
@@ -140,6 +145,16 @@ impl Tunnel {
             deadline: now,
             active: now,
             since: now,
+        }
+    }
+
+    /// How the client asks, so that it is answered alike.
+    pub fn layout(&self) -> Layout {
+        match (&self.stage, self.listener.terms.intake) {
+            (Stage::Connecting(layout), _) => *layout,
+            (_, Intake::Request) => Layout::Convert,
+            (_, Intake::Socks) => Layout::Socks,
+            (_, Intake::Transparent) => Layout::Silent,
         }
     }
 

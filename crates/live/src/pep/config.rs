@@ -199,6 +199,7 @@ struct ListenerWords {
 enum IntakeWord {
     #[default]
     Request,
+    Socks5,
     Transparent,
 }
 
@@ -432,14 +433,15 @@ impl Page<'_> {
                 or_directly: words.or_directly,
             })
         });
-        let transparent = matches!(words.intake, IntakeWord::Transparent);
+        let intake = match words.intake {
+            IntakeWord::Request => Intake::Request,
+            IntakeWord::Socks5 => Intake::Socks,
+            IntakeWord::Transparent => Intake::Transparent,
+        };
+        let transparent = intake == Intake::Transparent;
         Ok(ListenerConfig {
             listen: self.socket(&words.listen, "listen", Some(PORT))?,
-            intake: if transparent {
-                Intake::Transparent
-            } else {
-                Intake::Request
-            },
+            intake,
             policy: Policy {
                 clients: networks.collect::<Result<_, _>>()?,
                 destinations: destinations.collect::<Result<_, _>>()?,

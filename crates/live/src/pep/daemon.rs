@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 
 use super::config::{Config, ListenerConfig};
 use super::error::PepError;
+use super::names::Names;
 use super::server::Server;
 use super::service;
 use super::sockets::Machine;
@@ -31,6 +32,7 @@ const METRICS: Duration = Duration::from_secs(1);
 /// Tokens of what is no socket of the proxy's.
 const SIGNALS: u64 = u64::MAX;
 const STATUS: u64 = u64::MAX - 1;
+const NAMES: u64 = u64::MAX - 2;
 
 /// A daemon that listens.
 pub struct Daemon {
@@ -39,6 +41,7 @@ pub struct Daemon {
     cookies: Cookies,
     signals: SignalFd,
     teller: Option<Teller>,
+    names: Names,
     /// The most tunnels for which there are descriptors.
     most_tunnels: usize,
     /// When those that are still there are reset.
@@ -110,8 +113,10 @@ impl Daemon {
             info!(address = %listener.listen, "listening");
         }
         let server = Server::new(machine, proxy);
+        let names = Names::new().map_err(PepError::setup("wait for names"))?;
         let told = teller.iter().map(|t| (t.listener.as_fd(), STATUS));
-        for (fd, token) in told.chain([(signals.as_fd(), SIGNALS)]) {
+        let own = [(signals.as_fd(), SIGNALS), (names.signal(), NAMES)];
+        for (fd, token) in told.chain(own) {
             let watched = server.watch(fd, token);
             watched.map_err(PepError::setup("wait for signals"))?;
         }
@@ -122,6 +127,7 @@ impl Daemon {
             cookies,
             signals,
             teller,
+            names,
             most_tunnels,
             ends: None,
             next_metrics: Instant::ZERO,
@@ -143,9 +149,11 @@ impl Daemon {
                 match (token, &self.teller) {
                     (STATUS, Some(teller)) => teller.answer(|| self.status()),
                     (STATUS, None) => {}
+                    (NAMES, _) => self.resolved(),
                     _ => self.serve_signals(),
                 }
             }
+            self.names.ask(self.server.proxy.take_names());
             let now = self.server.now();
             if self.config.metrics.is_some() && now >= self.next_metrics {
                 self.next_metrics = now + METRICS;
@@ -160,6 +168,14 @@ impl Daemon {
                 info!("ended");
                 return Ok(self.status());
             }
+        }
+    }
+
+    fn resolved(&mut self) {
+        let Server { machine, proxy, .. } = &mut self.server;
+        for (id, addresses) in self.names.found() {
+            proxy.resolved(machine, id, &addresses);
+            machine.end_turn();
         }
     }
 

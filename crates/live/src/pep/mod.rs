@@ -9,6 +9,7 @@ mod daemon;
 mod error;
 mod leg;
 mod metrics;
+mod names;
 mod own;
 mod run;
 mod server;

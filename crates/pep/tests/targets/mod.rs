@@ -2,7 +2,7 @@
 //! by libFuzzer, in `fuzz/` at the root, inputs that coverage guides.
 
 use narrows_pep::convert::{MAX_LEN, Message};
-use narrows_pep::{Asked, Cookies, Refused, RequestReader, Terms};
+use narrows_pep::{Asked, Cookies, Intake, Refused, RequestReader, Terms};
 
 /// Terms of a listener: every layout, with and without cookies.
 fn terms(cookies: bool) -> Terms {
@@ -19,9 +19,13 @@ fn read(bytes: &[u8], piece: usize, terms: &Terms) -> Result<Option<(Asked, usiz
     let mut reader = RequestReader::default();
     let client = [10, 0, 0, 1].into();
     let mut at = 0;
-    for piece in bytes.chunks(piece) {
-        if let Some((asked, used)) = reader.take(piece, terms, client)? {
-            return Ok(Some((asked, at + used)));
+    for mut piece in bytes.chunks(piece) {
+        while let Some((asked, used)) = reader.take(piece, terms, client)? {
+            at += used;
+            piece = &piece[used..];
+            if asked != Asked::Greeting(true) {
+                return Ok(Some((asked, at)));
+            }
         }
         at += piece.len();
     }
@@ -31,7 +35,11 @@ fn read(bytes: &[u8], piece: usize, terms: &Terms) -> Result<Option<(Asked, usiz
 /// The first bytes of a connection: read whole and in pieces they ask for the same, and
 /// every refusal fits a message.
 pub fn request(bytes: &[u8]) {
-    for terms in [terms(false), terms(true)] {
+    let socks = Terms {
+        intake: Intake::Socks,
+        ..terms(false)
+    };
+    for terms in [terms(false), terms(true), socks] {
         let whole = read(bytes, bytes.len().max(1), &terms);
         for piece in [1, 3, 7] {
             let pieces = read(bytes, piece, &terms);
@@ -43,6 +51,7 @@ pub fn request(bytes: &[u8]) {
         }
         match whole {
             Ok(Some((_, used))) => assert!(used <= bytes.len()),
+            // RFC 8803's longest message; SOCKS's are shorter.
             Ok(None) => assert!(bytes.len() < 4 + 255 * 8),
             Err(Refused { answer, .. }) => {
                 if let Some(fault) = answer {
