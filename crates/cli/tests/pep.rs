@@ -54,7 +54,10 @@ fn both_streams_arrive_whole_and_each_ends_by_itself() {
 
 #[test]
 fn a_slow_reader_is_waited_for_and_its_backlog_has_its_limit() {
-    let daemon = Daemon::start(LOOPBACK, "[limits]\nbacklog = \"256kb\"");
+    let daemon = Daemon::start(
+        LOOPBACK,
+        "[limits]\nbacklog = \"256kb\"\nread_ahead = \"0s\"",
+    );
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut near = daemon.ask(listener.local_addr().expect("bound"));
     let (mut far, _) = listener.accept().expect("it connects");

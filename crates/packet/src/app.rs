@@ -181,6 +181,17 @@ pub enum Undelivered {
     Unreachable,
 }
 
+/// What one call of [`Sockets::relay`] did, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relayed {
+    /// Read of the one connection.
+    pub read: u64,
+    /// Written to the other: what had waited, or was read now.
+    pub written: u64,
+    /// More is there and was left, until the other has room.
+    pub left: bool,
+}
+
 /// What an application may do on its host.
 ///
 /// Calls never block. What they cause (packets, events) follows after the
@@ -249,6 +260,25 @@ pub trait Sockets {
         let read = self.read(socket, most, Some(&mut bytes));
         into.append(&bytes);
         read
+    }
+
+    /// Relays: reads up to `most` bytes of `from`, and writes of what waits in `queue` and
+    /// of these, in this order, what `to` takes; the rest waits at the end of `queue`. An
+    /// implementation may leave the writing to its caller, and all of it in `queue`; or
+    /// bytes that `to` has no room for unread.
+    fn relay(
+        &mut self,
+        from: SocketId,
+        to: SocketId,
+        most: u64,
+        queue: &mut CountedBytes,
+    ) -> Relayed {
+        let _ = to;
+        Relayed {
+            read: self.read_counted(from, most, queue),
+            written: 0,
+            left: false,
+        }
     }
 
     /// Writes to a stream; how many bytes were taken.

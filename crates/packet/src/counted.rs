@@ -94,6 +94,22 @@ impl CountedBytes {
         moved
     }
 
+    /// Gives `write` piece after piece from the start until it takes less than it is given;
+    /// takes out what it took, and returns how many bytes that were.
+    pub fn write_with(&mut self, mut write: impl FnMut(Data<'_>) -> u64) -> u64 {
+        let before = self.start;
+        while !self.is_empty() {
+            let piece = self.front(u64::MAX);
+            let whole = piece.len();
+            let taken = write(piece);
+            self.release(self.start + taken);
+            if taken < whole {
+                break;
+            }
+        }
+        self.start - before
+    }
+
     /// Adds `data` at the end.
     pub fn append(&mut self, data: &[u8]) {
         if data.is_empty() {
@@ -219,6 +235,23 @@ mod tests {
         let mut out = Vec::new();
         to.copy_all(0, to.len(), &mut out);
         assert_eq!(out, b"x\0\0abcd\0\0\0");
+    }
+
+    #[test]
+    fn what_is_not_taken_is_offered_again() {
+        let mut s = CountedBytes::default();
+        s.append(b"abc");
+        s.append_zeros(5);
+        let mut seen = Vec::new();
+        let mut take = |most: u64| {
+            s.write_with(|piece| {
+                seen.push(format!("{piece:?}"));
+                piece.len().min(most)
+            })
+        };
+        assert_eq!((take(2), take(9), take(9)), (2, 6, 0));
+        assert_eq!(seen, ["Bytes([97, 98, 99])", "Bytes([99])", "Zeros(5)"]);
+        assert!(s.is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use narrows_packet::{App, Breakage, Data, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_packet::{App, Breakage, Data, Relayed, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::{debug, info};
 
@@ -323,7 +323,7 @@ impl Proxy {
         self.relay(host, id, Leg::Near);
     }
 
-    /// Copies what comes from `leg` to the other, as far as there is room and that takes
+    /// Relays what comes from `leg` to the other, as far as there is room and that takes
     /// it; then passes on its end.
     pub(crate) fn relay(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg) {
         let limit = self.limits.backlog;
@@ -339,25 +339,28 @@ impl Proxy {
         };
         tunnel.active = host.now();
         let direction = tunnel.from(leg);
-        let mut all_read;
+        let (mut all_read, mut left);
         loop {
             let held = direction.queue.len();
             let own = limit.saturating_sub(held);
             let room = own.min(self.budget.allowance(held));
-            let read = match room {
-                0 => 0,
-                _ => host.read_counted(source, room, &mut direction.queue),
+            let relayed = match room {
+                0 => Relayed::default(),
+                _ => host.relay(source, sink, room, &mut direction.queue),
             };
+            let read = relayed.read;
             self.budget.take(read);
             direction.bytes += read;
-            let written = direction.write(host, sink);
+            let written =
+                relayed.written + direction.queue.write_with(|data| host.write(sink, data));
             self.budget.give(written);
             self.freed |= written > 0;
             match leg {
                 Leg::Near => self.counters.bytes_up += read,
                 Leg::Far => self.counters.bytes_down += read,
             }
-            all_read = room > 0 && read == 0;
+            left = relayed.left;
+            all_read = room > 0 && read == 0 && !left;
             if read == 0 && written == 0 {
                 if room == 0 && own > 0 {
                     self.starved.insert((id, leg));
@@ -365,7 +368,7 @@ impl Proxy {
                 break;
             }
         }
-        host.want_room(sink, !direction.queue.is_empty());
+        host.want_room(sink, left || !direction.queue.is_empty());
         let over = direction.peer_closed && all_read && direction.queue.is_empty();
         if over && !std::mem::replace(&mut direction.ended, true) {
             host.shut_down(sink);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use narrows_packet::{CountedBytes, Data, SocketId, Sockets};
+use narrows_packet::{CountedBytes, SocketId};
 use narrows_units::Instant;
 
 use crate::config::{Intake, Listener};
@@ -78,24 +78,6 @@ pub(crate) struct Direction {
     pub peer_closed: bool,
     /// That end was passed on.
     pub ended: bool,
-}
-
-impl Direction {
-    /// Writes of what waits as much as `to` takes; how many bytes.
-    pub fn write(&mut self, host: &mut dyn Sockets, to: SocketId) -> u64 {
-        let mut written = 0;
-        while !self.queue.is_empty() {
-            let piece = self.queue.front(u64::MAX);
-            let whole = Data::len(&piece);
-            let taken = host.write(to, piece);
-            self.queue.release(self.queue.start() + taken);
-            written += taken;
-            if taken < whole {
-                break;
-            }
-        }
-        written
-    }
 }
 
 /// A tunnel.

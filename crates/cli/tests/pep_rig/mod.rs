@@ -165,7 +165,12 @@ pub fn answer(stream: &mut TcpStream) -> Option<Fault> {
 
 /// Sends back what it receives, to its end, and then ends as well.
 pub fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    echo_at("127.0.0.1:0")
+}
+
+/// The same at an address.
+pub fn echo_at(at: &str) -> SocketAddr {
+    let listener = TcpListener::bind(at).expect("a port");
     let at = listener.local_addr().expect("bound");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {

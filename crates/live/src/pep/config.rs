@@ -13,6 +13,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::leg::LegOptions;
+use super::relay::READ_AHEAD;
 
 /// Bytes that a configuration has at most: one that is longer is another file.
 const LONGEST: usize = 1 << 20;
@@ -40,6 +41,9 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// How long tunnels have to end by themselves.
     pub drain: Duration,
+    /// The shortest round trip to senders of whom more is read than goes out at once; what
+    /// nearer ones send waits in the kernel's buffers.
+    pub read_ahead: Duration,
     /// How much it bears.
     pub limits: narrows_pep::Limits,
     /// Where clients come to.
@@ -75,6 +79,7 @@ impl Default for Config {
             status: None,
             metrics: None,
             drain: DRAIN,
+            read_ahead: READ_AHEAD,
             limits: narrows_pep::Limits {
                 // A sixteenth of all (our choice).
                 tunnels_per_client: 4_096,
@@ -170,6 +175,7 @@ struct LimitWords {
     request: Option<Spanned<String>>,
     connect: Option<Spanned<String>>,
     idle: Option<Spanned<String>>,
+    read_ahead: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -284,6 +290,8 @@ impl Config {
             &mut config.drain,
         )?;
         page.limits(&document.limits, &mut config.limits)?;
+        let rtt = document.limits.read_ahead.as_ref();
+        page.set(rtt, "read_ahead", Duration::ZERO, &mut config.read_ahead)?;
         let mut places = BTreeMap::new();
         for listener in &document.listener {
             let checked = page.listener(listener.get_ref())?;
@@ -504,7 +512,7 @@ mod tests {
     fn what_is_written_is_what_is_meant() {
         let text = format!(
             "version = 1\nuser = \"nobody\"\nmetrics = \"127.0.0.1:9464\"\ndrain = \"5s\"\n\
-             [limits]\nbudget = \"1gb\"\ntunnels = 10\nidle = \"2h\"\n{LISTENER}\
+             [limits]\nbudget = \"1gb\"\ntunnels = 10\nidle = \"2h\"\nread_ahead = \"0s\"\n{LISTENER}\
              replay_safe = true\nnear = {{ cc = \"bbr\" }}\n\
              parent = {{ proxy = \"10.0.0.9\", or_directly = true }}\n"
         );
@@ -512,6 +520,7 @@ mod tests {
         assert_eq!(config.user.as_deref(), Some("nobody"));
         assert_eq!(config.drain, Duration::from_secs(5));
         assert_eq!(config.limits.budget, 1 << 30);
+        assert_eq!(config.read_ahead, Duration::ZERO);
         assert_eq!(config.limits.idle, Duration::from_secs(7_200));
         let [listener] = &config.listeners[..] else {
             panic!("{config:?}");

@@ -1,16 +1,18 @@
 //! A connection by a proxy, for programs that ask for it themselves.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Instant;
 
 use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
 use narrows_pep::{Layout, Parent, request};
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, sendto, socket,
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect as connect_socket,
+    sendto, socket,
 };
 
 /// A connection that is open to its destination.
@@ -100,19 +102,22 @@ fn open(proxy: SocketAddr, asks: &[u8], patience: std::time::Duration) -> io::Re
         SocketAddr::V6(_) => AddressFamily::Inet6,
     };
     let fd: OwnedFd = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
-    let stream = TcpStream::from(fd);
+    let mut stream = TcpStream::from(fd);
     // Of connecting, too (socket(7), SO_SNDTIMEO).
     stream.set_write_timeout(Some(patience))?;
     stream.set_nodelay(true)?;
     let flags = MsgFlags::from_bits_retain(libc::MSG_FASTOPEN) | MsgFlags::MSG_NOSIGNAL;
-    let sent = sendto(
-        stream.as_raw_fd(),
-        asks,
-        &SockaddrStorage::from(proxy),
-        flags,
-    )?;
-    if sent < asks.len() {
-        return Err(ErrorKind::TimedOut.into());
+    let (fd, proxy) = (stream.as_raw_fd(), SockaddrStorage::from(proxy));
+    match sendto(fd, asks, &proxy, flags) {
+        Ok(sent) if sent < asks.len() => return Err(ErrorKind::TimedOut.into()),
+        // Fast Open is switched off (net.ipv4.tcp_fastopen): the plain handshake.
+        Err(Errno::EOPNOTSUPP) => {
+            connect_socket(fd, &proxy)?;
+            stream.write_all(asks)?;
+        }
+        sent => {
+            sent?;
+        }
     }
     Ok(stream)
 }

@@ -93,6 +93,7 @@ impl Daemon {
         });
         let machine = Machine::new(epoll, given, origin);
         let mut machine = machine.map_err(PepError::setup("use the sockets handed over"))?;
+        machine.read_ahead_from(config.read_ahead);
         let cookies = Cookies::new(random_key()?);
         let listeners = listeners(&mut machine, &config, &cookies);
         let limits = limits(&config, most_tunnels);
@@ -233,6 +234,7 @@ impl Daemon {
         let limits = limits(&config, self.most_tunnels);
         match proxy.reconfigure(machine, listeners, limits) {
             Ok(()) => {
+                machine.read_ahead_from(config.read_ahead);
                 let (user, status, metrics) = fixed(&self.config);
                 self.config = Config {
                     user,

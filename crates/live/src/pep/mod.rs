@@ -11,12 +11,14 @@ mod leg;
 mod metrics;
 mod names;
 mod own;
+mod relay;
 mod run;
 mod server;
 mod service;
 mod sockets;
 mod status;
 mod stream;
+mod transfer;
 
 pub use config::{Config, ListenerConfig, PATIENCE, PORT, STATUS, read_socket};
 pub use connect::{Connected, WithoutProxy, connect};

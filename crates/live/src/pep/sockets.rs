@@ -8,21 +8,22 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_packet::{
-    Breakage, CountedBytes, Data, Datagram, Event, Profile, SocketError, SocketEvent, SocketId,
-    Sockets,
+    Breakage, CountedBytes, Data, Datagram, Event, Profile, Relayed, SocketError, SocketEvent,
+    SocketId, Sockets,
 };
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{
-    Backlog, MsgFlags, SockaddrStorage, bind, connect, getsockopt, listen, recv, send, sendto,
+    Backlog, MsgFlags, SockaddrStorage, bind, connect, getsockopt, listen, send, sendto,
     setsockopt, sockopt,
 };
 use tracing::warn;
 
 use super::leg::{LegOptions, RESET};
 use super::own::OwnAddresses;
+use super::relay::{Pipe, READ_AHEAD};
 use super::stream::{Phase, Stream, bytes_of, errno, family, socket_error};
 use crate::flows::socket_option;
 
@@ -65,15 +66,18 @@ pub(super) struct Machine {
     refused: Option<SocketAddr>,
     origin: Box<Origin>,
     own: OwnAddresses,
-    events: VecDeque<(u64, SocketEvent)>,
+    pub(super) events: VecDeque<(u64, SocketEvent)>,
     /// Sockets that have more to read when others have had their turn.
-    again: Vec<u64>,
+    pub(super) again: Vec<u64>,
     deferred: Vec<u64>,
     /// When accepting goes on, and of which listeners.
     exhausted: Option<(Instant, Vec<u64>)>,
     /// What may still be read in this turn.
-    turn: usize,
-    scratch: Vec<u8>,
+    pub(super) turn: usize,
+    pub(super) scratch: Vec<u8>,
+    pub(super) pipe: Option<Pipe>,
+    /// The shortest round trip to senders of whom is read what does not go out yet.
+    pub(super) read_ahead: Duration,
 }
 
 impl Machine {
@@ -101,7 +105,14 @@ impl Machine {
             exhausted: None,
             turn: TURN,
             scratch: vec![0; TURN],
+            pipe: Pipe::open(),
+            read_ahead: READ_AHEAD,
         })
+    }
+
+    /// Of senders whose round trip is at least `rtt` more is read than goes out.
+    pub fn read_ahead_from(&mut self, rtt: Duration) {
+        self.read_ahead = rtt;
     }
 
     pub fn epoll(&self) -> &Epoll {
@@ -163,7 +174,10 @@ impl Machine {
     /// Has those go on that had their turn before.
     pub fn go_on(&mut self) {
         for token in std::mem::take(&mut self.again) {
-            self.events.push_back((token, SocketEvent::Readable));
+            if let Some(stream) = self.stream(token) {
+                stream.waits = false;
+                self.events.push_back((token, SocketEvent::Readable));
+            }
         }
         if let Some((_, listeners)) = self.exhausted.take_if(|(at, _)| *at <= self.now) {
             let incoming = listeners.into_iter().map(|t| (t, SocketEvent::Incoming));
@@ -243,14 +257,14 @@ impl Machine {
         (slot.kind.is_some() && u64::from(slot.generation) == token >> 32).then_some(slot)
     }
 
-    fn stream(&mut self, token: u64) -> Option<&mut Stream> {
+    pub(super) fn stream(&mut self, token: u64) -> Option<&mut Stream> {
         match &mut self.at(token)?.kind {
             Some(Kind::Stream(stream)) => Some(stream),
             _ => None,
         }
     }
 
-    fn token(&self, SocketId(index): SocketId) -> u64 {
+    pub(super) fn token(&self, SocketId(index): SocketId) -> u64 {
         let slot = self.slots.get(index as usize);
         let generation = slot.map_or(u32::MAX, |slot| slot.generation);
         u64::from(generation) << 32 | u64::from(index)
@@ -279,7 +293,7 @@ impl Machine {
         }
     }
 
-    fn fail(&mut self, token: u64, why: Errno) {
+    pub(super) fn fail(&mut self, token: u64, why: Errno) {
         let Some(stream) = self.stream(token) else {
             return;
         };
@@ -294,56 +308,6 @@ impl Machine {
         };
         self.events
             .push_back((token, SocketEvent::Broken(breakage)));
-    }
-
-    /// Bytes of the stream at `token`, read to `into`.
-    fn read_some(&mut self, token: u64, most: u64, into: &mut dyn FnMut(&[u8])) -> u64 {
-        let mut total = 0;
-        let (mut scratch, mut left) = (std::mem::take(&mut self.scratch), self.turn);
-        let (mut ended, mut failed) = (false, None);
-        if let Some(stream) = self.stream(token) {
-            while stream.readable && total < most && left > 0 {
-                let part = usize::try_from(most - total)
-                    .unwrap_or(usize::MAX)
-                    .min(left);
-                let part = part.min(scratch.len());
-                match recv(
-                    stream.fd.as_raw_fd(),
-                    &mut scratch[..part],
-                    MsgFlags::empty(),
-                ) {
-                    Ok(0) => {
-                        (stream.readable, stream.peer_closed) = (false, true);
-                        ended = true;
-                    }
-                    Ok(bytes) => {
-                        into(&scratch[..bytes]);
-                        total += bytes as u64;
-                        left -= bytes;
-                        // Fewer than asked for were all; but an end would not be
-                        // reported again.
-                        stream.readable = bytes == part || stream.end_is_near;
-                    }
-                    Err(Errno::EAGAIN) => stream.readable = false,
-                    Err(Errno::EINTR) => {}
-                    Err(why) => {
-                        stream.readable = false;
-                        failed = Some(why);
-                    }
-                }
-            }
-            if stream.readable && left == 0 {
-                self.again.push(token);
-            }
-        }
-        (self.scratch, self.turn) = (scratch, left);
-        if ended {
-            self.events.push_back((token, SocketEvent::PeerClosed));
-        }
-        if let Some(why) = failed {
-            self.fail(token, why);
-        }
-        total
     }
 
     /// A socket that listens at `local`: one that was given, or a new one.
@@ -503,6 +467,16 @@ impl Sockets for Machine {
         self.read_some(token, most, &mut |bytes| into.append(bytes))
     }
 
+    fn relay(
+        &mut self,
+        from: SocketId,
+        to: SocketId,
+        most: u64,
+        queue: &mut CountedBytes,
+    ) -> Relayed {
+        self.relay_some(from, to, most, queue)
+    }
+
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
         let token = self.token(socket);
         let bytes = bytes_of(data);
@@ -515,7 +489,13 @@ impl Sockets for Machine {
                 let with_syn =
                     MsgFlags::from_bits_retain(libc::MSG_FASTOPEN) | MsgFlags::MSG_NOSIGNAL;
                 let to = SockaddrStorage::from(to);
-                (sendto(stream.fd.as_raw_fd(), bytes, &to, with_syn), true)
+                let fd = stream.fd.as_raw_fd();
+                let sent = sendto(fd, bytes, &to, with_syn).or_else(|why| match why {
+                    // Fast Open is switched off (net.ipv4.tcp_fastopen): the plain handshake.
+                    Errno::EOPNOTSUPP => connect(fd, &to).map(|()| 0),
+                    why => Err(why),
+                });
+                (sent, true)
             }
             Phase::Open if stream.writable => (
                 send(stream.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL),
@@ -523,25 +503,11 @@ impl Sockets for Machine {
             ),
             _ => return 0,
         };
-        let taken = match sent {
-            Ok(taken) => {
-                stream.writable &= taken == bytes.len();
-                taken as u64
-            }
-            Err(Errno::EAGAIN | Errno::EINPROGRESS) => {
-                stream.writable = false;
-                0
-            }
-            Err(Errno::EINTR) => 0,
-            Err(why) => {
-                self.fail(token, why);
-                0
-            }
-        };
+        let taken = self.sent(token, sent, bytes.len());
         if watch {
             self.watch_stream(token);
         }
-        taken
+        taken as u64
     }
 
     fn want_room(&mut self, socket: SocketId, want: bool) {

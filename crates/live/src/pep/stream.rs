@@ -31,6 +31,12 @@ pub(super) struct Stream {
     /// The kernel has said that the stream has an end.
     pub end_is_near: bool,
     pub peer_closed: bool,
+    /// It has more to read when others have had their turn.
+    pub waits: bool,
+    /// What comes from it comes in large pieces.
+    pub bulk: bool,
+    /// Its peer is so near that nothing is read of it ahead of what goes out.
+    pub near: bool,
     pub writable: bool,
     pub wants_room: bool,
     /// The application ended its stream before the connection was open.
@@ -47,6 +53,9 @@ impl Stream {
             readable: false,
             end_is_near: false,
             peer_closed: false,
+            waits: false,
+            bulk: false,
+            near: false,
             writable: open,
             wants_room: false,
             ending: false,

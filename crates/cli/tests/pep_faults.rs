@@ -1,0 +1,398 @@
+//! `narrows pep serve` where things go wrong: what it relays is whole all the same, or is known
+//! not to be. And what the kernel does for each leg.
+
+#![cfg(target_os = "linux")]
+
+mod pep_rig;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use narrows_pep::{Layout, Parent, request};
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt,
+    socket, sockopt,
+};
+use nix::unistd::geteuid;
+use pep_rig::{Daemon, LOOPBACK, PATIENCE, answer, echo, echo_at, echoes, payload, soon};
+
+const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+
+/// Adds keys to the listener of the configuration in `file`.
+fn add(file: &Path, keys: &str) {
+    let file = OpenOptions::new().append(true).open(file);
+    let written = file.expect("a file").write_all(keys.as_bytes());
+    written.expect("written");
+}
+
+fn serve(file: &Path) -> Command {
+    let mut command = Command::new(NARROWS);
+    command.args(["pep", "serve"]).arg(file);
+    command
+}
+
+/// Sends `sent` and ends the stream.
+fn send_all(mut stream: &TcpStream, sent: &[u8]) -> io::Result<()> {
+    stream.write_all(sent)?;
+    stream.shutdown(Shutdown::Write)
+}
+
+/// Whether `sent` comes back whole.
+fn comes_back(stream: &TcpStream, sent: &[u8]) -> bool {
+    let mut received = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| send_all(stream, sent));
+        let mut reader = stream;
+        let end = reader.read_to_end(&mut received);
+        end.is_ok() && received == sent
+    })
+}
+
+/// What is done in a thread with a network of its own, whose loopback is up.
+fn in_own_network<T: Send>(test: &str, work: impl FnOnce() -> T + Send) -> Option<T> {
+    if !geteuid().is_root() {
+        eprintln!("skipped: {test}: not root");
+        return None;
+    }
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network");
+            let up = Command::new("ip")
+                .args(["link", "set", "lo", "up"])
+                .status();
+            assert!(up.expect("ip(8)").success());
+            work()
+        });
+        Some(thread.join().expect("done"))
+    })
+}
+
+/// A counter of this thread's network, by its name.
+fn counter(name: &str) -> u64 {
+    let table = fs::read_to_string("/proc/thread-self/net/netstat").expect("counters");
+    let mut lines = table.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let mut both = names.split_whitespace().zip(values.split_whitespace());
+    let found = both.find(|(known, _)| *known == name).expect("a counter");
+    found.1.parse().expect("a number")
+}
+
+/// One connection that sends its request and a word as soon as it can; how many SYNs with data
+/// were accepted.
+fn syns_with_data(daemon: &Daemon, target: SocketAddr) -> u64 {
+    let before = counter("TCPFastOpenPassive");
+    let mut first = request(Layout::Convert, target, None).expect("a request");
+    first.extend(b"early");
+    let fd = socket(
+        AddressFamily::Inet,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    );
+    let mut stream = TcpStream::from(fd.expect("a socket"));
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    let to = SockaddrStorage::from(daemon.at);
+    let flags = MsgFlags::from_bits_retain(nix::libc::MSG_FASTOPEN);
+    match sendto(stream.as_raw_fd(), &first, &to, flags) {
+        Err(Errno::EOPNOTSUPP) => {
+            connect(stream.as_raw_fd(), &to).expect("it listens");
+            stream.write_all(&first).expect("sent");
+        }
+        sent => assert_eq!(sent, Ok(first.len())),
+    }
+    assert_eq!(answer(&mut stream), None);
+    let mut back = [0; 5];
+    stream.read_exact(&mut back).expect("it is echoed");
+    assert_eq!(&back, b"early");
+    counter("TCPFastOpenPassive") - before
+}
+
+#[test]
+fn data_goes_with_the_syn_of_each_leg_where_it_may() {
+    let test = "data_goes_with_the_syn_of_each_leg_where_it_may";
+    in_own_network(test, || {
+        let switch = "/proc/sys/net/ipv4/tcp_fastopen";
+        for (replay_safe, warm) in [(true, 2), (false, 1)] {
+            // As client and server, listeners that do not ask for it too (ip-sysctl.rst).
+            fs::write(switch, "1027").expect("set");
+            // Another address for each, as cookies are known by address.
+            let target = echo_at(if replay_safe {
+                "127.0.0.2:0"
+            } else {
+                "127.0.0.3:0"
+            });
+            let daemon = Daemon::start_by(LOOPBACK, "", |file| {
+                add(file, &format!("replay_safe = {replay_safe}\n"));
+                serve(file)
+            });
+            if replay_safe {
+                assert_eq!(syns_with_data(&daemon, target), 0, "without cookies");
+            }
+            assert_eq!(syns_with_data(&daemon, target), warm, "{replay_safe}");
+            // Whoever may not any more is served by the plain handshake.
+            fs::write(switch, "0").expect("set");
+            assert_eq!(syns_with_data(&daemon, target), 0);
+            let parent = Parent {
+                proxy: daemon.at,
+                patience: narrows_units::Duration::from_secs(20),
+                or_directly: false,
+            };
+            let mut connected = narrows_live::pep::connect(target, &parent).expect("granted");
+            assert!(echoes(&mut connected.stream, b"plain"));
+        }
+    });
+}
+
+#[test]
+fn each_leg_has_a_congestion_control_of_its_own() {
+    let daemon = Daemon::start_by(LOOPBACK, "", |file| {
+        add(file, "near = { cc = \"reno\" }\nfar = { cc = \"cubic\" }\n");
+        serve(file)
+    });
+    let target = echo();
+    let mut tunnel = daemon.tunnel(target);
+    assert!(echoes(&mut tunnel, b"open"));
+    let legs = [
+        (format!("sport = :{}", daemon.at.port()), "reno"),
+        (format!("dport = :{}", target.port()), "cubic"),
+    ];
+    for (leg, control) in legs {
+        let Ok(listed) = Command::new("ss").args(["-Htni", &leg]).output() else {
+            eprintln!("skipped: each_leg_has_a_congestion_control_of_its_own: there is no ss");
+            return;
+        };
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let mut words = listed.split_whitespace();
+        assert!(words.any(|word| word == control), "{leg}: {listed}");
+    }
+}
+
+#[test]
+fn pieces_of_any_size_keep_their_order_however_they_are_read() {
+    // Read ahead, and left to the kernel until they can be written.
+    for read_ahead in ["0s", "1s"] {
+        relay_pieces(read_ahead);
+    }
+}
+
+fn relay_pieces(read_ahead: &str) {
+    let limits = format!("[limits]\nbacklog = \"1mb\"\nread_ahead = \"{read_ahead}\"");
+    let daemon = Daemon::start(LOOPBACK, &limits);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut near = daemon.ask(listener.local_addr().expect("bound"));
+    let (mut far, _) = listener.accept().expect("it connects");
+    assert_eq!(answer(&mut near), None);
+    let sent = payload(24 << 20);
+    let copy = sent.clone();
+    let writing = thread::spawn(move || {
+        // Some are copied, others spliced.
+        let mut rest = &copy[..];
+        for size in [1, 700_000, 17, 40_000, 3, 1_000_000].into_iter().cycle() {
+            let (piece, after) = rest.split_at(rest.len().min(size));
+            near.write_all(piece).expect("sent");
+            rest = after;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        near.shutdown(Shutdown::Write).expect("ended");
+    });
+    let (mut received, mut buffer) = (Vec::new(), vec![0; 300_000]);
+    for i in 0.. {
+        let bytes = far.read(&mut buffer).expect("received");
+        if bytes == 0 {
+            break;
+        }
+        received.extend_from_slice(&buffer[..bytes]);
+        if i % 16 == 0 {
+            // Now and then its buffer is full.
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+    writing.join().expect("written");
+    assert!(received == sent, "{} of {}", received.len(), sent.len());
+    assert!(soon(|| daemon.status()["backlog_bytes"] == 0));
+    assert_eq!(daemon.status()["bytes_up"], sent.len());
+}
+
+/// What one who comes to `listener` sends to its end, unless it breaks off after `most`.
+fn receive(listener: &TcpListener, most: u64) -> io::Result<Vec<u8>> {
+    let (stream, _) = listener.accept()?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut received = Vec::new();
+    Read::by_ref(&mut &stream)
+        .take(most)
+        .read_to_end(&mut received)?;
+    Ok(received)
+}
+
+#[test]
+fn after_a_restart_of_either_end_the_next_transfer_is_whole() {
+    let daemon = Daemon::start(LOOPBACK, "");
+    let sent = payload(8 << 20);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("bound");
+    // The destination dies: what it has not read resets the connection.
+    let first = thread::spawn(move || receive(&listener, 1 << 20).map(|part| part.len()));
+    let mut near = daemon.tunnel(target);
+    let end = send_all(&near, &sent).and_then(|()| near.read(&mut [0]));
+    assert!(end.is_err(), "{end:?}");
+    assert_eq!(first.join().expect("it ran").ok(), Some(1 << 20));
+    // It comes back.
+    let listener = TcpListener::bind(target).expect("its port");
+    let again = thread::spawn(move || (receive(&listener, u64::MAX), listener));
+    let near = daemon.tunnel(target);
+    send_all(&near, &sent).expect("sent");
+    let (received, listener) = again.join().expect("it ran");
+    assert!(received.is_ok_and(|received| received == sent));
+    // The client dies: nobody takes half for the whole.
+    let half = thread::spawn(move || (receive(&listener, u64::MAX), listener));
+    let mut near = daemon.tunnel(target);
+    near.write_all(&sent[..sent.len() / 2]).expect("sent");
+    let reset = nix::libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(&near, sockopt::Linger, &reset).expect("set");
+    drop(near);
+    let (received, listener) = half.join().expect("it ran");
+    let end = received.map_err(|e| e.kind());
+    assert_eq!(end.err(), Some(ErrorKind::ConnectionReset));
+    let again = thread::spawn(move || receive(&listener, u64::MAX));
+    let near = daemon.tunnel(target);
+    send_all(&near, &sent).expect("sent");
+    let received = again.join().expect("it ran");
+    assert!(received.is_ok_and(|received| received == sent));
+}
+
+#[test]
+fn out_of_budget_whoever_reads_is_served() {
+    let limits = "[limits]\nbudget = \"1mb\"\nbacklog = \"1mb\"\nread_ahead = \"0s\"";
+    let daemon = Daemon::start(LOOPBACK, limits);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("bound");
+    // Nobody reads what these send.
+    let stalled: Vec<_> = (0..4).map(|_| daemon.tunnel(target)).collect();
+    let data = payload(1 << 20);
+    for mut stream in &stalled {
+        stream.set_nonblocking(true).expect("set");
+        while stream.write(&data).is_ok() {}
+    }
+    let most = |used: &serde_json::Value| used.as_u64().is_some_and(|used| used > 900_000);
+    assert!(soon(|| {
+        for mut stream in &stalled {
+            let _ = stream.write(&data);
+        }
+        most(&daemon.status()["backlog_bytes"])
+    }));
+    assert!(comes_back(&daemon.tunnel(echo()), &data));
+    let used = &daemon.status()["backlog_bytes"];
+    assert!(most(used) && used.as_u64() <= Some(1 << 20), "{used}");
+}
+
+/// A network behind a path that loses and reorders.
+struct Behind {
+    shell: std::process::Child,
+    pid: String,
+    /// This machine, from there.
+    outside: String,
+}
+
+impl Behind {
+    fn open(test: &str) -> Option<Self> {
+        if !geteuid().is_root() {
+            eprintln!("skipped: {test}: not root");
+            return None;
+        }
+        let path = ["netem delay 3ms reorder 20%", "netem loss 1%"];
+        let mut command = Command::new(NARROWS);
+        command.args(["shell", "--no-gauge"]);
+        command.args(path.iter().flat_map(|element| ["--link", element]));
+        let words = "echo $NARROWS_OUTSIDE $$; exec sleep 1000";
+        command.args(["--", "sh", "-c", words]);
+        command.env_remove("SUDO_UID").stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let mut said = BufReader::new(shell.stdout.take().expect("piped"));
+        said.read_line(&mut line).expect("text");
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (Some(outside), Some(pid)) = (words.next(), words.next()) else {
+            let _ = shell.wait();
+            eprintln!("skipped: {test}: there is no path to be had");
+            return None;
+        };
+        Some(Self {
+            shell,
+            pid,
+            outside,
+        })
+    }
+
+    fn network(&self) -> String {
+        format!("/proc/{}/ns/net", self.pid)
+    }
+
+    /// Does `work` in a thread inside.
+    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let network = File::open(self.network()).expect("a network");
+                setns(network, CloneFlags::CLONE_NEWNET).expect("entered");
+                work()
+            });
+            thread.join().expect("done")
+        })
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.shell.id() as i32);
+        // It ends its command, and takes the path away.
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let _ = self.shell.wait();
+    }
+}
+
+#[test]
+fn streams_are_whole_through_loss_and_reordering_of_either_leg() {
+    let test = "streams_are_whole_through_loss_and_reordering_of_either_leg";
+    let Some(path) = Behind::open(test) else {
+        return;
+    };
+    let sent = payload(2 << 20);
+    let anywhere = |file: &Path, from: &str, to: &str| {
+        let text = fs::read_to_string(file).expect("a configuration");
+        fs::write(file, text.replace(from, to)).expect("written");
+    };
+    // The client is behind the path, then the destination is.
+    let daemon = Daemon::start_by(LOOPBACK, "", |file| {
+        anywhere(file, "127.0.0.1:", "0.0.0.0:");
+        anywhere(file, "127.0.0.0/8\"]\ndest", "0.0.0.0/0\"]\ndest");
+        serve(file)
+    });
+    let target = echo();
+    let at = SocketAddr::new(path.outside.parse().expect("an address"), daemon.at.port());
+    path.inside(|| {
+        let mut stream = TcpStream::connect(at).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let asks = request(Layout::Convert, target, None).expect("a request");
+        stream.write_all(&asks).expect("sent");
+        assert_eq!(answer(&mut stream), None);
+        assert!(comes_back(&stream, &sent), "near");
+    });
+    let target = SocketAddr::new(at.ip(), echo_at("0.0.0.0:0").port());
+    path.inside(|| {
+        let destinations = format!("[\"{}\"]", at.ip());
+        let daemon = Daemon::start(&destinations, "");
+        assert!(comes_back(&daemon.tunnel(target), &sent), "far");
+    });
+}

@@ -1,0 +1,197 @@
+//! How bytes get from one connection to another. What the second takes at once goes there by
+//! one of two ways, chosen by what the first brings: copied through the process, with one
+//! call to read and one to write; or spliced, by references to the kernel's pages in a pipe,
+//! where pieces are so large that copying costs more than the calls. What it does not take
+//! is read into the proxy's queue, which alone holds what waits: the pipe is empty
+//! again before anything else happens, so that both ways count to the byte.
+//!
+//! Where the sender is near, nothing is read that the other connection has no room for: the
+//! kernel's buffers hold as much as such a sender delivers until it knows of new room,
+//! and what waits in the process is copied twice.
+
+use std::os::fd::OwnedFd;
+
+use narrows_packet::{CountedBytes, Data, Relayed, SocketId, Sockets};
+use narrows_units::Duration;
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
+use nix::unistd::{pipe2, read};
+use tracing::debug;
+
+use super::sockets::Machine;
+use super::stream::Phase;
+use crate::flows::socket_option::tcp_info;
+
+/// Bytes of a piece from which on the next is spliced (our choice, by `bench/pep`).
+const BULK: usize = 32 << 10;
+
+/// Bytes that are spliced at a time (our choice: the largest burst that segmentation
+/// makes): some of the last is copied, as the other connection has no room for it.
+const SPLICED: usize = 64 << 10;
+
+/// Bytes for which the pipe has room: what a user without rights may ask for
+/// (`fs.pipe-max-size`).
+const PIPE: usize = 1 << 20;
+
+/// Senders whose round trip is shorter are near, unless it is said otherwise (our choice: at
+/// 10 Gbit/s 1.25 MB arrive in that time, and the kernel's own limit of a receive buffer
+/// is 6 MB, `net.ipv4.tcp_rmem`).
+pub(super) const READ_AHEAD: Duration = Duration::from_millis(1);
+
+/// A pipe that spliced bytes go through.
+pub(super) struct Pipe {
+    out: OwnedFd,
+    into: OwnedFd,
+}
+
+impl Pipe {
+    /// `None` where there is none to be had: then all is copied.
+    pub fn open() -> Option<Self> {
+        let (out, into) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
+            .inspect_err(|why| debug!(%why, "no pipe to splice by"))
+            .ok()?;
+        // A smaller one takes more turns.
+        let _ = fcntl(&into, FcntlArg::F_SETPIPE_SZ(PIPE as i32));
+        Some(Self { out, into })
+    }
+}
+
+impl Machine {
+    /// See [`Sockets::relay`].
+    pub(super) fn relay_some(
+        &mut self,
+        from: SocketId,
+        to: SocketId,
+        most: u64,
+        queue: &mut CountedBytes,
+    ) -> Relayed {
+        let (source, sink) = (self.token(from), self.token(to));
+        let mut done = Relayed {
+            read: 0,
+            written: queue.write_with(|data| self.write(to, data)),
+            left: false,
+        };
+        while done.read < most && queue.is_empty() && self.takes(sink) {
+            let part = self.part(most - done.read);
+            let bulk = part >= BULK && self.stream(source).is_some_and(|stream| stream.bulk);
+            let (read, written) = if bulk && self.pipe.is_some() {
+                self.splice(source, sink, part, queue)
+            } else {
+                self.copy(source, to, part, queue)
+            };
+            if read == 0 {
+                break;
+            }
+            if let Some(stream) = self.stream(source) {
+                stream.bulk = read >= BULK;
+            }
+            done.read += read as u64;
+            done.written += written as u64;
+        }
+        // What it does not take waits.
+        if !queue.is_empty() || !self.takes(sink) {
+            done.left = self.is_left(source);
+            if !done.left {
+                done.read += self.read_counted(from, most - done.read, queue);
+            }
+        }
+        self.wait_turn(source);
+        done
+    }
+
+    /// Whether the stream at `token` can be written to.
+    fn takes(&mut self, token: u64) -> bool {
+        let stream = self.stream(token);
+        stream.is_some_and(|stream| match stream.phase {
+            Phase::Deferred(_) => true,
+            phase => phase == Phase::Open && stream.writable,
+        })
+    }
+
+    /// Whether the stream at `source` has something to read, and is left to the kernel.
+    fn is_left(&mut self, source: u64) -> bool {
+        let read_ahead = self.read_ahead;
+        let Some(stream) = self.stream(source).filter(|stream| stream.readable) else {
+            return false;
+        };
+        if !stream.near {
+            let rtt = tcp_info(&stream.fd).and_then(|info| info.min_rtt);
+            // All ones before there is one (tcp_input.c, minmax_reset).
+            let rtt = rtt.filter(|us| *us != u32::MAX);
+            stream.near = rtt.is_some_and(|us| Duration::from_micros(us.into()) < read_ahead);
+        }
+        stream.near
+    }
+
+    /// By a buffer of the process: bytes read and written.
+    fn copy(
+        &mut self,
+        source: u64,
+        to: SocketId,
+        most: usize,
+        queue: &mut CountedBytes,
+    ) -> (usize, usize) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let most = most.min(scratch.len());
+        let read = self.receive(source, &mut scratch[..most]);
+        // Nothing would be a SYN without data.
+        let written = match read {
+            0 => 0,
+            _ => self.write(to, Data::Bytes(&scratch[..read])) as usize,
+        };
+        queue.append(&scratch[written..read]);
+        self.scratch = scratch;
+        (read, written)
+    }
+
+    /// By the pipe: bytes read and written.
+    fn splice(
+        &mut self,
+        source: u64,
+        sink: u64,
+        most: usize,
+        queue: &mut CountedBytes,
+    ) -> (usize, usize) {
+        let Some(pipe) = self.pipe.take() else {
+            return (0, 0);
+        };
+        let moves = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
+        let got = match self.stream(source).filter(|stream| stream.readable) {
+            Some(stream) => {
+                let most = most.min(SPLICED);
+                splice(&stream.fd, None, &pipe.into, None, most, moves)
+            }
+            None => Err(Errno::EAGAIN),
+        };
+        let read = self.received(source, got.map(|bytes| (bytes, false)));
+        let mut written = 0;
+        while written < read && self.takes(sink) {
+            let Some(stream) = self.stream(sink) else {
+                break;
+            };
+            let left = read - written;
+            let sent = splice(&pipe.out, None, &stream.fd, None, left, moves);
+            written += self.sent(sink, sent, left);
+        }
+        self.pipe = Some(pipe);
+        self.empty_pipe(read - written, queue);
+        (read, written)
+    }
+
+    /// Reads what is left in the pipe.
+    fn empty_pipe(&mut self, left: usize, queue: &mut CountedBytes) {
+        let mut left = left;
+        while let Some(pipe) = self.pipe.as_ref().filter(|_| left > 0) {
+            let most = left.min(self.scratch.len());
+            match read(&pipe.out, &mut self.scratch[..most]) {
+                Ok(bytes) if bytes > 0 => {
+                    queue.append(&self.scratch[..bytes]);
+                    left -= bytes;
+                }
+                Err(Errno::EINTR) => {}
+                // It holds as many as it was given.
+                _ => unreachable!("{left} bytes are missing in a pipe"),
+            }
+        }
+    }
+}
