@@ -26,7 +26,7 @@ demo: ## Run 16 cells of the l4s-tests campaign; table and report, about a minut
 test: setup ## Run all tests; each that this machine cannot run says why
 	@$(CARGO) test --workspace --locked --no-fail-fast $(FEATURES)
 
-bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking, boxes and DA-LBE cost
+bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exact the live path is, what marking, boxes, DA-LBE and the proxy cost
 	@scripts/setup --bench
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@$(CARGO) build --release --locked --package narrows-sim --example cost
@@ -45,6 +45,8 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) bench --locked --package narrows-mmb
 	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
 	@bench/controls
+	@$(CARGO) build --release --locked --package narrows-live --example tunnels
+	@bench/pep
 
 kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes
 	@scripts/setup --kernel
