@@ -16,6 +16,7 @@
  *	- Once all is acknowledged, and where there is no size or no deadline, the
  *	  weight is the least: a scavenger's.
  *	- Past the deadline w = 1 until the end.
+ *	- A deadline is said to be out of reach by what best effort is reckoned to reach.
  *
  * A connection that takes over from others of one transfer begins with their weight
  * (first_weight), and a size that grows after it was reached goes on with the next ACKs.
@@ -50,11 +51,13 @@ struct nw_dalbe {
 	u32 delivered;		/* when the interval began */
 	u32 delivered_ce;
 	u32 intervals;
-	u32 short_of;		/* in a row, w = 1 and less than the target */
+	u32 short_of;		/* in a row, best effort is not enough */
 	u32 out_of_reach_ms;	/* after the start; 0 as long as it is not */
 	u32 srtt_us;		/* at the end of the last interval, as are */
 	u32 cwnd;
 	u32 ssthresh;
+	u32 mean_rate;		/* 16 bytes/s, and ... */
+	u32 mean_w;		/* ... w over the same intervals, Q2.30 */
 	u8 ignoring;		/* the reduction under way */
 };
 _Static_assert(sizeof(struct nw_dalbe) <= 336, "no more than the thesis's state");
@@ -289,6 +292,46 @@ static inline u64 nw_dalbe_smoothed(const struct nw_dalbe *ca,
 	return former - (former >> NW_DALBE_SMOOTHING) + (price >> NW_DALBE_SMOOTHING);
 }
 
+/* ----- what best effort would reach ----- */
+
+/*
+ * Best effort is not tried before w is 1, but PID takes the rate to go with w (2.6), and
+ * so does this: it is the mean rate by the mean weight. Means of both, as a window takes
+ * long to follow w. Slow start does not go by w: what it brings does not count, nor does
+ * the interval in which what it overshot by is delivered.
+ */
+static inline void nw_dalbe_learn_reach(struct nw_dalbe *ca, u32 w)
+{
+	u32 rate = (u32)nw_min64(ca->seen.law.achieved >> 4, NW_NONE);
+
+	if (!ca->intervals || ca->ssthresh >= NW_DALBE_NO_SSTHRESH)
+		return;
+	if (ca->mean_w <= 1) {
+		ca->mean_w = ca->mean_w ? w : 1;
+		ca->mean_rate = rate;
+	} else if (rate) {
+		ca->mean_w += (w >> NW_DALBE_REACH_GAIN) -
+			      (ca->mean_w >> NW_DALBE_REACH_GAIN);
+		ca->mean_rate += (rate >> NW_DALBE_REACH_GAIN) -
+				 (ca->mean_rate >> NW_DALBE_REACH_GAIN);
+	}
+}
+
+/* bytes/s; 0 if not known */
+static inline u64 nw_dalbe_reach(const struct nw_dalbe *ca)
+{
+	u32 w = ca->mean_w >> 14;	/* 2^-16 */
+
+	return w ? ((u64)ca->mean_rate << 20) / w : 0;
+}
+
+/* Whether that is less than the rest needs, without the reserve. */
+static inline int nw_dalbe_falls_short(const struct nw_dalbe *ca)
+{
+	return ca->mean_w > 1 &&
+	       nw_dalbe_reach(ca) < nw_dalbe_rate(ca->last.remaining, ca->last.left_us);
+}
+
 /* Not inlined: every hook of a kernel's object has the timer's call in it.
  * It returns how many have passed, which the caller keeps: of a function without a result,
  * what is left in the register of results may be a pointer to a stack, which the verifier
@@ -301,6 +344,7 @@ static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 	struct nw_dalbe_seen *s = &ca->seen;
 	struct nw_dalbe_rules rules = p->rules;
 	u64 us = (f->now_ns - ca->since_ns) / 1000;
+	u32 w = s->law.w;
 
 	s->mode = p->mode;
 	s->mss = f->mss;
@@ -320,10 +364,11 @@ static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 		s->events /= 2;
 		s->packets /= 2;
 	}
+	nw_dalbe_learn_reach(ca, w);
 	ca->srtt_us = f->srtt_us >> 3;
 	ca->cwnd = f->cwnd;
 	ca->ssthresh = f->ssthresh;
-	if (s->law.w == NW_Q30_ONE && s->law.achieved < s->law.target)
+	if (nw_dalbe_falls_short(ca))
 		ca->short_of = nw_add_sat(ca->short_of, 1);
 	else
 		ca->short_of = 0;
@@ -365,6 +410,7 @@ static inline void nw_dalbe_init(struct nw_dalbe *ca,
 	ca->intervals = 0;
 	ca->short_of = 0;
 	ca->out_of_reach_ms = 0;
+	ca->mean_w = 0;
 	ca->ignoring = 0;
 	law->bias = NW_Q16_ONE;
 	ca->seen.mss = f->mss;

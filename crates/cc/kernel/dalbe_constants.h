@@ -36,7 +36,11 @@ enum nw_dalbe_map {
  */
 #define NW_DALBE_RISE		107374182U	/* 0.1, Q2.30 */
 
-#define NW_DALBE_OUT_OF_REACH	3U	/* intervals in a row at w = 1 and short of the target */
+/* Ours: in a row, best effort is reckoned to be short of what is needed; and 2^-4 of each
+ * interval, since CUBIC's window takes some ten from one loss to the next.
+ */
+#define NW_DALBE_OUT_OF_REACH	3U
+#define NW_DALBE_REACH_GAIN	4U
 
 /* Improved. */
 #define NW_DALBE_LEAST_PHI	6554U		/* 0.1, Q16.16 */

@@ -82,8 +82,11 @@
 	      "time to the deadline, at its end")			\
 	FIELD("finish", "s", 1000000, nw_dalbe_finish(ca),		\
 	      "when all is delivered if the rate stays, after the start") \
+	FIELD("reach", "mbit", 1000000,					\
+	      ca->mean_w > 1 ? (s64)NW_DALBE_BITS(nw_dalbe_reach(ca)) : NW_UNKNOWN, \
+	      "rate at best effort, as reckoned from mean rate and mean weight") \
 	FIELD("short_of", "", 1, ca->short_of,				\
-	      "intervals in a row at w = 1 and below the target: 3 mean that the deadline is out of reach") \
+	      "intervals in a row in which that is less than is needed: 3 mean that the deadline is out of reach") \
 	FIELD("out_of_reach", "s", 1000,				\
 	      ca->out_of_reach_ms ? (s64)ca->out_of_reach_ms : NW_UNKNOWN, \
 	      "when the deadline was first found to be out of reach, after the start")

@@ -113,8 +113,7 @@ fn free_capacity_is_used() {
 
 #[test]
 fn a_deadline_that_is_out_of_reach_is_said_to_be() {
-    // 12 Mbit/s where a fair share is 9.5: best effort, and three intervals in a row
-    // short of the target.
+    // 16 Mbit/s where a fair share is 9.5: said before best effort is tried.
     let link = r#"
 duration = "60s"
 [[link]]

@@ -28,8 +28,8 @@ pub struct SocketStatus {
     pub achieved: u64,
     /// 0.05 yields to everything, 1 is best effort.
     pub weight: f64,
-    /// Intervals in a row at best effort and below the target: from 3 on the deadline is out
-    /// of reach.
+    /// Intervals in a row in which best effort is reckoned to be slower than is needed: from 3
+    /// on the deadline is out of reach.
     pub short_of: u32,
 }
 

@@ -12,8 +12,8 @@ const MOST_WEIGHT: u32 = 1000;
 const RATE_OVER: f64 = 3.0;
 /// Bytes of a segment, which the law does not go by.
 const MSS: u32 = 1448;
-/// The law's word that a deadline is out of reach: so many intervals at w = 1 and below
-/// the target.
+/// The law's word that a deadline is out of reach: so many intervals in a row in which best
+/// effort is reckoned to be too slow.
 const SHORT_OF: f64 = 3.0;
 /// What is said of a size in excess of this part of it, and these bytes: requests of the
 /// protocol above are no mistake.
@@ -49,11 +49,14 @@ pub struct Reading {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// At best effort it is slower than it has to be.
+    /// Best effort is slower than it has to be.
     OutOfReach {
-        /// Bytes per second that it reaches.
+        /// Bytes per second that it sends.
         rate: f64,
-        /// Bytes per second that it would have to.
+        /// With this weight: at best effort it would send `rate / weight`, as far as the rate
+        /// goes with the weight.
+        weight: f64,
+        /// Bytes per second that it would have to send.
         target: f64,
     },
     /// It is slower than it has to be, and not for the network's sake.
@@ -88,12 +91,21 @@ fn mbit(rate: f64) -> String {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::OutOfReach { rate, target } => write!(
-                f,
-                "the deadline is out of reach: at best effort it sends {}, and {} would be needed",
-                mbit(*rate),
-                mbit(*target)
-            ),
+            Self::OutOfReach {
+                rate,
+                weight,
+                target,
+            } => {
+                write!(f, "the deadline is out of reach: ")?;
+                if *weight < 0.995 {
+                    let reach = mbit(rate / weight);
+                    write!(f, "it sends {} with weight {weight:.2}, ", mbit(*rate))?;
+                    write!(f, "which is some {reach} at best effort, ")?;
+                } else {
+                    write!(f, "at best effort it sends {}, ", mbit(*rate))?;
+                }
+                write!(f, "and {} would be needed", mbit(*target))
+            }
             Self::HeldUp { rate, target } => write!(
                 f,
                 "it sends {}, where {} are needed: its program, or the other end, holds it up, \
@@ -251,10 +263,14 @@ impl Pace {
             && reading.rate < target
             && (all_short || self.short)
         {
-            let rate = reading.rate;
+            let (rate, weight) = (reading.rate, reading.weight);
             say(match tally.limited * 2 > tally.senders {
                 true => Note::HeldUp { rate, target },
-                false => Note::OutOfReach { rate, target },
+                false => Note::OutOfReach {
+                    rate,
+                    weight,
+                    target,
+                },
             });
         }
         if let Some(size) = self.size {
@@ -291,8 +307,9 @@ fn begin(spec: &ControlSpec, size: u64, now_ns: u64, left_ns: i64) -> Option<(Co
     let facts = Facts {
         now_ns,
         mss: MSS,
+        // Past slow start, which the sum of connections has none of.
         cwnd: 10,
-        ssthresh: u32::MAX >> 1,
+        ssthresh: 10,
         ..Facts::default()
     };
     law.init(&facts);
@@ -349,6 +366,21 @@ mod tests {
         let (reading, notes) = run(Some(240_000_000), 8.0, 50, |tally| tally.weight = None);
         assert_eq!(reading.weight, 1.0, "{reading:?}");
         assert!(matches!(notes[..], [Note::OutOfReach { .. }]), "{notes:?}");
+    }
+
+    #[test]
+    fn a_deadline_is_said_to_be_out_of_reach_before_best_effort_is_tried() {
+        // 0.4 Mbit/s with a weight of 0.05, where 32 are needed: 8 at best effort.
+        let (reading, notes) = run(Some(240_000_000), 0.4, 5, |_| {});
+        assert!(reading.weight < 0.2, "{reading:?}");
+        let [note @ Note::OutOfReach { .. }] = &notes[..] else {
+            panic!("{notes:?}");
+        };
+        let said = note.to_string();
+        assert!(said.contains("with weight 0.0"), "{said}");
+        // 0.8 of 8 may do, which is twenty times as much at best effort.
+        let (_, notes) = run(Some(60_000_000), 0.8, 5, |_| {});
+        assert_eq!(notes, []);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(super) fn judge(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) 
     if let Some(at) = reported("out_of_reach_s") {
         let line = format!(
             "{name} found after {} s that its deadline of {} s is out of reach: best effort was \
-             less than the target in three intervals in a row",
+             reckoned to be slower than is needed in three intervals in a row",
             seconds(at.min),
             seconds(deadline)
         );
