@@ -20,8 +20,10 @@ use nix::time::{ClockId, clock_gettime};
 
 /// What DA-LBE may add to an ACK, nanoseconds.
 const BAR_NS: f64 = 100.0;
-/// Of the CPU time of its connection, all that the kernel spends on it.
+/// That, of the CPU time of its connection: all that the kernel spends on both ends.
 const BAR_SHARE: f64 = 0.002;
+/// All of its hooks, of the same (H. P. Tandberg, TCP DA-LBE, 2020, section 7.4).
+const BAR_WHOLE: f64 = 0.01;
 const PAIRS: usize = 5;
 const SECONDS: u64 = 2;
 /// Called for each ACK, in the kernel's own 15 characters.
@@ -93,8 +95,8 @@ fn compare(bare: &str, over: &str) -> Result<(), BpfError> {
     }
     println!("  {over}, beside {bare}");
     println!(
-        "  {:<18} {:>10} {:>10} {:>12}",
-        "hook", "runs", "ns a run", "bare ns"
+        "  {:<18} {:>10} {:>12} {:>10} {:>10}",
+        "hook", "runs", "runs an ACK", "ns a run", "bare ns"
     );
     let of = |runs: &[Run], hook: &String| {
         let each = runs.iter().filter_map(|r| r.hooks.get(hook));
@@ -105,7 +107,8 @@ fn compare(bare: &str, over: &str) -> Result<(), BpfError> {
     for (hook, (runs, _)) in &last.hooks {
         let cell = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format!("{ns:.0}"));
         println!(
-            "  {hook:<18} {runs:>10} {:>10} {:>12}",
+            "  {hook:<18} {runs:>10} {:>12.3} {:>10} {:>10}",
+            *runs as f64 / last.acks(),
             cell(of(&dalbe, hook)),
             cell(of(&plain, hook))
         );
@@ -114,18 +117,17 @@ fn compare(bare: &str, over: &str) -> Result<(), BpfError> {
     let (with, without) = (per_ack(&dalbe), per_ack(&plain));
     let own = with - without;
     let share = median(dalbe.iter().map(|r| own * r.acks() / r.cpu_ns).collect());
-    let met = |is: bool| if is { "met" } else { "NOT met" };
-    println!(
-        "  an ACK: {with:.0} ns, bare {without:.0} ns; own {own:.0} ns, the bar of {BAR_NS:.0} ns \
-         is {}",
-        met(own <= BAR_NS)
-    );
-    println!(
-        "  of the connection's CPU time: {:.2} %, the bar of {:.1} % is {}",
-        share * 100.0,
-        BAR_SHARE * 100.0,
-        met(share <= BAR_SHARE)
-    );
+    let whole = median(dalbe.iter().map(|r| with * r.acks() / r.cpu_ns).collect());
+    println!("  an ACK: {with:.0} ns, bare {without:.0} ns");
+    let row = |what: &str, is: f64, most: f64, unit: &str| {
+        let met = if is <= most { "met" } else { "NOT met" };
+        println!("  AC13  {what:<44} {is:>7.2} of {most} {unit}: {met}");
+    };
+    row("DA-LBE's own time for an ACK", own, BAR_NS, "ns");
+    let (share, most) = (share * 100.0, BAR_SHARE * 100.0);
+    row("that, of the connection's CPU time", share, most, "%");
+    let (whole, most) = (whole * 100.0, BAR_WHOLE * 100.0);
+    row("all hooks, of the connection's CPU time", whole, most, "%");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! statistics.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::{fs, io};
 
 use libbpf_rs::query::ProgInfoIter;
 
@@ -25,10 +25,18 @@ impl HookCosts {
     /// Begins to count.
     ///
     /// # Errors
-    /// If the caller is not root.
+    /// If the caller is not root, or the kernel has no such statistics.
     pub fn begin() -> Result<Self, BpfError> {
-        let switch = fs::read_to_string(SWITCH)?;
-        fs::write(SWITCH, "1")?;
+        let lacks = |_| BpfError::Kernel {
+            what: format!("this kernel does not time programs of BPF ({SWITCH} is missing)"),
+            hint: "Linux 5.1 or newer with CONFIG_BPF_SYSCALL=y does",
+        };
+        let switch = fs::read_to_string(SWITCH).map_err(lacks)?;
+        let refused = |e: io::Error| BpfError::Refused {
+            what: format!("have the kernel time programs of BPF ({SWITCH})"),
+            why: format!("{e}: this needs root"),
+        };
+        fs::write(SWITCH, "1").map_err(refused)?;
         let before = ProgInfoIter::default().map(|p| p.id).collect();
         Ok(Self { before, switch })
     }
