@@ -19,6 +19,7 @@ use narrows_live::pep::connect;
 use narrows_pep::Parent;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{setsockopt, sockopt};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -244,6 +245,12 @@ fn busy(tunnels: usize, stalled: usize, time: Duration, way: Way) -> Result<(), 
     for _ in 0..stalled {
         let stream = way.open(Service::Stall)?;
         stream.set_nonblocking(true)?;
+        // Their end could not reach a server that does not read.
+        let reset = nix::libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
+        setsockopt(&stream, sockopt::Linger, &reset)?;
         held.push(stream);
     }
     fill(&held)?;
