@@ -155,6 +155,10 @@ impl BoxProgram {
         match self.0 {}
     }
 
+    pub fn sweep(&self) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
         match self.0 {}
     }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject};
-use narrows_mmb::{Condition, Program, ProgramAction, ProgramRule, ProgramTest, RuleCounters};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject, ProgramInput};
+use narrows_mmb::{
+    Condition, Program, ProgramAction, ProgramMapping, ProgramRule, ProgramTest, RuleCounters,
+};
 
 use crate::BoxTotals;
 use crate::error::BpfError;
@@ -19,7 +21,12 @@ const BODIES: usize = 4;
 /// Bytes of a number in an option.
 const BODY: usize = 8;
 /// 64-bit words of `struct nw_mmb_totals`.
-const TOTALS: usize = 8;
+const TOTALS: usize = 12;
+/// Fragmented packets that are followed at a time, as in a box of narrows-mmb.
+const FRAGMENTED: usize = 16_384;
+
+/// The program that forgets old connections; it is at no device.
+const SWEEP: &str = "nw_mmb_sweep";
 
 const PROGRAMS: &str = "the programs of the box";
 
@@ -52,7 +59,7 @@ impl BoxProgram {
         let object = load(program, device.net_at)?;
         let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
         let mut links = Vec::new();
-        for program in object.progs_mut() {
+        for program in object.progs_mut().filter(|p| p.name() != SWEEP) {
             let link = tcx::attach(&program, index).ok_or_else(|| BpfError::Kernel {
                 what: format!("{PROGRAMS} cannot be attached to {}", device.name),
                 hint: "this needs tcx, which Linux has from 6.6 on",
@@ -72,6 +79,15 @@ impl BoxProgram {
     /// If the counters cannot be read.
     pub fn rules(&self) -> Result<Vec<RuleCounters>, BpfError> {
         rules(&self.object, self.rules)
+    }
+
+    /// Forgets connections that were idle for too long. Until then they take room; packets find
+    /// them no more.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn sweep(&self) -> Result<(), BpfError> {
+        sweep(&self.object)
     }
 
     /// What the box has counted.
@@ -105,6 +121,7 @@ fn prepare(object: &mut OpenObject, program: &Program, net_at: u32) -> libbpf_rs
         program.steps,
         u32::from(program.reads_options),
         enabled,
+        u32::from(program.stateful),
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut look_at = [0; LOOKS];
@@ -126,6 +143,11 @@ fn prepare(object: &mut OpenObject, program: &Program, net_at: u32) -> libbpf_rs
             "nw_mmb_rules" | "nw_mmb_counts" => program.rules.len(),
             "nw_mmb_tests" => program.tests.len(),
             "nw_mmb_actions" => program.actions.len(),
+            "nw_mmb_mappings" => program.actions.iter().map(|a| a.mappings.len()).sum(),
+            "nw_mmb_connections" | "nw_mmb_reverses" if program.stateful => {
+                program.most_connections
+            }
+            "nw_mmb_fragments" if program.stateful => FRAGMENTED,
             _ => continue,
         };
         map.set_max_entries(entries.max(1) as u32)?;
@@ -141,7 +163,18 @@ fn fill(object: &Object, program: &Program) -> libbpf_rs::Result<()> {
             "nw_mmb_masks" => fill_array(&map, program.masks.iter().map(|m| m.to_vec()))?,
             "nw_mmb_rules" => fill_array(&map, program.rules.iter().map(rule))?,
             "nw_mmb_tests" => fill_array(&map, program.tests.iter().map(test))?,
-            "nw_mmb_actions" => fill_array(&map, program.actions.iter().map(action))?,
+            "nw_mmb_actions" => fill_array(&map, actions(program))?,
+            "nw_mmb_mappings" => {
+                let mappings = program.actions.iter().flat_map(|a| &a.mappings);
+                fill_array(&map, mappings.map(mapping))?;
+            }
+            "nw_mmb_generator" => {
+                // Of the lock in front the kernel takes no notice.
+                let mut state = vec![0; 8];
+                state.extend((program.draws as u64).to_ne_bytes());
+                state.extend(((program.draws >> 64) as u64).to_ne_bytes());
+                fill_array(&map, [state].into_iter())?;
+            }
             "nw_mmb_keys" => {
                 let (mut keys, mut values) = (Vec::new(), Vec::new());
                 for (window, table, first) in &program.keys {
@@ -195,8 +228,11 @@ fn update(map: &Map<'_>, keys: &[u8], values: &[u8], count: usize) -> libbpf_rs:
 
 /// `struct nw_mmb_rule`.
 fn rule(rule: &ProgramRule) -> Vec<u8> {
-    let words = [rule.next, rule.action, rule.test, rule.tests];
-    words.into_iter().flat_map(u32::to_ne_bytes).collect()
+    let words = [rule.next, rule.action, rule.test];
+    let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
+    bytes.extend(rule.tests.to_ne_bytes());
+    bytes.extend(u16::from(rule.stateful).to_ne_bytes());
+    bytes
 }
 
 /// `struct nw_mmb_test`.
@@ -226,12 +262,37 @@ fn test(test: &ProgramTest) -> Vec<u8> {
     bytes
 }
 
+/// `struct nw_mmb_mapping`.
+fn mapping(mapping: &ProgramMapping) -> Vec<u8> {
+    let drawn = mapping.number.is_none();
+    let mut bytes = vec![mapping.what as u8, u8::from(drawn), 0, 0];
+    bytes.extend(mapping.number.unwrap_or(0).to_ne_bytes());
+    bytes.extend(mapping.address);
+    bytes
+}
+
+/// All of them; each knows where its mappings start among those of all.
+fn actions(program: &Program) -> impl Iterator<Item = Vec<u8>> {
+    let starts = program.actions.iter().scan(0, |next, action| {
+        let start = *next;
+        *next += action.mappings.len() as u32;
+        Some(start)
+    });
+    program
+        .actions
+        .iter()
+        .zip(starts)
+        .map(|(a, at)| action(a, at))
+}
+
 /// `struct nw_mmb_action`.
-fn action(action: &ProgramAction) -> Vec<u8> {
+fn action(action: &ProgramAction, first_mapping: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
     bytes.extend(action.verdicts.iter().flat_map(|v| v.to_ne_bytes()));
     bytes.extend((action.sets.len() as u32).to_ne_bytes());
     bytes.extend((action.bodies.len() as u32).to_ne_bytes());
+    bytes.extend(first_mapping.to_ne_bytes());
+    bytes.extend((action.mappings.len() as u32).to_ne_bytes());
     let start = bytes.len();
     for set in &action.sets {
         bytes.extend([set.layer, u8::from(set.from_ip)]);
@@ -256,6 +317,16 @@ fn action(action: &ProgramAction) -> Vec<u8> {
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let word = |chunk: &[u8]| <[u8; 8]>::try_from(chunk).map_or(0, u64::from_ne_bytes);
     bytes.chunks_exact(8).map(word)
+}
+
+/// Runs the program that forgets old connections.
+pub(crate) fn sweep(object: &Object) -> Result<(), BpfError> {
+    let Some(program) = object.progs_mut().find(|p| p.name() == SWEEP) else {
+        return Ok(());
+    };
+    let run = program.test_run(ProgramInput::default());
+    run.map_err(|e| refused("forget old connections", &e))?;
+    Ok(())
 }
 
 const READING: &str = "read the counters of the box";
@@ -301,6 +372,10 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         overmatched,
         unwritten,
         bundles,
+        ports_used_up,
+        table_full,
+        begun,
+        forgotten,
     ] = sum;
     Ok(BoxTotals {
         packets,
@@ -311,5 +386,9 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         overmatched,
         unwritten,
         bundles,
+        ports_used_up,
+        table_full,
+        // Read one after the other while packets come.
+        connections: begun.saturating_sub(forgotten),
     })
 }

@@ -177,6 +177,13 @@ pub struct BoxTotals {
     pub unwritten: u64,
     /// Bundles of several segments.
     pub bundles: u64,
+    /// Dropped because no port was free for their connection, or because its packets would have
+    /// looked like another one's.
+    pub ports_used_up: u64,
+    /// Dropped because there was no room for their connection.
+    pub table_full: u64,
+    /// Connections that are tracked, those that were idle for too long until the next sweep.
+    pub connections: u64,
 }
 
 /// Priority and handle of the clsact filters that mark packets.

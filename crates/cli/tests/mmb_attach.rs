@@ -13,7 +13,7 @@ use pair::{Pair, Running};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
-/// Takes one connection, says how many bytes came and its largest segment.
+/// Takes one connection, says how many bytes came, its largest segment, and from where.
 const SERVER: &str = r#"
 use IO::Socket::IP; use Socket qw(IPPROTO_TCP);
 my $l = IO::Socket::IP->new(Listen => 1, LocalHost => '::', LocalPort => 5202, V6Only => 0, ReuseAddr => 1) or die "listen: $@";
@@ -21,7 +21,7 @@ print STDERR "listening\n";
 my $c = $l->accept; my ($n, $b) = (0, '');
 my $mss = unpack('i', getsockopt($c, IPPROTO_TCP, 2));
 while (my $r = sysread($c, $b, 65536)) { $n += $r }
-print "$n $mss\n";
+print "$n $mss ", $c->peerhost, "\n";
 "#;
 /// Sends 3 MB to port 5201; bytes that differ, so that a wrong checksum is one.
 const CLIENT: &str = r#"
@@ -39,6 +39,15 @@ const RULES: &str = "add in inside tcp-dport 5201 mod tcp-dport 5202; \
     add ip-proto tcp mod ip-dscp 10; \
     add ip6-proto tcp mod ip6-dscp 10 mod ip6-flow-label 5; \
     add ip-proto icmp drop";
+
+/// What the far end saw of a connection.
+#[derive(Debug)]
+struct Came {
+    bytes: u64,
+    /// Bytes of its largest segment.
+    largest: u64,
+    from: String,
+}
 
 /// The pair, where this machine can have it.
 fn pair(test: &str) -> Option<Pair> {
@@ -62,9 +71,8 @@ impl Pair {
         running
     }
 
-    /// A connection from near to far: the bytes that came, and the far end's largest segment;
-    /// `None` if it could not be opened.
-    fn connect(&self, to: &str) -> Option<(u64, u64)> {
+    /// A connection from near to far; `None` if it could not be opened.
+    fn connect(&self, to: &str) -> Option<Came> {
         let mut server = self.inside(false, "perl");
         server.args(["-e", SERVER]);
         server.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,10 +83,13 @@ impl Pair {
             return None;
         }
         let (_, said) = server.end();
-        let mut numbers = said
-            .split_whitespace()
-            .map(|n| n.parse().expect("a number"));
-        Some((numbers.next()?, numbers.next()?))
+        let mut words = said.split_whitespace();
+        let mut number = || words.next()?.parse().ok();
+        Some(Came {
+            bytes: number()?,
+            largest: number()?,
+            from: words.next()?.to_owned(),
+        })
     }
 }
 
@@ -95,17 +106,13 @@ fn a_box_at_a_device_rewrites_connections_counts_them_and_goes_without_a_trace()
     let Some(pair) = pair("a box at a device") else {
         return;
     };
-    assert_eq!(
-        pair.connect("10.78.0.2"),
-        None,
-        "nobody listens at the port"
-    );
+    let refused = pair.connect("10.78.0.2");
+    assert!(refused.is_none(), "nobody listens at the port");
     let attached = pair.attach(RULES);
     for to in ["10.78.0.2", "fd78::2"] {
-        let (bytes, largest) = pair.connect(to).expect("a connection through the box");
-        assert_eq!(bytes, 3_000_000);
-        // Timestamps take 12 bytes of it.
-        assert_eq!(largest, 1_288);
+        let came = pair.connect(to).expect("a connection through the box");
+        // Timestamps take 12 bytes of the largest segment.
+        assert_eq!((came.bytes, came.largest), (3_000_000, 1_288));
     }
     let listed = pair.mmb(&["list", "v0"]);
     assert!(listed.status.success(), "{}", said(&listed));
@@ -126,7 +133,7 @@ fn a_box_at_a_device_rewrites_connections_counts_them_and_goes_without_a_trace()
     let (status, last) = attached.end();
     assert_eq!(status, Some(0));
     assert_eq!(json(&last)["rules"].as_array().unwrap().len(), 6);
-    assert_eq!(pair.connect("10.78.0.2"), None, "the box is gone");
+    assert!(pair.connect("10.78.0.2").is_none(), "the box is gone");
 }
 
 #[test]
@@ -138,7 +145,7 @@ fn a_box_goes_with_its_process_however_that_ends_and_when_it_is_asked_to() {
     assert!(pair.connect("10.78.0.2").is_some());
     attached.signal("KILL");
     attached.end();
-    assert_eq!(pair.connect("10.78.0.2"), None);
+    assert!(pair.connect("10.78.0.2").is_none());
     let listed = pair.mmb(&["list", "v0"]);
     assert_eq!(listed.status.code(), Some(1));
     assert!(said(&listed).contains("v0 has no box"), "{}", said(&listed));
@@ -151,11 +158,64 @@ fn a_box_goes_with_its_process_however_that_ends_and_when_it_is_asked_to() {
 }
 
 #[test]
+fn a_reflexive_firewall_at_a_device_lets_in_what_answers_and_nothing_else() {
+    let Some(pair) = pair("a firewall at a device") else {
+        return;
+    };
+    // Neighbours of IPv6 are found by ICMPv6 (RFC 4861).
+    let attached = pair.attach(
+        "add icmp6-type >= 133 icmp6-type <= 137 accept; \
+         add-stateful in inside map tcp-dport 5202 accept; \
+         add all drop",
+    );
+    for to in ["10.78.0.2", "fd78::2"] {
+        let came = pair.connect(to).expect("a connection from inside");
+        assert_eq!(came.bytes, 3_000_000);
+        let ping = |near| pair.run(near, &format!("ping -c 1 -W 5 {to}"));
+        assert!(ping(true).status.success());
+    }
+    for (to, wait) in [("10.78.0.1", 1), ("fd78::1", 1)] {
+        let ping = pair.run(false, &format!("ping -c 1 -W {wait} {to}"));
+        assert!(!ping.status.success(), "it comes from outside");
+    }
+    let listed = pair.mmb(&["list", "v0"]);
+    let counts = json(&String::from_utf8_lossy(&listed.stdout));
+    assert_eq!(counts["connections"], 4, "{counts}");
+    attached.signal("INT");
+    attached.end();
+}
+
+#[test]
+fn connections_leave_with_another_address_and_shifted_numbers_and_come_back() {
+    let Some(pair) = pair("translation at a device") else {
+        return;
+    };
+    pair.ip(true, "addr add 10.78.0.77/24 dev v0");
+    pair.ip(true, "addr add fd78::77/64 dev v0 nodad preferred_lft 0");
+    let attached = pair.attach(
+        "add-stateful in inside map ip-saddr 10.78.0.77 map ip6-saddr fd78::77 \
+         map tcp-dport 5202 shuffle tcp-sport shuffle udp-sport; \
+         add-stateful in inside shuffle tcp-seq-num shuffle tcp-ack-num",
+    );
+    for (to, own) in [("10.78.0.2", "::ffff:10.78.0.77"), ("fd78::2", "fd78::77")] {
+        let came = pair.connect(to).expect("a connection through the box");
+        assert_eq!((came.bytes, &*came.from), (3_000_000, own));
+    }
+    let listed = pair.mmb(&["list", "v0"]);
+    let counts = json(&String::from_utf8_lossy(&listed.stdout));
+    let connections = counts["connections"].as_u64().unwrap();
+    assert!(connections >= 2, "{counts}");
+    let packets = |rule: usize| counts["rules"][rule]["packets"].as_u64().unwrap();
+    assert!(packets(0) > 100 && packets(1) > 100, "{counts}");
+    attached.signal("INT");
+    attached.end();
+}
+
+#[test]
 fn what_cannot_run_in_the_kernel_is_refused_before_anything_is_attached() {
     for (words, what) in [
         (&["attach", "lo", "add ip-daddr self drop"][..], "--address"),
-        (&["attach", "lo", "snat"], "`add-stateful`"),
-        (&["attach", "lo", "reflexive-firewall"], "`add-stateful`"),
+        (&["attach", "lo", "snat"], "--address"),
         (&["attach", "lo", "option-allow-list"], "headers shorter"),
         (&["attach", "lo", "add tcp-fin drop"], "--whole-bundles"),
         (&["attach", "lo", "add tcp-fni drop"], "tcp-fin"),

@@ -93,6 +93,14 @@ impl DeviceBox {
         self.program.rules().map_err(counters)
     }
 
+    /// Forgets connections that were idle for too long, which take room until then.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn sweep(&self) -> Result<(), LiveError> {
+        self.program.sweep().map_err(counters)
+    }
+
     /// What the box has counted.
     ///
     /// # Errors

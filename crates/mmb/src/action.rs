@@ -79,6 +79,8 @@ impl Action {
 
     fn add(&mut self, target: &Target, names: &Names<'_>) -> Result<(), UnknownInterface> {
         match target {
+            // One that never fires is none.
+            Target::Drop(DropRate(0)) => {}
             Target::Drop(rate) => self.verdicts.push(Verdict::Drop(*rate)),
             Target::Accept => self.verdicts.push(Verdict::Accept),
             Target::Set(named, value) => {

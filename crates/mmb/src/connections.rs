@@ -180,7 +180,7 @@ impl Connections {
     }
 
     /// The connection that packets with this key belong to.
-    pub(crate) fn find(&self, key: &FlowKey) -> Option<(u32, Direction)> {
+    fn find(&self, key: &FlowKey) -> Option<(u32, Direction)> {
         let is = |at| Self::key_at(&self.entries, at) == Some(key);
         let at = self.places.find(hash(key), is)?;
         let direction = match at % 2 {
@@ -190,7 +190,7 @@ impl Connections {
         Some((at / 2, direction))
     }
 
-    /// The same; what was idle too long is forgotten, and so is a closed connection whose
+    /// The connection that packets with this key belong to; one that was idle too long is forgotten, and so is a closed connection whose
     /// beginner begins another one.
     pub(crate) fn find_live(
         &mut self,
@@ -233,7 +233,9 @@ impl Connections {
             (self.entries.len() - 1) as u32
         });
         self.entries[at as usize] = Some(connection);
-        for (key, at) in keys.iter().zip(at * 2..) {
+        // Packets from an end to itself look the same both ways; all of them go forward.
+        let different = if keys[0] == keys[1] { 1 } else { 2 };
+        for (key, at) in keys[..different].iter().zip(at * 2..) {
             self.places.insert(hash(key), at);
         }
         Some(at)

@@ -51,7 +51,8 @@ pub use middlebox::{
     TableView,
 };
 pub use program::{
-    Program, ProgramAction, ProgramRule, ProgramSet, ProgramTest, ProgramWhat, Unsupported,
+    Program, ProgramAction, ProgramMapped, ProgramMapping, ProgramRule, ProgramSet, ProgramTest,
+    ProgramWhat, Unsupported,
 };
 pub use ready::{READY, ReadyBox};
 pub use reference::field_reference;

@@ -247,6 +247,11 @@ impl Middlebox {
             .map(|loaded| (&loaded.rule, &*loaded.action))
     }
 
+    /// Where its draws come from.
+    pub(crate) fn rng(&self) -> &Rng {
+        &self.rng
+    }
+
     /// How its rules are found.
     pub(crate) fn classifier(&self) -> &Classifier {
         &self.classifier
@@ -291,7 +296,7 @@ impl Middlebox {
         let mut connection = None;
         let mut key = None;
         if self.stateful {
-            if let Some(related) = self.related(bytes, &layout) {
+            if let Some(related) = self.related(now, bytes, &layout) {
                 return self.pass_related(related, bytes, &layout, zero_tail);
             }
             key = self.connections.key(now, bytes, &layout);
@@ -419,7 +424,8 @@ impl Middlebox {
             .iter()
             .flat_map(|rule| &rules[*rule as usize].action.mappings);
         let ident = edit.layout.ip.ident;
-        let plan = translate::plan(left, ident, mappings, &self.connections, &mut self.rng);
+        let (connections, rng) = (&mut self.connections, &mut self.rng);
+        let plan = translate::plan(left, ident, now, mappings, connections, rng);
         let Some(plan) = plan else {
             self.counters.ports_used_up += 1;
             return dropped(DropCause::Overflow);
@@ -450,14 +456,20 @@ impl Middlebox {
 
     /// The connection that an ICMP error is about, which way the error goes, and where its
     /// quotation starts.
-    fn related(&self, bytes: &[u8], layout: &Layout) -> Option<(u32, Direction, usize)> {
+    fn related(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        layout: &Layout,
+    ) -> Option<(u32, Direction, usize)> {
         if !matches!(layout.above, Above::Icmp | Above::Icmp6) {
             return None;
         }
         let message = &bytes[layout.ip.header_len..];
         let (_, quoted) = Icmp::quoted(layout.ip.protocol, message)?;
         let at = bytes.len() - quoted.len();
-        let (connection, direction) = self.connections.find(&key_of(quoted)?.reversed())?;
+        let key = key_of(quoted)?.reversed();
+        let (connection, direction) = self.connections.find_live(now, &key, 0)?;
         Some((connection, direction, at))
     }
 

@@ -5,12 +5,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::action::{Action, OptionChange, Set, Verdict};
+use std::net::Ipv6Addr;
+
+use crate::action::{Action, Mapping, OptionChange, Set, Verdict};
 use crate::constraint::{Body, Holds, Residual, What};
 use crate::field::{Field, Layer, Place};
 use crate::layout::{layer_bit, write_bits};
 use crate::middlebox::Middlebox;
-use crate::rule::{Condition, DropRate, Named, Rule, Target};
+use crate::rule::{Condition, DropRate, Rule, Target};
 
 /// Distinct masks, as many as the program has bits for.
 const MOST_TABLES: usize = 4096;
@@ -45,6 +47,23 @@ const OF_ONE_SEGMENT: [&str; 12] = [
     "tcp-checksum",
 ];
 
+/// Fields that say how a packet is read. The program reads a packet once, the box again when it
+/// translates it for its connection.
+const OF_THE_READING: [&str; 12] = [
+    "ip-ver",
+    "ip-ihl",
+    "ip-len",
+    "ip-frag-offset",
+    "ip-proto",
+    "ip6-ver",
+    "ip6-len",
+    "ip6-next",
+    "icmp-type",
+    "icmp-code",
+    "icmp6-type",
+    "icmp6-code",
+];
+
 /// Rules in the form of a program's tables. Numbers stand as the machine has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
@@ -67,6 +86,12 @@ pub struct Program {
     pub reads_options: bool,
     /// Whether packets of each way are handled: up, down.
     pub enabled: [bool; 2],
+    /// Whether a rule is stateful.
+    pub stateful: bool,
+    /// Connections at a time.
+    pub most_connections: usize,
+    /// The state of the generator of all draws.
+    pub draws: u128,
     /// The rules, from 0, that name something which differs between the segments of a bundle,
     /// and what they name.
     pub of_one_segment: Vec<(usize, &'static str)>,
@@ -82,7 +107,9 @@ pub struct ProgramRule {
     /// Its first test.
     pub test: u32,
     /// How many it has.
-    pub tests: u32,
+    pub tests: u16,
+    /// Whether it is stateful.
+    pub stateful: bool,
 }
 
 impl ProgramRule {
@@ -144,6 +171,47 @@ pub struct ProgramSet {
     pub value: [u8; 2],
 }
 
+/// What a mapping gives another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ProgramMapped {
+    /// `ip-saddr`
+    Source4 = 0,
+    /// `ip-daddr`
+    Destination4 = 1,
+    /// `ip6-saddr`
+    Source6 = 2,
+    /// `ip6-daddr`
+    Destination6 = 3,
+    /// `tcp-sport`
+    TcpSource = 4,
+    /// `tcp-dport`
+    TcpDestination = 5,
+    /// `udp-sport`
+    UdpSource = 6,
+    /// `udp-dport`
+    UdpDestination = 7,
+    /// `ip-id`
+    Ident = 8,
+    /// `ip6-flow-label`
+    Label = 9,
+    /// `tcp-seq-num`
+    Seq = 10,
+    /// `tcp-ack-num`
+    Ack = 11,
+}
+
+/// A field of a connection's packets that gets another value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProgramMapping {
+    /// The field.
+    pub what: ProgramMapped,
+    /// The value of what is no address; `None` where it is drawn, and for addresses.
+    pub number: Option<u32>,
+    /// An address; that of IPv4 in the first four bytes.
+    pub address: [u8; 16],
+}
+
 /// What rules do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProgramAction {
@@ -154,6 +222,8 @@ pub struct ProgramAction {
     pub sets: Vec<ProgramSet>,
     /// Options that are as long get these contents.
     pub bodies: Vec<(u8, Vec<u8>)>,
+    /// What the connection's packets get.
+    pub mappings: Vec<ProgramMapping>,
 }
 
 /// Something that the program cannot do.
@@ -180,13 +250,16 @@ impl Middlebox {
     /// The box's rules as a program's tables.
     ///
     /// # Errors
-    /// The first rule that has something which the program cannot do: connections (`add-stateful`,
-    /// `map`, `shuffle`), options that come, go or change their length, contents of payloads and
-    /// of options that are no numbers, extension headers by kind, checksums above IP; or more
-    /// masks, tests or changes than it has room for.
+    /// The first rule that has something which the program cannot do: options that come, go or
+    /// change their length, contents of payloads and of options that are no numbers, extension
+    /// headers by kind, checksums above IP, beside connections what says how a packet is read; or
+    /// more masks, tests or changes than it has room for.
     pub fn program(&self) -> Result<Program, Unsupported> {
         let mut program = Program {
             enabled: self.handles(),
+            stateful: self.loaded().any(|(rule, _)| rule.stateful),
+            most_connections: self.settings().most_connections,
+            draws: self.rng().state(),
             ..Program::default()
         };
         let mut actions: BTreeMap<ProgramAction, u32> = BTreeMap::new();
@@ -197,6 +270,9 @@ impl Middlebox {
                 what,
             };
             can_name(rule).map_err(refused)?;
+            if program.stateful {
+                leaves_the_reading(rule).map_err(refused)?;
+            }
             program
                 .of_one_segment
                 .extend(of_one_segment(rule).map(|what| (number, what)));
@@ -205,7 +281,7 @@ impl Middlebox {
                 Some((before, place)) if std::ptr::eq(before, action) => place,
                 _ => {
                     let compiled = ProgramAction::of(action).map_err(refused)?;
-                    program.reads_options |= !compiled.bodies.is_empty();
+                    program.reads_options |= compiled.reads_options();
                     let next = program.actions.len() as u32;
                     *actions.entry(compiled).or_insert_with_key(|new| {
                         program.actions.push(new.clone());
@@ -219,6 +295,7 @@ impl Middlebox {
                 action: place,
                 test: 0,
                 tests: 0,
+                stateful: rule.stateful,
             });
         }
         self.tables_into(&mut program)?;
@@ -266,7 +343,7 @@ impl Middlebox {
                         });
                     }
                     program.rules[at].test = program.tests.len() as u32;
-                    program.rules[at].tests = tests.len() as u32;
+                    program.rules[at].tests = tests.len() as u16;
                     program.reads_options |= tests.iter().any(ProgramTest::is_of_option);
                     program.tests.extend(tests);
                 }
@@ -303,9 +380,6 @@ fn within((at, width): (usize, u8), least: u64, most: u64) -> [ProgramTest; 2] {
 
 /// Whether the program knows all that the rule names.
 fn can_name(rule: &Rule) -> Result<(), String> {
-    if rule.stateful {
-        return Err("it tracks no connections (`add-stateful`)".to_owned());
-    }
     for constraint in &rule.constraints {
         let named = constraint.named;
         let compares = constraint.comparison().is_some();
@@ -332,9 +406,6 @@ fn can_name(rule: &Rule) -> Result<(), String> {
             Target::Strip(_) => {
                 return Err(format!("it cannot make headers shorter (`{target}`)"));
             }
-            Target::Map(..) | Target::Shuffle(_) => {
-                return Err(format!("it tracks no connections (`{target}`)"));
-            }
             Target::Set(named, _) => match named.field.row().place {
                 Place::Payload => return Err(format!("it does not write payloads (`{target}`)")),
                 Place::Option(_) | Place::AnyOption if named.field.width() == 0 => {
@@ -344,7 +415,22 @@ fn can_name(rule: &Rule) -> Result<(), String> {
                 }
                 _ => is_above_checksum(named.field)?,
             },
-            Target::Drop(_) | Target::Accept => {}
+            Target::Drop(_) | Target::Accept | Target::Map(..) | Target::Shuffle(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether packets are read as before after the rule changed them.
+fn leaves_the_reading(rule: &Rule) -> Result<(), String> {
+    for target in &rule.targets {
+        match target {
+            Target::Set(named, _) if OF_THE_READING.contains(&named.field.name()) => {
+                return Err(format!(
+                    "beside `add-stateful` it does not change how a packet is read (`{named}`)"
+                ));
+            }
+            _ => {}
         }
     }
     Ok(())
@@ -362,13 +448,16 @@ fn is_above_checksum(field: Field) -> Result<(), String> {
 
 /// What the rule names that differs between the segments of a bundle.
 fn of_one_segment(rule: &Rule) -> impl Iterator<Item = &'static str> {
-    let named = |named: &Named| {
-        let name = named.field.name();
+    let known = |field: Field| {
+        let name = field.name();
         OF_ONE_SEGMENT.iter().find(|known| **known == name).copied()
     };
-    let constraints = rule.constraints.iter().filter_map(move |c| named(&c.named));
+    let constraints = rule.constraints.iter();
+    let constraints = constraints.filter_map(move |c| known(c.named.field));
     let targets = rule.targets.iter().filter_map(move |target| match target {
-        Target::Set(field, _) => named(field),
+        Target::Set(named, _) => known(named.field),
+        // Sequence numbers are shifted, which means the same for all segments.
+        Target::Map(field, _) | Target::Shuffle(field) if field.name() == "ip-id" => known(*field),
         Target::Drop(rate) if *rate != DropRate::ALWAYS => Some("drop RATE"),
         _ => None,
     });
@@ -428,13 +517,7 @@ impl ProgramAction {
                 "it has more than {MOST_VERDICTS} `drop` and `accept`"
             ));
         }
-        for (place, verdict) in compiled.verdicts.iter_mut().zip(
-            // A drop that never fires is none.
-            action
-                .verdicts
-                .iter()
-                .filter(|v| **v != Verdict::Drop(DropRate(0))),
-        ) {
+        for (place, verdict) in compiled.verdicts.iter_mut().zip(&action.verdicts) {
             *place = match verdict {
                 Verdict::Drop(rate) => rate.0,
                 Verdict::Accept => ACCEPT,
@@ -458,6 +541,7 @@ impl ProgramAction {
                 compiled.bodies.push((*kind, body.clone()));
             }
         }
+        compiled.mappings = action.mappings.iter().filter_map(mapping).collect();
         if compiled.sets.len() > MOST_SETS {
             return Err(format!("it changes more than {} bytes", 2 * MOST_SETS));
         }
@@ -466,6 +550,46 @@ impl ProgramAction {
         }
         Ok(compiled)
     }
+
+    /// Whether it changes options; SACK blocks follow the numbers that they are about.
+    fn reads_options(&self) -> bool {
+        let shifts = |m: &ProgramMapping| matches!(m.what, ProgramMapped::Seq | ProgramMapped::Ack);
+        !self.bodies.is_empty() || self.mappings.iter().any(shifts)
+    }
+}
+
+/// What is mapped; `None` of a field that is not.
+fn mapping(mapping: &Mapping) -> Option<ProgramMapping> {
+    let what = match mapping.field.name() {
+        "ip-saddr" => ProgramMapped::Source4,
+        "ip-daddr" => ProgramMapped::Destination4,
+        "ip6-saddr" => ProgramMapped::Source6,
+        "ip6-daddr" => ProgramMapped::Destination6,
+        "tcp-sport" => ProgramMapped::TcpSource,
+        "tcp-dport" => ProgramMapped::TcpDestination,
+        "udp-sport" => ProgramMapped::UdpSource,
+        "udp-dport" => ProgramMapped::UdpDestination,
+        "ip-id" => ProgramMapped::Ident,
+        "ip6-flow-label" => ProgramMapped::Label,
+        "tcp-seq-num" => ProgramMapped::Seq,
+        "tcp-ack-num" => ProgramMapped::Ack,
+        _ => return None,
+    };
+    let mut mapped = ProgramMapping {
+        what,
+        number: None,
+        address: [0; 16],
+    };
+    match (what, mapping.value) {
+        (ProgramMapped::Source4 | ProgramMapped::Destination4, Some(value)) => {
+            mapped.address[..4].copy_from_slice(&(value as u32).to_be_bytes());
+        }
+        (ProgramMapped::Source6 | ProgramMapped::Destination6, Some(value)) => {
+            mapped.address = Ipv6Addr::from(value).octets();
+        }
+        (_, value) => mapped.number = value.map(|value| value as u32),
+    }
+    Some(mapped)
 }
 
 /// The change of `width` bits, `at` bits after the start of the layer's header, word by word.
@@ -508,7 +632,7 @@ mod tests {
     #[test]
     fn what_the_program_cannot_do_is_refused_by_name() {
         for (text, what) in [
-            ("add-stateful all accept", "`add-stateful`"),
+            ("add-stateful all mod ip-proto 47", "`ip-proto`"),
             ("add tcp-opt strip tcp-opt-sack", "`strip tcp-opt-sack`"),
             ("add tcp-syn strip all", "`strip all`"),
             ("add tcp-syn add tcp-opt 22 x0102", "`add tcp-opt 22`"),

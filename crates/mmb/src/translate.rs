@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_units::{Draw, Rng};
+use narrows_units::{Draw, Instant, Rng};
 use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, TcpFlags, checksum, ip, set_end};
 
 use crate::action::Mapping;
@@ -57,8 +57,9 @@ fn is_there(field_name: &str, key: &FlowKey) -> bool {
 pub(crate) fn plan<'a>(
     key: FlowKey,
     ident: u32,
+    now: Instant,
     mappings: impl Iterator<Item = &'a Mapping>,
-    connections: &Connections,
+    connections: &mut Connections,
     rng: &mut Rng,
 ) -> Option<Plan> {
     let mut plan = Plan {
@@ -108,10 +109,12 @@ pub(crate) fn plan<'a>(
     }
     let tries = if drawn { PORTS } else { 1 };
     for _ in 0..tries {
-        if connections.find(&plan.left.reversed()).is_none() {
+        let taken = connections.find_live(now, &plan.left.reversed(), 0);
+        if taken.is_none() {
             return Some(plan);
         }
-        let next = (plan.left.source_port.wrapping_sub(FIRST_PORT) + 1) % PORTS;
+        let drawn = plan.left.source_port.wrapping_sub(FIRST_PORT);
+        let next = drawn.wrapping_add(1) % PORTS;
         plan.left.source_port = FIRST_PORT + next;
     }
     None

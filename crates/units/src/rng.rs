@@ -37,6 +37,11 @@ impl Rng {
         Self(Pcg64Mcg::from_seed(seed_of(seed, name).to_le_bytes()))
     }
 
+    /// The state from which it goes on.
+    pub fn state(&self) -> u128 {
+        self.0.state()
+    }
+
     /// 64 uniformly distributed bits.
     pub fn draw_u64(&mut self) -> u64 {
         self.0.next_u64()

@@ -28,12 +28,17 @@ enum nw_map_type {
 };
 
 #define NW_NO_PREALLOC		1	/* BPF_F_NO_PREALLOC */
+#define NW_ANY			0	/* BPF_ANY */
+#define NW_NOEXIST		1	/* BPF_NOEXIST */
 #define NW_CLONE		512	/* BPF_F_CLONE: accept() copies a listener's */
 #define NW_STORAGE_CREATE	1	/* BPF_SK_STORAGE_GET_F_CREATE */
 #define NW_RING_NO_WAKEUP	1	/* BPF_RB_NO_WAKEUP: nobody sleeps on it */
 
 /* Helpers by their numbers in include/uapi/linux/bpf.h. */
 static void *(*nw_map_lookup)(void *map, const void *key) = (void *)1;
+static long (*nw_map_update)(void *map, const void *key, const void *value,
+			     u64 flags) = (void *)2;
+static long (*nw_map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*nw_ktime_ns)(void) = (void *)5;
 static u32 (*nw_random)(void) = (void *)7;
 static long (*nw_store)(void *skb, u32 at, const void *from, u32 len,

@@ -49,9 +49,6 @@ struct {
 	NW_TYPE(value, struct nw_end);
 } nw_led NW_SECTION(".maps");
 
-static long (*nw_map_update)(void *map, const void *key, const void *value,
-			     u64 flags) = (void *)2;
-
 #define NW_MAPPED	__builtin_bswap32(0xffff)	/* the third word of ::ffff:0:0/96 */
 
 NW_INLINE void nw_ipv4(struct nw_end *end, u32 address)
@@ -167,7 +164,7 @@ NW_SECTION("sockops") int nw_lead_event(volatile struct nw_sock_ops *ops)
 		from.address[2] = ops->local_ip6[2];
 		from.address[3] = ops->local_ip6[3];
 	}
-	nw_map_update(&nw_led, &from, wanted, 0);
+	nw_map_update(&nw_led, &from, wanted, NW_ANY);
 	return NW_ALLOW;
 }
 

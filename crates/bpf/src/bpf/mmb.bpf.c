@@ -3,7 +3,7 @@
  * A box by rules at a device, in both directions. What leaves by the device came from
  * inside.
  */
-#include "mmb_change.h"
+#include "mmb_begin.h"
 
 char nw_license[] NW_SECTION("license") = "GPL";
 
@@ -23,7 +23,8 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	struct nw_mmb_packet *p = nw_map_lookup(&nw_mmb_packets, &which);
 	struct nw_mmb_totals *totals = nw_map_lookup(&nw_mmb_all, &zero);
 	struct nw_mmb_apply a = { .skb = skb, .p = p };
-	int how;
+	struct nw_mmb_connection *c = 0;
+	int how, keyed = 0;
 
 	if (!p || !totals)
 		return NW_TC_NEXT;
@@ -41,26 +42,43 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	}
 	if (!(nw_mmb.enabled & way) || !nw_mmb.tables)
 		return NW_TC_NEXT;
-	if (!nw_mmb_match(p)) {
+	how = nw_mmb_match(p);
+	if (how && nw_mmb.stateful) {
+		p->now = nw_coarse_ns();
+		keyed = nw_mmb_key(skb, p);
+		if (keyed)
+			c = nw_mmb_find_live(p);
+		if (c)
+			how = nw_mmb_merge(p, c);
+	}
+	if (!how) {
 		totals->overmatched += a.segments;
 		return NW_TC_SHOT;
 	}
 	if (!p->matched)
 		return NW_TC_NEXT;
+	nw_mmb_sort(p);
 	a.bytes = nw_mmb_bytes(p, a.segments);
 	nw_loop(p->matched, nw_mmb_decide, &a, 0);
 	if (a.drop) {
 		totals->dropped += a.segments;
 		return NW_TC_SHOT;
 	}
-	nw_loop(p->matched, nw_mmb_set, &a, 0);
+	if (c && p->reverse && nw_mmb_translate(skb, p, c))
+		a.failed = 1;
+	if (!a.failed)
+		nw_loop(p->matched, nw_mmb_set, &a, 0);
 	if (!a.failed && p->layers & NW_MMB_TCP)
 		nw_loop(p->matched, nw_mmb_set_options, &a, 0);
 	totals->options_unchanged += a.unchanged;
+	if (!a.failed && c && !p->reverse && nw_mmb_translate(skb, p, c))
+		a.failed = 1;
 	if (a.failed) {
 		totals->unwritten += a.segments;
 		return NW_TC_SHOT;
 	}
+	if (!c && keyed && p->stateful && !p->later && nw_mmb_begin(skb, p))
+		return NW_TC_SHOT;
 	return NW_TC_NEXT;
 }
 
@@ -72,4 +90,15 @@ NW_SECTION("tcx/egress") int nw_mmb_out(struct nw_skb *skb)
 NW_SECTION("tcx/ingress") int nw_mmb_in(struct nw_skb *skb)
 {
 	return nw_mmb_box(skb, NW_MMB_COMES);
+}
+
+/* Forgets what was idle for too long. User space runs it from time to time. */
+NW_SECTION("syscall") int nw_mmb_sweep(void *context)
+{
+	u64 now = nw_ktime_ns();
+
+	(void)context;
+	nw_for_each(&nw_mmb_connections, nw_mmb_sweep_one, &now, 0);
+	nw_for_each(&nw_mmb_fragments, nw_mmb_sweep_fragment, &now, 0);
+	return 0;
 }

@@ -17,6 +17,7 @@
 #define NW_MMB_SETS	24	/* words that a rule changes */
 #define NW_MMB_BODIES	4	/* options that a rule gives other contents */
 #define NW_MMB_OPTIONS	40	/* bytes of options in a TCP header */
+#define NW_MMB_JOINED	16	/* rules of a connection */
 #define NW_MMB_LAST	0xffffffffu	/* ends a chain of rules */
 
 /* The window: headers side by side at fixed places, as in narrows-mmb's layout.rs. */
@@ -49,6 +50,7 @@ struct nw_mmb_settings {
 	u32 steps;		/* no packet needs more: words, tables and chains */
 	u32 options;		/* whether rules match TCP options */
 	u32 enabled;		/* a bit for each way */
+	u32 stateful;		/* whether a rule is */
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };
 
@@ -70,7 +72,8 @@ struct nw_mmb_rule {
 	u32 next;		/* of the same key */
 	u32 action;
 	u32 test;		/* the first */
-	u32 tests;
+	u16 tests;
+	u16 stateful;
 };
 
 enum nw_mmb_what {
@@ -125,8 +128,103 @@ struct nw_mmb_action {
 	u16 verdict[4];		/* in their order: hundredths of a percent, or ACCEPT; 0 ends */
 	u32 sets;
 	u32 bodies;
+	u32 mapping;		/* the first */
+	u32 mappings;
 	struct nw_mmb_set set[NW_MMB_SETS];
 	struct nw_mmb_body body[NW_MMB_BODIES];
+};
+
+/* A field of a connection's packets that gets another value. */
+enum nw_mmb_mapped {
+	NW_MMB_SOURCE_4 = 0,
+	NW_MMB_DESTINATION_4 = 1,
+	NW_MMB_SOURCE_6 = 2,
+	NW_MMB_DESTINATION_6 = 3,
+	NW_MMB_TCP_SOURCE = 4,
+	NW_MMB_TCP_DESTINATION = 5,
+	NW_MMB_UDP_SOURCE = 6,
+	NW_MMB_UDP_DESTINATION = 7,
+	NW_MMB_IDENT = 8,
+	NW_MMB_LABEL = 9,
+	NW_MMB_SEQ = 10,
+	NW_MMB_ACK = 11,
+};
+
+struct nw_mmb_mapping {
+	u8 what;
+	u8 drawn;		/* its value is */
+	u8 unused[2];
+	u32 number;		/* what is no address */
+	u8 address[16];
+};
+
+/* A connection's key in packets. Ports in network order; of ICMP echo the identifier
+ * stands for both.
+ */
+struct nw_mmb_flow {
+	u8 source[16];
+	u8 destination[16];
+	u16 source_port;
+	u16 destination_port;
+	u8 protocol;
+	u8 v6;
+	u16 unused;
+};
+
+/* What packets of a connection get from its other key. */
+enum nw_mmb_ends {
+	NW_MMB_SOURCE = 1,
+	NW_MMB_SOURCE_PORT = 2,
+	NW_MMB_DESTINATION = 4,
+	NW_MMB_DESTINATION_PORT = 8,
+};
+
+/* A connection, found by the key of its first packet as it came. */
+struct nw_mmb_connection {
+	struct nw_mmb_flow reverse;	/* of packets of the other direction as they come */
+	u64 last_active;	/* ns */
+	u32 seq;		/* added to forward sequence numbers */
+	u32 ack;		/* and to acknowledgement numbers */
+	u32 label;		/* what forward packets have, and what it stands for */
+	u32 label_before;
+	u16 ident;		/* added to forward identifications */
+	u16 ident_set;		/* as with the label */
+	u16 ident_before;
+	u8 mapped;
+	u8 sets_ident;
+	u8 sets_label;
+	u8 flags[2];		/* of TCP, seen forward and in reverse */
+	u8 unused;
+	u32 rules;
+	u32 rule[NW_MMB_JOINED];
+};
+
+/* A packet in fragments, and its key. */
+struct nw_mmb_fragmented {
+	u8 source[16];
+	u8 destination[16];
+	u32 ident;
+	u8 protocol;
+	u8 v6;
+	u16 unused;
+};
+
+struct nw_mmb_followed {
+	struct nw_mmb_flow flow;
+	u64 seen;		/* ns */
+};
+
+/* struct bpf_spin_lock, include/uapi/linux/bpf.h: found by this name. */
+struct bpf_spin_lock {
+	u32 val;
+};
+
+/* The state of the box's generator (PCG-XSL-RR 128/64 MCG). */
+struct nw_mmb_draws {
+	struct bpf_spin_lock lock;
+	u32 unused;
+	u64 low;
+	u64 high;
 };
 
 struct nw_mmb_count {
@@ -144,6 +242,10 @@ struct nw_mmb_totals {
 	u64 overmatched;	/* dropped: they match more rules than there is room for */
 	u64 unwritten;		/* dropped: the kernel did not let them be written */
 	u64 bundles;		/* several segments at once */
+	u64 ports_used_up;	/* dropped: no port is free, or they look like another connection's */
+	u64 table_full;		/* dropped: no room for their connection */
+	u64 begun;		/* connections */
+	u64 forgotten;		/* of these */
 };
 
 struct nw_mmb_option {
@@ -162,6 +264,20 @@ struct nw_mmb_packet {
 	u32 tcp_len;
 	u32 layers;
 	u32 more_fragments;
+	u32 later;		/* a fragment without the header above IP */
+	u32 fragment_ident;
+	u32 sum_at;		/* of the checksum above IP; 0 if there is none */
+	u32 covers;		/* whether it covers the addresses */
+	u32 reverse;		/* its direction in its connection */
+	u64 now;
+	u64 stateful;		/* a bit for each of the rules that it matches */
+	struct nw_mmb_flow flow;	/* its key as it came */
+	struct nw_mmb_flow forward;	/* that of its connection */
+	struct nw_mmb_flow left;	/* its key as it leaves */
+	struct nw_mmb_flow other;
+	struct nw_mmb_connection fresh;
+	struct nw_mmb_fragmented fragmented;
+	struct nw_mmb_followed followed;
 	u32 matched;
 	u32 rule[NW_MMB_MATCHED];
 	u32 sorted[NW_MMB_MATCHED];

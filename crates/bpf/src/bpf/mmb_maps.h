@@ -76,6 +76,46 @@ struct {
 	NW_TYPE(value, struct nw_mmb_packet);
 } nw_mmb_packets NW_SECTION(".maps");
 
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_mapping);
+} nw_mmb_mappings NW_SECTION(".maps");
+
+/* By the forward key. Nothing of the three is allocated before it is needed. */
+struct {
+	NW_UINT(type, NW_MAP_HASH);
+	NW_UINT(map_flags, NW_NO_PREALLOC);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, struct nw_mmb_flow);
+	NW_TYPE(value, struct nw_mmb_connection);
+} nw_mmb_connections NW_SECTION(".maps");
+
+/* The forward key of each by its reverse one. */
+struct {
+	NW_UINT(type, NW_MAP_HASH);
+	NW_UINT(map_flags, NW_NO_PREALLOC);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, struct nw_mmb_flow);
+	NW_TYPE(value, struct nw_mmb_flow);
+} nw_mmb_reverses NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_HASH);
+	NW_UINT(map_flags, NW_NO_PREALLOC);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, struct nw_mmb_fragmented);
+	NW_TYPE(value, struct nw_mmb_followed);
+} nw_mmb_fragments NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_draws);
+} nw_mmb_generator NW_SECTION(".maps");
+
 /* Helper 181 of include/uapi/linux/bpf.h, from Linux 5.17. */
 static long (*nw_loop)(u32 times, void *callback, void *context, u64 flags) = (void *)181;
 

@@ -174,6 +174,7 @@ NW_INLINE long nw_mmb_try(struct nw_mmb_search *s)
 		return 1;
 	}
 	p->rule[n] = at;
+	p->stateful |= (u64)rule->stateful << (n & 63);
 	p->matched = n + 1;
 	return 0;
 }
@@ -267,7 +268,19 @@ static long nw_mmb_place(u32 i, struct nw_mmb_order *order)
 	return 0;
 }
 
-/* Finds them, in the order of the rules; whether there was room for all. */
+/* Puts them into the order of the rules. */
+NW_INLINE void nw_mmb_sort(struct nw_mmb_packet *p)
+{
+	if (p->matched == 1) {
+		p->sorted[0] = p->rule[0];
+	} else if (p->matched) {
+		struct nw_mmb_order order = { .p = p };
+
+		nw_loop(p->matched, nw_mmb_place, &order, 0);
+	}
+}
+
+/* Finds them; whether there was room for all. */
 NW_INLINE int nw_mmb_match(struct nw_mmb_packet *p)
 {
 	struct nw_mmb_search s = { .p = p, .rule = NW_MMB_LAST };
@@ -284,16 +297,7 @@ NW_INLINE int nw_mmb_match(struct nw_mmb_packet *p)
 			return 0;
 	}
 	nw_loop(nw_mmb.steps, nw_mmb_step, &s, 0);
-	if (s.over)
-		return 0;
-	if (p->matched == 1) {
-		p->sorted[0] = p->rule[0];
-	} else if (p->matched) {
-		struct nw_mmb_order order = { .p = p };
-
-		nw_loop(p->matched, nw_mmb_place, &order, 0);
-	}
-	return 1;
+	return !s.over;
 }
 
 #endif /* NW_MMB_MATCH_H */

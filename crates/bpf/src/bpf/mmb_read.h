@@ -51,6 +51,7 @@ NW_INLINE int nw_mmb_read_4(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 	p->len = total < stored ? total : stored;
 	*fragment = nw_mmb_word(h + 6) & 0x1fff;
 	p->more_fragments = (h[6] & 0x20) != 0;
+	p->fragment_ident = *(u16 *)(h + 4);
 	h[NW_MMB_UPPER] = h[9];
 	p->layers = NW_MMB_IP4;
 	return NW_MMB_READ;
@@ -64,6 +65,8 @@ struct nw_mmb_chain {
 	u32 total;
 	u32 fragment;
 	u32 more_fragments;
+	u32 ident;
+	u32 fragments;
 	u32 bad;
 };
 
@@ -82,6 +85,8 @@ static long nw_mmb_next_extension(u32 i, struct nw_mmb_chain *chain)
 	if (protocol == 44) {
 		chain->fragment = nw_mmb_word(header + 2) >> 3;
 		chain->more_fragments = header[3] & 1;
+		if (!chain->fragments++)
+			chain->ident = *(u32 *)(header + 4);
 		at += 8;
 	} else if (protocol == 51) {
 		at += ((u32)header[1] + 2) * 4;
@@ -113,6 +118,7 @@ NW_INLINE int nw_mmb_read_6(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 	nw_loop(NW_MMB_EXTENSIONS, nw_mmb_next_extension, &chain, 0);
 	*fragment = chain.fragment;
 	p->more_fragments = chain.more_fragments;
+	p->fragment_ident = chain.ident;
 	if (chain.bad || stored < chain.at)
 		return NW_MMB_MALFORMED;
 	if (nw_mmb_is_extension(chain.protocol) && !chain.fragment)
@@ -128,6 +134,7 @@ NW_INLINE int nw_mmb_read_6(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 NW_INLINE void nw_mmb_read_above(struct nw_skb *skb, struct nw_mmb_packet *p)
 {
 	u32 rest = p->len - p->header_len, shown, layer, least = 8;
+	u32 at = p->header_len;
 	u8 *above = p->window + NW_MMB_ABOVE;
 	u32 v4 = p->layers == NW_MMB_IP4;
 
@@ -166,9 +173,16 @@ NW_INLINE void nw_mmb_read_above(struct nw_skb *skb, struct nw_mmb_packet *p)
 			return;
 		}
 		p->tcp_len = tcp_len;
+		p->sum_at = at + 16;
+	} else if (layer == NW_MMB_UDP) {
+		/* a datagram over IPv4 may have none (RFC 768) */
+		p->sum_at = above[6] | above[7] ? at + 6 : 0;
+		if (rest > 8)
+			layer |= NW_MMB_UDP_DATA;
+	} else {
+		p->sum_at = at + 2;
 	}
-	if (layer == NW_MMB_UDP && rest > 8)
-		layer |= NW_MMB_UDP_DATA;
+	p->covers = layer != NW_MMB_ICMP;
 	p->layers |= layer;
 }
 
@@ -241,7 +255,10 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 		*(u64 *)(p->window + i) = 0;
 	p->tcp_len = 0;
 	p->more_fragments = 0;
+	p->sum_at = 0;
+	p->covers = 0;
 	p->matched = 0;
+	p->stateful = 0;
 	p->options_len = 0;
 	p->found = 0;
 	p->broken = 0;
@@ -257,7 +274,8 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 		nw_mmb_read_above(skb, p);
 	p->window[NW_MMB_LAYERS] = (u8)p->layers;
 	p->window[NW_MMB_WAY] = (u8)way;
-	p->more_fragments |= fragment != 0;
+	p->later = fragment != 0;
+	p->more_fragments |= p->later;
 	if (nw_mmb.options && p->tcp_len)
 		nw_mmb_read_options(skb, p);
 	return NW_MMB_READ;

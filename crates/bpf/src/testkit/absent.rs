@@ -48,6 +48,14 @@ impl BoxRuns {
         match self.0 {}
     }
 
+    pub fn age(&self, _: u64) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
+    pub fn sweep(&self) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
         match self.0 {}
     }

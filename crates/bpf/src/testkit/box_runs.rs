@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use libbpf_rs::{Object, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use narrows_mmb::{Program, RuleCounters};
 
 use crate::BoxTotals;
-use crate::box_program::{load, rules, totals};
+use crate::box_program::{load, rules, sweep, totals};
 use crate::error::BpfError;
 use crate::libbpf::refused;
 use crate::signal_program::ETHERNET;
@@ -68,6 +68,40 @@ impl BoxRuns {
         let output = program.test_run(input).map_err(|e| refused(RUNNING, &e))?;
         let ns = output.duration.as_nanos() as u64;
         Ok(((output.return_value != SHOT).then_some(after), ns))
+    }
+
+    /// So many seconds pass: what the box remembers of connections and fragments is as much older.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn age(&self, secs: u64) -> Result<(), BpfError> {
+        for (name, at) in [("nw_mmb_connections", 40), ("nw_mmb_fragments", 40)] {
+            let Some(map) = self.object.maps().find(|m| m.name() == name) else {
+                continue;
+            };
+            let keys: Vec<_> = map.keys().collect();
+            for key in keys {
+                let old = map.lookup(&key, MapFlags::ANY);
+                let Some(mut value) = old.map_err(|e| refused(RUNNING, &e))? else {
+                    continue;
+                };
+                let seen = &mut value[at..at + 8];
+                let then = seen.try_into().map_or(0, u64::from_ne_bytes);
+                let then = then.wrapping_sub(secs * 1_000_000_000);
+                seen.copy_from_slice(&then.to_ne_bytes());
+                let new = map.update(&key, &value, MapFlags::EXIST);
+                new.map_err(|e| refused(RUNNING, &e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets what was idle for too long.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn sweep(&self) -> Result<(), BpfError> {
+        sweep(&self.object)
     }
 
     /// What they have counted.

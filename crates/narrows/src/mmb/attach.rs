@@ -1,7 +1,8 @@
 //! A box at a device of this machine: attached, asked and detached.
 
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use std::{fmt, thread};
 
 use narrows_live::{BoxDoor, BoxQuestion, DeviceBox};
@@ -10,6 +11,9 @@ use narrows_results::Error;
 use serde::{Deserialize, Serialize};
 
 use super::{Session, refused};
+
+/// How often old connections are looked for, as a box on a path does.
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// What a box at a device has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,13 @@ pub struct BoxCounts {
     pub unwritten: u64,
     /// Bundles of several segments.
     pub bundles: u64,
+    /// Dropped because no port was free for their connection, or because its packets would have
+    /// looked like another one's.
+    pub ports_used_up: u64,
+    /// Dropped because there was no room for their connection.
+    pub table_full: u64,
+    /// Connections that are tracked; `None` without rules that have state.
+    pub connections: Option<u64>,
     /// What is not IP, and passes.
     pub other: u64,
     /// The rules.
@@ -56,6 +67,9 @@ impl fmt::Display for BoxCounts {
             "{}: {} packets, {} dropped",
             self.device, self.packets, self.dropped
         )?;
+        if let Some(connections) = self.connections {
+            writeln!(f, "  {connections} connections")?;
+        }
         for (count, what) in [
             (self.malformed, "without a readable IP header, dropped"),
             (self.overmatched, "that match more than 64 rules, dropped"),
@@ -66,6 +80,11 @@ impl fmt::Display for BoxCounts {
             (
                 self.options_unchanged,
                 "whose TCP options could not be changed",
+            ),
+            (self.ports_used_up, "without a free port, dropped"),
+            (
+                self.table_full,
+                "without room for their connection, dropped",
             ),
             (self.bundles, "bundles of several segments"),
             (self.other, "not IP"),
@@ -97,6 +116,7 @@ pub struct AttachedBox {
 struct Shown {
     device: String,
     rules: Vec<String>,
+    stateful: bool,
     attached: Mutex<Option<DeviceBox>>,
 }
 
@@ -138,8 +158,13 @@ impl Session {
         let shown = Arc::new(Shown {
             device: device.to_owned(),
             rules,
+            stateful: program.stateful,
             attached: Mutex::new(Some(attached)),
         });
+        if program.stateful {
+            let swept = Arc::downgrade(&shown);
+            thread::spawn(move || sweep(&swept));
+        }
         Ok(AttachedBox {
             shown,
             door: Some(door),
@@ -165,6 +190,7 @@ impl Session {
                 });
                 let set = rule.targets.iter().any(|target| match target {
                     Target::Set(named, Some(value)) => is(v6, named.field.name(), value),
+                    Target::Map(field, value) => is(v6, field.name(), value),
                     _ => false,
                 });
                 if asked || set {
@@ -180,7 +206,7 @@ impl Session {
 
 impl Shown {
     fn counts(&self) -> Result<BoxCounts, Error> {
-        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let attached = self.attached();
         let Some(attached) = attached.as_ref() else {
             return Err(failed(format!("{}: its box is gone", self.device)));
         };
@@ -196,6 +222,9 @@ impl Shown {
             overmatched: totals.overmatched,
             unwritten: totals.unwritten,
             bundles: totals.bundles,
+            ports_used_up: totals.ports_used_up,
+            table_full: totals.table_full,
+            connections: self.stateful.then_some(totals.connections),
             other: totals.other,
             rules: rules
                 .map(|((rule, counted), number)| RuleCounts {
@@ -248,9 +277,27 @@ impl AttachedBox {
     }
 }
 
+/// Has a box forget its old connections from time to time, until it is gone.
+fn sweep(shown: &Weak<Shown>) {
+    loop {
+        thread::sleep(SWEEP);
+        let Some(shown) = shown.upgrade() else { return };
+        let attached = shown.attached();
+        // What is left takes room until the next time.
+        let swept = attached.as_ref().map(DeviceBox::sweep);
+        if swept.is_none() {
+            return;
+        }
+    }
+}
+
 impl Shown {
+    fn attached(&self) -> MutexGuard<'_, Option<DeviceBox>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn detach(&self) {
-        *self.attached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.attached() = None;
     }
 }
 

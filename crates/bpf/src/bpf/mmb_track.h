@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+/*
+ * The connections of a box: their keys in packets, how they are found, and how long they
+ * are kept, as in connections.rs of narrows-mmb.
+ */
+#ifndef NW_MMB_TRACK_H
+#define NW_MMB_TRACK_H
+
+#include "mmb_translate.h"
+
+/* Helpers by their numbers in include/uapi/linux/bpf.h. A tick of the clock is enough. */
+static u64 (*nw_coarse_ns)(void) = (void *)160;
+static long (*nw_for_each)(void *map, void *callback, void *context,
+			   u64 flags) = (void *)164;
+
+#define NW_MMB_S		1000000000ull
+/* Idle time-outs of mmb 0.4, as in connections.rs. */
+#define NW_MMB_ESTABLISHED	(14400 * NW_MMB_S)
+#define NW_MMB_TRANSIENT	(120 * NW_MMB_S)
+#define NW_MMB_UDP_IDLE		(600 * NW_MMB_S)
+/* How long a fragmented packet is followed: Linux's ipfrag_time. */
+#define NW_MMB_FOLLOWED		(30 * NW_MMB_S)
+
+#define NW_MMB_TCP_SYN		0x02
+#define NW_MMB_TCP_CLOSING	0x05	/* FIN, RST */
+#define NW_MMB_TCP_OPEN		0x12	/* SYN, ACK */
+
+/* Whether so long a time has passed; another processor may have read the clock later. */
+NW_INLINE int nw_mmb_is_past(u64 since, u64 span, u64 now)
+{
+	return (s64)(now - since) >= (s64)span;
+}
+
+/* Ports of TCP and UDP, the identifier of ICMP echo. 0 if other ICMP has neither. */
+NW_INLINE int nw_mmb_ports(struct nw_mmb_flow *flow, const u8 *above)
+{
+	u32 echo = flow->protocol == 1 ? 8 : 128, reply = flow->protocol == 1 ? 0 : 129;
+
+	if (flow->protocol == 6 || flow->protocol == 17) {
+		flow->source_port = *(u16 *)above;
+		flow->destination_port = *(u16 *)(above + 2);
+	} else if (flow->protocol == 1 || flow->protocol == 58) {
+		if ((above[0] != echo && above[0] != reply) || above[1])
+			return 0;
+		flow->source_port = *(u16 *)(above + 4);
+		flow->destination_port = *(u16 *)(above + 4);
+	}
+	return 1;
+}
+
+NW_INLINE void nw_mmb_clear(struct nw_mmb_flow *flow)
+{
+	u32 i;
+
+	for (i = 0; i < sizeof(*flow) / 8; i++)
+		((u64 *)flow)[i] = 0;
+}
+
+/* The key of the packet as it stands. 0 if it has none, as ICMP other than echo. */
+__attribute__((noinline)) int nw_mmb_key_of(struct nw_skb *skb,
+				struct nw_mmb_packet *p,
+				struct nw_mmb_flow *flow)
+{
+	u32 net_at = nw_mmb.net_at, above_at;
+	u8 above[8] = {};
+
+	if (!p || !flow)
+		return 0;
+	above_at = net_at + p->header_len;
+	nw_mmb_clear(flow);
+	flow->protocol = p->window[NW_MMB_UPPER];
+	if (p->layers & NW_MMB_IP4) {
+		if (nw_load(skb, net_at + 12, flow->source, 4) ||
+		    nw_load(skb, net_at + 16, flow->destination, 4))
+			return 0;
+	} else {
+		flow->v6 = 1;
+		if (nw_load(skb, net_at + 8, flow->source, 16) ||
+		    nw_load(skb, net_at + 24, flow->destination, 16))
+			return 0;
+	}
+	if (flow->protocol == 1 || flow->protocol == 58)
+		return !nw_load(skb, above_at, above, 8) && nw_mmb_ports(flow, above);
+	if (!p->later && !nw_load(skb, above_at, above, 4))
+		nw_mmb_ports(flow, above);
+	return 1;
+}
+
+/* The addresses of a fragment, and what its packet is told by. */
+NW_INLINE void nw_mmb_fragment_of(struct nw_mmb_packet *p)
+{
+	struct nw_mmb_fragmented *f = &p->fragmented;
+	u64 *to = (u64 *)f;
+	u32 v4 = p->layers & NW_MMB_IP4, i;
+
+	for (i = 0; i < sizeof(*f) / 8; i++)
+		to[i] = 0;
+	if (v4) {
+		*(u32 *)f->source = *(u32 *)(p->window + 12);
+		*(u32 *)f->destination = *(u32 *)(p->window + 16);
+	} else {
+		for (i = 0; i < 4; i++)
+			to[i] = *(u64 *)(p->window + 8 + 8 * i);
+	}
+	f->ident = p->fragment_ident;
+	f->protocol = p->window[NW_MMB_UPPER];
+	f->v6 = !v4;
+}
+
+/* The key of a fragment: that of the first one, which has to come first. */
+__attribute__((noinline)) int nw_mmb_fragment_key(struct nw_skb *skb,
+				struct nw_mmb_packet *p)
+{
+	struct nw_mmb_followed *followed;
+
+	if (!p)
+		return 0;
+	nw_mmb_fragment_of(p);
+	if (p->later) {
+		followed = nw_map_lookup(&nw_mmb_fragments, &p->fragmented);
+		if (!followed || nw_mmb_is_past(followed->seen, NW_MMB_FOLLOWED, p->now))
+			return 0;
+		p->flow = followed->flow;
+		return 1;
+	}
+	if (!nw_mmb_key_of(skb, p, &p->flow))
+		return 0;
+	p->followed.flow = p->flow;
+	p->followed.seen = p->now;
+	/* where there is no room, later fragments belong to nothing */
+	nw_map_update(&nw_mmb_fragments, &p->fragmented, &p->followed, NW_ANY);
+	return 1;
+}
+
+/* Its key as it came, into p->flow. 0 if it has none. */
+NW_INLINE int nw_mmb_key(struct nw_skb *skb, struct nw_mmb_packet *p)
+{
+	const u8 *h = p->window, *above = p->window + NW_MMB_ABOVE;
+	struct nw_mmb_flow *flow = &p->flow;
+	u64 *to = (u64 *)flow;
+	u32 i;
+
+	if (p->more_fragments)
+		return nw_mmb_fragment_key(skb, p);
+	if (!(p->layers & (NW_MMB_TCP | NW_MMB_UDP | NW_MMB_ICMP | NW_MMB_ICMP6))) {
+		/* without a header that can be read ICMP has addresses only */
+		if (!nw_mmb_key_of(skb, p, flow)) {
+			flow->source_port = 0;
+			flow->destination_port = 0;
+		} else if (flow->protocol == 1 || flow->protocol == 58) {
+			flow->source_port = 0;
+			flow->destination_port = 0;
+		}
+		return 1;
+	}
+	nw_mmb_clear(flow);
+	flow->protocol = h[NW_MMB_UPPER];
+	if (p->layers & NW_MMB_IP4) {
+		*(u32 *)flow->source = *(u32 *)(h + 12);
+		*(u32 *)flow->destination = *(u32 *)(h + 16);
+	} else {
+		flow->v6 = 1;
+		for (i = 0; i < 4; i++)
+			to[i] = *(u64 *)(h + 8 + 8 * i);
+	}
+	return nw_mmb_ports(flow, above);
+}
+
+NW_INLINE int nw_mmb_is_closing(const struct nw_mmb_connection *c)
+{
+	return (c->flags[0] | c->flags[1]) & NW_MMB_TCP_CLOSING;
+}
+
+/* Whether it was idle for too long. */
+NW_INLINE int nw_mmb_has_expired(const struct nw_mmb_connection *c, u64 now)
+{
+	u64 kept = NW_MMB_TRANSIENT;
+
+	if (c->reverse.protocol == 17)
+		kept = NW_MMB_UDP_IDLE;
+	else if (c->reverse.protocol == 6 && !nw_mmb_is_closing(c) &&
+		 (c->flags[0] & c->flags[1] & NW_MMB_TCP_OPEN) == NW_MMB_TCP_OPEN)
+		kept = NW_MMB_ESTABLISHED;
+	return nw_mmb_is_past(c->last_active, kept, now);
+}
+
+NW_INLINE void nw_mmb_forget(struct nw_mmb_connection *c, struct nw_mmb_flow *forward)
+{
+	u32 zero = 0;
+	struct nw_mmb_totals *totals = nw_map_lookup(&nw_mmb_all, &zero);
+
+	nw_map_delete(&nw_mmb_reverses, &c->reverse);
+	if (!nw_map_delete(&nw_mmb_connections, forward) && totals)
+		totals->forgotten++;
+}
+
+/* The connection whose packets have this key, and its own key. */
+NW_INLINE struct nw_mmb_connection *nw_mmb_find(const struct nw_mmb_flow *key,
+						struct nw_mmb_flow *forward, u32 *reverse)
+{
+	struct nw_mmb_connection *c = nw_map_lookup(&nw_mmb_connections, key);
+	struct nw_mmb_flow *found;
+
+	*reverse = 0;
+	*forward = *key;
+	if (c)
+		return c;
+	found = nw_map_lookup(&nw_mmb_reverses, key);
+	if (!found)
+		return 0;
+	*reverse = 1;
+	*forward = *found;
+	return nw_map_lookup(&nw_mmb_connections, forward);
+}
+
+/*
+ * The packet's connection. One that was idle too long is forgotten, and so is a closed
+ * one whose beginner begins another.
+ */
+NW_INLINE struct nw_mmb_connection *nw_mmb_find_live(struct nw_mmb_packet *p)
+{
+	u8 flags = p->layers & NW_MMB_TCP ? p->window[NW_MMB_ABOVE + 13] : 0;
+	struct nw_mmb_connection *c;
+	u32 reverse;
+
+	c = nw_mmb_find(&p->flow, &p->forward, &reverse);
+	if (!c)
+		return 0;
+	p->reverse = reverse;
+	if (nw_mmb_has_expired(c, p->now) ||
+	    (!reverse && (flags & NW_MMB_TCP_OPEN) == NW_MMB_TCP_SYN &&
+	     nw_mmb_is_closing(c))) {
+		nw_mmb_forget(c, &p->forward);
+		return 0;
+	}
+	c->last_active = p->now;
+	c->flags[reverse & 1] |= flags;
+	return c;
+}
+
+/* The rules of a packet and those of its connection. */
+struct nw_mmb_join {
+	struct nw_mmb_packet *p;
+	struct nw_mmb_connection *c;
+	u32 own;		/* rules that the packet matches itself */
+	u32 rule;
+	u32 there;
+	u32 over;
+};
+
+static long nw_mmb_is_joined(u32 i, struct nw_mmb_join *j)
+{
+	if (i >= NW_MMB_JOINED)
+		return 1;
+	if (j->c->rule[i] != j->rule)
+		return 0;
+	j->there = 1;
+	return 1;
+}
+
+/* The connection also belongs to the stateful rule at `i`. */
+static long nw_mmb_join_rule(u32 i, struct nw_mmb_join *j)
+{
+	u32 n = j->c->rules;
+
+	if (i >= NW_MMB_MATCHED)
+		return 1;
+	if (!(j->p->stateful >> i & 1))
+		return 0;
+	j->rule = j->p->rule[i];
+	j->there = 0;
+	nw_loop(n, nw_mmb_is_joined, j, 0);
+	if (j->there)
+		return 0;
+	if (n >= NW_MMB_JOINED) {
+		j->over = 1;
+		return 1;
+	}
+	j->c->rule[n] = j->rule;
+	j->c->rules = n + 1;
+	return 0;
+}
+
+static long nw_mmb_is_matched(u32 i, struct nw_mmb_join *j)
+{
+	if (i >= NW_MMB_MATCHED)
+		return 1;
+	if (j->p->rule[i] != j->rule)
+		return 0;
+	j->there = 1;
+	return 1;
+}
+
+/* To the packet applies the rule of its connection at `i`. */
+static long nw_mmb_apply_rule(u32 i, struct nw_mmb_join *j)
+{
+	struct nw_mmb_packet *p = j->p;
+	u32 n = p->matched;
+
+	if (i >= NW_MMB_JOINED)
+		return 1;
+	j->rule = j->c->rule[i];
+	j->there = 0;
+	nw_loop(j->own, nw_mmb_is_matched, j, 0);
+	if (j->there)
+		return 0;
+	if (n >= NW_MMB_MATCHED) {
+		j->over = 1;
+		return 1;
+	}
+	p->rule[n] = j->rule;
+	p->matched = n + 1;
+	return 0;
+}
+
+/* Joins the rules of both; whether there was room for them. */
+NW_INLINE int nw_mmb_merge(struct nw_mmb_packet *p, struct nw_mmb_connection *c)
+{
+	struct nw_mmb_join j = { .p = p, .c = c, .own = p->matched };
+
+	if (p->stateful)
+		nw_loop(p->matched, nw_mmb_join_rule, &j, 0);
+	nw_loop(c->rules, nw_mmb_apply_rule, &j, 0);
+	return !j.over;
+}
+
+static long nw_mmb_sweep_one(void *map, struct nw_mmb_flow *key,
+			     struct nw_mmb_connection *c, u64 *now)
+{
+	(void)map;
+	if (nw_mmb_has_expired(c, *now))
+		nw_mmb_forget(c, key);
+	return 0;
+}
+
+static long nw_mmb_sweep_fragment(void *map, struct nw_mmb_fragmented *key,
+				  struct nw_mmb_followed *followed, u64 *now)
+{
+	if (nw_mmb_is_past(followed->seen, NW_MMB_FOLLOWED, *now))
+		nw_map_delete(map, key);
+	return 0;
+}
+
+#endif /* NW_MMB_TRACK_H */

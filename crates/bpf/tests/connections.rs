@@ -1,0 +1,316 @@
+//! Connections in the kernel: rules with state do in the programs of a box what they do in the box,
+//! byte for byte, with the same draws. Needs root.
+
+#[allow(dead_code)]
+mod kernel_box;
+#[path = "../../mmb/tests/naive/mod.rs"]
+#[allow(dead_code)]
+mod naive;
+#[path = "../../mmb/tests/packets/mod.rs"]
+#[allow(dead_code)]
+mod packets;
+#[path = "../../mmb/tests/rules/mod.rs"]
+mod rules;
+
+use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded};
+use narrows_bpf::testkit::BoxRuns;
+use narrows_mmb::{Command, Fate, Middlebox, READY, Rule, Settings, Target, commands};
+use narrows_packet::{DOWN, UP};
+use narrows_units::{Draw, Duration, Instant, Rng};
+use narrows_wire::TcpFlags;
+use packets::{segment, tcp, udp};
+
+/// A box and its programs.
+struct Both {
+    middlebox: Middlebox,
+    runs: BoxRuns,
+    now: Instant,
+}
+
+impl Both {
+    /// `None` where programs cannot be loaded.
+    fn new(middlebox: Middlebox, test: &str) -> Option<Self> {
+        let runs = loaded(&middlebox, test)?;
+        Some(Self {
+            middlebox,
+            runs,
+            now: Instant::ZERO,
+        })
+    }
+
+    fn wait(&mut self, secs: u64) {
+        self.now += Duration::from_secs(secs);
+        self.runs.age(secs).unwrap();
+    }
+
+    /// What becomes of the packet, in both the same.
+    fn push(&mut self, leaves: bool, packet: &[u8]) -> Option<Vec<u8>> {
+        let (after, _) = self.runs.run(leaves, &frame(packet), 1).unwrap();
+        let after = after.map(|frame| frame[ETHERNET..].to_vec());
+        let mut bytes = packet.to_vec();
+        let port = if leaves { UP } else { DOWN };
+        let outcome = self.middlebox.process(self.now, port, &mut bytes, &mut 0);
+        let expected = (outcome.fate == Fate::Passed).then_some(bytes);
+        let lines = || {
+            let all = self.middlebox.rules().map(|(rule, _)| rule.to_string());
+            all.collect::<Vec<_>>().join("\n")
+        };
+        assert!(
+            after == expected,
+            "{}\nleaves: {leaves}\n{packet:02x?}\n is  {after:02x?}\n not {expected:02x?}",
+            lines()
+        );
+        expected
+    }
+
+    fn counts_agree(&self) {
+        let (totals, own) = (self.runs.totals().unwrap(), self.middlebox.counters());
+        assert_eq!(
+            (totals.packets, totals.dropped, totals.options_unchanged),
+            (own.packets, own.dropped, own.options_unchanged)
+        );
+        assert_eq!(
+            (totals.ports_used_up, totals.table_full),
+            (own.ports_used_up, own.table_full)
+        );
+        assert_eq!(
+            (totals.malformed, totals.overmatched, totals.unwritten),
+            (0, 0, 0)
+        );
+        let counted: Vec<_> = self.middlebox.rules().map(|(_, counted)| counted).collect();
+        assert_eq!(self.runs.rules().unwrap(), counted);
+    }
+}
+
+/// The packet that its receiver may answer with: ends the other way round, which leaves all
+/// checksums as they are.
+fn turned(packet: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    let h = naive::headers(&packet);
+    let (addresses, len) = if h.v4 { (12, 4) } else { (8, 16) };
+    let (source, destination) = packet[addresses..].split_at_mut(len);
+    source.swap_with_slice(&mut destination[..len]);
+    if matches!(h.transport, "tcp" | "udp") {
+        packet[h.above..h.above + 4].rotate_left(2);
+    }
+    if h.transport == "tcp" {
+        packet[h.above + 13] = rng.draw_u32() as u8;
+        naive::seal(&mut packet, &h);
+    }
+    packet
+}
+
+/// A packet of a kind that begins connections or fragments, oftener than among those of other tests.
+fn drawn(rng: &mut Rng) -> Vec<u8> {
+    let mut packet = packets::drawn(rng);
+    let h = naive::headers(&packet);
+    if !h.v4 && !h.fragment && rng.below(6) == 0 {
+        let next = std::mem::replace(&mut packet[6], 44);
+        let offset = [[0, 1], [0, 8], [0, 0]][rng.below(3) as usize];
+        let header = [next, 0, offset[0], offset[1], 0, 0, 0, rng.below(3) as u8];
+        packet.splice(40..40, header);
+        let len = packet.len() as u16 - 40;
+        packet[4..6].copy_from_slice(&len.to_be_bytes());
+        return packet;
+    }
+    if h.v4 && !h.fragment && rng.below(8) == 0 {
+        // More fragments follow.
+        packet[6] |= 0x20;
+    }
+    let echo = match h.transport {
+        "icmp" => [8, 0],
+        "icmp6" => [128, 129],
+        _ => [0, 0],
+    };
+    if echo != [0, 0] && rng.below(3) > 0 {
+        packet[h.above] = echo[rng.below(2) as usize];
+        packet[h.above + 1] = 0;
+    }
+    let h = naive::headers(&packet);
+    if !h.fragment {
+        naive::seal(&mut packet, &h);
+    }
+    packet
+}
+
+/// A rule with state that often applies, and what a connection's packets get.
+fn stateful(rng: &mut Rng) -> Rule {
+    let what = [
+        "all",
+        "in inside",
+        "in outside",
+        "ip-proto tcp",
+        "net-proto ip6",
+        "tcp-syn",
+        "tcp-dport 443",
+        "udp-sport 5000",
+        "ip-saddr 10.0.0.0/31",
+        "ip6-saddr 2001:db8::1",
+    ];
+    let targets = [
+        "accept",
+        "drop 20",
+        "mod ip-dscp 3",
+        "mod tcp-dport 443",
+        "mod ip-daddr 10.0.1.1",
+        "mod tcp-opt-mss 1000",
+        "map ip-saddr 10.0.0.2",
+        "map ip-saddr 192.0.2.1",
+        "map ip-daddr 10.0.1.2",
+        "map ip6-saddr 2001:db8::99",
+        "map ip6-daddr 2001:db8::98",
+        "map tcp-sport 1234",
+        "map udp-dport 53",
+        "map ip-id 77",
+        "map ip6-flow-label 5",
+        "shuffle tcp-sport",
+        "shuffle udp-sport",
+        "shuffle tcp-dport",
+        "shuffle udp-dport",
+        "shuffle ip-id",
+        "shuffle ip6-flow-label",
+        "shuffle tcp-seq-num",
+        "shuffle tcp-ack-num",
+    ];
+    let one = |rng: &mut Rng, of: &[&str]| of[rng.below(of.len() as u32) as usize].to_owned();
+    loop {
+        let mut line = format!("add-stateful {}", one(rng, &what));
+        for _ in 0..=rng.below(4) {
+            line += " ";
+            line += &one(rng, &targets);
+        }
+        // Some are about packets that do not exist.
+        if let Ok(rule) = Rule::parse(&line) {
+            return rule;
+        }
+    }
+}
+
+/// So many rules that programs can do, one of them with state at least.
+fn drawn_rules(rng: &mut Rng, count: u32) -> Vec<Rule> {
+    let mut rules = vec![stateful(rng)];
+    while rules.len() < count as usize {
+        let mut rule = match rng.below(3) {
+            0 => stateful(rng),
+            _ => rules::drawn(rng),
+        };
+        // Most that they hold in common they would drop.
+        if rng.below(2) == 0 {
+            rule.targets.retain(|t| !matches!(t, Target::Drop(_)));
+        }
+        let both = [rules[0].clone(), rule.clone()].map(Command::Add);
+        if !rule.targets.is_empty() && boxed(&both).program().is_ok() {
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+#[test]
+fn connections_are_in_the_kernel_what_they_are_in_the_box() {
+    let mut rng = Rng::for_name(1, "connections in the kernel");
+    let (mut begun, mut changed) = (0, 0);
+    for round in 0..24 {
+        let rules = drawn_rules(&mut rng, 1 + round % 8);
+        let commands: Vec<_> = rules.into_iter().map(Command::Add).collect();
+        let Some(mut both) = Both::new(boxed(&commands), "connections in the kernel") else {
+            return;
+        };
+        let mut last: Vec<(bool, Vec<u8>)> = Vec::new();
+        for _ in 0..500 {
+            let (leaves, packet) = match rng.below(3) {
+                0 if !last.is_empty() => {
+                    let (left, packet) = &last[rng.below(last.len() as u32) as usize];
+                    (!left, turned(packet, &mut rng))
+                }
+                _ => (rng.below(2) == 0, drawn(&mut rng)),
+            };
+            if has_double_zero(&packet) {
+                continue;
+            }
+            if let Some(after) = both.push(leaves, &packet) {
+                changed += u32::from(after != packet);
+                if last.len() == 16 {
+                    last.remove(0);
+                }
+                last.push((leaves, after));
+            }
+            if rng.below(50) == 0 {
+                both.wait([1, 20, 31, 119, 200, 601, 14_400][rng.below(7) as usize]);
+            }
+        }
+        both.counts_agree();
+        begun += both.runs.totals().unwrap().connections;
+    }
+    assert!(begun > 200 && changed > 1_000, "{begun} {changed}");
+}
+
+/// The ready boxes with state, where they stand between hosts.
+#[test]
+fn ready_boxes_with_state_do_in_the_kernel_what_they_do_on_a_path() {
+    let mut rng = Rng::for_name(1, "ready boxes with state in the kernel");
+    let own = ["203.0.113.1", "2001:db8:1::1"].map(|a| a.parse().unwrap());
+    for name in ["snat", "sequence-shuffle", "reflexive-firewall"] {
+        let ready = READY.iter().find(|ready| ready.name == name).unwrap();
+        let settings = Settings {
+            own,
+            ..Settings::default()
+        };
+        let mut middlebox = Middlebox::new(settings, Rng::for_name(7, "box"));
+        middlebox
+            .carry_out(&commands(ready.rules).unwrap())
+            .unwrap();
+        let Some(mut both) = Both::new(middlebox, name) else {
+            return;
+        };
+        for (a, b) in [
+            ("10.0.0.1:5000", "192.0.2.9:80"),
+            ("[fd00::1]:5000", "[2001:db8::9]:80"),
+        ] {
+            let syn = tcp(a, b, segment(TcpFlags::SYN, 1_000, 0), &[]);
+            let stray = tcp(b, a, segment(TcpFlags::ACK, 7, 7), &[]);
+            both.push(false, &stray);
+            let out = both.push(true, &syn).expect("it leaves");
+            for _ in 0..20 {
+                let back = both.push(false, &turned(&out, &mut rng));
+                both.push(true, &turned(&back.expect("it is an answer"), &mut rng));
+            }
+            let out = both.push(true, &udp(a, b, b"question")).expect("it leaves");
+            let back = both.push(false, &turned(&out, &mut rng)).expect("it comes");
+            assert_eq!(turned(&back, &mut rng), udp(a, b, b"question"));
+            both.wait(600);
+            both.push(false, &turned(&out, &mut rng));
+        }
+        both.counts_agree();
+    }
+}
+
+#[test]
+fn a_full_table_and_ports_that_are_used_up_are_counted_and_old_connections_make_room() {
+    let rules = "add-stateful ip-proto udp map ip-saddr 192.0.2.1 map udp-sport 7";
+    let settings = Settings {
+        most_connections: 3,
+        ..Settings::default()
+    };
+    let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
+    middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+    let Some(mut both) = Both::new(middlebox, "a full table") else {
+        return;
+    };
+    let to = |n: u32| udp("10.0.0.1:5000", &format!("198.51.100.{n}:53"), b"?");
+    for n in 1..=3 {
+        assert!(both.push(true, &to(n)).is_some());
+    }
+    assert!(both.push(true, &to(4)).is_none());
+    // Another host's packets would look the same.
+    let same = udp("10.0.0.2:5000", "198.51.100.2:53", b"?");
+    assert!(both.push(true, &same).is_none());
+    let totals = both.runs.totals().unwrap();
+    let counted = (totals.connections, totals.table_full, totals.ports_used_up);
+    assert_eq!(counted, (3, 1, 1));
+    both.wait(600);
+    both.runs.sweep().unwrap();
+    assert_eq!(both.runs.totals().unwrap().connections, 0);
+    assert!(both.push(true, &to(4)).is_some());
+    both.counts_agree();
+}
