@@ -21,7 +21,7 @@ const BODIES: usize = 4;
 /// Bytes of a number in an option.
 const BODY: usize = 8;
 /// 64-bit words of `struct nw_mmb_totals`.
-const TOTALS: usize = 12;
+const TOTALS: usize = 13;
 /// Fragmented packets that are followed at a time, as in a box of narrows-mmb.
 const FRAGMENTED: usize = 16_384;
 
@@ -376,6 +376,7 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         table_full,
         begun,
         forgotten,
+        related,
     ] = sum;
     Ok(BoxTotals {
         packets,
@@ -388,6 +389,7 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         bundles,
         ports_used_up,
         table_full,
+        related,
         // Read one after the other while packets come.
         connections: begun.saturating_sub(forgotten),
     })

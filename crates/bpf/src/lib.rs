@@ -182,6 +182,8 @@ pub struct BoxTotals {
     pub ports_used_up: u64,
     /// Dropped because there was no room for their connection.
     pub table_full: u64,
+    /// ICMP errors about a connection.
+    pub related: u64,
     /// Connections that are tracked, those that were idle for too long until the next sweep.
     pub connections: u64,
 }

@@ -17,7 +17,7 @@ use narrows_bpf::testkit::BoxRuns;
 use narrows_mmb::{Command, Fate, Middlebox, READY, Rule, Settings, Target, commands};
 use narrows_packet::{DOWN, UP};
 use narrows_units::{Draw, Duration, Instant, Rng};
-use narrows_wire::TcpFlags;
+use narrows_wire::{FlowKey, Icmp, TcpFlags};
 use packets::{segment, tcp, udp};
 
 /// A box and its programs.
@@ -70,8 +70,8 @@ impl Both {
             (own.packets, own.dropped, own.options_unchanged)
         );
         assert_eq!(
-            (totals.ports_used_up, totals.table_full),
-            (own.ports_used_up, own.table_full)
+            (totals.ports_used_up, totals.table_full, totals.related),
+            (own.ports_used_up, own.table_full, own.related)
         );
         assert_eq!(
             (totals.malformed, totals.overmatched, totals.unwritten),
@@ -131,6 +131,29 @@ fn drawn(rng: &mut Rng) -> Vec<u8> {
         naive::seal(&mut packet, &h);
     }
     packet
+}
+
+/// An ICMP error about a packet that left, often one that does not quote all of it.
+fn error(packet: &[u8], rng: &mut Rng) -> Option<Vec<u8>> {
+    let key = FlowKey::of(packet)?;
+    let router = match (rng.below(2), key.source.is_ipv4()) {
+        (0, _) => key.destination,
+        (_, true) => "198.51.100.3".parse().unwrap(),
+        (_, false) => "2001:db8:9::3".parse().unwrap(),
+    };
+    let len = match rng.below(3) {
+        0 => (naive::headers(packet).above + 8).min(packet.len()),
+        1 => naive::headers(packet).above + rng.below(24) as usize,
+        _ => packet.len(),
+    };
+    let what = [
+        Icmp::TooBig { mtu: 1280 },
+        Icmp::PortUnreachable,
+        Icmp::TimeExceeded,
+    ][rng.below(3) as usize];
+    let mut bytes = Vec::new();
+    what.report(&mut bytes, router, &packet[..len.min(packet.len())], 0)?;
+    Some(bytes)
 }
 
 /// A rule with state that often applies, and what a connection's packets get.
@@ -209,7 +232,7 @@ fn drawn_rules(rng: &mut Rng, count: u32) -> Vec<Rule> {
 #[test]
 fn connections_are_in_the_kernel_what_they_are_in_the_box() {
     let mut rng = Rng::for_name(1, "connections in the kernel");
-    let (mut begun, mut changed) = (0, 0);
+    let (mut begun, mut changed, mut related) = (0, 0, 0);
     for round in 0..24 {
         let rules = drawn_rules(&mut rng, 1 + round % 8);
         let commands: Vec<_> = rules.into_iter().map(Command::Add).collect();
@@ -221,7 +244,11 @@ fn connections_are_in_the_kernel_what_they_are_in_the_box() {
             let (leaves, packet) = match rng.below(3) {
                 0 if !last.is_empty() => {
                     let (left, packet) = &last[rng.below(last.len() as u32) as usize];
-                    (!left, turned(packet, &mut rng))
+                    let about = match rng.below(3) {
+                        0 => error(packet, &mut rng),
+                        _ => None,
+                    };
+                    (!left, about.unwrap_or_else(|| turned(packet, &mut rng)))
                 }
                 _ => (rng.below(2) == 0, drawn(&mut rng)),
             };
@@ -240,9 +267,14 @@ fn connections_are_in_the_kernel_what_they_are_in_the_box() {
             }
         }
         both.counts_agree();
-        begun += both.runs.totals().unwrap().connections;
+        let totals = both.runs.totals().unwrap();
+        begun += totals.connections;
+        related += totals.related;
     }
-    assert!(begun > 200 && changed > 1_000, "{begun} {changed}");
+    assert!(
+        begun > 200 && changed > 1_000 && related > 100,
+        "{begun} {changed} {related}"
+    );
 }
 
 /// The ready boxes with state, where they stand between hosts.

@@ -469,6 +469,9 @@ impl Middlebox {
         let (_, quoted) = Icmp::quoted(layout.ip.protocol, message)?;
         let at = bytes.len() - quoted.len();
         let key = key_of(quoted)?.reversed();
+        if key.source.is_ipv4() != layout.v4 {
+            return None;
+        }
         let (connection, direction) = self.connections.find_live(now, &key, 0)?;
         Some((connection, direction, at))
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use narrows_units::{Draw, Instant, Rng};
-use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, TcpFlags, checksum, ip, set_end};
+use narrows_wire::{FlowKey, Ip, PacketEnd, TcpFlags, checksum, icmp, ip, set_end};
 
 use crate::action::Mapping;
 use crate::connections::{Connection, Connections, Direction, Shifts, destination, source};
@@ -217,6 +217,7 @@ impl Connection {
             Direction::Forward => Direction::Reverse,
             Direction::Reverse => Direction::Forward,
         });
+        let before = bytes[at..].to_vec();
         // What the quoted packet had before it was changed.
         shift_quoted(&mut bytes[at..], seq.wrapping_neg(), ack.wrapping_neg());
         for (end, to) in self.ends(direction, &quoted.reversed()) {
@@ -235,7 +236,16 @@ impl Connection {
                 set_end(bytes, end, to);
             }
         }
-        Icmp::seal(bytes);
+        // The error's own checksum, by what changed of the quotation.
+        let sum_at = at - icmp::HEADER_LEN + 2;
+        let mut sum = u16::from_be_bytes([bytes[sum_at], bytes[sum_at + 1]]);
+        for (old, new) in before.chunks_exact(2).zip(bytes[at..].chunks_exact(2)) {
+            if old != new {
+                let word = |pair: &[u8]| u16::from_be_bytes([pair[0], pair[1]]);
+                sum = checksum::update(sum, word(old), word(new));
+            }
+        }
+        bytes[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }
 

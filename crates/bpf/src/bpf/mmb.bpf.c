@@ -24,7 +24,7 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	struct nw_mmb_totals *totals = nw_map_lookup(&nw_mmb_all, &zero);
 	struct nw_mmb_apply a = { .skb = skb, .p = p };
 	struct nw_mmb_connection *c = 0;
-	int how, keyed = 0;
+	int how, keyed = 0, related = 0;
 
 	if (!p || !totals)
 		return NW_TC_NEXT;
@@ -45,17 +45,20 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	how = nw_mmb_match(p);
 	if (how && nw_mmb.stateful) {
 		p->now = nw_coarse_ns();
-		keyed = nw_mmb_key(skb, p);
+		c = nw_mmb_related(skb, p, &how);
+		related = c != 0;
+		totals->related += related ? a.segments : 0;
+		keyed = !related && nw_mmb_key(skb, p);
 		if (keyed)
 			c = nw_mmb_find_live(p);
-		if (c)
+		if (keyed && c)
 			how = nw_mmb_merge(p, c);
 	}
 	if (!how) {
 		totals->overmatched += a.segments;
 		return NW_TC_SHOT;
 	}
-	if (!p->matched)
+	if (!p->matched && !related)
 		return NW_TC_NEXT;
 	nw_mmb_sort(p);
 	a.bytes = nw_mmb_bytes(p, a.segments);
@@ -64,14 +67,16 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		totals->dropped += a.segments;
 		return NW_TC_SHOT;
 	}
-	if (c && p->reverse && nw_mmb_translate(skb, p, c))
+	if (related)
+		a.failed = nw_mmb_translate_error(skb, p, c) != 0;
+	else if (c && p->reverse && nw_mmb_translate(skb, p, c))
 		a.failed = 1;
 	if (!a.failed)
 		nw_loop(p->matched, nw_mmb_set, &a, 0);
 	if (!a.failed && p->layers & NW_MMB_TCP)
 		nw_loop(p->matched, nw_mmb_set_options, &a, 0);
 	totals->options_unchanged += a.unchanged;
-	if (!a.failed && c && !p->reverse && nw_mmb_translate(skb, p, c))
+	if (!a.failed && keyed && c && !p->reverse && nw_mmb_translate(skb, p, c))
 		a.failed = 1;
 	if (a.failed) {
 		totals->unwritten += a.segments;

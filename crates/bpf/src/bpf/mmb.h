@@ -246,6 +246,7 @@ struct nw_mmb_totals {
 	u64 table_full;		/* dropped: no room for their connection */
 	u64 begun;		/* connections */
 	u64 forgotten;		/* of these */
+	u64 related;		/* ICMP errors about one */
 };
 
 struct nw_mmb_option {
@@ -253,6 +254,16 @@ struct nw_mmb_option {
 	u8 at;			/* of what it holds, in the options */
 	u8 len;
 	u8 unused;
+};
+
+/* What an ICMP error quotes. */
+struct nw_mmb_quote {
+	u32 at;			/* bytes from the network header */
+	u32 header_len;
+	u32 protocol;
+	u32 later;		/* a fragment without the header above IP */
+	u32 sum_at;		/* as of a packet */
+	u32 covers;
 };
 
 /* A packet while it is looked at. */
@@ -278,6 +289,7 @@ struct nw_mmb_packet {
 	struct nw_mmb_connection fresh;
 	struct nw_mmb_fragmented fragmented;
 	struct nw_mmb_followed followed;
+	struct nw_mmb_quote quote;
 	u32 matched;
 	u32 rule[NW_MMB_MATCHED];
 	u32 sorted[NW_MMB_MATCHED];

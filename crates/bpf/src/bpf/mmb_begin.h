@@ -6,7 +6,7 @@
 #ifndef NW_MMB_BEGIN_H
 #define NW_MMB_BEGIN_H
 
-#include "mmb_track.h"
+#include "mmb_related.h"
 
 /* Ports that are drawn, as in translate.rs. */
 #define NW_MMB_FIRST_PORT	49152

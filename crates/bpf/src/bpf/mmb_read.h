@@ -60,6 +60,7 @@ NW_INLINE int nw_mmb_read_4(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 /* The extension headers of an IPv6 packet as far as they were walked. */
 struct nw_mmb_chain {
 	struct nw_skb *skb;
+	u32 base;		/* where its packet starts, from the network header */
 	u32 at;
 	u32 protocol;
 	u32 total;
@@ -78,7 +79,7 @@ static long nw_mmb_next_extension(u32 i, struct nw_mmb_chain *chain)
 	(void)i;
 	if (!nw_mmb_is_extension(protocol))
 		return 1;
-	if (nw_load(chain->skb, nw_mmb.net_at + at, header, 8)) {
+	if (nw_load(chain->skb, nw_mmb.net_at + chain->base + at, header, 8)) {
 		chain->bad = 1;
 		return 1;
 	}

@@ -39,6 +39,8 @@ pub struct BoxCounts {
     pub ports_used_up: u64,
     /// Dropped because there was no room for their connection.
     pub table_full: u64,
+    /// ICMP errors about a connection.
+    pub related: u64,
     /// Connections that are tracked; `None` without rules that have state.
     pub connections: Option<u64>,
     /// What is not IP, and passes.
@@ -86,6 +88,7 @@ impl fmt::Display for BoxCounts {
                 self.table_full,
                 "without room for their connection, dropped",
             ),
+            (self.related, "ICMP errors about a connection"),
             (self.bundles, "bundles of several segments"),
             (self.other, "not IP"),
         ] {
@@ -224,6 +227,7 @@ impl Shown {
             bundles: totals.bundles,
             ports_used_up: totals.ports_used_up,
             table_full: totals.table_full,
+            related: totals.related,
             connections: self.stateful.then_some(totals.connections),
             other: totals.other,
             rules: rules
