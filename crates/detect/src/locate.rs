@@ -12,7 +12,7 @@ use crate::probe::{Probe, Shape, Way};
 use crate::trial::Question;
 
 /// Probes of a kind for each hop.
-pub(crate) const TRIES: u32 = 4;
+const TRIES: usize = 4;
 
 /// Routers on a way at most that are asked.
 pub(crate) const MOST_HOPS: u8 = 30;
@@ -69,8 +69,9 @@ pub(crate) fn plan(findings: &[Finding], ledger: &Ledger) -> Vec<(Way, Probe)> {
             }
         }
     }
-    let each = plan.iter();
-    each.flat_map(|item| (0..TRIES).map(|_| *item)).collect()
+    // All before the same again: routers answer only so often.
+    let tries = std::iter::repeat_n(&plan, TRIES);
+    tries.flatten().copied().collect()
 }
 
 /// Where the box of `finding` stands, if it can be said.
@@ -198,6 +199,7 @@ fn quoted_change(
         return (Verdict::NotFound, evidence, None);
     }
     let evidence = match after {
+        _ if changer.repairs_quotations() => "such a box repairs what is quoted".to_owned(),
         0 => "no router quotes enough of it".to_owned(),
         _ => format!("as sent as far as {}", hop(after)),
     };

@@ -39,6 +39,16 @@ const MOST_WAIT: Duration = Duration::from_secs(2);
 const FETCHES: u32 = 40;
 /// Hops in a row that do not answer, after which no further one is asked.
 const SILENT: u8 = 4;
+/// Refusals by the host (port unreachable) that show that it has no responder.
+const REFUSALS: u32 = 3;
+/// Without a responder: how often a hop is asked what it has not answered.
+const ASKED: u32 = 3;
+/// Linux answers one host with six ICMP errors at once and one in a second from then on
+/// (`icmp_ratelimit`, `XRLIM_BURST_FACTOR`; ip-sysctl). What it did not answer is asked again
+/// after this time,
+const REST: Duration = Duration::from_millis(1_100);
+/// and where routers are to answer, packets are sent so far apart.
+const APART: Duration = Duration::from_millis(50);
 
 /// What a prober is told.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +92,18 @@ pub enum Stage {
     Done,
 }
 
+/// How far it is without a responder.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alone {
+    /// The hop that is asked, and how often it was.
+    hop: u8,
+    asked: u32,
+    /// Hops in a row that did not answer.
+    silent: u8,
+    /// Whether the host itself has answered.
+    reached: bool,
+}
+
 /// What is to be sent.
 #[derive(Clone, Copy, Debug)]
 enum Due {
@@ -114,9 +136,8 @@ pub struct Prober {
     fetch: (Range, u32),
     ledger: Ledger,
     trials: Vec<Trial>,
-    /// Without a responder: the hop that is asked, those in a row that were silent, and whether
-    /// the host itself has answered.
-    hop: (u8, u8, bool),
+    refusals: u32,
+    alone: Alone,
     reset: Option<Vec<u8>>,
     detection: Detection,
 }
@@ -154,7 +175,8 @@ impl Prober {
             ),
             ledger: Ledger::default(),
             trials: trials.collect(),
-            hop: (0, 0, false),
+            refusals: 0,
+            alone: Alone::default(),
             reset: None,
             detection: Detection::default(),
         }
@@ -193,7 +215,7 @@ impl Prober {
             if self.stage == Stage::Done || now < self.next {
                 return None;
             }
-            let interval = Duration::from_secs(1) / u64::from(self.settings.per_second.max(1));
+            let interval = self.interval();
             let due = self.reset.take().or_else(|| {
                 let due = self.queue.pop_front()?;
                 if self.queue.is_empty() && !matches!(due, Due::Hello(_)) {
@@ -214,6 +236,14 @@ impl Prober {
                 self.next = now + interval;
                 return Some(packet);
             }
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        let interval = Duration::from_secs(1) / u64::from(self.settings.per_second.max(1));
+        match self.stage {
+            Stage::Locating | Stage::Alone => interval.max(APART),
+            _ => interval,
         }
     }
 
@@ -250,7 +280,7 @@ impl Prober {
             [false, false] => HELLOS,
             _ => self.unanswered + HELLOS_MORE,
         };
-        if self.hellos.len() < enough {
+        if self.hellos.len() < enough && self.refusals < REFUSALS {
             self.hellos.push(now);
             let lacking = Over::BOTH.into_iter();
             let lacking = lacking.filter(|over| !self.welcomed[*over as usize]);
@@ -363,18 +393,9 @@ impl Prober {
             .collect()
     }
 
-    /// Without a responder: the probes to the next hop, unless the last ones have reached the
-    /// host or nobody answers any more.
+    /// Without a responder: the probes to the next hop, or those that this one did not answer,
+    /// unless the host has been reached or nobody answers any more.
     fn next_hop(&mut self, now: Instant) {
-        let (hop, silent, reached) = &mut self.hop;
-        let answered = self.ledger.quotations.iter().any(|q| q.probe.ttl == *hop);
-        *silent = if answered { 0 } else { *silent + 1 };
-        // Before the first hop nobody can have answered.
-        if *reached || *silent > SILENT || *hop == MOST_HOPS {
-            return self.end();
-        }
-        *hop += 1;
-        let ttl = *hop;
         let all = [
             Probe::new(Shape::Udp, Ecn::Ect0),
             Probe::new(Shape::Udp, Ecn::Ect1),
@@ -382,11 +403,44 @@ impl Prober {
             Probe::new(Shape::Syn, Ecn::NotEct),
             Probe::new(Shape::Segment, Ecn::NotEct),
         ];
-        for probe in all.map(|probe| Probe { ttl, ..probe }) {
+        let Alone {
+            hop,
+            asked,
+            reached,
+            ..
+        } = self.alone;
+        let quoted = |probe: &Probe| self.ledger.quotations.iter().any(|q| q.probe == *probe);
+        let here = all.map(|probe| Probe { ttl: hop, ..probe });
+        let answered = here.iter().any(quoted);
+        // To TCP a host does not answer by quoting.
+        let asks = |probe: &&Probe| probe.shape == Shape::Udp || !reached;
+        let left = here.iter().filter(|probe| !quoted(probe)).filter(asks);
+        let mut left: Vec<Probe> = left.copied().collect();
+        if hop == 0 || left.is_empty() || asked == ASKED {
+            self.alone.silent = match answered || hop == 0 {
+                true => 0,
+                false => self.alone.silent + 1,
+            };
+            if reached || self.alone.silent == SILENT || hop == MOST_HOPS {
+                return self.end();
+            }
+            self.alone.hop += 1;
+            self.alone.asked = 0;
+            left = all
+                .map(|probe| Probe {
+                    ttl: hop + 1,
+                    ..probe
+                })
+                .to_vec();
+        } else if answered {
+            self.next = now + REST;
+        }
+        self.alone.asked += 1;
+        for probe in left {
             let id = self.ledger.enter(Way::Forward, probe);
             self.queue.extend(id.map(Due::Probe));
         }
-        self.deadline = now + LEAST_WAIT;
+        self.deadline = now + REST;
     }
 
     fn end(&mut self) {

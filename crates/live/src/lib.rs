@@ -36,6 +36,8 @@ mod controls;
 #[cfg(target_os = "linux")]
 pub mod datapath;
 #[cfg(target_os = "linux")]
+pub mod detect;
+#[cfg(target_os = "linux")]
 mod device_box;
 #[cfg(target_os = "linux")]
 mod disciplines;
@@ -51,6 +53,8 @@ pub mod foreground;
 pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod pep;
+#[cfg(target_os = "linux")]
+mod random;
 mod report;
 #[cfg(target_os = "linux")]
 pub mod sample;

@@ -11,6 +11,8 @@ use super::Format;
               narrows mmb -f snat --address 192.0.2.1 'replay in.pcap out.pcap; list'
               narrows mmb add tcp-dprt 80 drop
               narrows mmb attach eth0 mss-clamp
+              narrows mmb respond 192.0.2.1 to 198.51.100.0/24
+              narrows mmb detect 192.0.2.1
 
 Commands are mmb's (add, add-stateless, add-stateful, del, flush, list, show tables, show \
 connections, enable, disable) and load FILE, explain CAPTURE, replay IN OUT, fields and boxes; \
@@ -18,7 +20,10 @@ several have `;` between them. Without any they are read from standard input, at
 it is a terminal.
 
 attach DEV [NAME|FILE|add …; add …] puts the box at a device of this machine, as programs of the \
-kernel, until Ctrl-C; list DEV shows from elsewhere what it has counted, detach DEV ends it.")]
+kernel, until Ctrl-C; list DEV shows from elsewhere what it has counted, detach DEV ends it.
+
+detect HOST[:PORT] [from PORT] finds out which ready boxes stand on the path to a host, together \
+with respond ADDRESS[:PORT] to NETWORK… [call HOST…] there. Both need root.")]
 pub struct Mmb {
     /// Carry out the commands of a file first, or those of a ready box; may be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE|NAME")]

@@ -1,6 +1,7 @@
 //! `narrows mmb`: a box by rules, at the command line, from files and at a prompt.
 
 mod device;
+mod path;
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub fn mmb(args: &Mmb) -> Outcome {
         }
         ["list", device] => return device::list(args, device),
         ["detach", device] => return device::detach(args, device),
+        ["detect", ref rest @ ..] => return path::detect(args, rest),
+        ["respond", ref rest @ ..] => return path::respond(args, rest),
         ["attach" | "detach"] => {
             let found = format!("`{}` alone", words[0]);
             return Err(Refusal::new("mmb", found, "the name of a device behind it").into());

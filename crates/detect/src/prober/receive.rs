@@ -38,7 +38,7 @@ impl Prober {
                 self.ledger.came(id, &sent, packet, intact);
             }
         } else if self.stage == Stage::Alone && ip.source == self.settings.target.ip() {
-            self.hop.2 = true;
+            self.alone.reached = true;
             let tcp = packet.get(ip.header_len..).map(Tcp::parse);
             if let Some(Ok(tcp)) = tcp.filter(|_| ip.protocol == ip::TCP) {
                 if tcp.flags.has(TcpFlags::SYN) {
@@ -124,9 +124,12 @@ impl Prober {
         if !ours || !(error == Icmp::TimeExceeded || from_host) {
             return;
         }
+        if from_host && error == Icmp::PortUnreachable && self.stage == Stage::Reaching {
+            self.refusals += 1;
+        }
         if let Some((id, _)) = self.session.identify(quoted, true) {
             if let Some((Way::Forward, probe)) = self.ledger.shot(id) {
-                self.hop.2 |= from_host;
+                self.alone.reached |= from_host;
                 let sent = self.sent(id, Way::Forward, probe);
                 self.ledger.quoted(id, ip.source, &sent, quoted);
             }

@@ -112,6 +112,20 @@ pub fn accept_fast_open(socket: &impl AsFd, waiting: i32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, waiting)
 }
 
+/// `SO_ATTACH_FILTER`: gets only what a program of classic BPF takes.
+///
+/// # Errors
+/// What the kernel says.
+pub fn filter(socket: &impl AsFd, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog {
+        // The kernel takes no more than 4,096.
+        len: u16::try_from(program.len()).unwrap_or(u16::MAX),
+        filter: program.as_ptr().cast_mut(),
+    };
+    // The instructions outlive the call, which copies them.
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
+}
+
 /// Sets an option to an integer.
 ///
 /// # Errors

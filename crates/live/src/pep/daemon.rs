@@ -1,8 +1,6 @@
 //! The daemon: the proxy over the machine's sockets, in one thread, with the signals and
 //! the questions that come meanwhile.
 
-use std::fs::File;
-use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -21,6 +19,7 @@ use super::server::Server;
 use super::service;
 use super::sockets::Machine;
 use super::status::{LARGEST, Status, Teller, TunnelStatus};
+use crate::random::random_bytes;
 use crate::world::given_sockets;
 
 /// Descriptors that a daemon has beside those of its tunnels.
@@ -94,7 +93,9 @@ impl Daemon {
         let machine = Machine::new(epoll, given, origin);
         let mut machine = machine.map_err(PepError::setup("use the sockets handed over"))?;
         machine.read_ahead_from(config.read_ahead);
-        let cookies = Cookies::new(random_key()?);
+        // The key lasts as long as the process.
+        let key = random_bytes().map_err(PepError::setup("read /dev/urandom"))?;
+        let cookies = Cookies::new(key);
         let listeners = listeners(&mut machine, &config, &cookies);
         let limits = limits(&config, most_tunnels);
         let mut proxy = Proxy::new(listeners, limits);
@@ -295,14 +296,6 @@ impl Daemon {
             largest: largest.collect(),
         }
     }
-}
-
-/// The key of cookies, which lasts as long as the process.
-fn random_key() -> Result<[u8; 32], PepError> {
-    let mut key = [0; 32];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut key));
-    read.map_err(PepError::setup("read /dev/urandom"))?;
-    Ok(key)
 }
 
 fn limits(config: &Config, most: usize) -> Limits {

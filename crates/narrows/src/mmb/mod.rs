@@ -4,6 +4,8 @@
 #[cfg(target_os = "linux")]
 mod attach;
 mod captures;
+#[cfg(target_os = "linux")]
+mod detect;
 mod show;
 
 use std::fs;
@@ -18,6 +20,10 @@ use narrows_units::{Rng, WordError, Words};
 #[cfg(target_os = "linux")]
 pub use attach::{AttachedBox, BoxCounts, RuleCounts, detach, list};
 pub use captures::{ExplainedPacket, Replayed};
+#[cfg(target_os = "linux")]
+pub use detect::{
+    FoundBox, PORT, PathBoxes, PathHop, PathStage, RespondCounts, RespondRequest, detect, respond,
+};
 pub use show::Answer;
 
 /// One line for a box: a command of mmb, or what is done with files.
