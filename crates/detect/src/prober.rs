@@ -17,6 +17,8 @@ use crate::trial::{Outcome, Question, Trial, shuffle};
 
 mod receive;
 
+/// Greetings by each carrier before a round: one may be lost.
+const GREETINGS: usize = 3;
 /// Pairs of a trial in a round.
 const PAIRS: usize = 12;
 /// Rounds at most: at 10 % of loss each way, fewer than 3 are needed.
@@ -108,6 +110,9 @@ struct Alone {
 #[derive(Clone, Copy, Debug)]
 enum Due {
     Hello(Over),
+    /// A hello with the token: the responder then knows the session, and whence its messages
+    /// come by this carrier.
+    Greeting(Over),
     Probe(u16),
 }
 
@@ -301,6 +306,11 @@ impl Prober {
     fn begin_round(&mut self, trials: &[usize]) {
         self.round += 1;
         self.stage = Stage::Probing(self.round);
+        for _ in 0..GREETINGS {
+            let welcomed = Over::BOTH.into_iter();
+            let welcomed = welcomed.filter(|over| self.welcomed[*over as usize]);
+            self.queue.extend(welcomed.map(Due::Greeting));
+        }
         let mut pairs: Vec<(usize, Ecn)> = Vec::new();
         for trial in trials {
             let codepoints = (0..PAIRS).map(|n| Ecn::from_bits(n as u8));
@@ -483,6 +493,7 @@ impl Prober {
                 let id = self.hellos.len() as u16;
                 Some(self.say(over, Kind::Hello, id, &[], HELLO_LEN))
             }
+            Due::Greeting(over) => Some(self.say(over, Kind::Hello, 0, &[], HELLO_LEN)),
             Due::Probe(id) => {
                 let (way, probe) = self.ledger.shot(id)?;
                 if way == Way::Forward {

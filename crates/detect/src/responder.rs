@@ -211,18 +211,19 @@ impl Responder {
             number: said.session,
             token: said.token,
         };
+        let shown = self.cookies.accepts(ip.source, &said.token);
+        if shown {
+            let at = self.place(now, session)?;
+            self.known[at].seen = now;
+            self.known[at].peers[over as usize] = Some(came.source);
+        }
         if said.kind == Kind::Hello {
             session.token = self.cookies.of(ip.source);
             let welcome = message(session, Kind::Welcome, said.id, &[]).write(HEADER_LEN);
             return Some(session.carry(over, Way::Back, came.reversed(), &welcome));
         }
-        if !self.cookies.accepts(ip.source, &said.token) {
-            return None;
-        }
-        let at = self.place(now, session)?;
-        let known = &mut self.known[at];
-        known.seen = now;
-        known.peers[over as usize] = Some(came.source);
+        let same = |known: &&Known| known.session == session;
+        let known = self.known.iter().find(same).filter(|_| shown)?;
         match said.kind {
             Kind::Order => {
                 let (order, rest) = said.body.split_first_chunk::<4>()?;

@@ -23,6 +23,18 @@ const ONE_WAY: [&str; 10] = [
 
 const ROUGH: &str = "netem delay 20ms 5ms loss 5% reorder 10%";
 
+#[test]
+fn every_probe_comes_where_nothing_is_lost() {
+    let detection = Path::new(1).element("netem delay 5ms").detect();
+    assert_eq!(detection.came, detection.sent);
+    assert!(
+        detection
+            .findings
+            .iter()
+            .all(|f| f.verdict == Verdict::NotFound)
+    );
+}
+
 fn findings(detection: &Detection) -> String {
     let each = detection.findings.iter();
     each.map(|f| format!("{} {:?}: {:?}, {}\n", f.name, f.way, f.verdict, f.evidence))
@@ -76,6 +88,11 @@ fn a_translation_is_found_at_either_side() {
             "{}",
             findings(&detection)
         );
+        // It hides whether a firewall stands behind it, and nothing else.
+        let mut each = detection.findings.iter();
+        let unknown = |name: &str| inside == Forward && name == "reflexive-firewall";
+        let others = each.all(|f| f.verdict != Verdict::Unknown || unknown(f.name));
+        assert!(others, "{}", findings(&detection));
         // It repairs what routers quote, so that they cannot tell where it is.
         assert!(detection.findings.iter().all(|f| f.place.is_none()));
     }
