@@ -13,7 +13,7 @@ use clap::{Args, Parser, ValueEnum};
 pub use by::By;
 pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
 pub use mmb::Mmb;
-pub use pep::{LogFormat, Pep, PepCommand, PepRun, PepServe, PepStatus};
+pub use pep::{LogFormat, Pep, PepCommand, PepRun, PepServe, PepStatus, PepWay};
 pub use shell::Shell;
 
 use crate::commands::Command;

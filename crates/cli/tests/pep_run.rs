@@ -124,11 +124,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-#[test]
-fn a_command_that_knows_of_no_proxy_goes_by_it() {
-    let Some(pair) = Pair::make("a_command_that_knows_of_no_proxy_goes_by_it") else {
-        return;
-    };
+/// The command's connections go by the proxy, whatever leads them.
+fn goes_by_it(pair: &Pair, by: &str) {
     let proxy = pair.proxy();
     let via = format!("10.0.1.1:{}", proxy.at.port());
     // Without it there is no way there.
@@ -138,7 +135,7 @@ fn a_command_that_knows_of_no_proxy_goes_by_it() {
     )
     .output();
     assert!(!direct.expect("perl").status.success());
-    let output = pair.runs(&["--only"], &via, &asks("10.0.2.2"));
+    let output = pair.runs(&["--only", "--by", by], &via, &asks("10.0.2.2"));
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(
         out, "at 10.0.2.2:8080 to 10.0.2.2 from 10.0.2.2 question\n",
@@ -149,7 +146,7 @@ fn a_command_that_knows_of_no_proxy_goes_by_it() {
         "{err}"
     );
     // A socket of IPv6 on its way to IPv4.
-    let output = pair.runs(&["--only"], &via, &asks("::ffff:10.0.2.2"));
+    let output = pair.runs(&["--only", "--by", by], &via, &asks("::ffff:10.0.2.2"));
     let out = text(&output.stdout);
     assert!(
         out.contains("to 10.0.2.2 from 10.0.2.2 question"),
@@ -161,6 +158,75 @@ fn a_command_that_knows_of_no_proxy_goes_by_it() {
         (&status["opened"], &status["refused"]),
         (&2.into(), &0.into())
     );
+}
+
+#[test]
+fn a_command_that_knows_of_no_proxy_goes_by_it() {
+    if let Some(pair) = Pair::make("a_command_that_knows_of_no_proxy_goes_by_it") {
+        goes_by_it(&pair, "kernel");
+    }
+}
+
+#[test]
+fn a_library_leads_connections_where_the_kernel_does_not() {
+    let Some(pair) = Pair::make("a_library_leads_connections_where_the_kernel_does_not") else {
+        return;
+    };
+    goes_by_it(&pair, "preload");
+    let proxy = pair.proxy();
+    let via = format!("10.0.1.1:{}", proxy.at.port());
+    // A socket that does not wait, asked twice whether it is connected, with a port that it has
+    // already, in a program that another one started.
+    let words = "use IO::Select; my $s = IO::Socket::IP->new(Blocking => 0, LocalPort => 40404, \
+         PeerHost => '10.0.2.2', PeerPort => 8080) or die; \
+         IO::Select->new($s)->can_write(5); $s->connect; $s->blocking(1); \
+         print 'at ' . $s->peerhost . ' from ' . $s->sockport . ' '; \
+         print $s \"question\\n\"; print <$s>;";
+    let started = format!("exec 'perl', '-MIO::Socket::IP', '-e', q({words})");
+    let output = pair.runs(&["--only", "--by", "preload"], &via, &started);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(
+        out.starts_with("at 10.0.2.2 from 40404 to 10.0.2.2"),
+        "{out} {err}"
+    );
+}
+
+#[test]
+fn who_is_not_root_is_led_by_the_library_and_told_so() {
+    let Some(pair) = Pair::make("who_is_not_root_is_led_by_the_library_and_told_so") else {
+        return;
+    };
+    let proxy = pair.proxy();
+    let via = format!("10.0.1.1:{}", proxy.at.port());
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    let run = [NARROWS, "pep", "run", "--only", "--via", &via, "--"];
+    let perl = ["perl", "-MIO::Socket::IP", "-e", &asks("10.0.2.2")];
+    let words = [&["setpriv"][..], &nobody, &run, &perl].concat();
+    // The binary may be in a folder that nobody else reads.
+    let reads = [&["setpriv"][..], &nobody, &["test", "-x", NARROWS]].concat();
+    if !inside(&pair.names[0], &reads)
+        .status()
+        .is_ok_and(|s| s.success())
+    {
+        eprintln!(
+            "skipped: who_is_not_root_is_led_by_the_library_and_told_so: no setpriv, or others \
+             may not read {NARROWS}"
+        );
+        return;
+    }
+    let output = inside(&pair.names[0], &words).output().expect("it starts");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(out.contains("to 10.0.2.2 from 10.0.2.2"), "{out} {err}");
+    assert!(err.contains("led from within the command"), "{err}");
+    let by_kernel = [
+        &["setpriv"][..],
+        &nobody,
+        &run[..6],
+        &["--by", "kernel"],
+        &["--", "true"],
+    ];
+    let refused = inside(&pair.names[0], &by_kernel.concat()).output();
+    assert_eq!(refused.expect("it starts").status.code(), Some(125));
 }
 
 #[test]

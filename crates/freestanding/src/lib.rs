@@ -49,6 +49,33 @@ pub fn compile_native(name: &str, folders: &[&str], made: &[&Path]) {
         .compile(name);
 }
 
+/// Compiles `source` as the shared object `library`; headers are searched in `folder`.
+///
+/// # Errors
+/// What the compiler said that made none, or warned.
+pub fn compile_shared(source: &Path, folder: &str, library: &Path) -> Result<(), String> {
+    let compiler = cc::Build::new()
+        .include(folder)
+        .std("c11")
+        .opt_level(2)
+        .pic(true)
+        .flag("-fvisibility=hidden")
+        .flag_if_supported("-Wdeclaration-after-statement")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .cargo_metadata(false)
+        .try_get_compiler()
+        .map_err(|e| e.to_string())?;
+    let mut command = compiler.to_command();
+    command.arg("-shared").arg("-o").arg(library).arg(source);
+    let output = command.output().map_err(|e| e.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(said(&output)),
+    }
+}
+
 /// What a program said, on either stream.
 fn said(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);

@@ -1,5 +1,5 @@
 //! A split proxy beside a bottleneck, for real networks: the [daemon](serve), and what it
-//! tells of itself; a [command](run) whose connections go by one, and a [call](connect()) for
+//! tells of itself; a [command](Run) whose connections go by one, and a [call](connect()) for
 //! programs that ask for it themselves.
 //!
 //! ```no_run
@@ -18,11 +18,11 @@
 use std::io;
 use std::net::SocketAddr;
 
+use narrows_live::pep::Daemon;
 pub use narrows_live::pep::{
-    Config, Connected, ListenerConfig, PORT, PepError, RunEnded, RunError, RunRequest, STATUS,
-    Status, TunnelStatus, WithoutProxy, connect, read_socket, status,
+    Config, Connected, ListenerConfig, PORT, PepError, Run, RunEnded, RunError, RunRequest, STATUS,
+    Status, TunnelStatus, Way, WithoutProxy, connect, read_socket, status,
 };
-use narrows_live::pep::{Daemon, Run};
 pub use narrows_pep::{Counters, Parent};
 use tracing::level_filters::LevelFilter;
 
@@ -83,15 +83,6 @@ pub fn serve(config: Config, log: Log) -> Result<Status, ServeError> {
             exposed.show(narrows_live::pep::metrics(status));
         }
     })?)
-}
-
-/// Runs a command whose TCP connections go by a proxy though it knows of none, to its end;
-/// `tick` is called four times a second. To be called while the process has one thread.
-///
-/// # Errors
-/// If there is no such command, or the machine refuses a step of the set-up.
-pub fn run(request: &RunRequest, tick: &mut dyn FnMut(&Counters)) -> Result<RunEnded, RunError> {
-    Run::open(request)?.run(tick)
 }
 
 /// What kept a command from running.

@@ -11,20 +11,12 @@
  * Connections to loopback, to a link, and to the one address that is spared stay as they are.
  */
 #include "cgroup.h"
+#include "lead_end.h"
 
 char nw_license[] NW_SECTION("license") = "GPL";
 
 #define NW_ALLOW	1
 #define NW_BEFORE_SYN	3	/* BPF_SOCK_OPS_TCP_CONNECT_CB */
-
-/* An end of a connection; IPv4 addresses as IPv4-mapped ones. All in network order, ports in
- * the lower 16 bits.
- */
-struct nw_end {
-	u32 address[4];
-	u32 port;
-};
-_Static_assert(sizeof(struct nw_end) == 20, "layout of nw_end");
 
 /* Written by the loader. */
 struct nw_lead_settings {
@@ -49,52 +41,13 @@ struct {
 	NW_TYPE(value, struct nw_end);
 } nw_led NW_SECTION(".maps");
 
-#define NW_MAPPED	__builtin_bswap32(0xffff)	/* the third word of ::ffff:0:0/96 */
-
-NW_INLINE void nw_ipv4(struct nw_end *end, u32 address)
-{
-	end->address[0] = 0;
-	end->address[1] = 0;
-	end->address[2] = NW_MAPPED;
-	end->address[3] = address;
-}
-
-NW_INLINE int nw_is_ipv4(const struct nw_end *end)
-{
-	return !end->address[0] && !end->address[1] && end->address[2] == NW_MAPPED;
-}
-
-/* Whether a connection to `end` is not to be led. */
-NW_INLINE int nw_stays(const struct nw_end *end)
-{
-	const volatile struct nw_end *spared = &nw_lead_settings.spared;
-	u32 first = __builtin_bswap32(end->address[0]);
-
-	if (nw_is_ipv4(end)) {
-		u32 ip = __builtin_bswap32(end->address[3]);
-
-		/* loopback, "this network", link-local (RFC 6890) */
-		if (ip >> 24 == 127 || ip >> 24 == 0 || ip >> 16 == 0xa9fe)
-			return 1;
-	} else if (first >> 22 == 0xfe80 >> 6) {
-		return 1;
-	} else if (!end->address[0] && !end->address[1] && !end->address[2]) {
-		/* "::", "::1" */
-		return 1;
-	}
-	return end->port == spared->port && end->address[0] == spared->address[0] &&
-	       end->address[1] == spared->address[1] &&
-	       end->address[2] == spared->address[2] &&
-	       end->address[3] == spared->address[3];
-}
-
 /* Whether it is to be led; then it is noted. */
 NW_INLINE int nw_take(volatile struct nw_sock_addr *ctx, const struct nw_end *end)
 {
 	struct nw_bpf_sock *sk = ctx->sk;
 	struct nw_end *wanted;
 
-	if (!sk || nw_stays(end))
+	if (!sk || nw_stays(end, &nw_lead_settings.spared))
 		return 0;
 	wanted = nw_storage(&nw_wanted, sk, 0, NW_STORAGE_CREATE);
 	if (!wanted)
@@ -112,7 +65,7 @@ NW_SECTION("cgroup/connect4") int nw_lead_connect4(volatile struct nw_sock_addr 
 	nw_ipv4(&end, ctx->user_ip4);
 	end.port = ctx->user_port;
 	if (nw_take(ctx, &end)) {
-		ctx->user_ip4 = __builtin_bswap32(0x7f000001);
+		ctx->user_ip4 = NW_LOOPBACK;
 		ctx->user_port = nw_lead_settings.port;
 	}
 	return NW_ALLOW;
@@ -135,7 +88,7 @@ NW_SECTION("cgroup/connect6") int nw_lead_connect6(volatile struct nw_sock_addr 
 		ctx->user_ip6[0] = 0;
 		ctx->user_ip6[1] = 0;
 		ctx->user_ip6[2] = ipv4 ? NW_MAPPED : 0;
-		ctx->user_ip6[3] = __builtin_bswap32(ipv4 ? 0x7f000001 : 1);
+		ctx->user_ip6[3] = ipv4 ? NW_LOOPBACK : NW_NETWORK32(1);
 		ctx->user_port = nw_lead_settings.port;
 	}
 	return NW_ALLOW;

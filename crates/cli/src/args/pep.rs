@@ -86,6 +86,15 @@ pub struct PepStatus {
     pub format: Format,
 }
 
+/// What leads a command's connections to a proxy.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PepWay {
+    /// Programs in the kernel, of every program that the command starts; needs root
+    Kernel,
+    /// A library that is loaded into programs which are linked dynamically and connect by it
+    Preload,
+}
+
 #[derive(Args, Debug)]
 #[command(
     after_help = "For instance: narrows pep run --via 10.0.0.1 -- curl -O http://store.example/file
@@ -93,6 +102,10 @@ pub struct PepStatus {
 TCP alone goes by the proxy, and not what goes to loopback or to link-local addresses. Nothing \
 that the command sends is passed on before the proxy has answered, so that without it \
 connections go directly and lose nothing.
+
+As root programs in the kernel lead the connections of all that the command starts, and it runs as \
+the user behind sudo. Otherwise a library does, which is loaded by LD_PRELOAD: programs that are \
+static, set-user-ID or call the kernel by themselves then go directly.
 
 Exit status: that of the command, 128+N if signal N ended it; 126 if it cannot be run, 127 if \
 there is no such command, 125 if its connections cannot be led, 2 refused input."
@@ -107,6 +120,9 @@ pub struct PepRun {
     /// Open no connection without it
     #[arg(long)]
     pub only: bool,
+    /// What leads connections to it [default: kernel where it can, or else preload]
+    #[arg(long, value_name = "WAY")]
+    pub by: Option<PepWay>,
     /// The command and its arguments
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
     pub command: Vec<OsString>,

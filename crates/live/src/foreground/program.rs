@@ -67,6 +67,11 @@ impl Program {
         &self.path
     }
 
+    /// The user who is to run it, if that is another than who runs this process.
+    pub(crate) fn user(&self) -> Option<Uid> {
+        self.user.as_ref().map(|person| person.user.uid)
+    }
+
     /// Has `command`, which was made of [`path`](Self::path), run it with this process's
     /// directory, terminal and environment, but for what identifies the user: as that user
     /// it starts from then on.

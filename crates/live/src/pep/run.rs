@@ -1,9 +1,11 @@
 //! A command whose connections go by a proxy, though it knows of none.
 //!
-//! The command runs in a control group of its own. Programs of BPF lead its TCP connections
-//! to a port of loopback ([`Lead`]), where a thread of this process asks the proxy for what
-//! each had been opened to. The programs die with this process; what stays behind one that
-//! is killed is an empty control group, which is written down before it is made.
+//! Its TCP connections are led to a port of loopback, where a thread of this process asks the
+//! proxy for what each had been opened to. Programs of BPF lead them ([`Lead`]), at a control
+//! group that the command runs in: they die with this process; what stays behind one that is
+//! killed is an empty control group, which is written down before it is made. Where the
+//! kernel takes no such programs from the user, a library leads them from within the command
+//! ([`Preload`]).
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -14,15 +16,16 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use narrows_bpf::{BpfError, Lead, Origins};
+use narrows_bpf::{BpfError, Lead};
 use narrows_packet::App;
 use narrows_pep::{Counters, Intake, Limits, Listener, Parent, Policy, Proxy, Terms};
 use narrows_units::Duration;
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
-use nix::unistd::geteuid;
+use nix::unistd::{Uid, geteuid};
 
 use super::error::PepError;
 use super::leg::LegOptions;
+use super::preload::Preload;
 use super::server::Server;
 use super::service;
 use super::sockets::Machine;
@@ -43,8 +46,20 @@ const FRESH: Duration = Duration::from_millis(200);
 pub struct RunRequest {
     /// The proxy, and what is done without it.
     pub parent: Parent,
+    /// What leads connections to it; `None` for the kernel where it can, or else a library.
+    pub way: Option<Way>,
     /// The command and its arguments.
     pub command: Vec<OsString>,
+}
+
+/// What leads a command's connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Programs in the kernel: all of them, also those of its children. Root.
+    Kernel,
+    /// A library that is loaded into it by LD_PRELOAD: those of programs that are linked
+    /// dynamically, are not set-user-ID, and connect by the C library.
+    Preload,
 }
 
 /// How a command ended.
@@ -68,8 +83,8 @@ pub enum RunError {
     Live(#[from] LiveError),
     /// BPF may be loaded by root of the machine alone.
     #[error(
-        "leading a command's connections to a proxy takes a program in the kernel, and that \
-         root of the machine: run it with sudo, the command then runs as you"
+        "a program in the kernel that leads connections takes root of the machine: run it with \
+         sudo, the command then runs as you"
     )]
     NotRoot,
     /// There is no control group for it.
@@ -78,9 +93,57 @@ pub enum RunError {
     /// The kernel did not take the programs.
     #[error(transparent)]
     Kernel(#[from] BpfError),
+    /// The library cannot be loaded.
+    #[error("connections cannot be led from within the command: {0}")]
+    Preload(std::io::Error),
     /// The connections cannot be taken.
     #[error(transparent)]
     Pep(#[from] PepError),
+}
+
+/// What leads connections, at work.
+#[derive(Debug)]
+enum Leader {
+    Kernel {
+        // In the order in which they have to go.
+        _lead: Lead,
+        group: Group,
+        _state: State,
+    },
+    Preload(Preload),
+}
+
+/// Finds out where to the connection from a client had been opened.
+type Origins = Box<dyn Fn(SocketAddr) -> Option<SocketAddr> + Send>;
+
+impl Leader {
+    fn kernel(port: u16, spared: SocketAddr) -> Result<(Self, Origins), RunError> {
+        if !geteuid().is_root() {
+            return Err(RunError::NotRoot);
+        }
+        let run = RunId::random();
+        let state = State::open(&run)?;
+        let group = Group::below("self", &run, &state)?;
+        let open = group.open().map_err(CommandError::Waiting)?;
+        let lead = Lead::attach(open.as_fd(), port, spared)?;
+        let origins = lead.origins()?;
+        let leader = Self::Kernel {
+            _lead: lead,
+            group,
+            _state: state,
+        };
+        Ok((leader, Box::new(move |client| origins.take(client))))
+    }
+
+    fn preload(
+        port: u16,
+        spared: SocketAddr,
+        user: Option<Uid>,
+    ) -> Result<(Self, Origins), RunError> {
+        let preload = Preload::open(port, spared, user).map_err(RunError::Preload)?;
+        let origins = preload.origins().map_err(RunError::Preload)?;
+        Ok((Self::Preload(preload), Box::new(origins)))
+    }
 }
 
 /// A command that is ready to run.
@@ -88,42 +151,53 @@ pub enum RunError {
 pub struct Run {
     program: Program,
     // In the order in which they have to go.
-    lead: Lead,
+    leader: Leader,
     forwarder: Forwarder,
-    group: Group,
-    _state: State,
     signals: Signals,
+    without_kernel: Option<String>,
 }
 
 impl Run {
-    /// Finds the command, opens a port of loopback, and makes a control group whose
-    /// connections are led there. SIGINT, SIGQUIT, SIGTERM and SIGHUP are held back from now
+    /// Finds the command, opens a port of loopback, and makes what leads connections there. SIGINT, SIGQUIT, SIGTERM and SIGHUP are held back from now
     /// on until this is dropped. To be called in the process's first thread.
     ///
     /// # Errors
-    /// When there is no such command, the user is not root, or the machine refuses a step;
-    /// then what was made is gone.
+    /// When there is no such command, the kernel is asked for and the user is not root, or the
+    /// machine refuses a step; then what was made is gone.
     pub fn open(request: &RunRequest) -> Result<Self, RunError> {
         let program = Program::find(&request.command)?;
-        if !geteuid().is_root() {
-            return Err(RunError::NotRoot);
-        }
         let signals = Signals::hold().map_err(CommandError::Waiting)?;
         let (port, listeners) = loopback().map_err(PepError::setup("listen on loopback"))?;
-        let run = RunId::random();
-        let state = State::open(&run)?;
-        let group = Group::below("self", &run, &state)?;
-        let open = group.open().map_err(CommandError::Waiting)?;
-        let lead = Lead::attach(open.as_fd(), port, request.parent.proxy)?;
-        let forwarder = Forwarder::start(listeners, lead.origins()?, request.parent)?;
+        let spared = request.parent.proxy;
+        let mut without_kernel = None;
+        let by_kernel = match request.way {
+            Some(Way::Preload) => None,
+            Some(Way::Kernel) => Some(Leader::kernel(port, spared)?),
+            None => match Leader::kernel(port, spared) {
+                Ok(leader) => Some(leader),
+                Err(why) => {
+                    without_kernel = Some(why.to_string());
+                    None
+                }
+            },
+        };
+        let (leader, origins) = match by_kernel {
+            Some(leader) => leader,
+            None => Leader::preload(port, spared, program.user())?,
+        };
+        let forwarder = Forwarder::start(listeners, origins, request.parent)?;
         Ok(Self {
             program,
-            lead,
+            leader,
             forwarder,
-            group,
-            _state: state,
             signals,
+            without_kernel,
         })
+    }
+
+    /// Why a library leads its connections, if nothing was asked for and the kernel does not.
+    pub fn without_kernel(&self) -> Option<&str> {
+        self.without_kernel.as_deref()
     }
 
     /// Runs the command to its end; `tick` is called four times a second.
@@ -136,8 +210,15 @@ impl Run {
             source,
         };
         let mut command = Command::new(self.program.path());
-        let entrance = self.group.entrance().map_err(not_started)?;
-        start_in_group(&mut command, entrance);
+        match &self.leader {
+            Leader::Kernel { group, .. } => {
+                let entrance = group.entrance().map_err(not_started)?;
+                start_in_group(&mut command, entrance);
+            }
+            Leader::Preload(preload) => {
+                command.envs(preload.environment());
+            }
+        }
         let mut command = self.program.complete(command);
         let mut child = command.spawn().map_err(not_started)?;
         let status = self.signals.wait(&mut child, false, &mut || {
@@ -146,7 +227,7 @@ impl Run {
         });
         let code = exit_code(status.map_err(CommandError::Waiting)?);
         // Whoever it has left behind connects as ever from now on.
-        drop(self.lead);
+        drop(self.leader);
         let counters = self.forwarder.end();
         Ok(RunEnded { code, counters })
     }
@@ -191,7 +272,7 @@ impl Forwarder {
         let addresses = addresses.collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(PepError::setup("listen on loopback"))?;
         let serve = move || -> Result<(), PepError> {
-            let origin = move |_: &OwnedFd, client| origins.take(client);
+            let origin = move |_: &OwnedFd, client| origins(client);
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
             let epoll = epoll.map_err(PepError::setup("wait for sockets"))?;
             let machine = Machine::new(epoll, listeners, Box::new(origin));

@@ -1,10 +1,10 @@
 //! `narrows pep run`: a command whose connections go by a proxy.
 
-use narrows::pep::{self, Parent, RunRequest};
+use narrows::pep::{self, Parent, Run, RunRequest, Way};
 use narrows::scenario::Refusal;
 use narrows::units::{Duration, Value};
 
-use crate::args::PepRun;
+use crate::args::{PepRun, PepWay};
 use crate::output::message;
 use crate::status::{Outcome, Status};
 
@@ -24,13 +24,25 @@ pub fn run(args: &PepRun) -> Outcome {
             patience,
             or_directly,
         },
+        way: args.by.map(|way| match way {
+            PepWay::Kernel => Way::Kernel,
+            PepWay::Preload => Way::Preload,
+        }),
         command: args.command.clone(),
     };
     let mut said = false;
-    let ended = pep::run(&options, &mut |counters| {
-        if counters.direct > 0 && !std::mem::replace(&mut said, true) {
-            message!("narrows: {proxy} is missing or refuses: connections go directly");
+    let ended = Run::open(&options).and_then(|run| {
+        if let Some(why) = run.without_kernel() {
+            message!(
+                "narrows: connections are led from within the command, as {why}. Programs that \
+                 are static, set-user-ID or call the kernel by themselves go directly"
+            );
         }
+        run.run(&mut |counters| {
+            if counters.direct > 0 && !std::mem::replace(&mut said, true) {
+                message!("narrows: {proxy} is missing or refuses: connections go directly");
+            }
+        })
     });
     Ok(match ended {
         Ok(ended) => {
