@@ -48,8 +48,8 @@ pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResu
         .collect()
 }
 
-/// What `shape` says of the cells that were run; `None` if it names one that
-/// was not.
+/// What `shape` says of the cells that were run, by those of its conditions that name no
+/// other; `None` if there are none of these.
 fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
     let seen = |metric: usize, cell: &str| {
         let cell = cells.iter().find(|c| c.name == cell)?;
@@ -62,7 +62,7 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
     let (mut measured, mut outside) = (Vec::new(), Vec::new());
     for condition in &shape.conditions {
         match condition.judge(&seen) {
-            Held::NotRun => return None,
+            Held::NotRun => {}
             Held::Judged(holds, values) => {
                 let line = condition.with(&values);
                 if !holds {
@@ -72,7 +72,14 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
             }
         }
     }
-    let of = shape.conditions.len();
+    let (judged, of) = (measured.len(), shape.conditions.len());
+    if judged == 0 {
+        return None;
+    }
+    let part = match judged < of {
+        true => format!("; {judged} of its {of} conditions, by the cells that were run"),
+        false => String::new(),
+    };
     let word = match (outside.is_empty(), shape.gate) {
         (true, _) => "pass",
         (false, true) => "FAIL",
@@ -80,7 +87,7 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
     };
     Some(CheckResult {
         line: format!(
-            "{word}: {}: {}: {}",
+            "{word}: {}: {}: {}{part}",
             shape.id,
             shape.text,
             measured.join("; ")
@@ -88,9 +95,9 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
         group: shape.id.clone(),
         metric: shape.text.clone(),
         tolerance: String::new(),
-        judged: of,
-        inside: of - outside.len(),
-        needed: if shape.gate { of } else { 0 },
+        judged,
+        inside: judged - outside.len(),
+        needed: if shape.gate { judged } else { 0 },
         passed: outside.is_empty() || !shape.gate,
         outside,
     })
