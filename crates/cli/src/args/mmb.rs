@@ -31,9 +31,9 @@ pub struct Mmb {
     /// An address of the box, `self` in rules: one of each version of IP
     #[arg(long = "address", value_name = "ADDRESS")]
     pub addresses: Vec<IpAddr>,
-    /// The seed of what is drawn
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// The seed of what is drawn [default: 1; with attach one that nobody can guess]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// With attach: a bundle of segments (GSO, GRO) is one packet, also to rules about what
     /// differs between them
     #[arg(long)]
