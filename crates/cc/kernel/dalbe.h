@@ -296,9 +296,8 @@ static inline u64 nw_dalbe_smoothed(const struct nw_dalbe *ca,
 
 /*
  * Best effort is not tried before w is 1, but PID takes the rate to go with w (2.6), and
- * so does this: it is the mean rate by the mean weight. Means of both, as a window takes
- * long to follow w. Slow start does not go by w: what it brings does not count, nor does
- * the interval in which what it overshot by is delivered.
+ * so does this: mean rate by mean weight, as a window takes long to follow w. Slow start
+ * does not go by w: it does not count, nor does the interval that delivers its excess.
  */
 static inline void nw_dalbe_learn_reach(struct nw_dalbe *ca, u32 w)
 {
