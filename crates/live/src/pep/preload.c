@@ -63,8 +63,18 @@ __attribute__((constructor)) static void nw_begin(void)
 	if (inet_pton(AF_INET6, address, settings.spared.address) != 1)
 		return;
 	settings.spared.port = htons(spared);
-	settings.notes = said + at;
-	settings.port = htons(port);
+	/* Some programs write over their environment. */
+	settings.notes = strdup(said + at);
+	if (settings.notes)
+		settings.port = htons(port);
+}
+
+/* Whether anything is led. The constructor of another library may connect before ours has run. */
+static int nw_leads(void)
+{
+	if (!real_connect || !real_getpeername)
+		nw_begin();
+	return settings.port != 0;
 }
 
 /* The end that a socket address is; whether it is one. */
@@ -198,7 +208,7 @@ static socklen_t nw_take(int fd, const struct nw_end *to, struct sockaddr_storag
 	sa_family_t family;
 	struct nw_end end;
 
-	if (!settings.port || nw_stays(to, &settings.spared) ||
+	if (nw_stays(to, &settings.spared) ||
 	    nw_option(fd, SO_TYPE) != SOCK_STREAM || nw_option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
 	    !nw_own(fd, &note.from, &family) || !nw_bind(fd, family, &note.from, ipv4))
 		return 0;
@@ -218,7 +228,7 @@ NW_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t len)
 	socklen_t led_len = 0;
 	int error = errno;
 
-	if (nw_end_of(&to, address, len))
+	if (nw_leads() && nw_end_of(&to, address, len))
 		led_len = nw_take(fd, &to, &led);
 	errno = error;
 	return led_len ? real_connect(fd, (struct sockaddr *)&led, led_len) :
@@ -234,7 +244,7 @@ NW_EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *len)
 	sa_family_t family;
 	int error = errno;
 
-	if (settings.port && !real_getpeername(fd, (struct sockaddr *)&peer, &peer_len) &&
+	if (nw_leads() && !real_getpeername(fd, (struct sockaddr *)&peer, &peer_len) &&
 	    nw_end_of(&end, (struct sockaddr *)&peer, peer_len) && end.port == settings.port &&
 	    nw_own(fd, &own, &family) && nw_read_note(&note, &own)) {
 		peer_len = nw_address(&peer, family, &note.to);
