@@ -86,7 +86,7 @@ __attribute__((noinline)) int nw_mmb_key_of(struct nw_skb *skb,
 	return 1;
 }
 
-/* The addresses of a fragment, and what its packet is told by. */
+/* The addresses of a fragment, and by what its packet is known. */
 NW_INLINE void nw_mmb_fragment_of(struct nw_mmb_packet *p)
 {
 	struct nw_mmb_fragmented *f = &p->fragmented;
