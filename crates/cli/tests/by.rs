@@ -322,10 +322,11 @@ fn an_interrupt_from_the_terminal_reaches_the_program_and_nothing_is_left() {
     let file = folder.path().join("program");
     fs::write(&file, program).expect("a file");
     let by = format!(
-        "{NARROWS} by +60s --size 1mb --no-gauge -- bash {}",
+        "exec {NARROWS} by +60s --size 1mb --no-gauge -- bash {}",
         file.display()
     );
-    // A terminal, whose keys are what is written to script(1).
+    // A terminal, whose keys are what is written to script(1). Without `exec` a shell that
+    // stays between them, as dash does, is ended by the interrupt too, with its own status.
     let mut command = Command::new("script");
     command
         .args(["-q", "-e", "-c", &by, "/dev/null"])
