@@ -13,15 +13,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use narrows_connect::Call;
 use narrows_pep::{Layout, Parent, request};
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt,
     socket, sockopt,
 };
 use nix::unistd::geteuid;
-use pep_rig::{Daemon, LOOPBACK, PATIENCE, answer, echo, echo_at, echoes, payload, soon};
+use pep_rig::{
+    Daemon, LOOPBACK, PATIENCE, answer, echo, echo_at, echoes, in_own_network, payload, soon,
+};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
@@ -52,25 +55,6 @@ fn comes_back(stream: &TcpStream, sent: &[u8]) -> bool {
         let mut reader = stream;
         let end = reader.read_to_end(&mut received);
         end.is_ok() && received == sent
-    })
-}
-
-/// What is done in a thread with a network of its own, whose loopback is up.
-fn in_own_network<T: Send>(test: &str, work: impl FnOnce() -> T + Send) -> Option<T> {
-    if !geteuid().is_root() {
-        eprintln!("skipped: {test}: not root");
-        return None;
-    }
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            unshare(CloneFlags::CLONE_NEWNET).expect("a network");
-            let up = Command::new("ip")
-                .args(["link", "set", "lo", "up"])
-                .status();
-            assert!(up.expect("ip(8)").success());
-            work()
-        });
-        Some(thread.join().expect("done"))
     })
 }
 
@@ -144,7 +128,8 @@ fn data_goes_with_the_syn_of_each_leg_where_it_may() {
                 patience: narrows_units::Duration::from_secs(20),
                 or_directly: false,
             };
-            let mut connected = narrows_live::pep::connect(target, &parent).expect("granted");
+            let mut connected =
+                narrows_connect::connect(target, &Call::by(parent)).expect("granted");
             assert!(echoes(&mut connected.stream, b"plain"));
         }
     });

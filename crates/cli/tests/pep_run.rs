@@ -9,11 +9,8 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use narrows_live::pep::connect;
-use narrows_pep::Parent;
-use narrows_units::Duration;
 use nix::unistd::geteuid;
-use pep_rig::{Daemon, LOOPBACK, echo, echoes, free_port};
+use pep_rig::Daemon;
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
@@ -278,26 +275,4 @@ fn its_status_is_the_command_s_and_what_cannot_be_is_refused() {
         return;
     };
     assert_eq!(pair.runs(&[], "10.0.1.1", "exit 7").status.code(), Some(7));
-}
-
-#[test]
-fn a_program_that_asks_for_itself_is_connected_or_told_why_not() {
-    let daemon = Daemon::start(LOOPBACK, "");
-    let mut parent = Parent {
-        proxy: daemon.at,
-        patience: Duration::from_secs(10),
-        or_directly: true,
-    };
-    let mut by_proxy = connect(echo(), &parent).expect("it is there");
-    assert!(by_proxy.directly.is_none() && echoes(&mut by_proxy.stream, b"by the proxy"));
-    assert_eq!(daemon.status()["opened"], 1);
-    let nobody = ([127, 0, 0, 1], free_port()).into();
-    assert!(connect(nobody, &parent).is_err());
-    parent.proxy = nobody;
-    let mut direct = connect(echo(), &parent).expect("it goes without");
-    let why = direct.directly.as_ref().expect("a reason").to_string();
-    assert!(why.contains("does not answer"), "{why}");
-    assert!(echoes(&mut direct.stream, b"directly"));
-    parent.or_directly = false;
-    assert!(connect(echo(), &parent).is_err());
 }

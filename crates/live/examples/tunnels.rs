@@ -15,7 +15,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use narrows_live::pep::connect;
+use narrows_connect::{Call, connect};
 use narrows_pep::Parent;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -92,15 +92,12 @@ impl Way {
         let mut stream = match self.via {
             Some(proxy) => {
                 let (patience, or_directly) = (PATIENCE, false);
-                connect(
-                    self.to,
-                    &Parent {
-                        proxy,
-                        patience,
-                        or_directly,
-                    },
-                )?
-                .stream
+                let call = Call::by(Parent {
+                    proxy,
+                    patience,
+                    or_directly,
+                });
+                connect(self.to, &call)?.stream
             }
             None => TcpStream::connect(self.to)?,
         };

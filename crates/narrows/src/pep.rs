@@ -18,10 +18,11 @@
 use std::io;
 use std::net::SocketAddr;
 
+pub use narrows_connect::{Call, Connected, WithoutProxy, connect};
 use narrows_live::pep::Daemon;
 pub use narrows_live::pep::{
-    Config, Connected, ListenerConfig, PORT, PepError, Run, RunEnded, RunError, RunRequest, STATUS,
-    Status, TunnelStatus, Way, WithoutProxy, connect, read_socket, status,
+    Config, ListenerConfig, PORT, PepError, Run, RunEnded, RunError, RunRequest, STATUS, Status,
+    TunnelStatus, Way, read_socket, status,
 };
 pub use narrows_pep::{Counters, Parent};
 use tracing::level_filters::LevelFilter;

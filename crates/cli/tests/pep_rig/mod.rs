@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
 use narrows_pep::{Layout, request};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 
 use super::NARROWS;
@@ -209,4 +210,23 @@ pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
         thread::sleep(Duration::from_millis(20));
     }
     true
+}
+
+/// What is done in a thread with a network of its own, whose loopback is up.
+pub fn in_own_network<T: Send>(test: &str, work: impl FnOnce() -> T + Send) -> Option<T> {
+    if !geteuid().is_root() {
+        eprintln!("skipped: {test}: not root");
+        return None;
+    }
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network");
+            let up = Command::new("ip")
+                .args(["link", "set", "lo", "up"])
+                .status();
+            assert!(up.expect("ip(8)").success());
+            work()
+        });
+        Some(thread.join().expect("done"))
+    })
 }

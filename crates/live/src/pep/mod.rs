@@ -1,10 +1,9 @@
 //! The split proxy as a program of this machine: a [daemon](Daemon) that serves clients of
-//! a network, a [command](Run) whose connections go by one, and a [call](connect()) for programs
-//! that ask for it themselves. The first two run [`Proxy`](narrows_pep::Proxy), the application that simulated hosts
-//! run, over the machine's own [sockets](sockets), in one thread.
+//! a network, and a [command](Run) whose connections go by one. Both run
+//! [`Proxy`](narrows_pep::Proxy), the application that simulated hosts run, over the machine's
+//! own [sockets](sockets), in one thread.
 
 mod config;
-mod connect;
 mod daemon;
 mod error;
 mod leg;
@@ -22,7 +21,6 @@ mod stream;
 mod transfer;
 
 pub use config::{Config, ListenerConfig, PATIENCE, PORT, STATUS, read_socket};
-pub use connect::{Connected, WithoutProxy, connect};
 pub use daemon::Daemon;
 pub use error::PepError;
 pub use metrics::page as metrics;
