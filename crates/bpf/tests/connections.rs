@@ -219,10 +219,17 @@ fn drawn_rules(rng: &mut Rng, count: u32) -> Vec<Rule> {
         };
         // Most that they hold in common they would drop.
         if rng.below(2) == 0 {
-            rule.targets.retain(|t| !matches!(t, Target::Drop(_)));
+            let drops = |target: &&Target| matches!(target, Target::Drop(_));
+            let kept = rule
+                .targets()
+                .iter()
+                .filter(|t| !drops(t))
+                .cloned()
+                .collect();
+            rule = Rule::new(rule.is_stateful(), rule.constraints().collect(), kept);
         }
         let both = [rules[0].clone(), rule.clone()].map(Command::Add);
-        if !rule.targets.is_empty() && boxed(&both).program().is_ok() {
+        if !rule.targets().is_empty() && boxed(&both).program().is_ok() {
             rules.push(rule);
         }
     }

@@ -71,7 +71,7 @@ impl Action {
     /// What `rule` does at a box with these names.
     pub(crate) fn of(rule: &Rule, names: &Names<'_>) -> Result<Self, UnknownInterface> {
         let mut action = Self::default();
-        for target in &rule.targets {
+        for target in rule.targets() {
             action.add(target, names)?;
         }
         Ok(action)

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use narrows_units::{WordError, Words};
+use narrows_units::{Word, WordError, Words};
 
+use crate::repeat::Patterns;
 use crate::rule::Rule;
 
 /// One command.
@@ -60,13 +61,20 @@ impl Command {
     /// # Errors
     /// The first word that cannot stand where it does; the span is that in `line`.
     pub fn parse(line: &str) -> Result<Self, WordError> {
+        Self::read(line, &mut Vec::new())
+    }
+
+    /// The same; puts the words of the numbers that a rule compares with into `numbers`.
+    fn read<'a>(line: &'a str, numbers: &mut Vec<Word<'a>>) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         words.take_if("mmb");
         let allowed = || format!("a command: {}", Self::STARTS.join(", "));
         let word = words.take().ok_or_else(|| words.ended(allowed()))?;
         let command = match word.text {
-            "add" | "add-stateless" => Self::Add(Rule::parse_after_add(false, &mut words)?),
-            "add-stateful" => Self::Add(Rule::parse_after_add(true, &mut words)?),
+            "add" | "add-stateless" => {
+                Self::Add(Rule::parse_after_add(false, &mut words, numbers)?)
+            }
+            "add-stateful" => Self::Add(Rule::parse_after_add(true, &mut words, numbers)?),
             "del" => Self::Delete(
                 words.value_where("a rule's number, from 1", |n: &u64| *n > 0)? as usize,
             ),
@@ -141,17 +149,33 @@ impl std::error::Error for FileError {}
 /// The first line that is no command.
 pub fn commands(text: &str) -> Result<Vec<Command>, FileError> {
     let mut commands = Vec::new();
+    let mut patterns = Patterns::default();
     let mut offset = 0;
     for (index, line) in text.split_inclusive('\n').enumerate() {
+        if let Some(rule) = patterns.read(line) {
+            // Lines that are alike are about as long.
+            if commands.len() == commands.capacity() {
+                commands.reserve((text.len() - offset) / line.len());
+            }
+            commands.push(Command::Add(rule));
+            offset += line.len();
+            continue;
+        }
         let code = line.find('#').map_or(line, |at| &line[..at]);
         let mut start = 0;
         for part in code.split(';') {
             if !part.trim().is_empty() {
-                commands.push(Command::parse(part).map_err(|error| FileError {
+                let mut numbers = Vec::new();
+                let read = Command::read(part, &mut numbers);
+                let mut command = read.map_err(|error| FileError {
                     line: index + 1,
                     offset,
                     error: error.shifted(start),
-                })?);
+                })?;
+                if let Command::Add(rule) = &mut command {
+                    patterns.learn(part, rule, &numbers);
+                }
+                commands.push(command);
             }
             start += part.len() + 1;
         }

@@ -164,7 +164,7 @@ pub(crate) struct Tests {
 impl Tests {
     /// Sorts the constraints by how they are looked up.
     pub(crate) fn of(
-        constraints: &[Constraint],
+        constraints: impl Iterator<Item = Constraint>,
         names: &Names<'_>,
     ) -> Result<Self, UnknownInterface> {
         let mut tests = Self {
@@ -175,7 +175,7 @@ impl Tests {
             never: false,
         };
         for constraint in constraints {
-            tests.add(constraint, names)?;
+            tests.add(&constraint, names)?;
         }
         Ok(tests)
     }

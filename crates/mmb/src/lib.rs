@@ -23,9 +23,11 @@ mod command;
 mod complete;
 mod connections;
 mod constraint;
+mod deeds;
 mod edit;
 mod element;
 mod field;
+mod key_plan;
 mod layout;
 mod middlebox;
 mod options;
@@ -35,9 +37,12 @@ mod places;
 mod program;
 mod pruning;
 mod ready;
+mod recent;
 mod reference;
+mod repeat;
 mod rule;
-
+mod shape;
+mod table;
 mod translate;
 mod value;
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use narrows_packet::{DropCause, Port};
 use narrows_units::{Instant, Rng};
@@ -13,7 +12,8 @@ use crate::action::{Action, Verdict, change_options};
 use crate::classifier::Classifier;
 use crate::command::Command;
 use crate::connections::{Connection, Connections, Direction, MOST, destination, key_of, source};
-use crate::constraint::{Names, Tests, UnknownInterface};
+use crate::constraint::{Names, UnknownInterface};
+use crate::deeds::Deeds;
 use crate::edit::Edit;
 use crate::layout::{Above, Layout};
 use crate::rule::Rule;
@@ -96,18 +96,14 @@ pub struct Outcome {
 /// Source and destination.
 type Ends = (SocketAddr, SocketAddr);
 
-#[derive(Debug)]
-struct Loaded {
-    rule: Rule,
-    action: Arc<Action>,
-    counted: RuleCounters,
-}
-
 /// A box.
 #[derive(Debug)]
 pub struct Middlebox {
     settings: Settings,
-    rules: Vec<Loaded>,
+    rules: Vec<Rule>,
+    deeds: Deeds,
+    /// By rule: packets and bytes. Memory that stays zero takes none.
+    counted: Vec<[u64; 2]>,
     classifier: Classifier,
     stateful: bool,
     /// The flows that rules without state gave other addresses or ports, and of which that was
@@ -130,6 +126,8 @@ impl Middlebox {
             connections: Connections::new(settings.most_connections),
             settings,
             rules: Vec::new(),
+            deeds: Deeds::default(),
+            counted: Vec::new(),
             classifier: Classifier::empty(),
             stateful: false,
             told: BTreeSet::new(),
@@ -182,54 +180,40 @@ impl Middlebox {
         }
         let names = self.settings.names();
         let refused = |e| self.settings.refused(e);
-        let mut actions: Vec<Arc<Action>> = Vec::with_capacity(next.len());
-        fn rule_of<'a>(next: &'a Next, rules: &'a [Loaded]) -> &'a Rule {
-            match next {
-                Next::Old(at) => &rules[*at].rule,
+        let rules = || {
+            next.iter().map(|next| match next {
+                Next::Old(at) => &self.rules[*at],
                 Next::New(rule) => rule,
-            }
-        }
-        for rule in next.iter().map(|next| rule_of(next, &self.rules)) {
-            let action = Action::of(rule, &names).map_err(refused)?;
-            // Long lists say the same of many packets.
-            actions.push(match actions.last() {
-                Some(before) if **before == action => Arc::clone(before),
-                _ => Arc::new(action),
-            });
-        }
-        let tests = |next| Tests::of(&rule_of(next, &self.rules).constraints, &names);
-        let classifier = Classifier::of(next.iter().map(tests));
-        let classifier = classifier.map_err(refused)?;
+            })
+        };
+        let deeds = Deeds::of(rules(), &names).map_err(refused)?;
+        let classifier = Classifier::of(rules(), &names).map_err(refused)?;
         // Nothing can fail from here on.
         let mut renumbered = vec![None; self.rules.len()];
-        let mut old: Vec<Option<Loaded>> = std::mem::take(&mut self.rules)
+        let mut counted = vec![[0; 2]; next.len()];
+        let mut old: Vec<Option<Rule>> = std::mem::take(&mut self.rules)
             .into_iter()
             .map(Some)
             .collect();
-        for (number, (rule, action)) in next.into_iter().zip(actions).enumerate() {
-            let (rule, counted) = match rule {
-                Next::New(rule) => (rule, RuleCounters::default()),
-                Next::Old(at) => {
-                    renumbered[at] = Some(number as u32);
-                    match old[at].take() {
-                        Some(kept) => (kept.rule, kept.counted),
-                        None => continue,
-                    }
-                }
-            };
-            self.rules.push(Loaded {
-                rule,
-                action,
-                counted,
-            });
-        }
+        let numbered = next.into_iter().enumerate();
+        let kept = numbered.filter_map(|(number, rule)| match rule {
+            Next::New(rule) => Some(rule),
+            Next::Old(at) => {
+                renumbered[at] = Some(number as u32);
+                counted[number] = self.counted[at];
+                old[at].take()
+            }
+        });
+        self.rules = kept.collect();
+        self.counted = counted;
         if flushed {
             self.connections.clear();
         } else if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
             self.connections.renumber(|at| renumbered[at as usize]);
         }
         self.told.clear();
-        self.stateful = self.rules.iter().any(|loaded| loaded.rule.stateful);
+        self.stateful = deeds.any_stateful();
+        self.deeds = deeds;
         self.classifier = classifier;
         self.enabled = enabled;
         Ok(())
@@ -242,9 +226,7 @@ impl Middlebox {
 
     /// The rules and what they do, in their order.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = (&Rule, &Action)> {
-        self.rules
-            .iter()
-            .map(|loaded| (&loaded.rule, &*loaded.action))
+        self.rules.iter().zip(self.deeds.actions())
     }
 
     /// Where its draws come from.
@@ -326,12 +308,12 @@ impl Middlebox {
         if let Some((connection, Direction::Reverse)) = known {
             connection.translate(&mut edit, &connection.reverse, Direction::Reverse);
         }
-        let moves = |rule: &u32| self.rules[*rule as usize].action.moves_flows();
+        let moves = |rule: &u32| self.deeds.get(*rule).action.moves_flows();
         let came = match known.is_none() && self.applied.iter().any(moves) {
             true => key.or_else(|| key_of(edit.bytes)),
             false => None,
         };
-        change(&self.rules, &self.applied, &mut edit, &mut self.counters);
+        change(&self.deeds, &self.applied, &mut edit, &mut self.counters);
         let moved = came.and_then(|came| moved(&mut self.told, came, &edit));
         match (known, key) {
             (Some((connection, Direction::Forward)), _) => {
@@ -362,7 +344,7 @@ impl Middlebox {
         connection.last_active = now;
         connection.flags[usize::from(direction == Direction::Reverse)] |= flags;
         for rule in &self.matched {
-            let stateful = self.rules[*rule as usize].rule.stateful;
+            let stateful = self.deeds.get(*rule).stateful;
             if let (true, Err(place)) = (stateful, connection.rules.binary_search(rule)) {
                 let (before, after) = connection.rules.split_at(place);
                 connection.rules = [before, &[*rule], after].concat().into();
@@ -383,7 +365,7 @@ impl Middlebox {
     /// Why the packet is dropped, if it is. Drops are drawn for in the order of the rules.
     fn verdict(&mut self) -> Option<DropCause> {
         for rule in &self.applied {
-            for verdict in &self.rules[*rule as usize].action.verdicts {
+            for verdict in &self.deeds.get(*rule).action.verdicts {
                 match verdict {
                     Verdict::Accept => return None,
                     Verdict::Drop(rate) if rate.0 == 10_000 => return Some(DropCause::Policy),
@@ -400,29 +382,25 @@ impl Middlebox {
 
     fn count(&mut self, layout: &Layout) {
         for rule in &self.applied {
-            let counted = &mut self.rules[*rule as usize].counted;
-            counted.packets += 1;
-            counted.bytes += layout.len as u64;
+            let [packets, bytes] = &mut self.counted[*rule as usize];
+            *packets += 1;
+            *bytes += layout.len as u64;
         }
     }
 
     /// The packet, which has `key` as it came, begins a connection if a stateful rule applies
     /// to it.
     fn begin(&mut self, now: Instant, key: FlowKey, edit: &mut Edit<'_>) -> Outcome {
-        let rules = &self.rules;
-        let stateful: Vec<u32> = self
-            .applied
-            .iter()
-            .copied()
-            .filter(|rule| rules[*rule as usize].rule.stateful)
-            .collect();
+        let deeds = &self.deeds;
+        let applied = self.applied.iter().copied();
+        let stateful: Vec<u32> = applied.filter(|rule| deeds.get(*rule).stateful).collect();
         if stateful.is_empty() {
             return passed(None);
         }
         let left = leaving(edit, &key);
         let mappings = stateful
             .iter()
-            .flat_map(|rule| &rules[*rule as usize].action.mappings);
+            .flat_map(|rule| &deeds.get(*rule).action.mappings);
         let ident = edit.layout.ip.ident;
         let (connections, rng) = (&mut self.connections, &mut self.rng);
         let plan = translate::plan(left, ident, now, mappings, connections, rng);
@@ -488,7 +466,7 @@ impl Middlebox {
         self.counters.related += 1;
         self.belongs = Some(direction);
         let accepts = |rule: &&u32| {
-            let verdicts = &self.rules[**rule as usize].action.verdicts;
+            let verdicts = &self.deeds.get(**rule).action.verdicts;
             verdicts.contains(&Verdict::Accept)
         };
         self.applied.extend_from_slice(&self.matched);
@@ -510,7 +488,7 @@ impl Middlebox {
             zero_tail,
             layout: *layout,
         };
-        change(&self.rules, &self.applied, &mut edit, &mut self.counters);
+        change(&self.deeds, &self.applied, &mut edit, &mut self.counters);
         passed(None)
     }
 }
@@ -535,8 +513,8 @@ impl Settings {
 }
 
 /// Makes the changes of all rules that apply, in their order.
-fn change(rules: &[Loaded], applied: &[u32], edit: &mut Edit<'_>, counters: &mut BoxCounters) {
-    let actions = || applied.iter().map(|rule| &*rules[*rule as usize].action);
+fn change(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>, counters: &mut BoxCounters) {
+    let actions = || applied.iter().map(|rule| &deeds.get(*rule).action);
     for action in actions() {
         action.set(edit);
     }

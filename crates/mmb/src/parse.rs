@@ -32,46 +32,46 @@ impl Rule {
             "add-stateful" => true,
             _ => return Err(word.refused("`add`, `add-stateless` or `add-stateful`")),
         };
-        Self::parse_after_add(stateful, &mut words)
+        Self::parse_after_add(stateful, &mut words, &mut Vec::new())
     }
 
-    /// Reads what follows `add`.
-    pub(crate) fn parse_after_add(
+    /// Reads what follows `add`, and puts the words of its constraints' numbers into `numbers`.
+    pub(crate) fn parse_after_add<'a>(
         stateful: bool,
-        words: &mut Words<'_>,
+        words: &mut Words<'a>,
+        numbers: &mut Vec<Word<'a>>,
     ) -> Result<Self, WordError> {
-        let mut rule = Self {
-            stateful,
-            // Most rules have no more; files have millions of them.
-            constraints: Vec::with_capacity(2),
-            targets: Vec::with_capacity(1),
-        };
+        let mut constraints = Vec::new();
+        let mut targets = Vec::new();
         if !words.take_if("all") {
             loop {
-                let ready = !rule.constraints.is_empty();
+                let ready = !constraints.is_empty();
                 match words.peek() {
                     Some(word) if ready && TARGETS.contains(&word.text) => break,
                     None if ready => break,
                     _ => {}
                 }
-                let (at, constraint) = constraint(words, ready)?;
+                let (at, mut constraint, value) = constraint(words, ready)?;
                 if !constraint.negated {
-                    one_packet(&rule.constraints, &at, constraint.named.field)?;
+                    one_packet(&constraints, &at, constraint.named.field)?;
                 }
-                rule.constraints.push(constraint);
+                if constraint.number_mut().is_some() {
+                    numbers.extend(value);
+                }
+                constraints.push(constraint);
             }
         }
         while let Some(word) = words.take() {
-            let target = target(&word, words, &rule)?;
+            let target = target(&word, words, stateful, &targets)?;
             if let Target::Set(Named { field, .. }, _) | Target::Map(field, _) = &target {
-                one_packet(&rule.constraints, &word, *field)?;
+                one_packet(&constraints, &word, *field)?;
             }
-            rule.targets.push(target);
+            targets.push(target);
         }
-        if rule.targets.is_empty() {
+        if targets.is_empty() {
             return Err(words.ended(TARGET));
         }
-        Ok(rule)
+        Ok(Self::new(stateful, constraints, targets))
     }
 }
 
@@ -122,9 +122,12 @@ fn named<'a>(words: &mut Words<'a>, word: Word<'a>, allowed: &str) -> Result<Nam
     Ok(Named { field, kind })
 }
 
-/// `[!] field [[condition] value]`, and the word that names the field. `ready`: a target
-/// might stand there instead.
-fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Constraint), WordError> {
+/// `[!] field [[condition] value]`, the word that names the field, and that of the value, if
+/// there is one. `ready`: a target might stand there instead.
+fn constraint<'a>(
+    words: &mut Words<'a>,
+    ready: bool,
+) -> Result<(Word<'a>, Constraint, Option<Word<'a>>), WordError> {
     let allowed = if ready { MATCH_OR_TARGET } else { MATCH };
     let mut word = words.needed(allowed)?;
     let mut negated = false;
@@ -140,10 +143,10 @@ fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Const
     }
     let named = named(words, word, allowed)?;
     let takes = named.field.row().takes;
-    let written = words
+    let condition = words
         .peek()
         .and_then(|w| CONDITIONS.iter().find(|(text, _)| *text == w.text));
-    let condition = match written {
+    let condition = match condition {
         Some((_, condition)) => {
             let word = words.take();
             fits_condition(named, *condition, word.as_ref())?;
@@ -151,6 +154,7 @@ fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Const
         }
         None => None,
     };
+    let mut written = None;
     let next = words.peek();
     let alone = next.is_none_or(|w| {
         w.text.starts_with('!') || TARGETS.contains(&w.text) || Field::named(w.text).is_some()
@@ -165,7 +169,7 @@ fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Const
         let what = format!("a further field or {TARGET}: `{}` takes no value", named);
         return Err(next.map_or_else(|| words.ended(what.clone()), |w| w.refused(what.clone())));
     } else {
-        let mut after = words.clone();
+        written = next;
         let value = Value::parse(named.field, words)?;
         if matches!(value, Value::Prefix { .. })
             && !matches!(
@@ -173,8 +177,8 @@ fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Const
                 None | Some(Condition::Equal | Condition::NotEqual)
             )
         {
-            let word = after.needed("")?;
-            return Err(word.refused("an address without a prefix, as its order is asked for"));
+            const ALLOWED: &str = "an address without a prefix, as its order is asked for";
+            return Err(next.map_or_else(|| words.ended(ALLOWED), |w| w.refused(ALLOWED)));
         }
         Test::Is(condition.unwrap_or(Condition::Equal), value)
     };
@@ -183,7 +187,7 @@ fn constraint<'a>(words: &mut Words<'a>, ready: bool) -> Result<(Word<'a>, Const
         named,
         test,
     };
-    Ok((word, constraint))
+    Ok((word, constraint, written))
 }
 
 /// Refuses an order of what has none.
@@ -204,12 +208,17 @@ fn fits_condition(
     }
 }
 
-/// What follows the word of a target.
-fn target<'a>(word: &Word<'a>, words: &mut Words<'a>, rule: &Rule) -> Result<Target, WordError> {
+/// What follows the word of a target; `before` are the rule's targets so far.
+fn target<'a>(
+    word: &Word<'a>,
+    words: &mut Words<'a>,
+    stateful: bool,
+    before: &[Target],
+) -> Result<Target, WordError> {
     Ok(match word.text {
         "mod" => set(words)?,
         "add" => add(words)?,
-        "strip" => strip(words, rule)?,
+        "strip" => strip(words, before)?,
         "drop" => {
             let rate = words
                 .peek()
@@ -224,7 +233,7 @@ fn target<'a>(word: &Word<'a>, words: &mut Words<'a>, rule: &Rule) -> Result<Tar
             }
         }
         "accept" => Target::Accept,
-        "map" | "shuffle" if !rule.stateful => {
+        "map" | "shuffle" if !stateful => {
             let help = format!("`{}` is for connections: `add-stateful …`", word.text);
             return Err(word.refused(TARGET).with_help(help));
         }
@@ -328,7 +337,7 @@ fn add(words: &mut Words<'_>) -> Result<Target, WordError> {
     Ok(Target::Add(named, value))
 }
 
-fn strip(words: &mut Words<'_>, rule: &Rule) -> Result<Target, WordError> {
+fn strip(words: &mut Words<'_>, before: &[Target]) -> Result<Target, WordError> {
     const ALLOWED: &str = "`all`, a TCP option, or `!` and a TCP option";
     let mut word = words.needed(ALLOWED)?;
     let first = word;
@@ -360,7 +369,7 @@ fn strip(words: &mut Words<'_>, rule: &Rule) -> Result<Target, WordError> {
         Target::Strip(before) => matches!(before, Strip::AllBut(_)) != keep,
         _ => false,
     };
-    if rule.targets.iter().any(other) {
+    if before.iter().any(other) {
         let help = "a rule lists what is removed, or with `!` what is kept";
         return Err(first
             .refused("a further option of the same list")

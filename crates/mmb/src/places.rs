@@ -27,6 +27,16 @@ impl Place {
 pub(crate) struct Places(HashTable<Place>);
 
 impl Places {
+    /// Room for so many entries.
+    pub(crate) fn with_room(entries: usize) -> Self {
+        Self(HashTable::with_capacity(entries))
+    }
+
+    /// Gives back what room is left.
+    pub(crate) fn shrink(&mut self) {
+        self.0.shrink_to_fit(Place::spread);
+    }
+
     /// The number of the entry whose key has that hash and for which `is` holds.
     pub(crate) fn find(&self, hash: u64, is: impl Fn(u32) -> bool) -> Option<u32> {
         let wanted = Place::of(0, hash);

@@ -226,7 +226,7 @@ impl Middlebox {
     pub fn program(&self) -> Result<Program, Unsupported> {
         let mut program = Program {
             enabled: self.handles(),
-            stateful: self.loaded().any(|(rule, _)| rule.stateful),
+            stateful: self.loaded().any(|(rule, _)| rule.is_stateful()),
             most_connections: self.settings().most_connections,
             draws: self.rng().state(),
             ..Program::default()
@@ -264,7 +264,7 @@ impl Middlebox {
                 action: place,
                 test: 0,
                 tests: 0,
-                stateful: rule.stateful,
+                stateful: rule.is_stateful(),
             });
         }
         self.tables_into(&mut program)?;
@@ -291,7 +291,7 @@ impl Middlebox {
                 for (rule, range) in rules {
                     let at = rule as usize;
                     match before {
-                        None => program.keys.push((*key, number as u32, rule)),
+                        None => program.keys.push((key, number as u32, rule)),
                         Some(before) => program.rules[before].next = rule,
                     }
                     before = Some(at);

@@ -1,7 +1,7 @@
 //! Which tables can match a packet at all.
 
-use crate::classifier::Table;
 use crate::layout::{WINDOW, Window};
+use crate::table::Table;
 
 /// Bytes of a packet that are looked at.
 const LOOKS: usize = 8;
@@ -85,8 +85,8 @@ fn values(table: &Table, at: usize) -> [u64; 4] {
         return [u64::MAX; 4];
     }
     let mut asked = [0u64; 4];
-    for key in table.keys() {
-        asked[usize::from(key[at]) / 64] |= 1 << (key[at] % 64);
+    for byte in table.bytes_at(at) {
+        asked[usize::from(byte) / 64] |= 1 << (byte % 64);
     }
     let mut set = [0u64; 4];
     for value in 0..=255u8 {

@@ -1,8 +1,10 @@
 //! A rule: which packets it is about, and what becomes of them.
 
 use std::fmt::{self, Display};
+use std::sync::Arc;
 
 use crate::field::{Field, Takes};
+use crate::shape::{Numbers, Shape};
 use crate::value::Value;
 
 /// A field as a rule names it: of some, which option or extension header is meant.
@@ -153,15 +155,78 @@ pub enum Target {
 }
 
 /// A rule. It prints as it is written, in one spelling.
+///
+/// Files have millions of them, which say the same of different addresses and ports: such rules
+/// share all but their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Whether its targets are for whole connections, which it is enough that one packet
-    /// matches.
-    pub stateful: bool,
+    shape: Arc<Shape>,
+    numbers: Numbers,
+}
+
+// A million rules are a million of these.
+const _: () = assert!(size_of::<Rule>() <= 32);
+
+impl Rule {
+    /// A rule about packets for which all of `constraints` hold. If it is `stateful`, its targets
+    /// are for whole connections, which it is enough that one packet matches.
+    pub fn new(stateful: bool, mut constraints: Vec<Constraint>, targets: Vec<Target>) -> Self {
+        let numbers = constraints.iter_mut().filter_map(Constraint::number_mut);
+        let numbers: Vec<u128> = numbers.map(std::mem::take).collect();
+        let shape = Shape {
+            stateful,
+            constraints,
+            targets,
+        };
+        Self::of(Arc::new(shape), &numbers)
+    }
+
+    /// The rule of that shape with these numbers, as many as the shape has places for.
+    pub(crate) fn of(shape: Arc<Shape>, numbers: &[u128]) -> Self {
+        Self {
+            shape,
+            numbers: Numbers::of(numbers),
+        }
+    }
+
+    /// Whether its targets are for whole connections.
+    pub fn is_stateful(&self) -> bool {
+        self.shape.stateful
+    }
+
     /// Which packets; all of them if there are none.
-    pub constraints: Vec<Constraint>,
+    pub fn constraints(&self) -> impl ExactSizeIterator<Item = Constraint> {
+        let mut place = 0;
+        self.shape.constraints.iter().map(move |constraint| {
+            let mut constraint = constraint.clone();
+            if let Some(number) = constraint.number_mut() {
+                *number = self.numbers.get(place);
+                place += 1;
+            }
+            constraint
+        })
+    }
+
     /// What becomes of them, in this order.
-    pub targets: Vec<Target>,
+    pub fn targets(&self) -> &[Target] {
+        &self.shape.targets
+    }
+
+    /// All of it but its numbers.
+    pub(crate) fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    /// Its numbers, in the order of the constraints that have one.
+    pub(crate) fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// The same with a shape that is equal to its own.
+    pub(crate) fn share(&mut self, shape: &Arc<Shape>) {
+        debug_assert_eq!(self.shape, *shape);
+        self.shape = Arc::clone(shape);
+    }
 }
 
 /// Writes a field and its value, if it has one.
@@ -222,14 +287,18 @@ impl fmt::Display for Target {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.stateful { "add-stateful" } else { "add" })?;
-        if self.constraints.is_empty() {
+        f.write_str(if self.is_stateful() {
+            "add-stateful"
+        } else {
+            "add"
+        })?;
+        if self.constraints().len() == 0 {
             f.write_str(" all")?;
         }
-        for constraint in &self.constraints {
+        for constraint in self.constraints() {
             write!(f, " {constraint}")?;
         }
-        for target in &self.targets {
+        for target in self.targets() {
             write!(f, " {target}")?;
         }
         Ok(())
@@ -237,6 +306,22 @@ impl fmt::Display for Rule {
 }
 
 impl Constraint {
+    /// The number or the address that its field is compared with.
+    pub(crate) fn number_mut(&mut self) -> Option<&mut u128> {
+        match &mut self.test {
+            Test::Is(_, Value::Number(n) | Value::Prefix { address: n, .. }) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// The length of the prefix that its field is compared with.
+    pub(crate) fn prefix(&self) -> Option<u8> {
+        match self.test {
+            Test::Is(_, Value::Prefix { length, .. }) => Some(length),
+            _ => None,
+        }
+    }
+
     /// What it is when the meaning of a field alone is spelled out: that of a flag is `== 1`,
     /// that of a codepoint its value.
     pub(crate) fn comparison(&self) -> Option<(Condition, Value)> {

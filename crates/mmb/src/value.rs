@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use narrows_units::{Word, WordError, Words};
+use narrows_units::{WordError, Words};
 
 use crate::field::{Field, PROTOCOLS, Takes, most};
 
@@ -41,34 +41,35 @@ impl Value {
     pub(crate) fn parse(field: Field, words: &mut Words<'_>) -> Result<Self, WordError> {
         let allowed = || format!("the value of `{}`: {}", field.name(), field.values());
         let word = words.take().ok_or_else(|| words.ended(allowed()))?;
-        Self::read(field, &word).ok_or_else(|| word.refused(allowed()))
+        Self::read(field, word.text).ok_or_else(|| word.refused(allowed()))
     }
 
-    fn read(field: Field, word: &Word<'_>) -> Option<Self> {
-        let number = || number(word.text).filter(|n| *n <= most(field.width()));
+    /// The value of `field` that `word` spells.
+    pub(crate) fn read(field: Field, word: &str) -> Option<Self> {
+        let number = || number(word).filter(|n| *n <= most(field.width()));
         Some(match field.row().takes {
             Takes::Number | Takes::Flag => Self::Number(number()?),
             Takes::Protocol => {
-                let named = PROTOCOLS.iter().find(|(name, _)| *name == word.text);
+                let named = PROTOCOLS.iter().find(|(name, _)| *name == word);
                 Self::Number(match named {
                     Some((_, value)) => u128::from(*value),
                     None => number()?,
                 })
             }
-            Takes::Version => Self::Number(match word.text {
+            Takes::Version => Self::Number(match word {
                 "ip" | "ip4" | "4" => 4,
                 "ip6" | "6" => 6,
                 _ => return None,
             }),
-            Takes::Address4 | Takes::Address6 if word.text == OWN => Self::Own,
-            Takes::Address4 => address(word.text, 32, |text| {
+            Takes::Address4 | Takes::Address6 if word == OWN => Self::Own,
+            Takes::Address4 => address(word, 32, |text| {
                 text.parse().ok().map(|a: Ipv4Addr| u32::from(a).into())
             })?,
-            Takes::Address6 => address(word.text, 128, |text| {
+            Takes::Address6 => address(word, 128, |text| {
                 text.parse().ok().map(|a: Ipv6Addr| a.into())
             })?,
-            Takes::Bytes => Self::Bytes(bytes(word.text)?),
-            Takes::Interface => Self::Interface(word.text.to_owned()),
+            Takes::Bytes => Self::Bytes(bytes(word)?),
+            Takes::Interface => Self::Interface(word.to_owned()),
             Takes::Constant(_) | Takes::Nothing => return None,
         })
     }
@@ -113,8 +114,13 @@ pub(crate) fn prefix_mask(width: u8, length: u8) -> u128 {
 fn number(text: &str) -> Option<u128> {
     let hex = text.strip_prefix('x').or_else(|| text.strip_prefix("0x"));
     let (digits, radix) = hex.map_or((text, 10), |hex| (hex, 16));
-    let plain = !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix));
-    plain.then(|| u128::from_str_radix(digits, radix).ok())?
+    let plain = !digits.is_empty() && digits.bytes().all(|b| char::from(b).is_digit(radix));
+    // Most numbers have few digits, and 64 bits are read quicker.
+    match digits.len() {
+        _ if !plain => None,
+        1..=16 => u64::from_str_radix(digits, radix).ok().map(u128::from),
+        _ => u128::from_str_radix(digits, radix).ok(),
+    }
 }
 
 /// An address, or a prefix of one.

@@ -7,7 +7,7 @@ mod naive;
 mod packets;
 mod rules;
 
-use narrows_mmb::{Command, Fate, Middlebox, Rule, Settings};
+use narrows_mmb::{Command, Fate, Middlebox, Rule, Settings, commands};
 use narrows_packet::{DOWN, UP};
 use narrows_units::{Instant, Rng};
 
@@ -90,4 +90,96 @@ fn many_rules_are_found_as_if_each_were_tried() {
         let (matched, _) = check(&rules, 60, &mut rng);
         assert!(matched > 1_000, "rules that matched: {matched}");
     }
+}
+
+/// The line with other numbers in it; now and then, if `wrong`, with what is none.
+fn renumbered(rng: &mut Rng, line: &str, wrong: bool) -> String {
+    const WRONG: [&str; 7] = [
+        "300000",
+        "10.0.0.1/33",
+        "80x",
+        "1\u{a0}2",
+        "drop",
+        "12.5",
+        "99999999999999999999999999999999999999999",
+    ];
+    let pick = |rng: &mut Rng, of: &[&str]| of[rng.below(of.len() as u32) as usize].to_owned();
+    let other = |word: &str, rng: &mut Rng| {
+        let begins = word.starts_with(|c: char| c.is_ascii_digit());
+        match rng.below(40) {
+            0 if wrong => pick(rng, &WRONG),
+            _ if !begins => word.to_owned(),
+            1 if wrong => word.to_owned() + &pick(rng, &WRONG),
+            _ if word.contains(':') => {
+                let length = word.split_once('/').map(|(_, length)| format!("/{length}"));
+                format!("2001:db8::{}{}", rng.below(3), length.unwrap_or_default())
+            }
+            _ if word.contains('.') => {
+                let length = pick(rng, &["", "", "/24", "/31"]);
+                format!("10.0.{}.{}{length}", rng.below(2), rng.below(3))
+            }
+            _ => pick(
+                rng,
+                &["0", "1", "4", "6", "7", "80", "443", "64", "5000", "x50"],
+            ),
+        }
+    };
+    let words: Vec<_> = line.split(' ').map(|word| other(word, rng)).collect();
+    words.join(" ")
+}
+
+#[test]
+fn lines_that_repeat_others_are_read_as_if_they_were_alone() {
+    let mut rng = Rng::for_name(1, "lines that repeat");
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..4_000 {
+        let lines = [rules::drawn(&mut rng), rules::drawn(&mut rng)].map(|rule| rule.to_string());
+        let line = &lines[rng.below(2) as usize];
+        let other = renumbered(&mut rng, line, true);
+        let text = format!("{}\n{}\n{other}\nlist", lines[0], lines[1]);
+        match (Command::parse(&other), commands(&text)) {
+            (Ok(alone), Ok(commands)) => {
+                assert_eq!(commands[2], alone, "{text}");
+                read += 1;
+            }
+            (Err(alone), Err(error)) => {
+                assert_eq!((error.line, &error.error), (3, &alone), "{text}");
+                refused += 1;
+            }
+            (alone, together) => panic!("{text}\n{alone:?}\n{together:?}"),
+        }
+    }
+    assert!(read > 2_000 && refused > 200, "{read} and {refused}");
+}
+
+#[test]
+fn rules_of_few_shapes_do_what_the_interpreter_does() {
+    let mut rng = Rng::for_name(1, "few shapes");
+    let (mut matched, mut changed) = (0, 0);
+    for _ in 0..300 {
+        let shapes: Vec<_> = (0..=rng.below(4))
+            .map(|_| rules::drawn(&mut rng).to_string())
+            .collect();
+        let mut text = String::new();
+        for _ in 0..40 {
+            let shape = &shapes[rng.below(shapes.len() as u32) as usize];
+            let line = renumbered(&mut rng, shape, false);
+            if Rule::parse(&line).is_ok() {
+                text += &format!("{line}\n");
+            }
+        }
+        let read = commands(&text).expect("lines that are rules");
+        let rules: Vec<Rule> = read
+            .into_iter()
+            .filter_map(|command| match command {
+                Command::Add(rule) => Some(rule),
+                _ => None,
+            })
+            .collect();
+        let (hits, changes) = check(&rules, 20, &mut rng);
+        matched += hits;
+        changed += changes;
+    }
+    assert!(matched > 10_000, "rules that matched: {matched}");
+    assert!(changed > 500, "packets that were changed: {changed}");
 }

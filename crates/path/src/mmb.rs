@@ -97,7 +97,7 @@ impl MmbSpec {
 
     fn has(&self, is: impl Fn(&Target) -> bool) -> bool {
         self.commands.iter().any(|command| match command {
-            Command::Add(rule) => rule.targets.iter().any(&is),
+            Command::Add(rule) => rule.targets().iter().any(&is),
             _ => false,
         })
     }

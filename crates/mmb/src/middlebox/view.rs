@@ -70,9 +70,11 @@ pub struct ConnectionView {
 impl Middlebox {
     /// The rules and what they counted, in their order.
     pub fn rules(&self) -> impl ExactSizeIterator<Item = (&Rule, RuleCounters)> {
-        self.rules
-            .iter()
-            .map(|loaded| (&loaded.rule, loaded.counted))
+        let counted = self.counted.iter().map(|[packets, bytes]| RuleCounters {
+            packets: *packets,
+            bytes: *bytes,
+        });
+        self.rules.iter().zip(counted)
     }
 
     /// What it counted.
@@ -84,7 +86,7 @@ impl Middlebox {
     pub fn tables(&self) -> impl Iterator<Item = TableView> {
         self.classifier.tables().iter().map(|table| TableView {
             mask: table.mask,
-            keys: table.keys().copied().collect(),
+            keys: table.keys().collect(),
             rules: table.rules(),
             ordered: table.range.is_some(),
         })

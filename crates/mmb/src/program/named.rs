@@ -40,7 +40,7 @@ const OF_THE_READING: [&str; 12] = [
 
 /// Whether the program knows all that the rule names.
 pub(super) fn can_name(rule: &Rule) -> Result<(), String> {
-    for constraint in &rule.constraints {
+    for constraint in rule.constraints() {
         let named = constraint.named;
         let compares = constraint.comparison().is_some();
         match named.field.row().place {
@@ -58,7 +58,7 @@ pub(super) fn can_name(rule: &Rule) -> Result<(), String> {
             _ => is_above_checksum(named.field)?,
         }
     }
-    for target in &rule.targets {
+    for target in rule.targets() {
         match target {
             Target::Add(named, _) => {
                 return Err(format!("it cannot make headers longer (`add {named}`)"));
@@ -83,7 +83,7 @@ pub(super) fn can_name(rule: &Rule) -> Result<(), String> {
 
 /// Whether packets are read as before after the rule changed them.
 pub(super) fn leaves_the_reading(rule: &Rule) -> Result<(), String> {
-    for target in &rule.targets {
+    for target in rule.targets() {
         match target {
             Target::Set(named, _) if OF_THE_READING.contains(&named.field.name()) => {
                 return Err(format!(
@@ -112,14 +112,19 @@ pub(super) fn of_one_segment(rule: &Rule) -> impl Iterator<Item = &'static str> 
         let name = field.name();
         OF_ONE_SEGMENT.iter().find(|known| **known == name).copied()
     };
-    let constraints = rule.constraints.iter();
+    let constraints = rule.constraints();
     let constraints = constraints.filter_map(move |c| known(c.named.field));
-    let targets = rule.targets.iter().filter_map(move |target| match target {
-        Target::Set(named, _) => known(named.field),
-        // Sequence numbers are shifted, which means the same for all segments.
-        Target::Map(field, _) | Target::Shuffle(field) if field.name() == "ip-id" => known(*field),
-        Target::Drop(rate) if *rate != DropRate::ALWAYS => Some("drop RATE"),
-        _ => None,
-    });
+    let targets = rule
+        .targets()
+        .iter()
+        .filter_map(move |target| match target {
+            Target::Set(named, _) => known(named.field),
+            // Sequence numbers are shifted, which means the same for all segments.
+            Target::Map(field, _) | Target::Shuffle(field) if field.name() == "ip-id" => {
+                known(*field)
+            }
+            Target::Drop(rate) if *rate != DropRate::ALWAYS => Some("drop RATE"),
+            _ => None,
+        });
     constraints.chain(targets)
 }

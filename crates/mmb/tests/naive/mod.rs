@@ -351,7 +351,7 @@ pub fn holds(constraint: &Constraint, bytes: &[u8], h: &Headers, port: Port) -> 
 
 pub fn matches(rule: &Rule, bytes: &[u8], port: Port) -> bool {
     let h = headers(bytes);
-    rule.constraints.iter().all(|c| holds(c, bytes, &h, port))
+    rule.constraints().all(|c| holds(&c, bytes, &h, port))
 }
 
 /// Sets the checksums of a packet whose headers were at `h`, whatever they say now.
@@ -405,7 +405,7 @@ fn length(list: &OptionList) -> usize {
 pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
     let matched: Vec<&Rule> = rules.iter().filter(|r| matches(r, packet, port)).collect();
     'verdict: for rule in &matched {
-        for target in &rule.targets {
+        for target in rule.targets() {
             match target {
                 Target::Drop(_) => return None,
                 Target::Accept => break 'verdict,
@@ -415,7 +415,7 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
     }
     let h = headers(packet);
     let mut bytes = packet.to_vec();
-    let targets = || matched.iter().flat_map(|rule| &rule.targets);
+    let targets = || matched.iter().flat_map(|rule| rule.targets());
     for target in targets() {
         let Target::Set(named, value) = target else {
             continue;
@@ -446,7 +446,7 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
     let mut moved = false;
     let mut kept: Vec<(usize, Vec<u8>)> = Vec::new();
     for (number, rule) in matched.iter().enumerate() {
-        for target in &rule.targets {
+        for target in rule.targets() {
             if let Target::Strip(Strip::AllBut(named)) = target {
                 if kept.last().is_none_or(|(of, _)| *of != number) {
                     kept.push((number, Vec::new()));
@@ -459,7 +459,7 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
     }
     for (number, rule) in matched.iter().enumerate() {
         let mut whitelisted = false;
-        for target in &rule.targets {
+        for target in rule.targets() {
             match target {
                 Target::Set(named, value) if named.field.is_option() => {
                     let body = value_bytes(named.field.name(), value.as_ref());

@@ -187,11 +187,11 @@ impl Session {
                 continue;
             }
             for (rule, _) in self.middlebox.rules() {
-                let asked = rule.constraints.iter().any(|c| match &c.test {
+                let asked = rule.constraints().any(|c| match &c.test {
                     Test::Is(_, value) => is(v6, c.named.field.name(), value),
                     Test::Alone => false,
                 });
-                let set = rule.targets.iter().any(|target| match target {
+                let set = rule.targets().iter().any(|target| match target {
                     Target::Set(named, Some(value)) => is(v6, named.field.name(), value),
                     Target::Map(field, value) => is(v6, field.name(), value),
                     _ => false,
