@@ -1,0 +1,98 @@
+//! The document, as it is written: keys and their words.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::pep::leg::LegOptions;
+
+/// The document, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    pub(super) version: Spanned<u64>,
+    pub(super) user: Option<String>,
+    pub(super) status: Option<PathBuf>,
+    pub(super) metrics: Option<Spanned<String>>,
+    pub(super) drain: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) limits: LimitWords,
+    #[serde(default)]
+    pub(super) listener: Vec<Spanned<ListenerWords>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LimitWords {
+    pub(super) backlog: Option<Spanned<String>>,
+    pub(super) budget: Option<Spanned<String>>,
+    pub(super) tunnels: Option<Spanned<usize>>,
+    pub(super) tunnels_per_client: Option<Spanned<usize>>,
+    pub(super) request: Option<Spanned<String>>,
+    pub(super) connect: Option<Spanned<String>>,
+    pub(super) idle: Option<Spanned<String>>,
+    pub(super) read_ahead: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListenerWords {
+    pub(super) listen: Spanned<String>,
+    #[serde(default)]
+    pub(super) intake: IntakeWord,
+    pub(super) clients: Vec<Spanned<String>>,
+    pub(super) destinations: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(super) thesis: bool,
+    #[serde(default)]
+    pub(super) cookies: bool,
+    #[serde(default)]
+    pub(super) replay_safe: bool,
+    pub(super) from: Option<Spanned<String>>,
+    pub(super) parent: Option<ParentWords>,
+    #[serde(default)]
+    pub(super) near: Leg,
+    #[serde(default)]
+    pub(super) far: Leg,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum IntakeWord {
+    #[default]
+    Request,
+    Socks5,
+    Transparent,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ParentWords {
+    pub(super) proxy: Spanned<String>,
+    pub(super) patience: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) or_directly: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Leg {
+    pub(super) cc: Option<Spanned<String>>,
+    pub(super) unsent: Option<Spanned<String>>,
+    pub(super) send_buffer: Option<Spanned<String>>,
+    pub(super) receive_buffer: Option<Spanned<String>>,
+}
+
+impl Leg {
+    pub(super) fn options(&self, fast_open: bool, transparent: bool) -> LegOptions {
+        LegOptions {
+            control: self.cc.as_ref().map(|cc| cc.get_ref().clone()),
+            fast_open,
+            unsent: LegOptions::UNSENT,
+            send_buffer: None,
+            receive_buffer: None,
+            transparent,
+        }
+    }
+}

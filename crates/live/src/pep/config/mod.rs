@@ -1,0 +1,209 @@
+//! The configuration of the daemon: a file of TOML, checked before anything starts.
+
+mod address;
+mod document;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use narrows_pep::{Intake, NETWORK, Network, Parent, Policy};
+use narrows_scenario::Refusal;
+use narrows_units::Duration;
+
+pub use self::address::read_socket;
+use self::address::{DESTINATIONS, read_destinations};
+use self::document::{Document, Leg};
+use self::page::Page;
+use super::leg::LegOptions;
+use super::relay::READ_AHEAD;
+
+/// Bytes that a configuration has at most: one that is longer is another file.
+const LONGEST: usize = 1 << 20;
+
+/// Where the daemon tells its state, unless it is said otherwise.
+pub const STATUS: &str = "/run/narrows-pep/status.sock";
+
+/// How long tunnels have to end when the daemon is to.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// How long a proxy may take to answer before connections go without it, unless it is
+/// said otherwise: its SYN may be lost once, and be repeated after a second (RFC 6298).
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The port of a listener whose address names none: RFC 8803 assigns no number to
+/// converters; it is that of the laboratory's.
+pub const PORT: u16 = 8803;
+
+/// What a daemon is to do.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file that it comes from, to be read again.
+    pub file: Option<PathBuf>,
+    /// Whom the process becomes once its sockets are open.
+    pub user: Option<String>,
+    /// The socket at which it tells its state.
+    pub status: Option<PathBuf>,
+    /// Where it answers with metrics.
+    pub metrics: Option<SocketAddr>,
+    /// How long tunnels have to end by themselves.
+    pub drain: Duration,
+    /// The shortest round trip to senders of whom more is read than goes out at once; what
+    /// nearer ones send waits in the kernel's buffers.
+    pub read_ahead: Duration,
+    /// How much it bears.
+    pub limits: narrows_pep::Limits,
+    /// Where clients come to.
+    pub listeners: Vec<ListenerConfig>,
+}
+
+/// Where clients come to, and what becomes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerConfig {
+    /// The address that clients connect to.
+    pub listen: SocketAddr,
+    /// How it learns where they want to go.
+    pub intake: Intake,
+    /// Who may come, and where to.
+    pub policy: Policy,
+    /// Whether the layout of Bayer's thesis is taken too.
+    pub thesis: bool,
+    /// Whether clients show a cookie.
+    pub cookies: bool,
+    /// The address that connections to destinations come from.
+    pub from: Option<IpAddr>,
+    /// The proxy that they go by in turn.
+    pub parent: Option<Parent>,
+    pub(super) near: LegOptions,
+    pub(super) far: LegOptions,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            file: None,
+            user: None,
+            status: None,
+            metrics: None,
+            drain: DRAIN,
+            read_ahead: READ_AHEAD,
+            limits: narrows_pep::Limits {
+                // A sixteenth of all (our choice).
+                tunnels_per_client: 4_096,
+                ..narrows_pep::Limits::default()
+            },
+            listeners: Vec::new(),
+        }
+    }
+}
+
+impl ListenerConfig {
+    /// One at `listen` that clients ask by RFC 8803, by these words for networks.
+    ///
+    /// # Errors
+    /// If one is no network.
+    pub fn plain(
+        listen: SocketAddr,
+        clients: &[String],
+        destinations: &[String],
+    ) -> Result<Self, Refusal> {
+        let refuse =
+            |key: &str, word: &str, allowed: &str| Refusal::new(key, format!("`{word}`"), allowed);
+        let clients = clients.iter().map(|word| {
+            let read = word.parse::<Network>();
+            read.map_err(|()| refuse("--clients", word, NETWORK))
+        });
+        let destinations = destinations
+            .iter()
+            .map(|word| read_destinations(word).ok_or_else(|| refuse("--to", word, DESTINATIONS)));
+        Ok(Self {
+            listen,
+            intake: Intake::Request,
+            policy: Policy {
+                clients: clients.collect::<Result<_, _>>()?,
+                destinations: destinations.collect::<Result<_, _>>()?,
+                anywhere: false,
+            },
+            thesis: false,
+            cookies: false,
+            from: None,
+            parent: None,
+            near: Leg::default().options(true, false),
+            far: Leg::default().options(false, false),
+        })
+    }
+}
+
+impl Config {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Where in it what is wrong, and what is allowed.
+    pub fn load(file: &Path) -> Result<Self, Refusal> {
+        let name = file.display().to_string();
+        let refuse = |found: String| Refusal::new(name.clone(), found, "a readable file of TOML");
+        let size = fs::metadata(file).map_err(|e| refuse(e.to_string()))?.len();
+        if size > LONGEST as u64 {
+            return Err(refuse(format!("{size} bytes")));
+        }
+        let text = fs::read_to_string(file).map_err(|e| refuse(e.to_string()))?;
+        let mut config = Self::read(&name, &text)?;
+        config.file = Some(file.to_path_buf());
+        Ok(config)
+    }
+
+    /// Reads and checks a configuration; `name` is that of its file in messages.
+    ///
+    /// # Errors
+    /// See [`load`](Self::load).
+    pub fn read(name: &str, text: &str) -> Result<Self, Refusal> {
+        let page = Page { name, text };
+        let document: Document = toml::from_str(text).map_err(|e| page.toml(&e))?;
+        if *document.version.get_ref() != 1 {
+            let found = document.version.get_ref().to_string();
+            return Err(page.refuse(document.version.span(), "version", &found, "`version = 1`"));
+        }
+        let mut config = Self {
+            user: document.user,
+            status: Some(document.status.unwrap_or_else(|| STATUS.into())),
+            ..Self::default()
+        };
+        if let Some(metrics) = &document.metrics {
+            let address = page.socket(metrics, "metrics", None)?;
+            if !address.ip().is_loopback() {
+                let allowed = "an address of loopback such as 127.0.0.1:9464, as metrics are \
+                               answered to whoever asks";
+                return Err(page.text(metrics, "metrics", allowed));
+            }
+            config.metrics = Some(address);
+        }
+        page.set(
+            document.drain.as_ref(),
+            "drain",
+            Duration::from_secs(0),
+            &mut config.drain,
+        )?;
+        page.limits(&document.limits, &mut config.limits)?;
+        let rtt = document.limits.read_ahead.as_ref();
+        page.set(rtt, "read_ahead", Duration::ZERO, &mut config.read_ahead)?;
+        let mut places = BTreeMap::new();
+        for listener in &document.listener {
+            let checked = page.listener(listener.get_ref())?;
+            let listen = &listener.get_ref().listen;
+            if places.insert(checked.listen, ()).is_some() {
+                let allowed = "one listener at each address";
+                return Err(page.text(listen, "listen", allowed));
+            }
+            config.listeners.push(checked);
+        }
+        if config.listeners.is_empty() {
+            let allowed = "at least one `[[listener]]`";
+            return Err(page.refuse(0..0, "listener", "none", allowed));
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,201 @@
+//! A document's values, checked; what is wrong with one is refused where it stands.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+
+use narrows_pep::{Intake, NETWORK, Network, Parent, Policy};
+use narrows_scenario::Refusal;
+use narrows_units::{Bytes, Duration, Value};
+use toml::Spanned;
+
+use super::address::{DESTINATIONS, read_destinations, read_socket};
+use super::document::{IntakeWord, Leg, LimitWords, ListenerWords};
+use super::{ListenerConfig, PATIENCE, PORT};
+use crate::pep::leg::LegOptions;
+
+/// A file, for messages.
+pub(super) struct Page<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+}
+
+/// What has a least value: times and sizes.
+pub(super) trait Limited: Value + Copy + PartialOrd + std::fmt::Display {}
+impl Limited for Duration {}
+impl Limited for Bytes {}
+
+impl Page<'_> {
+    pub(super) fn refuse(
+        &self,
+        span: Range<usize>,
+        key: &str,
+        found: &str,
+        allowed: &str,
+    ) -> Refusal {
+        Refusal::in_text((self.name, self.text), span, key, found, allowed)
+    }
+
+    pub(super) fn text(&self, word: &Spanned<String>, key: &str, allowed: &str) -> Refusal {
+        self.refuse(word.span(), key, &format!("`{}`", word.get_ref()), allowed)
+    }
+
+    /// What the reader of TOML or of its keys says.
+    pub(super) fn toml(&self, error: &toml::de::Error) -> Refusal {
+        let said = error.message();
+        let (found, allowed) = said.split_once(", expected ").unwrap_or((said, "TOML"));
+        let allowed = allowed.strip_prefix("one of ").unwrap_or(allowed);
+        let (found, allowed) = match found.strip_prefix("missing field ") {
+            Some(field) => (format!("no {field}"), "one, as it has no default"),
+            None => (found.to_owned(), allowed),
+        };
+        self.refuse(error.span().unwrap_or(0..0), "", &found, allowed)
+    }
+
+    fn value<T: Value>(&self, word: &Spanned<String>, key: &str) -> Result<T, Refusal> {
+        let read = T::parse(word.get_ref());
+        read.ok_or_else(|| self.text(word, key, T::ALLOWED))
+    }
+
+    pub(super) fn set<T: Limited>(
+        &self,
+        word: Option<&Spanned<String>>,
+        key: &str,
+        least: T,
+        to: &mut T,
+    ) -> Result<(), Refusal> {
+        if let Some(word) = word {
+            let value: T = self.value(word, key)?;
+            if value < least {
+                return Err(self.text(word, key, &format!("at least {least}")));
+            }
+            *to = value;
+        }
+        Ok(())
+    }
+
+    pub(super) fn limits(
+        &self,
+        words: &LimitWords,
+        limits: &mut narrows_pep::Limits,
+    ) -> Result<(), Refusal> {
+        // Less than a segment does not get on.
+        let least = Bytes::new(4_096);
+        for (word, key, to) in [
+            (&words.backlog, "backlog", &mut limits.backlog),
+            (&words.budget, "budget", &mut limits.budget),
+        ] {
+            let mut bytes = Bytes::new(*to);
+            self.set(word.as_ref(), key, least, &mut bytes)?;
+            *to = bytes.get();
+        }
+        let second = Duration::from_millis(1);
+        self.set(
+            words.request.as_ref(),
+            "request",
+            second,
+            &mut limits.request,
+        )?;
+        self.set(
+            words.connect.as_ref(),
+            "connect",
+            second,
+            &mut limits.connect,
+        )?;
+        self.set(words.idle.as_ref(), "idle", second, &mut limits.idle)?;
+        for (word, key, to) in [
+            (&words.tunnels, "tunnels", &mut limits.tunnels),
+            (
+                &words.tunnels_per_client,
+                "tunnels_per_client",
+                &mut limits.tunnels_per_client,
+            ),
+        ] {
+            if let Some(word) = word {
+                if *word.get_ref() == 0 {
+                    return Err(self.refuse(word.span(), key, "0", "at least 1"));
+                }
+                *to = *word.get_ref();
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn socket(
+        &self,
+        word: &Spanned<String>,
+        key: &str,
+        port: Option<u16>,
+    ) -> Result<SocketAddr, Refusal> {
+        let read = read_socket(word.get_ref(), port);
+        let allowed = "an address and a port such as 10.0.0.1:8803 or [2001:db8::1]:8803";
+        read.ok_or_else(|| self.text(word, key, allowed))
+    }
+
+    pub(super) fn listener(&self, words: &ListenerWords) -> Result<ListenerConfig, Refusal> {
+        let networks = words.clients.iter().map(|word| {
+            let network = word.get_ref().parse::<Network>();
+            network.map_err(|()| self.text(word, "clients", NETWORK))
+        });
+        let destinations = words.destinations.iter().map(|word| {
+            let read = read_destinations(word.get_ref());
+            read.ok_or_else(|| self.text(word, "destinations", DESTINATIONS))
+        });
+        let from = words.from.as_ref().map(|word| {
+            let read = word.get_ref().parse::<IpAddr>();
+            read.map_err(|_| self.text(word, "from", "an address of this machine"))
+        });
+        let parent = words.parent.as_ref().map(|words| {
+            let mut patience = PATIENCE;
+            let least = Duration::from_millis(1);
+            self.set(words.patience.as_ref(), "patience", least, &mut patience)?;
+            Ok(Parent {
+                proxy: self.socket(&words.proxy, "proxy", Some(PORT))?,
+                patience,
+                or_directly: words.or_directly,
+            })
+        });
+        let intake = match words.intake {
+            IntakeWord::Request => Intake::Request,
+            IntakeWord::Socks5 => Intake::Socks,
+            IntakeWord::Transparent => Intake::Transparent,
+        };
+        let transparent = intake == Intake::Transparent;
+        Ok(ListenerConfig {
+            listen: self.socket(&words.listen, "listen", Some(PORT))?,
+            intake,
+            policy: Policy {
+                clients: networks.collect::<Result<_, _>>()?,
+                destinations: destinations.collect::<Result<_, _>>()?,
+                anywhere: false,
+            },
+            thesis: words.thesis,
+            cookies: words.cookies,
+            from: from.transpose()?,
+            parent: parent.transpose()?,
+            near: self.leg(&words.near, true, transparent)?,
+            far: self.leg(&words.far, words.replay_safe, false)?,
+        })
+    }
+
+    fn leg(&self, words: &Leg, fast_open: bool, transparent: bool) -> Result<LegOptions, Refusal> {
+        let mut options = words.options(fast_open, transparent);
+        if let Some(word) = &words.unsent {
+            let bytes: Bytes = self.value(word, "unsent")?;
+            let read = u32::try_from(bytes.get()).ok().filter(|bytes| *bytes > 0);
+            options.unsent = read.ok_or_else(|| self.text(word, "unsent", "from 1b to 4095Mb"))?;
+        }
+        for (word, key, to) in [
+            (&words.send_buffer, "send_buffer", &mut options.send_buffer),
+            (
+                &words.receive_buffer,
+                "receive_buffer",
+                &mut options.receive_buffer,
+            ),
+        ] {
+            if let Some(word) = word {
+                *to = Some(self.value::<Bytes>(word, key)?.get());
+            }
+        }
+        Ok(options)
+    }
+}
