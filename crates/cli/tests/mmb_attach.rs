@@ -23,10 +23,10 @@ my $mss = unpack('i', getsockopt($c, IPPROTO_TCP, 2));
 while (my $r = sysread($c, $b, 65536)) { $n += $r }
 print "$n $mss ", $c->peerhost, "\n";
 "#;
-/// Sends 3 MB to port 5201; bytes that differ, so that a wrong checksum is one.
+/// Sends 3 MB to a port; bytes that differ, so that a wrong checksum is one.
 const CLIENT: &str = r#"
 use IO::Socket::IP;
-my $c = IO::Socket::IP->new(PeerHost => $ARGV[0], PeerPort => 5201, Timeout => 5) or die "connect: $@";
+my $c = IO::Socket::IP->new(PeerHost => $ARGV[0], PeerPort => $ARGV[1], Timeout => 5) or die "connect: $@";
 my $b = join('', map { chr($_ * 7 & 255) } 0..29999);
 for (1..100) { syswrite($c, $b) == 30000 or die }
 close $c;
@@ -36,6 +36,14 @@ close $c;
 const STRAY: &str = r#"
 use IO::Socket::IP;
 IO::Socket::IP->new(PeerHost => $ARGV[0], PeerPort => 9, Proto => 'udp')->send('x') or die "send: $!";
+"#;
+
+/// Sends datagrams to where nobody listens, until an error says so.
+const REFUSED: &str = r#"
+use IO::Socket::IP; use Errno qw(ECONNREFUSED);
+my $s = IO::Socket::IP->new(PeerHost => $ARGV[0], PeerPort => 9, Proto => 'udp') or die "socket: $@";
+for (1..50) { select(undef, undef, undef, 0.1); defined $s->send('x') or exit($! == ECONNREFUSED ? 0 : 2) }
+exit 1;
 "#;
 
 /// Stateless translation of a port, there and back, an MSS clamp and marks.
@@ -77,14 +85,21 @@ impl Pair {
         running
     }
 
-    /// A connection from near to far; `None` if it could not be opened.
+    /// A connection from near to far, to a port that a box makes the server's; `None` if it
+    /// could not be opened.
     fn connect(&self, to: &str) -> Option<Came> {
+        self.connect_to(to, "5201")
+    }
+
+    /// A connection from near to far, where the server listens at port 5202.
+    fn connect_to(&self, to: &str, port: &str) -> Option<Came> {
         let mut server = self.inside(false, "perl");
         server.args(["-e", SERVER]);
         server.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = Running::start(&mut server);
         server.says("listening");
-        let client = self.inside(true, "perl").args(["-e", CLIENT, to]).output();
+        let mut client = self.inside(true, "perl");
+        let client = client.args(["-e", CLIENT, to, port]).output();
         if !client.expect("it starts").status.success() {
             return None;
         }
@@ -168,24 +183,31 @@ fn a_reflexive_firewall_at_a_device_lets_in_what_answers_and_nothing_else() {
     let Some(pair) = pair("a firewall at a device") else {
         return;
     };
-    // Neighbours of IPv6 are found by ICMPv6 (RFC 4861).
-    let attached = pair.attach(
-        "add icmp6-type >= 133 icmp6-type <= 137 accept; \
-         add-stateful in inside map tcp-dport 5202 accept; \
-         add all drop",
-    );
-    for to in ["10.78.0.2", "fd78::2"] {
-        let came = pair.connect(to).expect("a connection from inside");
-        assert_eq!(came.bytes, 3_000_000);
+    let attached = pair.attach("reflexive-firewall");
+    // Neither end knows the other's address on the link: it asks through the box (RFC 4861).
+    for (near, device) in [(true, "v0"), (false, "v1")] {
+        pair.ip(near, &format!("neigh flush dev {device}"));
     }
     for to in ["10.78.0.1", "fd78::1"] {
         let sent = pair.inside(false, "perl").args(["-e", STRAY, to]).status();
         assert!(sent.expect("it starts").success());
     }
+    for to in ["10.78.0.2", "fd78::2"] {
+        let came = pair
+            .connect_to(to, "5202")
+            .expect("a connection from inside");
+        assert_eq!(came.bytes, 3_000_000);
+        // An error about what went out comes in.
+        let refused = pair.inside(true, "perl").args(["-e", REFUSED, to]).status();
+        assert_eq!(refused.expect("it starts").code(), Some(0), "{to}");
+    }
     let listed = pair.mmb(&["list", "v0"]);
     let counts = json(&String::from_utf8_lossy(&listed.stdout));
-    assert_eq!(counts["connections"], 2, "{counts}");
+    // Of each version a connection and datagrams to a port.
+    assert!(counts["connections"].as_u64().unwrap() >= 4, "{counts}");
+    assert!(counts["related"].as_u64().unwrap() >= 2, "{counts}");
     assert!(counts["dropped"].as_u64().unwrap() >= 2, "{counts}");
+    assert!(counts["rules"][0]["packets"].as_u64() > Some(0), "{counts}");
     attached.signal("INT");
     attached.end();
 }

@@ -32,7 +32,7 @@ pub const READY: &[ReadyBox] = ready![
     "option-allow-list": "removes TCP options other than those of 1996: MSS, window scale, SACK, timestamps",
     "snat": "gives packets from inside its own address and a drawn port",
     "sequence-shuffle": "shifts TCP sequence numbers of both directions",
-    "reflexive-firewall": "lets in only what answers what went out",
+    "reflexive-firewall": "lets in only what answers what went out, and what IPv6 needs on a link",
     "udp-block": "drops UDP",
     "syn-data-drop": "drops a SYN that carries data",
     "spin-clear": "clears the spin bit of QUIC's short headers",

@@ -9,7 +9,9 @@ mod packets;
 use narrows_mmb::{Direction, Fate, Middlebox, READY, Settings, commands};
 use narrows_packet::{DOWN, DropCause, Port, UP};
 use narrows_units::{Duration, Instant, Rng};
-use narrows_wire::{FlowKey, Icmp, Ip, SackList, Tcp, TcpFields, TcpFlags, TcpOptions};
+use narrows_wire::{
+    FlowKey, Icmp, Ip, IpFields, SackList, Tcp, TcpFields, TcpFlags, TcpOptions, ip,
+};
 use packets::{segment, tcp, udp};
 
 const A: &str = "10.0.0.1:5000";
@@ -106,6 +108,71 @@ fn a_reflexive_firewall_lets_in_what_answers_and_nothing_else() {
     assert_eq!(bench.push(DOWN, &other), Err(DropCause::Policy));
     let datagram = udp(SERVER, A, b"not TCP");
     assert_eq!(bench.push(DOWN, &datagram), Ok(datagram));
+}
+
+/// A message of this type to all nodes of the link, with so many hops left.
+fn icmp6(kind: u8, ttl: u8) -> Vec<u8> {
+    let [source, destination] = ["fe80::9", "ff02::1"].map(|a| a.parse().unwrap());
+    let fields = IpFields {
+        source,
+        destination,
+        traffic_class: 0,
+        ttl,
+        protocol: ip::ICMPV6,
+        ident: 0,
+    };
+    let message = Icmp::Other {
+        kind,
+        code: 0,
+        rest: 0,
+    };
+    let mut bytes = Vec::new();
+    fields.write(&mut bytes, 24);
+    message.write(&mut bytes, source, destination, &[0; 16], 0);
+    bytes
+}
+
+#[test]
+fn the_ready_firewall_lets_in_what_a_link_of_ipv6_needs_and_no_more() {
+    let mut bench = Bench::new(ready("reflexive-firewall"));
+    // Solicitations and advertisements of routers and neighbours; who receives which group.
+    for (kinds, hops) in [(133..=136, 255), (130..=132, 1), (143..=143, 1)] {
+        for kind in kinds {
+            let message = icmp6(kind, hops);
+            assert_eq!(bench.push(DOWN, &message), Ok(message), "{kind}");
+            let forwarded = icmp6(kind, hops - 1);
+            let dropped = bench.push(DOWN, &forwarded);
+            assert_eq!(dropped, Err(DropCause::Policy), "{kind}");
+        }
+    }
+    for kind in [128, 129, 137, 144] {
+        let dropped = bench.push(DOWN, &icmp6(kind, 255));
+        assert_eq!(dropped, Err(DropCause::Policy), "{kind}");
+    }
+}
+
+#[test]
+fn the_ready_firewall_lets_in_errors_about_what_went_out_and_no_others() {
+    let mut bench = Bench::new(ready("reflexive-firewall"));
+    for (from, to, router) in [
+        (A, SERVER, "198.51.100.3"),
+        ("[fd00::1]:5000", "[2001:db8::9]:80", "2001:db8::3"),
+    ] {
+        for message in [Icmp::TooBig { mtu: 1300 }, Icmp::PortUnreachable] {
+            for sent in [
+                tcp(from, to, segment(SYN, 1, 0), &[]),
+                udp(from, to, b"question"),
+            ] {
+                let mut error = Vec::new();
+                let router = router.parse().unwrap();
+                message.report(&mut error, router, &sent, 0).unwrap();
+                let mut stray = Bench::new(ready("reflexive-firewall"));
+                assert_eq!(stray.push(DOWN, &error), Err(DropCause::Policy));
+                bench.push(UP, &sent).unwrap();
+                assert_eq!(bench.push(DOWN, &error), Ok(error));
+            }
+        }
+    }
 }
 
 #[test]

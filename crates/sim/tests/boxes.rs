@@ -201,17 +201,23 @@ fn nat_lets_nobody_in_whom_nobody_asked_for() {
 }
 
 #[test]
-fn path_mtu_discovery_works_through_nat() {
-    let middle = "\"nat\", \"mtu 1400\",";
-    let toml = path(middle, &flow("bulk", "cc = \"cubic\"")).replacen(
-        &format!("down = [\"netem delay 10ms\", {middle}"),
-        "down = [\"netem delay 10ms\", \"mtu 1400\", \"nat\"",
-        1,
-    );
-    let mut record = Record::default();
-    run(&plan(&toml), 1, &mut record);
-    let mbit = record.goodput_mbit(0, 3, 10);
-    assert!(mbit > 0.99 * ideal_mbit(1400, 52), "{mbit}");
+fn path_mtu_discovery_works_through_nat_and_a_reflexive_firewall() {
+    for (ip, headers) in [(4, 52), (6, 72)] {
+        for filter in ["nat", "mmb reflexive-firewall"] {
+            let middle = format!("\"{filter}\", \"mtu 1400\",");
+            let flows = flow("bulk", &format!("cc = \"cubic\"\nip = {ip}"));
+            let toml = path(&middle, &flows).replacen(
+                &format!("down = [\"netem delay 10ms\", {middle}"),
+                &format!("down = [\"netem delay 10ms\", \"mtu 1400\", \"{filter}\""),
+                1,
+            );
+            let mut record = Record::default();
+            run(&plan(&toml), 1, &mut record);
+            let mbit = record.goodput_mbit(0, 3, 10);
+            let least = 0.99 * ideal_mbit(1400, headers);
+            assert!(mbit > least, "{filter}, IPv{ip}: {mbit}");
+        }
+    }
 }
 
 /// What came back: why, and the datagram.
