@@ -12,8 +12,8 @@ use narrows_mmb::{Program, RuleCounters};
 
 use crate::error::{BpfError, NOT_BUILT};
 use crate::{
-    BoxTotals, EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace, TransferGoal,
-    TransferTally,
+    BoxConnection, BoxTotals, EcnFlags, Record, SignalCounters, SignalOptions, Survey, Trace,
+    TransferGoal, TransferTally,
 };
 
 pub(crate) fn load_program(
@@ -149,6 +149,10 @@ pub struct BoxProgram(Infallible);
 impl BoxProgram {
     pub fn attach(_: u32, _: &Program) -> Result<Self, BpfError> {
         Err(BpfError::NotBuilt(NOT_BUILT))
+    }
+
+    pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
+        match self.0 {}
     }
 
     pub fn rules(&self) -> Result<Vec<RuleCounters>, BpfError> {

@@ -4,22 +4,22 @@ use std::fmt;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, OpenObject, ProgramInput};
 use narrows_mmb::{
-    Condition, Program, ProgramAction, ProgramMapping, ProgramRule, ProgramTest, RuleCounters,
+    Condition, Program, ProgramAction, ProgramMapping, ProgramOption, ProgramRule, ProgramTest,
+    RuleCounters,
 };
 
-use crate::BoxTotals;
+use crate::box_connections::connections;
 use crate::error::BpfError;
 use crate::libbpf::{self, refused};
 use crate::signal_program::Device;
 use crate::tcx;
+use crate::{BoxConnection, BoxTotals};
 
-/// Sizes of bpf/mmb.h: looks, words of a row, words and options of an action.
+/// Sizes of bpf/mmb.h: looks, words of a row, words of an action, bytes of a change of options.
 const LOOKS: usize = 8;
 const WORDS: usize = 64;
 const SETS: usize = 24;
-const BODIES: usize = 4;
-/// Bytes of a number in an option.
-const BODY: usize = 8;
+const OPTIONS: usize = 40;
 /// 64-bit words of `struct nw_mmb_totals`.
 const TOTALS: usize = 13;
 /// Fragmented packets that are followed at a time, as in a box of narrows-mmb.
@@ -90,6 +90,14 @@ impl BoxProgram {
         sweep(&self.object)
     }
 
+    /// The connections that it tracks, in no order, without those that were idle for too long.
+    ///
+    /// # Errors
+    /// If the kernel does not show them.
+    pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
+        connections(&self.object)
+    }
+
     /// What the box has counted.
     ///
     /// # Errors
@@ -122,6 +130,8 @@ fn prepare(object: &mut OpenObject, program: &Program, net_at: u32) -> libbpf_rs
         u32::from(program.reads_options),
         enabled,
         u32::from(program.stateful),
+        changes(program).count() as u32,
+        0,
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut look_at = [0; LOOKS];
@@ -144,6 +154,7 @@ fn prepare(object: &mut OpenObject, program: &Program, net_at: u32) -> libbpf_rs
             "nw_mmb_tests" => program.tests.len(),
             "nw_mmb_actions" => program.actions.len(),
             "nw_mmb_mappings" => program.actions.iter().map(|a| a.mappings.len()).sum(),
+            "nw_mmb_changes" => changes(program).count(),
             "nw_mmb_connections" | "nw_mmb_reverses" if program.stateful => {
                 program.most_connections
             }
@@ -168,6 +179,7 @@ fn fill(object: &Object, program: &Program) -> libbpf_rs::Result<()> {
                 let mappings = program.actions.iter().flat_map(|a| &a.mappings);
                 fill_array(&map, mappings.map(mapping))?;
             }
+            "nw_mmb_changes" => fill_array(&map, changes(program).map(change))?,
             "nw_mmb_generator" => {
                 // Of the lock in front the kernel takes no notice.
                 let mut state = vec![0; 8];
@@ -271,28 +283,48 @@ fn mapping(mapping: &ProgramMapping) -> Vec<u8> {
     bytes
 }
 
-/// All of them; each knows where its mappings start among those of all.
+/// The changes of options of all actions.
+fn changes(program: &Program) -> impl Iterator<Item = &ProgramOption> {
+    program.actions.iter().flat_map(|action| &action.options)
+}
+
+/// `struct nw_mmb_change`.
+fn change(option: &ProgramOption) -> Vec<u8> {
+    let mut bytes = vec![option.what as u8, option.kind, option.bytes.len() as u8, 0];
+    bytes.extend(&option.bytes);
+    bytes.resize(4 + OPTIONS, 0);
+    bytes
+}
+
+/// All of them; each knows where its changes of options and its mappings start among those of all.
 fn actions(program: &Program) -> impl Iterator<Item = Vec<u8>> {
-    let starts = program.actions.iter().scan(0, |next, action| {
+    let starts = program.actions.iter().scan((0, 0), |next, action| {
         let start = *next;
-        *next += action.mappings.len() as u32;
+        next.0 += action.options.len() as u32;
+        next.1 += action.mappings.len() as u32;
         Some(start)
     });
     program
         .actions
         .iter()
         .zip(starts)
-        .map(|(a, at)| action(a, at))
+        .map(|(a, (first_change, first_mapping))| action(a, first_change, first_mapping))
 }
 
 /// `struct nw_mmb_action`.
-fn action(action: &ProgramAction, first_mapping: u32) -> Vec<u8> {
+fn action(action: &ProgramAction, first_change: u32, first_mapping: u32) -> Vec<u8> {
     let mut bytes: Vec<u8> = Vec::new();
     bytes.extend(action.verdicts.iter().flat_map(|v| v.to_ne_bytes()));
-    bytes.extend((action.sets.len() as u32).to_ne_bytes());
-    bytes.extend((action.bodies.len() as u32).to_ne_bytes());
-    bytes.extend(first_mapping.to_ne_bytes());
-    bytes.extend((action.mappings.len() as u32).to_ne_bytes());
+    for number in [
+        action.sets.len() as u32,
+        first_change,
+        action.options.len() as u32,
+        first_mapping,
+        action.mappings.len() as u32,
+        0,
+    ] {
+        bytes.extend(number.to_ne_bytes());
+    }
     let start = bytes.len();
     for set in &action.sets {
         bytes.extend([set.layer, u8::from(set.from_ip)]);
@@ -301,15 +333,6 @@ fn action(action: &ProgramAction, first_mapping: u32) -> Vec<u8> {
         bytes.extend(set.value);
     }
     bytes.resize(start + 8 * SETS, 0);
-    let start = bytes.len();
-    for (kind, body) in &action.bodies {
-        bytes.extend([*kind, body.len() as u8]);
-        let mut held = [0; BODY];
-        held[..body.len()].copy_from_slice(body);
-        bytes.extend(held);
-        bytes.extend([0; 6]);
-    }
-    bytes.resize(start + 16 * BODIES, 0);
     bytes
 }
 

@@ -61,6 +61,8 @@ pub mod testkit;
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 mod absent;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod box_connections;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod box_program;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod burst;
@@ -85,6 +87,10 @@ mod survey;
 mod tcx;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod transfer;
+
+use std::time::Duration;
+
+use narrows_wire::FlowKey;
 
 #[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
 pub use absent::{
@@ -166,8 +172,8 @@ pub struct BoxTotals {
     pub dropped: u64,
     /// Dropped because their IP header cannot be read.
     pub malformed: u64,
-    /// Packets whose TCP options were not changed: they could not be read, or the packet was a
-    /// fragment.
+    /// Packets whose TCP options were not all changed: they could not be read, there was no room for
+    /// more, or the packet was a fragment.
     pub options_unchanged: u64,
     /// What is not IP, and passes.
     pub other: u64,
@@ -186,6 +192,25 @@ pub struct BoxTotals {
     pub related: u64,
     /// Connections that are tracked, those that were idle for too long until the next sweep.
     pub connections: u64,
+}
+
+/// A connection that a [`BoxProgram`] tracks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoxConnection {
+    /// Of packets that go as the first one did, as they come.
+    pub forward: FlowKey,
+    /// Of those of the other direction, as they come.
+    pub reverse: FlowKey,
+    /// TCP flags seen, forward and reverse.
+    pub flags: [u8; 2],
+    /// Packets of both directions. A bundle of segments counts as so many.
+    pub packets: u64,
+    /// Since its first packet.
+    pub age: Duration,
+    /// Since its last one.
+    pub idle: Duration,
+    /// Its rules, from 1.
+    pub rules: Vec<usize>,
 }
 
 /// Priority and handle of the clsact filters that mark packets.

@@ -88,17 +88,17 @@ impl Pair {
     /// A connection from near to far, to a port that a box makes the server's; `None` if it
     /// could not be opened.
     fn connect(&self, to: &str) -> Option<Came> {
-        self.connect_to(to, "5201")
+        self.connect_to(true, to, "5201")
     }
 
-    /// A connection from near to far, where the server listens at port 5202.
-    fn connect_to(&self, to: &str, port: &str) -> Option<Came> {
-        let mut server = self.inside(false, "perl");
+    /// A connection from near to far, or the other way round. The server listens at port 5202.
+    fn connect_to(&self, from_near: bool, to: &str, port: &str) -> Option<Came> {
+        let mut server = self.inside(!from_near, "perl");
         server.args(["-e", SERVER]);
         server.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = Running::start(&mut server);
         server.says("listening");
-        let mut client = self.inside(true, "perl");
+        let mut client = self.inside(from_near, "perl");
         let client = client.args(["-e", CLIENT, to, port]).output();
         if !client.expect("it starts").status.success() {
             return None;
@@ -194,7 +194,7 @@ fn a_reflexive_firewall_at_a_device_lets_in_what_answers_and_nothing_else() {
     }
     for to in ["10.78.0.2", "fd78::2"] {
         let came = pair
-            .connect_to(to, "5202")
+            .connect_to(true, to, "5202")
             .expect("a connection from inside");
         assert_eq!(came.bytes, 3_000_000);
         // An error about what went out comes in.
@@ -234,8 +234,81 @@ fn connections_leave_with_another_address_and_shifted_numbers_and_come_back() {
     assert!(connections >= 2, "{counts}");
     let packets = |rule: usize| counts["rules"][rule]["packets"].as_u64().unwrap();
     assert!(packets(0) > 100 && packets(1) > 100, "{counts}");
+    let shown = pair.mmb(&["show", "connections", "v0", "verbose"]);
+    assert!(shown.status.success(), "{}", said(&shown));
+    let shown = json(&String::from_utf8_lossy(&shown.stdout));
+    let shown = shown["connections"].as_array().expect("a list");
+    assert_eq!(shown.len() as u64, connections, "{shown:?}");
+    for (to, own) in [
+        ("10.78.0.2:5201", "10.78.0.77:"),
+        ("[fd78::2]:5201", "[fd78::77]:"),
+    ] {
+        let is = |c: &&Value| c["forward"][1] == to;
+        let connection = shown.iter().find(is).expect(to);
+        assert_eq!(connection["reverse"][0], to.replace("5201", "5202"));
+        let mapped = connection["reverse"][1].as_str().expect("an end");
+        assert!(mapped.starts_with(own), "{connection}");
+        assert_eq!(
+            connection["rules"],
+            serde_json::json!([1, 2]),
+            "{connection}"
+        );
+        // The server closed it, too.
+        assert_eq!(connection["state"], "transient", "{connection}");
+        let number = |name: &str| connection[name].as_f64().expect(name);
+        // 3 MB in segments of 1448 bytes, and no more than all that the first rule counted.
+        let sent = number("packets");
+        assert!(
+            (2_000.0..=packets(0) as f64).contains(&sent),
+            "{connection}"
+        );
+        assert!(number("age_s") >= number("idle_s"), "{connection}");
+        let left = number("left_s") + number("idle_s");
+        assert!((left - 120.0).abs() < 1e-6, "{connection}");
+    }
+    let shown = pair.mmb(&["show", "tables", "v0"]);
+    let tables = json(&String::from_utf8_lossy(&shown.stdout));
+    assert_eq!(tables["tables"][0]["rules"], 2, "{tables}");
+    let text = pair.run(true, &format!("{NARROWS} mmb show connections v0"));
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("forgotten in"), "{text}");
     attached.signal("INT");
     attached.end();
+}
+
+#[test]
+fn options_come_and_go_in_real_connections_whose_segments_are_bundles() {
+    let Some(pair) = pair("options at a device") else {
+        return;
+    };
+    // Who gets a segment checks its checksum, which the device was to compute before.
+    for rules in [
+        "add ! tcp-syn tcp-opt-timestamp strip tcp-opt-timestamp",
+        "add ! tcp-syn tcp-opt-timestamp add tcp-opt 253 x0102",
+        "add tcp-syn strip tcp-opt-sackp",
+        "option-allow-list",
+        "accecn-option-strip",
+    ] {
+        let attached = pair.attach(rules);
+        for (from_near, to) in [
+            (true, "10.78.0.2"),
+            (true, "fd78::2"),
+            (false, "10.78.0.1"),
+            (false, "fd78::1"),
+        ] {
+            let came = pair.connect_to(from_near, to, "5202");
+            assert_eq!(came.expect(rules).bytes, 3_000_000, "{rules} {to}");
+        }
+        let listed = pair.mmb(&["list", "v0"]);
+        let counts = json(&String::from_utf8_lossy(&listed.stdout));
+        let last = counts["rules"].as_array().expect("rules").len() - 1;
+        let packets = counts["rules"][last]["packets"].as_u64().unwrap();
+        assert!(packets >= 8, "{counts}");
+        assert_eq!(counts["unwritten"], 0, "{counts}");
+        assert!(counts["bundles"].as_u64() > Some(0), "{counts}");
+        attached.signal("INT");
+        attached.end();
+    }
 }
 
 #[test]
@@ -243,7 +316,10 @@ fn what_cannot_run_in_the_kernel_is_refused_before_anything_is_attached() {
     for (words, what) in [
         (&["attach", "lo", "add ip-daddr self drop"][..], "--address"),
         (&["attach", "lo", "snat"], "--address"),
-        (&["attach", "lo", "option-allow-list"], "headers shorter"),
+        (
+            &["attach", "lo", "add udp-payload x00 drop"],
+            "into payloads",
+        ),
         (&["attach", "lo", "add tcp-fin drop"], "--whole-bundles"),
         (&["attach", "lo", "add tcp-fni drop"], "tcp-fin"),
         (&["attach", "lo"], "without rules"),

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
-use narrows_bpf::{BoxProgram, BoxTotals};
+use narrows_bpf::{BoxConnection, BoxProgram, BoxTotals};
 use narrows_mmb::{Program, RuleCounters};
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -26,16 +26,22 @@ pub enum BoxQuestion {
     List,
     /// The same, and that the box goes away.
     Detach,
+    /// How rules are found.
+    Tables,
+    /// The connections that it tracks.
+    Connections,
 }
 
 impl BoxQuestion {
-    const WORDS: [(Self, &'static [u8; 6]); 2] =
-        [(Self::List, b"list  "), (Self::Detach, b"detach")];
+    const ALL: [Self; 4] = [Self::List, Self::Detach, Self::Tables, Self::Connections];
 
+    /// The question as the socket has it.
     fn word(self) -> &'static [u8; 6] {
         match self {
-            Self::List => Self::WORDS[0].1,
-            Self::Detach => Self::WORDS[1].1,
+            Self::List => b"list  ",
+            Self::Detach => b"detach",
+            Self::Tables => b"tables",
+            Self::Connections => b"connec",
         }
     }
 }
@@ -101,6 +107,14 @@ impl DeviceBox {
         self.program.sweep().map_err(counters)
     }
 
+    /// The connections that it tracks.
+    ///
+    /// # Errors
+    /// If the kernel does not answer.
+    pub fn connections(&self) -> Result<Vec<BoxConnection>, LiveError> {
+        self.program.connections().map_err(counters)
+    }
+
     /// What the box has counted.
     ///
     /// # Errors
@@ -147,12 +161,12 @@ fn converse(
     }
     let mut word = [0; 6];
     stream.read_exact(&mut word)?;
-    let known = BoxQuestion::WORDS.iter().find(|(_, known)| **known == word);
-    let Some((question, _)) = known else {
+    let mut known = BoxQuestion::ALL.into_iter();
+    let Some(question) = known.find(|question| *question.word() == word) else {
         return Ok(None);
     };
-    stream.write_all(answer(*question).as_bytes())?;
-    Ok(Some(*question))
+    stream.write_all(answer(question).as_bytes())?;
+    Ok(Some(question))
 }
 
 /// Asks the process that attached a box to `device`; to [`BoxQuestion::Detach`] the answer comes

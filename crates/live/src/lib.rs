@@ -77,6 +77,7 @@ pub use device_box::{BoxDoor, BoxQuestion, DeviceBox, ask as ask_box};
 pub use engine::run;
 #[cfg(target_os = "linux")]
 pub use error::LiveError;
+pub use narrows_bpf::BoxConnection;
 #[cfg(target_os = "linux")]
 pub use narrows_bpf::{SignalCounters, SignalOptions};
 pub use narrows_run::{CommandFacts, Ended, FlowFacts, RunHandle};

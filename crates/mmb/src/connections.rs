@@ -68,9 +68,9 @@ pub(crate) struct Shifts {
     pub ack: u32,
     /// Added to forward IPv4 identifications.
     pub ident: u16,
-    /// What forward packets have as identification, and the one that it stands for.
+    /// The identification that forward packets get, and the one that reverse ones get in its place.
     pub set_ident: Option<(u16, u16)>,
-    /// What forward packets have as flow label, and the one that it stands for.
+    /// The flow label that forward packets get, and the one that reverse ones get in its place.
     pub set_label: Option<(u32, u32)>,
 }
 
@@ -92,25 +92,40 @@ pub(crate) struct Connection {
     pub flags: [u8; 2],
 }
 
+/// Whether a TCP connection is open of which these flags were seen, forward and reverse: SYN and ACK
+/// both ways, and neither FIN nor RST.
+pub fn is_established(flags: [u8; 2]) -> bool {
+    const OPEN: u8 = (TcpFlags::SYN | TcpFlags::ACK) as u8;
+    flags.iter().all(|flags| flags & OPEN == OPEN) && !is_closing(flags)
+}
+
+fn is_closing(flags: [u8; 2]) -> bool {
+    const CLOSED: u8 = (TcpFlags::FIN | TcpFlags::RST) as u8;
+    flags.iter().any(|flags| flags & CLOSED != 0)
+}
+
+/// How long a connection of `protocol` is kept without packets; of TCP these flags were seen, forward
+/// and reverse.
+pub fn kept_for(protocol: u8, flags: [u8; 2]) -> Duration {
+    match protocol {
+        ip::TCP if is_established(flags) => ESTABLISHED,
+        ip::UDP => UDP,
+        _ => TRANSIENT,
+    }
+}
+
 impl Connection {
-    /// Whether SYN and ACK were seen both ways, and neither FIN nor RST.
     pub(crate) fn is_established(&self) -> bool {
-        const OPEN: u8 = (TcpFlags::SYN | TcpFlags::ACK) as u8;
-        self.flags.iter().all(|flags| flags & OPEN == OPEN) && !self.is_closing()
+        is_established(self.flags)
     }
 
     fn is_closing(&self) -> bool {
-        const CLOSED: u8 = (TcpFlags::FIN | TcpFlags::RST) as u8;
-        self.flags.iter().any(|flags| flags & CLOSED != 0)
+        is_closing(self.flags)
     }
 
     /// How long it is kept without packets.
     pub(crate) fn kept_for(&self) -> Duration {
-        match self.forward.protocol {
-            ip::TCP if self.is_established() => ESTABLISHED,
-            ip::UDP => UDP,
-            _ => TRANSIENT,
-        }
+        kept_for(self.forward.protocol, self.flags)
     }
 
     fn has_expired(&self, now: Instant) -> bool {

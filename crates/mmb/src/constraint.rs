@@ -12,7 +12,7 @@ use crate::options;
 use crate::rule::{Condition, Constraint, Test};
 use crate::value::{Value, prefix_mask};
 
-/// What a value in a rule stands for at a box.
+/// What names in values mean at a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Names<'a> {
     /// The box's addresses, IPv4 and IPv6, as numbers.

@@ -48,7 +48,7 @@ mod value;
 
 pub use command::{Command, FileError, commands};
 pub use complete::complete;
-pub use connections::Direction;
+pub use connections::{Direction, is_established, kept_for};
 pub use element::LinkBox;
 pub use field::{Field, Layer};
 pub use middlebox::{
@@ -56,8 +56,8 @@ pub use middlebox::{
     TableView,
 };
 pub use program::{
-    Program, ProgramAction, ProgramMapped, ProgramMapping, ProgramRule, ProgramSet, ProgramTest,
-    ProgramWhat, Unsupported,
+    Program, ProgramAction, ProgramMapped, ProgramMapping, ProgramOption, ProgramOptionWhat,
+    ProgramRule, ProgramSet, ProgramTest, ProgramWhat, Unsupported,
 };
 pub use ready::{READY, ReadyBox};
 pub use reference::field_reference;

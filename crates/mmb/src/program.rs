@@ -4,34 +4,27 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::Ipv6Addr;
 
-use crate::action::{Action, Mapping, OptionChange, Set, Verdict};
+use crate::action::Action;
 use crate::constraint::{Body, Holds, Residual, What};
-use crate::field::Layer;
-use crate::layout::{layer_bit, write_bits};
+use crate::layout::layer_bit;
 use crate::middlebox::Middlebox;
 use crate::rule::Condition;
 
+mod action;
 mod named;
 
+pub use action::{
+    ProgramAction, ProgramMapped, ProgramMapping, ProgramOption, ProgramOptionWhat, ProgramSet,
+};
 use named::{can_name, leaves_the_reading, of_one_segment};
 
 /// Distinct masks, as many as the program has bits for.
 const MOST_TABLES: usize = 4096;
 /// Tests of a rule besides its mask.
 const MOST_TESTS: usize = 8;
-/// Words that a rule changes: both addresses of IPv6, and some.
-const MOST_SETS: usize = 24;
-/// Options that a rule gives other contents.
-const MOST_BODIES: usize = 4;
-/// Drops and `accept` in a rule.
-const MOST_VERDICTS: usize = 4;
 /// Times that a loop of a BPF program can run (`BPF_MAX_LOOPS`, include/linux/bpf.h of Linux).
 const MOST_STEPS: usize = 1 << 23;
-
-/// Stands for `accept` among verdicts.
-const ACCEPT: u16 = 0xffff;
 
 /// Rules in the form of a program's tables. Numbers stand as the machine has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,76 +118,6 @@ pub struct ProgramTest {
     pub value: u128,
 }
 
-/// A change of two bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProgramSet {
-    /// Bits of the layers that have to be there.
-    pub layer: u8,
-    /// Whether `at` counts from the IP header, not from the one above.
-    pub from_ip: bool,
-    /// Bytes, an even number.
-    pub at: u16,
-    /// Bits that stay.
-    pub keep: [u8; 2],
-    /// Bits that are set.
-    pub value: [u8; 2],
-}
-
-/// What a mapping gives another value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum ProgramMapped {
-    /// `ip-saddr`
-    Source4 = 0,
-    /// `ip-daddr`
-    Destination4 = 1,
-    /// `ip6-saddr`
-    Source6 = 2,
-    /// `ip6-daddr`
-    Destination6 = 3,
-    /// `tcp-sport`
-    TcpSource = 4,
-    /// `tcp-dport`
-    TcpDestination = 5,
-    /// `udp-sport`
-    UdpSource = 6,
-    /// `udp-dport`
-    UdpDestination = 7,
-    /// `ip-id`
-    Ident = 8,
-    /// `ip6-flow-label`
-    Label = 9,
-    /// `tcp-seq-num`
-    Seq = 10,
-    /// `tcp-ack-num`
-    Ack = 11,
-}
-
-/// A field of a connection's packets that gets another value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProgramMapping {
-    /// The field.
-    pub what: ProgramMapped,
-    /// The value of what is no address; `None` where it is drawn, and for addresses.
-    pub number: Option<u32>,
-    /// An address; that of IPv4 in the first four bytes.
-    pub address: [u8; 16],
-}
-
-/// What rules do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProgramAction {
-    /// In their order: the chance of a drop in hundredths of a percent, `0xffff` for `accept`,
-    /// 0 where there are no more.
-    pub verdicts: [u16; MOST_VERDICTS],
-    /// Changes, in their order.
-    pub sets: Vec<ProgramSet>,
-    /// Options that are as long get these contents.
-    pub bodies: Vec<(u8, Vec<u8>)>,
-    /// What the connection's packets get.
-    pub mappings: Vec<ProgramMapping>,
-}
-
 /// Something that the program cannot do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
@@ -219,10 +142,10 @@ impl Middlebox {
     /// The box's rules as a program's tables.
     ///
     /// # Errors
-    /// The first rule that has something which the program cannot do: options that come, go or
-    /// change their length, contents of payloads and of options that are no numbers, extension
-    /// headers by kind, checksums above IP, beside connections what says how a packet is read; or
-    /// more masks, tests or changes than it has room for.
+    /// The first rule that has something which the program cannot do: contents of payloads,
+    /// conditions on contents of options that are no numbers, extension headers by kind,
+    /// checksums above IP, beside connections what says how a packet is read; or more masks,
+    /// tests or changes than it has room for.
     pub fn program(&self) -> Result<Program, Unsupported> {
         let mut program = Program {
             enabled: self.handles(),
@@ -392,113 +315,6 @@ impl ProgramTest {
     }
 }
 
-impl ProgramAction {
-    fn of(action: &Action) -> Result<Self, String> {
-        let mut compiled = Self::default();
-        if action.verdicts.len() > MOST_VERDICTS {
-            return Err(format!(
-                "it has more than {MOST_VERDICTS} `drop` and `accept`"
-            ));
-        }
-        for (place, verdict) in compiled.verdicts.iter_mut().zip(&action.verdicts) {
-            *place = match verdict {
-                Verdict::Drop(rate) => rate.0,
-                Verdict::Accept => ACCEPT,
-            };
-        }
-        for set in &action.sets {
-            if let Set::Bits {
-                layer,
-                at,
-                width,
-                value,
-            } = set
-            {
-                compiled
-                    .sets
-                    .extend(words(*layer, usize::from(*at), *width, *value));
-            }
-        }
-        for change in &action.options {
-            if let OptionChange::Write(kind, body) = change {
-                compiled.bodies.push((*kind, body.clone()));
-            }
-        }
-        compiled.mappings = action.mappings.iter().filter_map(mapping).collect();
-        if compiled.sets.len() > MOST_SETS {
-            return Err(format!("it changes more than {} bytes", 2 * MOST_SETS));
-        }
-        if compiled.bodies.len() > MOST_BODIES {
-            return Err(format!("it changes more than {MOST_BODIES} options"));
-        }
-        Ok(compiled)
-    }
-
-    /// Whether it changes options; SACK blocks follow the numbers that they are about.
-    fn reads_options(&self) -> bool {
-        let shifts = |m: &ProgramMapping| matches!(m.what, ProgramMapped::Seq | ProgramMapped::Ack);
-        !self.bodies.is_empty() || self.mappings.iter().any(shifts)
-    }
-}
-
-/// What is mapped; `None` of a field that is not.
-fn mapping(mapping: &Mapping) -> Option<ProgramMapping> {
-    let what = match mapping.field.name() {
-        "ip-saddr" => ProgramMapped::Source4,
-        "ip-daddr" => ProgramMapped::Destination4,
-        "ip6-saddr" => ProgramMapped::Source6,
-        "ip6-daddr" => ProgramMapped::Destination6,
-        "tcp-sport" => ProgramMapped::TcpSource,
-        "tcp-dport" => ProgramMapped::TcpDestination,
-        "udp-sport" => ProgramMapped::UdpSource,
-        "udp-dport" => ProgramMapped::UdpDestination,
-        "ip-id" => ProgramMapped::Ident,
-        "ip6-flow-label" => ProgramMapped::Label,
-        "tcp-seq-num" => ProgramMapped::Seq,
-        "tcp-ack-num" => ProgramMapped::Ack,
-        _ => return None,
-    };
-    let mut mapped = ProgramMapping {
-        what,
-        number: None,
-        address: [0; 16],
-    };
-    match (what, mapping.value) {
-        (ProgramMapped::Source4 | ProgramMapped::Destination4, Some(value)) => {
-            mapped.address[..4].copy_from_slice(&(value as u32).to_be_bytes());
-        }
-        (ProgramMapped::Source6 | ProgramMapped::Destination6, Some(value)) => {
-            mapped.address = Ipv6Addr::from(value).octets();
-        }
-        (_, value) => mapped.number = value.map(|value| value as u32),
-    }
-    Some(mapped)
-}
-
-/// The change of `width` bits, `at` bits after the start of the layer's header, word by word.
-fn words(layer: Layer, at: usize, width: u8, value: u128) -> Vec<ProgramSet> {
-    let from_ip = matches!(layer, Layer::Meta | Layer::Ip | Layer::Ip4 | Layer::Ip6);
-    // What UDP carries stands behind its header.
-    let at = at + if layer == Layer::UdpData { 64 } else { 0 };
-    let first = at / 16;
-    let last = (at + usize::from(width) - 1) / 16;
-    let mut keep = vec![0xff; 2 * (last - first + 1)];
-    let mut new = vec![0; keep.len()];
-    write_bits(&mut keep, at - 16 * first, width, 0);
-    write_bits(&mut new, at - 16 * first, width, value);
-    let pairs = keep.chunks_exact(2).zip(new.chunks_exact(2));
-    (first..)
-        .zip(pairs)
-        .map(|(word, (keep, value))| ProgramSet {
-            layer: layer_bit(layer),
-            from_ip,
-            at: 2 * word as u16,
-            keep: [keep[0], keep[1]],
-            value: [value[0], value[1]],
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -516,14 +332,7 @@ mod tests {
     fn what_the_program_cannot_do_is_refused_by_name() {
         for (text, what) in [
             ("add-stateful all mod ip-proto 47", "`ip-proto`"),
-            ("add tcp-opt strip tcp-opt-sack", "`strip tcp-opt-sack`"),
-            ("add tcp-syn strip all", "`strip all`"),
-            ("add tcp-syn add tcp-opt 22 x0102", "`add tcp-opt 22`"),
             ("add tcp-opt-sack x00 drop", "`tcp-opt-sack`"),
-            (
-                "add tcp-syn mod tcp-opt-fast-open x0102",
-                "`tcp-opt-fast-open`",
-            ),
             ("add udp-payload x00 drop", "`udp-payload`"),
             (
                 "add udp-dport 53 mod udp-payload x00",
@@ -570,17 +379,5 @@ mod tests {
         let set = program.actions[0].sets[0];
         assert_eq!((set.from_ip, set.at, set.keep), (false, 2, [0, 0]));
         assert_eq!(set.value, 8080u16.to_be_bytes());
-    }
-
-    #[test]
-    fn a_change_of_bits_is_one_of_words() {
-        let class = words(Layer::Ip6, 4, 8, 0xa5);
-        assert_eq!(
-            (class[0].keep, class[0].value),
-            ([0xf0, 0x0f], [0x0a, 0x50])
-        );
-        assert_eq!(words(Layer::Ip6, 64, 128, 1).len(), 8);
-        let spin = words(Layer::UdpData, 2, 1, 0);
-        assert_eq!((spin[0].at, spin[0].keep), (8, [0xdf, 0xff]));
     }
 }

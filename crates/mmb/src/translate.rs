@@ -249,7 +249,7 @@ impl Connection {
     }
 }
 
-/// Forward packets get `value`; reverse ones that have it get what it stands for.
+/// Forward packets get `value`; reverse ones that have it get what it replaced.
 fn replaced<T: PartialEq>(forward: bool, have: T, value: T, original: T) -> T {
     if forward {
         value

@@ -10,7 +10,7 @@ use crate::field::{Field, PROTOCOLS, Takes, most};
 /// Bytes of the longest payload or option value in a rule (mmb's `MMB_MAX_FIELD_LEN`).
 const LONGEST: usize = 64;
 
-/// Stands for the box's own address.
+/// The word for the box's own address.
 const OWN: &str = "self";
 
 /// What a field is compared with or set to.

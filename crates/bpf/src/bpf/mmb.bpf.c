@@ -51,8 +51,10 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		keyed = !related && nw_mmb_key(skb, p);
 		if (keyed)
 			c = nw_mmb_find_live(p);
-		if (keyed && c)
+		if (keyed && c) {
+			__sync_fetch_and_add(&c->packets, a.segments);
 			how = nw_mmb_merge(p, c);
+		}
 	}
 	if (!how) {
 		totals->overmatched += a.segments;
@@ -73,9 +75,11 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		a.failed = 1;
 	if (!a.failed)
 		nw_loop(p->matched, nw_mmb_set, &a, 0);
-	if (!a.failed && p->layers & NW_MMB_TCP)
-		nw_loop(p->matched, nw_mmb_set_options, &a, 0);
-	totals->options_unchanged += a.unchanged;
+	if (!a.failed && p->layers & NW_MMB_TCP && nw_mmb.changes) {
+		how = nw_mmb_rewrite_options(skb, p);
+		a.failed = how < 0;
+		totals->options_unchanged += how > 0;
+	}
 	if (!a.failed && keyed && c && !p->reverse && nw_mmb_translate(skb, p, c))
 		a.failed = 1;
 	if (a.failed) {

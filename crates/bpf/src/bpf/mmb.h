@@ -15,8 +15,9 @@
 #define NW_MMB_TESTS	8	/* of a rule, besides its mask */
 #define NW_MMB_MATCHED	64	/* rules that one packet matches */
 #define NW_MMB_SETS	24	/* words that a rule changes */
-#define NW_MMB_BODIES	4	/* options that a rule gives other contents */
 #define NW_MMB_OPTIONS	40	/* bytes of options in a TCP header */
+#define NW_MMB_CHUNK	512	/* bytes that are summed up at once */
+#define NW_MMB_CHUNKS	1024	/* of the longest packet, 512 KiB (GSO_MAX_SIZE) */
 #define NW_MMB_JOINED	16	/* rules of a connection */
 #define NW_MMB_LAST	0xffffffffu	/* ends a chain of rules */
 
@@ -51,6 +52,8 @@ struct nw_mmb_settings {
 	u32 options;		/* whether rules match TCP options */
 	u32 enabled;		/* a bit for each way */
 	u32 stateful;		/* whether a rule is */
+	u32 changes;		/* of options, of all rules */
+	u32 unused;
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };
 
@@ -115,11 +118,19 @@ struct nw_mmb_set {
 	u16 value;
 };
 
-struct nw_mmb_body {
+enum nw_mmb_change_what {
+	NW_MMB_WRITE = 0,	/* options that are as long get other contents */
+	NW_MMB_SET = 1,		/* all of the kind do */
+	NW_MMB_ADD = 2,		/* one more behind them */
+	NW_MMB_KEEP = 3,	/* a bit for each kind that stays */
+};
+
+struct nw_mmb_change {
+	u8 what;
 	u8 kind;
-	u8 len;			/* only an option that is as long is changed */
-	u8 bytes[8];
-	u8 unused[6];
+	u8 len;
+	u8 unused;
+	u8 bytes[NW_MMB_OPTIONS];
 };
 
 #define NW_MMB_ACCEPT	0xffff
@@ -127,11 +138,12 @@ struct nw_mmb_body {
 struct nw_mmb_action {
 	u16 verdict[4];		/* in their order: hundredths of a percent, or ACCEPT; 0 ends */
 	u32 sets;
-	u32 bodies;
+	u32 change;		/* of the options, the first */
+	u32 changes;
 	u32 mapping;		/* the first */
 	u32 mappings;
+	u32 unused;
 	struct nw_mmb_set set[NW_MMB_SETS];
-	struct nw_mmb_body body[NW_MMB_BODIES];
 };
 
 /* A field of a connection's packets that gets another value. */
@@ -185,7 +197,7 @@ struct nw_mmb_connection {
 	u64 last_active;	/* ns */
 	u32 seq;		/* added to forward sequence numbers */
 	u32 ack;		/* and to acknowledgement numbers */
-	u32 label;		/* what forward packets have, and what it stands for */
+	u32 label;		/* what forward packets get, and what it replaced */
 	u32 label_before;
 	u16 ident;		/* added to forward identifications */
 	u16 ident_set;		/* as with the label */
@@ -197,6 +209,8 @@ struct nw_mmb_connection {
 	u8 unused;
 	u32 rules;
 	u32 rule[NW_MMB_JOINED];
+	u64 begun;		/* ns */
+	u64 packets;		/* of both directions */
 };
 
 /* A packet in fragments, and its key. */
@@ -256,6 +270,16 @@ struct nw_mmb_option {
 	u8 unused;
 };
 
+/* What one change makes of the options. */
+struct nw_mmb_pack {
+	u32 room;		/* bytes that the new list needs */
+	u32 differs;		/* whether an option goes or changes its length */
+	u32 filled;		/* bytes of the new list */
+	u32 kept;		/* options in it */
+	u32 from;		/* where the bytes of one come from, */
+	u32 own;		/* in the change and not in the list */
+};
+
 /* What an ICMP error quotes. */
 struct nw_mmb_quote {
 	u32 at;			/* bytes from the network header */
@@ -297,6 +321,11 @@ struct nw_mmb_packet {
 	u32 options_len;
 	u32 found;
 	u32 broken;
+	u32 repacked;		/* the options lost their fillers */
+	u8 packed[NW_MMB_OPTIONS];	/* options under change */
+	struct nw_mmb_change change;
+	struct nw_mmb_pack pack;
+	u8 chunk[NW_MMB_CHUNK];
 	struct nw_mmb_option option[NW_MMB_OPTIONS];
 };
 

@@ -216,6 +216,7 @@ __attribute__((noinline)) int nw_mmb_begin(struct nw_skb *skb,
 	c->reverse.protocol = p->left.protocol;
 	c->reverse.v6 = p->left.v6;
 	c->last_active = p->now;
+	c->begun = p->now;
 	if (p->layers & NW_MMB_TCP &&
 	    nw_load(skb, nw_mmb.net_at + p->header_len + 13, &c->flags[0], 1))
 		return -1;
@@ -236,6 +237,7 @@ __attribute__((noinline)) int nw_mmb_begin(struct nw_skb *skb,
 		totals->table_full++;
 		return -1;
 	}
+	__sync_fetch_and_add(&c->packets, skb->gso_segs > 1 ? skb->gso_segs : 1);
 	p->reverse = 0;
 	if (nw_mmb_translate(skb, p, c)) {
 		totals->unwritten++;

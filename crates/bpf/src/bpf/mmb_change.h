@@ -62,14 +62,13 @@ struct nw_mmb_apply {
 	struct nw_skb *skb;
 	struct nw_mmb_packet *p;
 	struct nw_mmb_action *action;
-	const struct nw_mmb_body *body;
 	u64 segments;
 	u64 bytes;
-	u32 option_at;		/* bytes from the network header */
 	u32 settled;
 	u32 drop;
 	u32 failed;
 	u32 unchanged;
+	u32 listed;		/* whether options were changed */
 };
 
 /* A change of bytes: `len` of them, 1, 2 or 4, `at` bytes from the network header. */
@@ -186,50 +185,6 @@ static long nw_mmb_set_word(u32 i, struct nw_mmb_apply *a)
 	return 0;
 }
 
-/* One byte of what an option gets. */
-static long nw_mmb_set_byte(u32 i, struct nw_mmb_apply *a)
-{
-	u8 word[2] = { 0, 0 }, keep[2] = { 0xff, 0xff };
-	u32 at = a->option_at + i;
-
-	if (i >= sizeof(a->body->bytes))
-		return 1;
-	if (at & 1) {
-		word[1] = a->body->bytes[i];
-		keep[1] = 0;
-	} else {
-		word[0] = a->body->bytes[i];
-		keep[0] = 0;
-	}
-	if (nw_mmb_write(a->skb, a->p, at & ~1u, *(u16 *)keep, *(u16 *)word))
-		a->failed = 1;
-	return a->failed != 0;
-}
-
-/* Gives the option that was found as number `i` other contents, if it is meant. */
-static long nw_mmb_set_option(u32 i, struct nw_mmb_apply *a)
-{
-	const struct nw_mmb_body *body = a->body;
-	struct nw_mmb_packet *p = a->p;
-
-	if (i >= NW_MMB_OPTIONS)
-		return 1;
-	if (p->option[i].kind != body->kind || p->option[i].len != body->len)
-		return 0;
-	a->option_at = p->header_len + 20 + p->option[i].at;
-	nw_loop(body->len, nw_mmb_set_byte, a, 0);
-	return a->failed != 0;
-}
-
-static long nw_mmb_set_body(u32 i, struct nw_mmb_apply *a)
-{
-	if (i >= NW_MMB_BODIES)
-		return 1;
-	a->body = &a->action->body[i];
-	nw_loop(a->p->found, nw_mmb_set_option, a, 0);
-	return a->failed != 0;
-}
-
 static long nw_mmb_decide(u32 i, struct nw_mmb_apply *a)
 {
 	struct nw_mmb_action *action;
@@ -283,32 +238,6 @@ static long nw_mmb_set(u32 i, struct nw_mmb_apply *a)
 	if (!a->action)
 		return 1;
 	nw_loop(a->action->sets, nw_mmb_set_word, a, 0);
-	return a->failed != 0;
-}
-
-static long nw_mmb_set_options(u32 i, struct nw_mmb_apply *a)
-{
-	struct nw_mmb_packet *p = a->p;
-	struct nw_mmb_rule *rule;
-	u32 number, at;
-
-	if (i >= NW_MMB_MATCHED)
-		return 1;
-	number = p->sorted[i];
-	rule = nw_map_lookup(&nw_mmb_rules, &number);
-	if (!rule)
-		return 1;
-	at = rule->action;
-	a->action = nw_map_lookup(&nw_mmb_actions, &at);
-	if (!a->action)
-		return 1;
-	if (!a->action->bodies)
-		return 0;
-	if (p->broken || p->more_fragments) {
-		a->unchanged = 1;
-		return 1;
-	}
-	nw_loop(a->action->bodies, nw_mmb_set_body, a, 0);
 	return a->failed != 0;
 }
 

@@ -83,6 +83,13 @@ struct {
 	NW_TYPE(value, struct nw_mmb_mapping);
 } nw_mmb_mappings NW_SECTION(".maps");
 
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, struct nw_mmb_change);
+} nw_mmb_changes NW_SECTION(".maps");
+
 /* By the forward key. Nothing of the three is allocated before it is needed. */
 struct {
 	NW_UINT(type, NW_MAP_HASH);

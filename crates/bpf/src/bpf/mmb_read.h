@@ -229,19 +229,28 @@ static long nw_mmb_next_option(u32 i, struct nw_mmb_walk *walk)
 	return 0;
 }
 
+/* The bytes of the TCP options. 0 if they are all there. */
+NW_INLINE int nw_mmb_load_options(struct nw_skb *skb, struct nw_mmb_packet *p)
+{
+	u32 len = p->tcp_len - 20;
+
+	if (p->tcp_len <= 20)
+		return 0;
+	asm volatile("" : "+r"(len));
+	if (len < 1 || len > NW_MMB_OPTIONS ||
+	    nw_load(skb, nw_mmb.net_at + p->header_len + 20, p->options, len))
+		return -1;
+	p->options_len = len;
+	return 0;
+}
+
 /* The TCP options, where a rule matches any. */
 NW_INLINE void nw_mmb_read_options(struct nw_skb *skb, struct nw_mmb_packet *p)
 {
 	struct nw_mmb_walk walk = { .p = p };
-	u32 len = p->tcp_len - 20;
 
-	if (p->tcp_len <= 20)
+	if (p->tcp_len <= 20 || nw_mmb_load_options(skb, p))
 		return;
-	asm volatile("" : "+r"(len));
-	if (len < 1 || len > NW_MMB_OPTIONS ||
-	    nw_load(skb, nw_mmb.net_at + p->header_len + 20, p->options, len))
-		return;
-	p->options_len = len;
 	nw_loop(NW_MMB_OPTIONS, nw_mmb_next_option, &walk, 0);
 }
 
@@ -263,6 +272,7 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 	p->options_len = 0;
 	p->found = 0;
 	p->broken = 0;
+	p->repacked = 0;
 	if (protocol == NW_PROTO_IP)
 		how = nw_mmb_read_4(skb, p, stored, &fragment);
 	else if (protocol == NW_PROTO_IPV6)

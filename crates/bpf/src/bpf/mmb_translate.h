@@ -6,7 +6,7 @@
 #ifndef NW_MMB_TRANSLATE_H
 #define NW_MMB_TRANSLATE_H
 
-#include "mmb_change.h"
+#include "mmb_options.h"
 
 #define NW_MMB_SACK	5
 #define NW_MMB_TCP_ACK	0x10

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 
 use super::{HookCost, SignalCost, SignalRun};
 use crate::error::{BpfError, NOT_BUILT};
-use crate::{BoxTotals, SignalCounters, SignalOptions};
+use crate::{BoxConnection, BoxTotals, SignalCounters, SignalOptions};
 
 /// The marking programs without a device; here it says why there are none.
 #[derive(Debug)]
@@ -57,6 +57,10 @@ impl BoxRuns {
     }
 
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
+        match self.0 {}
+    }
+
+    pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
         match self.0 {}
     }
 

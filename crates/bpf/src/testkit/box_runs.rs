@@ -6,16 +6,19 @@ use std::fmt;
 use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
 use narrows_mmb::{Program, RuleCounters};
 
-use crate::BoxTotals;
+use crate::box_connections::connections;
 use crate::box_program::{load, rules, sweep, totals};
 use crate::error::BpfError;
 use crate::libbpf::refused;
 use crate::signal_program::ETHERNET;
+use crate::{BoxConnection, BoxTotals};
 
 const RUNNING: &str = "test the programs of a box";
 
 /// `TC_ACT_SHOT` (include/uapi/linux/pkt_cls.h): the packet is dropped.
 const SHOT: u32 = 2;
+/// Bytes by which a packet grows at most: the options of a TCP header (RFC 9293 §3.1).
+const LONGEST_OPTIONS: usize = 40;
 
 /// The programs of a box as they are at an Ethernet device.
 pub struct BoxRuns {
@@ -58,7 +61,7 @@ impl BoxRuns {
             what: RUNNING.to_owned(),
             why: format!("the object has no program {name}"),
         })?;
-        let mut after = vec![0; frame.len()];
+        let mut after = vec![0; frame.len() + LONGEST_OPTIONS];
         let input = ProgramInput {
             data_in: Some(frame),
             data_out: Some(&mut after),
@@ -67,7 +70,10 @@ impl BoxRuns {
         };
         let output = program.test_run(input).map_err(|e| refused(RUNNING, &e))?;
         let ns = output.duration.as_nanos() as u64;
-        Ok(((output.return_value != SHOT).then_some(after), ns))
+        let passed = output.return_value != SHOT;
+        let len = output.data.map_or(0, |data| data.len());
+        after.truncate(len);
+        Ok((passed.then_some(after), ns))
     }
 
     /// So many seconds pass: what the box remembers of connections and fragments is as much older.
@@ -110,6 +116,14 @@ impl BoxRuns {
     /// If the counters cannot be read.
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
         totals(&self.object)
+    }
+
+    /// The connections that they track.
+    ///
+    /// # Errors
+    /// If the kernel does not show them.
+    pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
+        connections(&self.object)
     }
 
     /// What each rule has counted.

@@ -20,7 +20,8 @@ several have `;` between them. Without any they are read from standard input, at
 it is a terminal.
 
 attach DEV [NAME|FILE|add …; add …] puts the box at a device of this machine, as programs of the \
-kernel, until Ctrl-C; list DEV shows from elsewhere what it has counted, detach DEV ends it.
+kernel, until Ctrl-C; list DEV shows from elsewhere what it has counted, show connections DEV and \
+show tables DEV the rest, detach DEV ends it.
 
 detect HOST[:PORT] [from PORT] finds out which ready boxes stand on the path to a host, together \
 with respond ADDRESS[:PORT] to NETWORK… [call HOST…] there. Both need root.")]

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 
-use narrows::mmb::{Request, Session, complete};
+use narrows::mmb::{Answer, Request, Session, complete};
 use narrows::scenario::Refusal;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
@@ -42,6 +42,11 @@ pub fn mmb(args: &Mmb) -> Outcome {
         }
         ["list", device] => return device::list(args, device),
         ["detach", device] => return device::detach(args, device),
+        ["show", what @ ("tables" | "connections"), ref rest @ ..] => {
+            if let Some(shown) = shown_at_device(args, what, rest) {
+                return shown;
+            }
+        }
         ["detect", ref rest @ ..] => return path::detect(args, rest),
         ["respond", ref rest @ ..] => return path::respond(args, rest),
         ["attach" | "detach"] => {
@@ -70,6 +75,27 @@ pub fn mmb(args: &Mmb) -> Outcome {
     Ok(Status::Done)
 }
 
+/// What a box at a device has, if `rest` names one: behind the command, as with `list`.
+fn shown_at_device(args: &Mmb, what: &str, rest: &[&str]) -> Option<Outcome> {
+    let (device, verbose) = match rest {
+        [] | ["verbose"] => return None,
+        [device] => (device, false),
+        ["verbose", device] | [device, "verbose"] => (device, true),
+        _ => return None,
+    };
+    Some(match (what, verbose) {
+        ("connections", verbose) => device::connections(args, device, verbose),
+        (_, false) => device::tables(args, device),
+        (_, true) => Err(Refusal::new(
+            "mmb",
+            format!("`show tables verbose` of {device}"),
+            "`show tables` without it: a box at a device shows no keys; those of its rules are \
+             shown by `narrows mmb -f RULES show tables verbose`",
+        )
+        .into()),
+    })
+}
+
 /// Does what `line` says and prints the answer.
 fn answer(session: &mut Session, line: &str, format: Format) -> Outcome {
     let request = Request::parse(line).map_err(|e| {
@@ -81,7 +107,10 @@ fn answer(session: &mut Session, line: &str, format: Format) -> Outcome {
             None => refusal,
         }
     })?;
-    let answer = session.answer(&request)?;
+    print_answer(&session.answer(&request)?, format)
+}
+
+fn print_answer(answer: &Answer, format: Format) -> Outcome {
     match format {
         Format::Text => {
             let text = answer.to_string();
@@ -90,7 +119,7 @@ fn answer(session: &mut Session, line: &str, format: Format) -> Outcome {
             }
         }
         Format::Json => {
-            let value = serde_json::to_value(&answer);
+            let value = serde_json::to_value(answer);
             print_json(&value.map_err(|e| narrows::Error::Engine(e.to_string()))?);
         }
     }

@@ -60,22 +60,16 @@ pub(super) fn can_name(rule: &Rule) -> Result<(), String> {
     }
     for target in rule.targets() {
         match target {
-            Target::Add(named, _) => {
-                return Err(format!("it cannot make headers longer (`add {named}`)"));
-            }
-            Target::Strip(_) => {
-                return Err(format!("it cannot make headers shorter (`{target}`)"));
-            }
             Target::Set(named, _) => match named.field.row().place {
                 Place::Payload => return Err(format!("it does not write payloads (`{target}`)")),
-                Place::Option(_) | Place::AnyOption if named.field.width() == 0 => {
-                    return Err(format!(
-                        "of options it writes only those that are numbers, not `{named}`"
-                    ));
-                }
                 _ => is_above_checksum(named.field)?,
             },
-            Target::Drop(_) | Target::Accept | Target::Map(..) | Target::Shuffle(_) => {}
+            Target::Add(..)
+            | Target::Strip(_)
+            | Target::Drop(_)
+            | Target::Accept
+            | Target::Map(..)
+            | Target::Shuffle(_) => {}
         }
     }
     Ok(())

@@ -8,8 +8,10 @@ use std::{fmt, thread};
 use narrows_live::{BoxDoor, BoxQuestion, DeviceBox};
 use narrows_mmb::{Target, Test, Value};
 use narrows_results::Error;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::show::{Answer, ShownConnection, ShownTable, shown_tables};
 use super::{Session, refused};
 
 /// How often old connections are looked for, as a box on a path does.
@@ -26,7 +28,8 @@ pub struct BoxCounts {
     pub dropped: u64,
     /// Dropped for want of a readable IP header.
     pub malformed: u64,
-    /// Whose TCP options were not changed, as they could not be read or were in a fragment.
+    /// Whose TCP options were not all changed: they could not be read, there was no room for longer
+    /// ones, or the packet was a fragment.
     pub options_unchanged: u64,
     /// Dropped because they match more rules than the program has room for.
     pub overmatched: u64,
@@ -119,6 +122,7 @@ pub struct AttachedBox {
 struct Shown {
     device: String,
     rules: Vec<String>,
+    tables: Vec<ShownTable>,
     stateful: bool,
     attached: Mutex<Option<DeviceBox>>,
 }
@@ -161,6 +165,7 @@ impl Session {
         let shown = Arc::new(Shown {
             device: device.to_owned(),
             rules,
+            tables: shown_tables(&self.middlebox, false),
             stateful: program.stateful,
             attached: Mutex::new(Some(attached)),
         });
@@ -208,6 +213,25 @@ impl Session {
 }
 
 impl Shown {
+    /// The answer to another process, in JSON.
+    fn answer(&self, question: BoxQuestion) -> Result<String, Error> {
+        let text = match question {
+            BoxQuestion::List | BoxQuestion::Detach => serde_json::to_string(&self.counts()?),
+            BoxQuestion::Tables => serde_json::to_string(&self.tables),
+            BoxQuestion::Connections => serde_json::to_string(&self.connections()?),
+        };
+        text.map_err(failed)
+    }
+
+    fn connections(&self) -> Result<Vec<ShownConnection>, Error> {
+        let attached = self.attached();
+        let Some(attached) = attached.as_ref().filter(|_| self.stateful) else {
+            return Ok(Vec::new());
+        };
+        let all = attached.connections().map_err(failed)?;
+        Ok(all.iter().map(ShownConnection::at_device).collect())
+    }
+
     fn counts(&self) -> Result<BoxCounts, Error> {
         let attached = self.attached();
         let Some(attached) = attached.as_ref() else {
@@ -252,17 +276,14 @@ impl AttachedBox {
     }
 
     /// Answers other processes from now on, by a thread of its own; one that asks for it has the
-    /// box detached, which `gone` is told.
+    /// box detached, which `gone` receives.
     pub fn answer(&mut self, gone: Sender<()>) {
         let Some(door) = self.door.take() else {
             return;
         };
         let shown = Arc::clone(&self.shown);
         thread::spawn(move || {
-            let answer = |_| match shown.counts() {
-                Ok(counts) => serde_json::to_string(&counts).unwrap_or_default(),
-                Err(_) => String::new(),
-            };
+            let answer = |question| shown.answer(question).unwrap_or_default();
             loop {
                 match door.answer(answer) {
                     // The asker waits for the end of the stream, which is after that of the box.
@@ -327,7 +348,28 @@ pub fn detach(device: &str) -> Result<BoxCounts, Error> {
     ask(device, BoxQuestion::Detach)
 }
 
-fn ask(device: &str, question: BoxQuestion) -> Result<BoxCounts, Error> {
+/// The tables by which the box at `device` finds its rules.
+///
+/// # Errors
+/// If there is none, or its process does not answer.
+pub fn tables(device: &str) -> Result<Answer, Error> {
+    ask(device, BoxQuestion::Tables).map(Answer::Tables)
+}
+
+/// The connections that the box at `device` tracks; `verbose` adds the TCP flags that were seen
+/// and the rules.
+///
+/// # Errors
+/// If there is none, or its process does not answer.
+pub fn connections(device: &str, verbose: bool) -> Result<Answer, Error> {
+    let all: Vec<ShownConnection> = ask(device, BoxQuestion::Connections)?;
+    Ok(Answer::Connections(match verbose {
+        true => all,
+        false => all.into_iter().map(ShownConnection::shortened).collect(),
+    }))
+}
+
+fn ask<T: DeserializeOwned>(device: &str, question: BoxQuestion) -> Result<T, Error> {
     let answer = narrows_live::ask_box(device, question).map_err(failed)?;
     serde_json::from_str(&answer).map_err(failed)
 }

@@ -18,7 +18,7 @@ use narrows_results::Error;
 use narrows_units::{Rng, WordError, Words};
 
 #[cfg(target_os = "linux")]
-pub use attach::{AttachedBox, BoxCounts, RuleCounts, detach, list};
+pub use attach::{AttachedBox, BoxCounts, RuleCounts, connections, detach, list, tables};
 pub use captures::{ExplainedPacket, Replayed};
 #[cfg(target_os = "linux")]
 pub use detect::{

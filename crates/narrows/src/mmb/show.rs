@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use narrows_mmb::{Field, Middlebox, READY, ReadyBox};
 use narrows_wire::{FlowKey, TcpFlags};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::captures::{ExplainedPacket, Replayed};
 
@@ -57,7 +57,7 @@ pub struct ShownRule {
 }
 
 /// A table of the classifier.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ShownTable {
     /// The bytes of the headers that it looks at.
     mask: String,
@@ -65,22 +65,39 @@ pub struct ShownTable {
     keys: usize,
     /// Whether its rules are ordered by a range.
     ordered: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     verbose: Vec<String>,
 }
 
 /// A connection.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ShownConnection {
     protocol: u8,
     forward: [String; 2],
     reverse: [String; 2],
-    state: &'static str,
-    expires_s: f64,
+    state: String,
+    /// When it is forgotten without further packets, in seconds of a capture's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
+    expires_s: Option<f64>,
+    #[serde(flatten)]
+    at_device: Option<ConnectionAtDevice>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     flags: Option<[String; 2]>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rules: Vec<usize>,
+}
+
+/// What a box at a device knows of a connection besides.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ConnectionAtDevice {
+    /// Packets, its segments where they came in bundles.
+    packets: u64,
+    /// Since its first packet.
+    age_s: f64,
+    /// Since its last one.
+    idle_s: f64,
+    /// Until it is forgotten without further packets.
+    left_s: f64,
 }
 
 /// Bytes as they stand in tables: in groups of a word, without zeros at the end.
@@ -150,17 +167,7 @@ impl Answer {
     }
 
     pub(super) fn tables(middlebox: &Middlebox, verbose: bool) -> Self {
-        let tables = middlebox.tables().map(|table| ShownTable {
-            mask: hex(&table.mask),
-            rules: table.rules,
-            keys: table.keys.len(),
-            ordered: table.ordered,
-            verbose: match verbose {
-                true => table.keys.iter().map(|key| hex(key)).collect(),
-                false => Vec::new(),
-            },
-        });
-        Self::Tables(tables.collect())
+        Self::Tables(shown_tables(middlebox, verbose))
     }
 
     pub(super) fn connections(middlebox: &Middlebox, verbose: bool) -> Self {
@@ -168,12 +175,9 @@ impl Answer {
             protocol: connection.forward.protocol,
             forward: ends(&connection.forward),
             reverse: ends(&connection.reverse),
-            state: match (connection.forward.protocol, connection.established) {
-                (6, true) => "established",
-                (6, false) => "transient",
-                _ => "tracked",
-            },
-            expires_s: connection.expires.as_secs_f64(),
+            state: state(connection.forward.protocol, connection.established),
+            expires_s: Some(connection.expires.as_secs_f64()),
+            at_device: None,
             flags: verbose.then(|| connection.flags.map(flags)),
             rules: if verbose {
                 connection.rules
@@ -182,6 +186,66 @@ impl Answer {
             },
         });
         Self::Connections(connections.collect())
+    }
+}
+
+/// The classifier's tables, with their keys if `verbose`.
+pub(super) fn shown_tables(middlebox: &Middlebox, verbose: bool) -> Vec<ShownTable> {
+    let tables = middlebox.tables().map(|table| ShownTable {
+        mask: hex(&table.mask),
+        rules: table.rules,
+        keys: table.keys.len(),
+        ordered: table.ordered,
+        verbose: match verbose {
+            true => table.keys.iter().map(|key| hex(key)).collect(),
+            false => Vec::new(),
+        },
+    });
+    tables.collect()
+}
+
+fn state(protocol: u8, established: bool) -> String {
+    let word = match (protocol, established) {
+        (6, true) => "established",
+        (6, false) => "transient",
+        _ => "tracked",
+    };
+    word.to_owned()
+}
+
+#[cfg(target_os = "linux")]
+impl ShownConnection {
+    /// One of a box at a device, with all that is known.
+    pub(super) fn at_device(connection: &narrows_live::BoxConnection) -> Self {
+        let protocol = connection.forward.protocol;
+        let established = narrows_mmb::is_established(connection.flags);
+        let kept = narrows_mmb::kept_for(protocol, connection.flags);
+        let idle = connection.idle;
+        let at_device = ConnectionAtDevice {
+            packets: connection.packets,
+            age_s: connection.age.as_secs_f64(),
+            idle_s: idle.as_secs_f64(),
+            left_s: kept.as_secs_f64() - idle.as_secs_f64(),
+        };
+        Self {
+            protocol,
+            forward: ends(&connection.forward),
+            reverse: ends(&connection.reverse),
+            state: state(protocol, established),
+            expires_s: None,
+            at_device: Some(at_device),
+            flags: Some(connection.flags.map(flags)),
+            rules: connection.rules.clone(),
+        }
+    }
+
+    /// Without what only `verbose` shows.
+    pub(super) fn shortened(self) -> Self {
+        Self {
+            flags: None,
+            rules: Vec::new(),
+            ..self
+        }
     }
 }
 
@@ -224,9 +288,19 @@ impl fmt::Display for Answer {
                 let ([from, to], [back_from, back_to]) = (&connection.forward, &connection.reverse);
                 write!(
                     f,
-                    "protocol {} {from} > {to}, back {back_from} > {back_to}, {}, until {:.3} s",
-                    connection.protocol, connection.state, connection.expires_s
+                    "protocol {} {from} > {to}, back {back_from} > {back_to}, {}",
+                    connection.protocol, connection.state
                 )?;
+                if let Some(expires) = connection.expires_s {
+                    write!(f, ", until {expires:.3} s")?;
+                }
+                if let Some(at) = &connection.at_device {
+                    write!(
+                        f,
+                        ", {} packets, {:.1} s old, idle for {:.1} s, forgotten in {:.1} s",
+                        at.packets, at.age_s, at.idle_s, at.left_s
+                    )?;
+                }
                 if let Some([there, back]) = &connection.flags {
                     write!(
                         f,

@@ -1,9 +1,9 @@
 //! `narrows mmb attach`, `list DEV` and `detach`: a box at a device of this machine.
 
 #[cfg(target_os = "linux")]
-pub(super) use here::{attach, detach, list};
+pub(super) use here::{attach, connections, detach, list, tables};
 #[cfg(not(target_os = "linux"))]
-pub(super) use nowhere::{attach, detach, list};
+pub(super) use nowhere::{attach, connections, detach, list, tables};
 
 #[cfg(not(target_os = "linux"))]
 mod nowhere {
@@ -27,6 +27,14 @@ mod nowhere {
     }
 
     pub fn detach(_: &Mmb, _: &str) -> Outcome {
+        refused()
+    }
+
+    pub fn tables(_: &Mmb, _: &str) -> Outcome {
+        refused()
+    }
+
+    pub fn connections(_: &Mmb, _: &str, _: bool) -> Outcome {
         refused()
     }
 }
@@ -76,6 +84,16 @@ mod here {
     pub fn detach(args: &Mmb, device: &str) -> Outcome {
         show(args, &mmb::detach(device)?)?;
         Ok(Status::Done)
+    }
+
+    /// How the box at `device` finds its rules.
+    pub fn tables(args: &Mmb, device: &str) -> Outcome {
+        super::super::print_answer(&mmb::tables(device)?, args.format)
+    }
+
+    /// The connections of the box at `device`.
+    pub fn connections(args: &Mmb, device: &str, verbose: bool) -> Outcome {
+        super::super::print_answer(&mmb::connections(device, verbose)?, args.format)
     }
 
     fn show(args: &Mmb, counts: &BoxCounts) -> Result<(), Error> {
