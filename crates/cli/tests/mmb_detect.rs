@@ -12,7 +12,7 @@ use serde_json::Value;
 
 mod pair;
 
-use pair::{PATIENCE, Pair, Running};
+use pair::{PATIENCE, Pair, Router, Running};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
@@ -74,6 +74,8 @@ fn boxes_at_a_device_are_found_in_both_directions() {
         "ecn-bleach",
         "ect1-to-ect0",
         "ce-strip",
+        "accecn-option-strip",
+        "option-allow-list",
         "reserved-clear",
         "mss-clamp",
         "udp-block",
@@ -93,7 +95,7 @@ fn boxes_at_a_device_are_found_in_both_directions() {
     let (status, counts) = answering.end();
     assert_eq!(status, Some(0));
     let counts = json(&counts);
-    assert_eq!(counts["sessions"], 9, "{counts}");
+    assert_eq!(counts["sessions"], 11, "{counts}");
     assert_eq!(counts["refused"], 0, "{counts}");
 }
 
@@ -146,7 +148,59 @@ fn over_ipv6_and_without_a_responder_no_box_is_found_where_none_is() {
     assert!(counts["refused"].as_u64() > Some(0), "{counts}");
 }
 
-/// The path of `narrows shell` has boxes that the kernel's program is not.
+#[test]
+fn a_box_at_a_router_is_located_at_the_side_where_it_stands() {
+    let Some(pair) = Pair::new("a box at a router", 85, &[], narrows_bpf::not_built()) else {
+        return;
+    };
+    let router = Router::between(&pair, 86);
+    let answering = responder(&pair, false, &["10.86.2.2", "to", "10.86.1.0/24"]);
+    for (device, there, back) in [("r0", [0, 1], [1, 2]), ("r1", [1, 2], [0, 1])] {
+        let mut attach = router.inside(NARROWS);
+        attach.args(["mmb", "attach", device, "mss-clamp"]);
+        attach.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut attached = Running::start(&mut attach);
+        attached.says("the box is at");
+        let report = detect(&pair, "10.86.2.2");
+        assert_eq!(found(&report), both_ways("mss-clamp"), "{report:#}");
+        for (direction, hops) in [("there", there), ("back", back)] {
+            let boxes = report["boxes"].as_array().expect("boxes");
+            let is = |each: &&Value| each["verdict"] == "found" && each["direction"] == direction;
+            let finding = boxes.iter().find(is).expect(direction);
+            let number = |key: &str| finding[key]["number"].as_u64();
+            let place = [number("after"), number("before")];
+            assert_eq!(place, hops.map(Some), "{device}, {direction}: {report:#}");
+        }
+        attached.signal("INT");
+        assert_eq!(attached.end().0, Some(0));
+    }
+    drop(answering);
+}
+
+#[test]
+fn a_responder_behind_a_firewall_is_reached_when_it_calls() {
+    let Some(pair) = Pair::new("a responder that calls", 87, &[], narrows_bpf::not_built()) else {
+        return;
+    };
+    let attach = ["attach", "v1", "reflexive-firewall"];
+    let mut attached = Running::start(&mut mmb(&pair, false, &attach));
+    attached.says("the box is at v1");
+    let clients = ["10.87.0.2", "to", "10.87.0.0/24"];
+    let answering = responder(&pair, false, &clients);
+    assert_eq!(detect(&pair, "10.87.0.2")["responder"], false);
+    drop(answering);
+    let calling = [&clients[..], &["call", "10.87.0.1"]].concat();
+    let answering = responder(&pair, false, &calling);
+    let report = detect(&pair, "10.87.0.2");
+    assert_eq!(report["responder"], true);
+    let wanted = [("reflexive-firewall".to_owned(), "there".to_owned())];
+    assert_eq!(found(&report), wanted, "{report:#}");
+    drop(answering);
+    attached.signal("INT");
+    assert_eq!(attached.end().0, Some(0));
+}
+
+/// The path of `narrows shell` has boxes that are no programs of the kernel.
 #[test]
 fn boxes_of_a_live_path_are_found() {
     let Some(pair) = Pair::new("boxes of a live path", 84, &[], None) else {

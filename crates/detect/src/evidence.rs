@@ -181,21 +181,10 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::{Probe, Session, Shape, Way};
+    use crate::fixture::{SESSION, ends};
+    use crate::probe::{Probe, Shape, Way};
     use narrows_mmb::{Field, Middlebox, READY, Settings, commands};
     use narrows_units::{Instant, Rng};
-
-    const SESSION: Session = Session {
-        number: 0x1234_5678,
-        token: [1; 16],
-    };
-
-    fn ends() -> Ends {
-        Ends {
-            source: "10.0.0.1:4000".parse().unwrap(),
-            destination: "10.0.0.2:5000".parse().unwrap(),
-        }
-    }
 
     fn probes() -> Vec<Vec<u8>> {
         let shapes = [Shape::Udp, Shape::Segment, Shape::Syn, Shape::SynData];

@@ -1,4 +1,4 @@
-//! What is told of a path.
+//! What is known of a path.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub enum Verdict {
 pub struct Hop {
     /// 0 is the sender; one more than there are routers, the receiver.
     pub number: u8,
-    /// The router's address, where it has told it.
+    /// The router's address, where it answered.
     pub address: Option<IpAddr>,
 }
 
@@ -54,7 +54,7 @@ pub struct Finding {
     pub verdict: Verdict,
     /// Why that is said.
     pub evidence: String,
-    /// Where it is, if it was found and routers told.
+    /// Where it is, if it was found and routers answered.
     pub place: Option<Place>,
 }
 

@@ -7,19 +7,13 @@ use narrows_pep::Cookies;
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Ecn, Icmp};
 
+use crate::fixture::ends;
 use crate::message::{Kind, Message, Range, Record};
 use crate::probe::{Ends, Over, Probe, Session, Shape, Way};
 use crate::{Prober, ProberSettings, Responder, ResponderSettings, Stage};
 
 const RUNS: u32 = 20_000;
 const KEY: [u8; 32] = [5; 32];
-
-fn ends() -> Ends {
-    Ends {
-        source: "10.0.0.1:4000".parse().unwrap(),
-        destination: "10.0.0.2:5000".parse().unwrap(),
-    }
-}
 
 fn session() -> Session {
     Session {

@@ -36,6 +36,8 @@
 mod evidence;
 mod finding;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod fuzz;
 mod judge;
 mod ledger;

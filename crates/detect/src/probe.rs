@@ -396,18 +396,7 @@ pub(crate) fn is_whole(packet: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SESSION: Session = Session {
-        number: 0x1234_5678,
-        token: [1; 16],
-    };
-
-    fn ends() -> Ends {
-        Ends {
-            source: "10.0.0.1:4000".parse().unwrap(),
-            destination: "10.0.0.2:5000".parse().unwrap(),
-        }
-    }
+    use crate::fixture::{SESSION, ends};
 
     #[test]
     fn every_probe_is_whole_and_told_apart_in_both_versions() {

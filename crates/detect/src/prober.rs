@@ -52,7 +52,7 @@ const REST: Duration = Duration::from_millis(1_100);
 /// and where routers are to answer, packets are sent so far apart.
 const APART: Duration = Duration::from_millis(50);
 
-/// What a prober is told.
+/// The settings of a prober.
 #[derive(Clone, Copy, Debug)]
 pub struct ProberSettings {
     /// Its address and port. It also sends from the 64 ports after that.

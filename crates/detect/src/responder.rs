@@ -1,6 +1,6 @@
 //! The responder: tells a prober what came of its probes, and sends the probes that it orders.
 //!
-//! It answers the clients that it has been told to answer and nobody else, never with more
+//! It answers the clients of its settings and nobody else, never with more
 //! bytes than the packet that it answers has, and sends probes only to who has shown, by the
 //! token in its Welcome, that it gets what goes to its address.
 
@@ -29,7 +29,7 @@ const PER_SECOND: u32 = 2_000;
 /// Between two calls to a prober.
 const CALL_EVERY: Duration = Duration::from_millis(500);
 
-/// What a responder is told.
+/// The settings of a responder.
 #[derive(Clone, Debug)]
 pub struct ResponderSettings {
     /// Its address and port; from the port after it, it sends what is to be new to boxes.
@@ -364,9 +364,10 @@ mod tests {
         }
     }
 
+    /// A session before its token.
     const SESSION: Session = Session {
-        number: 7,
         token: [0; 16],
+        ..crate::fixture::SESSION
     };
 
     fn order(session: Session, from: &str, len: usize) -> Vec<u8> {

@@ -150,3 +150,48 @@ impl Pair {
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
 }
+
+/// A third namespace, which forwards between the two of a pair: 10.N.1.1 near, with .2 at its
+/// device r0, and 10.N.2.2 far, with .1 at its device r1.
+pub struct Router(Running);
+
+impl Router {
+    pub fn between(pair: &Pair, net: u8) -> Self {
+        let router = Running::start(Command::new("unshare").args(["--net", "sleep", "1000"]));
+        // As with the pair.
+        thread::sleep(Duration::from_millis(200));
+        let router = Self(router);
+        let pid = router.0.0.id();
+        for (near, device, peer, own, other, there) in [
+            (true, "w0", "r0", "1.1", "1.2", "2.0"),
+            (false, "w1", "r1", "2.2", "2.1", "1.0"),
+        ] {
+            pair.ip(
+                near,
+                &format!("link add {device} type veth peer name {peer} netns {pid}"),
+            );
+            pair.ip(near, &format!("addr add 10.{net}.{own}/24 dev {device}"));
+            pair.ip(near, &format!("link set {device} up"));
+            let line =
+                format!("ip addr add 10.{net}.{other}/24 dev {peer} && ip link set {peer} up");
+            let ran = router.inside("sh").args(["-c", &line]).status();
+            assert!(ran.expect("it starts").success(), "{line}");
+            let route = format!("route add 10.{net}.{there}/24 via 10.{net}.{other}");
+            pair.ip(near, &route);
+        }
+        let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward";
+        let ran = router.inside("sh").args(["-c", forward]).status();
+        assert!(ran.expect("it starts").success());
+        router
+    }
+
+    /// A command inside.
+    pub fn inside(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/proc/{}/ns/net", self.0.0.id()))
+            .arg(program)
+            .stdin(Stdio::null());
+        command
+    }
+}

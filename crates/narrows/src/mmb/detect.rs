@@ -26,7 +26,7 @@ pub const PORT: u16 = 8806;
 pub struct PathHop {
     /// 0 is the sender; one more than there are routers, the receiver.
     pub number: u8,
-    /// The router's address, if it has told it.
+    /// The router's address, if it answered.
     pub address: Option<IpAddr>,
 }
 
