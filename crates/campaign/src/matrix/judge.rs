@@ -161,3 +161,134 @@ pub(crate) fn check_of(
         outside: judgement.outside,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_scenario::catalog;
+
+    /// Three cells; a check whose conditions are about one, about another, and about two.
+    fn campaign(required: bool) -> Campaign {
+        let text = format!(
+            r#"
+version = 1
+kind = "campaign"
+name = "mine"
+cell = "{{speed}}"
+[scenario]
+duration = "4s"
+[[scenario.link]]
+name = "access"
+ends = ["client", "server"]
+up = ["netem delay 5ms", "bottleneck: rate 5Mbit queue fq_codel"]
+down = ["netem delay 5ms"]
+[[scenario.flow]]
+name = "bulk"
+from = "client"
+to = "server"
+cc = "cubic"
+[axis.speed]
+one = {{ rate = "1Mbit" }}
+two = {{ rate = "2Mbit" }}
+three = {{ rate = "3Mbit" }}
+[set]
+"link/access/up/bottleneck" = "rate {{rate}} queue fq_codel"
+[metric]
+goodput = "goodput_mbit of flow/bulk"
+[[check]]
+id = "C"
+text = "more is more"
+gate = {required}
+holds = ["goodput[one] >= 0.8", "goodput[two] >= 1.8", "goodput[three] > goodput[two]"]
+"#
+        );
+        let shelf = catalog::entry("mmb/boxes").expect("an entry").shelf();
+        Campaign::read("mine.toml", text.as_bytes(), &shelf, &[]).expect("a campaign")
+    }
+
+    /// The cell of that name with its only figure, if it has one.
+    fn cell(name: &str, measured: Option<f64>) -> CellResult {
+        CellResult {
+            name: name.to_owned(),
+            metrics: vec![MetricResult {
+                measured,
+                by_seed: vec![measured],
+                ..MetricResult::default()
+            }],
+            ..CellResult::default()
+        }
+    }
+
+    fn judge(required: bool, cells: &[(&str, Option<f64>)]) -> Vec<CheckResult> {
+        let cells: Vec<_> = cells.iter().map(|(name, m)| cell(name, *m)).collect();
+        checks(&campaign(required), &cells)
+    }
+
+    #[test]
+    fn a_check_is_judged_by_the_conditions_whose_cells_were_all_run() {
+        let part = "of its 3 conditions, by the cells that were run";
+        for (cells, judged, inside, line) in [
+            // The third condition also names a cell that was not run.
+            (
+                &[("two", Some(1.9))][..],
+                1,
+                1,
+                "pass: C: more is more: 1.9 >= 1.8; 1 ",
+            ),
+            (
+                &[("two", Some(1.7))],
+                1,
+                0,
+                "FAIL: C: more is more: 1.7 >= 1.8; 1 ",
+            ),
+            (
+                &[("two", Some(1.9)), ("three", Some(1.5))],
+                2,
+                1,
+                "FAIL: C: more is more: 1.9 >= 1.8; 1.5 > 1.9; 2 ",
+            ),
+        ] {
+            let found = judge(true, cells);
+            let [check] = &found[..] else {
+                panic!("{found:?}")
+            };
+            assert_eq!(check.line, format!("{line}{part}"));
+            assert_eq!((check.judged, check.inside), (judged, inside));
+            assert_eq!((check.needed, check.passed), (judged, inside == judged));
+        }
+    }
+
+    #[test]
+    fn a_check_none_of_whose_conditions_can_be_judged_is_left_out() {
+        assert_eq!(judge(true, &[]), []);
+        assert_eq!(judge(true, &[("three", Some(2.9))]), []);
+    }
+
+    #[test]
+    fn a_check_over_all_cells_says_nothing_of_a_part() {
+        let all = [("one", Some(0.9)), ("two", Some(1.9)), ("three", Some(2.9))];
+        let check = &judge(true, &all)[0];
+        assert!(check.passed, "{}", check.line);
+        assert!(!check.line.contains("by the cells"), "{}", check.line);
+        assert_eq!((check.judged, check.needed), (3, 3));
+    }
+
+    #[test]
+    fn a_cell_that_was_run_without_the_figure_does_not_hold() {
+        let check = &judge(true, &[("one", None)])[0];
+        assert!(!check.passed);
+        assert_eq!(check.outside, ["goodput[one] >= 0.8 (nothing >= 0.8)"]);
+    }
+
+    #[test]
+    fn a_check_that_is_not_required_is_reported_and_passes() {
+        let check = &judge(false, &[("one", Some(0.1)), ("two", Some(1.9))])[0];
+        assert!(
+            check.line.starts_with("differs, not required: "),
+            "{}",
+            check.line
+        );
+        assert!(check.passed);
+        assert_eq!((check.judged, check.inside, check.needed), (2, 1, 0));
+    }
+}
