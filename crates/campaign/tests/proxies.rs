@@ -97,3 +97,16 @@ fn a_proxy_carries_what_a_link_with_blockages_could() {
         of("long/fq_codel")
     );
 }
+
+#[test]
+fn a_leg_that_is_told_the_new_rate_has_it_after_half_a_second() {
+    let result = run("pep/controls", "cubic/{cubic,quickstart}", &[]);
+    // 90 % of what 70 Mbit/s carry.
+    let after = |far: &str| measured(&result, &format!("cubic/{far}"), "half_mbit");
+    assert!(after("quickstart") >= 60.3, "{}", after("quickstart"));
+    assert!(after("cubic") < 60.3, "{}", after("cubic"));
+    let later = measured(&result, "cubic/quickstart", "s4_mbit");
+    assert!(later >= 60.3, "{later}");
+    let probe = measured(&result, "cubic/quickstart", "probe_ms");
+    assert!((120.0..=121.0).contains(&probe), "{probe}");
+}

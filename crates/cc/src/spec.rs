@@ -275,12 +275,20 @@ mod tests {
         let error = ControlSpec::parse("x").unwrap_err();
         assert_eq!(
             error.allowed,
-            "`cubic`, `dalbe`, `dctcp`, `ledbat`, `ledbatpp`, `prague`, `reno` or `vegas`"
+            "`cubic`, `dalbe`, `dctcp`, `ledbat`, `ledbatpp`, `prague`, `quickstart`, `reno` or `vegas`"
         );
         assert_eq!(
             names(),
             [
-                "cubic", "dalbe", "dctcp", "ledbat", "ledbatpp", "prague", "reno", "vegas"
+                "cubic",
+                "dalbe",
+                "dctcp",
+                "ledbat",
+                "ledbatpp",
+                "prague",
+                "quickstart",
+                "reno",
+                "vegas"
             ]
         );
     }

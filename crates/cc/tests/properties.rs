@@ -5,8 +5,10 @@ use narrows_cc::{
 };
 use proptest::prelude::*;
 
-const SPECS: [&str; 30] = [
+const SPECS: [&str; 32] = [
     "reno",
+    "quickstart rate 8750000b",
+    "quickstart rate 137438953472b",
     "cubic",
     "cubic hystart++",
     "cubic hystart off tcp_friendliness off fast_convergence off",

@@ -14,6 +14,7 @@ use crate::nat::Nat;
 use crate::netem::NetemSpec;
 use crate::police::PoliceSpec;
 use crate::rate::RateSpec;
+use crate::recording::{Rates, Recording};
 use crate::remark::RemarkSpec;
 use crate::tap::Tap;
 use crate::trace::TraceSpec;
@@ -219,6 +220,18 @@ impl ElementSpec {
             Self::Mmb(_) => "mmb",
             Self::Nat => "nat",
             Self::Tap(_) => "tap",
+        }
+    }
+
+    /// The rates that it has from the start of a run on, if it is known at each time which.
+    pub fn rates(&self) -> Option<Rates> {
+        match self {
+            Self::Rate(spec) => Some(Rates::new(vec![(Instant::ZERO, spec.rate)])),
+            Self::Trace(spec) => match &spec.recording {
+                Recording::Rates(rates) => Some(Rates::clone(rates)),
+                Recording::Opportunities(_) => None,
+            },
+            _ => None,
         }
     }
 

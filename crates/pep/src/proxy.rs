@@ -12,6 +12,7 @@ use crate::buffers::Budget;
 use crate::config::{Intake, Limits, Listener};
 use crate::convert::Fault;
 use crate::counters::Counters;
+use crate::hints::Untold;
 use crate::onward::Parents;
 use crate::request::{Asked, Layout, Refused};
 use crate::socks;
@@ -50,6 +51,8 @@ pub struct Proxy {
     pub(crate) parents: Parents,
     /// Names whose addresses nobody was asked for yet.
     pub(crate) names: Vec<(u64, String)>,
+    /// What becomes of the rates of the links beside it.
+    pub(crate) untold: Untold,
     pub(crate) counters: Counters,
 }
 
@@ -70,6 +73,7 @@ impl Proxy {
             freed: false,
             parents: Parents::default(),
             names: Vec::new(),
+            untold: Untold::default(),
             counters: Counters::default(),
         }
     }
@@ -387,7 +391,8 @@ impl Proxy {
                 self.relay(host, id, leg);
             }
         }
-        host.wake_at(self.deadlines.first().map(|(at, _)| *at));
+        let due = self.deadlines.first().map(|(at, _)| *at);
+        host.wake_at([due, self.untold.next()].into_iter().flatten().min());
     }
 
     /// One end of a tunnel is gone.
@@ -499,6 +504,7 @@ impl App for Proxy {
             let socket = host.listen(listener.near, listener.local, BACKLOG)?;
             self.listening.push(socket);
         }
+        self.settle(host);
         Ok(())
     }
 
@@ -553,6 +559,7 @@ impl App for Proxy {
             self.deadlines.remove(&(at, id));
             self.expire(host, id);
         }
+        self.tell(host);
         self.settle(host);
     }
 

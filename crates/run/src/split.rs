@@ -2,7 +2,7 @@
 
 use narrows_host::Part;
 use narrows_packet::{App, FlowId, Profile, Role};
-use narrows_pep::{FirstData, Layout, Limits, Listener, Proxy, Route, Terms, Via};
+use narrows_pep::{FirstData, Hints, Layout, Limits, Listener, Proxy, Route, Terms, Via};
 use narrows_scenario::endpoints::ProxyEnds;
 use narrows_scenario::{EcnMode, HostIndex, LegPlan, ProxyPlan};
 
@@ -135,7 +135,11 @@ impl<'p> Builder<'p> {
                 ..Limits::default()
             };
             let name = format!("proxy/{}", proxy.name);
-            let app = Proxy::new(listeners, limits);
+            let hints = Hints {
+                near: self.plan.told_rates(&proxy.near).steps().to_vec(),
+                far: self.plan.told_rates(&proxy.far).steps().to_vec(),
+            };
+            let app = Proxy::new(listeners, limits).with_hints(&hints);
             self.setup.add_app(proxy.host, &name, app);
         }
     }

@@ -36,6 +36,7 @@ mod notes;
 mod oneline;
 mod parts;
 mod plan;
+mod rates;
 mod refusal;
 mod set;
 mod source;

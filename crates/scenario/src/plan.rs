@@ -327,6 +327,9 @@ pub struct LegPlan {
     pub window: Option<u64>,
     /// Bytes that may wait in its send buffer to be sent for the first time.
     pub unsent: Option<u64>,
+    /// The element whose rate its control is told, by its full name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// A latency probe: a datagram each `interval`, sent back by the other end.

@@ -197,6 +197,8 @@ refused! {
     a_proxy_without_capacity: check(&with_proxy("host = \"tower\"\ncapacity = \"0bit\"", VIA));
     a_proxy_with_no_window: check(&with_proxy("host = \"tower\"\nfar_window = 100", VIA));
     a_proxy_with_an_unknown_layout: check(&with_proxy("host = \"tower\"\nlayout = \"socks\"", VIA));
+    a_hint_of_a_delay: check(&with_proxy("host = \"tower\"\nfar_cc = \"quickstart\"\nfar_hint = \"link/access/up/delay\"", VIA));
+    a_hint_for_a_control_that_takes_none: check(&with_proxy("host = \"tower\"\nfar_hint = \"link/access/up/bottleneck\"", VIA));
     a_proxy_with_an_unknown_key: check(&with_proxy("host = \"tower\"\nport = 443", VIA));
     a_proxy_called_none: check(&with_proxy(AT_TOWER, VIA).replace("name = \"pep\"", "name = \"none\""));
     via_an_unknown_proxy: check(&with_proxy(AT_TOWER, "cc = \"cubic\"\nvia = \"pop\""));

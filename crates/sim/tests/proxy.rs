@@ -17,6 +17,9 @@ struct Record {
     backlog: i64,
     fields: std::collections::BTreeSet<&'static str>,
     starts: Vec<Instant>,
+    /// Bytes of each flow that arrived from the first of these times until the second.
+    span: Option<[Instant; 2]>,
+    in_span: Vec<u64>,
 }
 
 impl EventSink for Record {
@@ -28,6 +31,9 @@ impl EventSink for Record {
             } => {
                 let i = i as usize;
                 self.bytes[i] += bytes;
+                if self.span.is_some_and(|[from, to]| from <= now && now < to) {
+                    self.in_span[i] += bytes;
+                }
                 let after = now.since(self.starts[i]).as_millis_f64();
                 self.first_byte_ms[i].get_or_insert(after);
             }
@@ -50,12 +56,18 @@ impl EventSink for Record {
 }
 
 fn run(plan: &Plan) -> Record {
+    run_over(plan, None)
+}
+
+fn run_over(plan: &Plan, span: Option<[Instant; 2]>) -> Record {
     let flows = plan.flows.len();
     let mut record = Record {
         first_byte_ms: vec![None; flows],
         bytes: vec![0; flows],
         complete: vec![false; flows],
         starts: plan.flows.iter().map(|f| f.start).collect(),
+        span,
+        in_span: vec![0; flows],
         ..Record::default()
     };
     let sim = Simulation::new(plan, 1).unwrap();
@@ -184,4 +196,52 @@ fn a_capacity_sizes_windows_marks_and_backlog_by_the_round_trips_of_the_legs() {
         (proxy.backlog, proxy.near.window),
         (5_000_000, Some(70_000))
     );
+}
+
+/// Mbit/s of each of `flows` flows by a proxy, in the second that begins half a second after
+/// the rate of its short leg has risen from 10 to 80 Mbit/s.
+fn after_a_rise(proxy: &str, flows: usize) -> Vec<f64> {
+    let flow = |i| {
+        format!(
+            "[[flow]]\nname = \"bulk{i}\"\nfrom = \"client\"\nto = \"phone\"\n\
+             cc = \"cubic\"\nvia = \"pep\"\n"
+        )
+    };
+    let flows: String = (0..flows).map(flow).collect();
+    let plan = rig::plan(&format!(
+        "duration = \"8s\"\n\
+         [[link]]\nname = \"wire\"\nends = [\"client\", \"tower\"]\n\
+         up = [\"netem delay 20ms\", \"rate 200Mbit\"]\ndown = [\"netem delay 20ms\"]\n\
+         [[link]]\nname = \"air\"\nends = [\"tower\", \"phone\"]\n\
+         up = [\"netem delay 10ms\", \"bottleneck: rate 10Mbit queue fq_codel\"]\n\
+         down = [\"netem delay 10ms\"]\n\
+         [[change]]\nat = \"6s\"\ntarget = \"link/air/up/bottleneck\"\nto = \"rate 80Mbit\"\n\
+         [[proxy]]\nname = \"pep\"\nhost = \"tower\"\n{proxy}\n{flows}"
+    ));
+    let span = [6_500, 7_500].map(|ms| Instant::from_nanos(ms * 1_000_000));
+    let record = run_over(&plan, Some(span));
+    let mbit = |bytes: &u64| *bytes as f64 * 8.0 / 1e6;
+    record.in_span.iter().map(mbit).collect()
+}
+
+#[test]
+fn a_leg_that_is_told_the_rate_has_it_half_a_second_after_it_rose() {
+    const NINE_TENTHS: f64 = 0.9 * 80.0 * 1448.0 / 1514.0;
+    let told = "far_cc = \"quickstart\"\nfar_hint = \"link/air/up/bottleneck\"";
+    let [alone] = after_a_rise(told, 1)[..] else {
+        panic!("one flow");
+    };
+    assert!(alone >= NINE_TENTHS, "{alone}");
+    // Three share it, each as much as the others.
+    let three = after_a_rise(told, 3);
+    assert!(three.iter().sum::<f64>() >= NINE_TENTHS, "{three:?}");
+    assert!(
+        three.iter().all(|mbit| *mbit >= NINE_TENTHS / 3.5),
+        "{three:?}"
+    );
+    // Who is not told it has to find it out.
+    for proxy in ["", "far_cc = \"quickstart\""] {
+        let untold = after_a_rise(proxy, 1);
+        assert!(untold[0] < NINE_TENTHS, "{proxy}: {untold:?}");
+    }
 }

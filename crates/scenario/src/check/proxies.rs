@@ -1,20 +1,21 @@
 //! Proxies, and the flows that go by them.
 
 use narrows_packet::WRITE_AHEAD;
-use narrows_pep::{FirstData, Layout, Limits, in_flight, standing_backlog};
+use narrows_pep::{FirstData, Layout, Limits, RATE_OPTION, in_flight, standing_backlog};
 use narrows_units::{Duration, Value};
 
 use super::{Check, Names, needed_ecn};
 use crate::document::{At, Flow, Optional, Proxy, SizeInBytes, Words};
 use crate::parts::{Control, Traffic};
-use crate::plan::{HostIndex, IpVersion, LegPlan, ProxyPlan, ViaPlan};
+use crate::plan::{HostIndex, IpVersion, LegPlan, NamedElement, ProxyPlan, ViaPlan};
 use crate::refusal::{Refusal, one_of};
 use crate::transport::Transport;
 
 /// The congestion control of a leg that says none: Linux's default.
 const DEFAULT_CONTROL: &str = "cubic";
 
-/// What a flow says that goes by no proxy, for campaigns that have both kinds.
+/// What a flow says that goes by no proxy, and a leg that is told nothing, for campaigns that
+/// have both kinds.
 const NONE: &str = "none";
 
 /// The smallest window: four segments of the largest size, so that acknowledgements are
@@ -43,18 +44,21 @@ impl Check<'_> {
             return Err(self.places.refuse(capacity, "a rate above zero"));
         }
         let limits = Limits::default();
+        let near_cc = self.leg_control(table, &table.near_cc)?;
+        let far_cc = self.leg_control(table, &table.far_cc)?;
         Ok(ProxyPlan {
             name,
             host,
             layout: table.layout.as_ref().map_or(Layout::default(), |at| at.0),
             fast_open: table.fast_open.as_ref().is_some_and(|at| **at),
-            near: self.leg(
-                table,
-                &table.near_cc,
-                &table.near_window,
-                &table.near_unsent,
-            )?,
-            far: self.leg(table, &table.far_cc, &table.far_window, &table.far_unsent)?,
+            near: LegPlan {
+                hint: self.hint(&table.near_hint, &near_cc)?,
+                ..self.leg(near_cc, &table.near_window, &table.near_unsent)?
+            },
+            far: LegPlan {
+                hint: self.hint(&table.far_hint, &far_cc)?,
+                ..self.leg(far_cc, &table.far_window, &table.far_unsent)?
+            },
             backlog: self.size(&table.backlog)?.unwrap_or(limits.backlog),
             budget: self.size(&table.budget)?.unwrap_or(limits.budget),
             capacity: table.capacity.as_ref().map(|at| at.0),
@@ -75,18 +79,47 @@ impl Check<'_> {
 
     fn leg(
         &self,
-        table: &At<Proxy>,
-        control: &Optional<Words<Control>>,
+        cc: Control,
         window: &Optional<Words<SizeInBytes>>,
         unsent: &Optional<Words<SizeInBytes>>,
     ) -> Result<LegPlan, Refusal> {
-        let cc = self.leg_control(table, control)?;
         Ok(LegPlan {
             ecn: needed_ecn(&cc),
             cc,
             window: self.window(window)?,
             unsent: self.size(unsent)?,
+            hint: None,
         })
+    }
+
+    /// The full name of the element whose rate `control` is told.
+    fn hint(&self, given: &Optional<String>, control: &Control) -> Result<Option<String>, Refusal> {
+        let Some(at) = given.as_ref().filter(|at| ***at != NONE) else {
+            return Ok(None);
+        };
+        let told = |e: &&NamedElement| e.spec.rates().is_some();
+        let names = || {
+            let elements = self.plan.elements().filter(told);
+            elements.map(|e| e.name.as_str())
+        };
+        let full = self.plan.full_name(at);
+        if !names().any(|name| name == full) {
+            let allowed = format!(
+                "an element with a rate, or rates over time: {}",
+                one_of(names())
+            );
+            return Err(self.places.refuse(at, allowed).did_you_mean(at, names()));
+        }
+        let takes = control
+            .own()
+            .is_some_and(|c| c.option(RATE_OPTION).is_some());
+        match takes {
+            true => Ok(Some(full.into_owned())),
+            false => Err(self
+                .places
+                .refuse(at, "a leg whose congestion control can be told a rate")
+                .with_help(format!("`{control}` cannot; `quickstart` can"))),
+        }
     }
 
     fn leg_control(

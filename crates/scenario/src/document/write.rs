@@ -112,6 +112,8 @@ impl Plan {
             backlog: given(size(proxy.backlog)),
             budget: given(size(proxy.budget)),
             capacity: proxy.capacity.map(|rate| Spelled(rate).into()),
+            near_hint: proxy.near.hint.clone().map(At::from),
+            far_hint: proxy.far.hint.clone().map(At::from),
         }
     }
 

@@ -1,0 +1,86 @@
+//! What a proxy is told of the rate of a link beside it, and passes on to those connections
+//! that use it.
+
+use std::collections::VecDeque;
+
+use narrows_packet::{SocketId, Sockets};
+use narrows_units::{Instant, Rate};
+
+use crate::proxy::Proxy;
+use crate::tunnel::Leg;
+
+/// The option of a congestion control that is told a rate, in bytes/s.
+pub const RATE_OPTION: &str = "rate";
+
+/// The rates that the links beside a proxy have, each from its time on; times rise.
+#[derive(Clone, Debug, Default)]
+pub struct Hints {
+    /// Towards clients.
+    pub near: Vec<(Instant, Rate)>,
+    /// Towards destinations.
+    pub far: Vec<(Instant, Rate)>,
+}
+
+/// What is still to be told, in order of time.
+#[derive(Debug, Default)]
+pub(crate) struct Untold(VecDeque<(Instant, Leg, Rate)>);
+
+impl Untold {
+    fn new(hints: &Hints) -> Self {
+        let of = |leg, rates: &[(Instant, Rate)]| {
+            let told = rates.iter().map(move |(at, rate)| (*at, leg, *rate));
+            told.collect::<Vec<_>>()
+        };
+        let mut all = [of(Leg::Near, &hints.near), of(Leg::Far, &hints.far)].concat();
+        all.sort_by_key(|(at, ..)| *at);
+        Self(all.into())
+    }
+
+    /// When something is told next.
+    pub fn next(&self) -> Option<Instant> {
+        self.0.front().map(|(at, ..)| *at)
+    }
+
+    /// What is told by `now`.
+    fn due(&mut self, now: Instant) -> Option<(Leg, Rate)> {
+        let is_due = self.next().is_some_and(|at| at <= now);
+        let (_, leg, rate) = is_due.then(|| self.0.pop_front())??;
+        Some((leg, rate))
+    }
+}
+
+impl Proxy {
+    /// The same, told at these times what the links beside it carry. The controls of the legs
+    /// that are told have the option [`RATE_OPTION`].
+    #[must_use]
+    pub fn with_hints(mut self, hints: &Hints) -> Self {
+        self.untold = Untold::new(hints);
+        self
+    }
+
+    /// Tells what is due.
+    pub(crate) fn tell(&mut self, host: &mut dyn Sockets) {
+        let now = host.now();
+        while let Some((leg, rate)) = self.untold.due(now) {
+            self.share(host, leg, rate);
+        }
+    }
+
+    /// Shares `rate` in equal parts among the connections of `leg` that fill their windows by
+    /// half at least: others ask for less than they have, and what is in use says nothing of
+    /// the rate that they would need (RFC 7661 section 4.3).
+    fn share(&mut self, host: &mut dyn Sockets, leg: Leg, rate: Rate) {
+        let sockets = self.tunnels.values().filter_map(|t| t.socket(leg));
+        let mut busy: Vec<SocketId> = sockets.collect();
+        busy.retain(|socket| {
+            let sample = host.sample(*socket);
+            sample.is_some_and(|s| s.in_flight > 0 && s.in_flight >= s.cwnd / 2)
+        });
+        // Where there is none for a while the smallest: no rate would be no hint.
+        let part = (rate.as_bits() / 8 / busy.len().max(1) as u64).max(1);
+        for socket in busy {
+            // A connection that has broken meanwhile, or is no TCP of ours, is told nothing.
+            let _ = host.set_option(socket, RATE_OPTION, part);
+        }
+    }
+}
