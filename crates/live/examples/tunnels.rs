@@ -145,7 +145,13 @@ fn serve(at: SocketAddr) -> Result<(), Failure> {
                 continue;
             };
             if client.service == Some(Service::Stall as u8) {
-                epoll.delete(&client.stream)?;
+                // Its end is told all the same: what it has sent is freed then.
+                if event.events().contains(EpollFlags::EPOLLHUP) {
+                    clients.remove(&event.data());
+                } else {
+                    let nothing = &mut EpollEvent::new(EpollFlags::empty(), event.data());
+                    epoll.modify(&client.stream, nothing)?;
+                }
             } else if !client.serve(&mut buffer) {
                 clients.remove(&event.data());
             }

@@ -65,6 +65,8 @@ mod signals;
 #[cfg(target_os = "linux")]
 mod steal_time;
 #[cfg(target_os = "linux")]
+mod stream_calls;
+#[cfg(target_os = "linux")]
 pub mod world;
 
 #[cfg(target_os = "linux")]

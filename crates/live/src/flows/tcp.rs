@@ -1,4 +1,7 @@
-//! The kernel's TCP as a transport behind a socket.
+//! The kernel's TCP as a transport behind a socket: one connection of a plan's host, sampled,
+//! with ECN and a control as the plan says. A proxy's connections ([`pep`](crate::pep)) are
+//! many, nobody's flows, and read and written in pairs: they are another layer, and what both
+//! layers do alike is in [`stream_calls`](crate::stream_calls).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -9,8 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_bpf::SocketOptions;
 use narrows_packet::{
-    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketError,
-    SocketEvent,
+    Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketError, SocketEvent,
 };
 use narrows_units::Instant;
 use nix::errno::Errno;
@@ -24,17 +26,11 @@ use super::facts::EndFacts;
 use super::options::{StreamOptions, control_of};
 use super::socket_option::tcp_info;
 use crate::sample::{EcnLayout, SenderWatch};
+use crate::stream_calls::{AT_ONCE, breakage, errno, first_of};
 use crate::{Clock, Reporter};
-
-/// What an application writes or reads at once, in bytes: few calls, and no
-/// connection keeps the others of its host waiting for long.
-const AT_ONCE: usize = 256 << 10;
 
 /// Reads in a row, so that no connection keeps the others of its host waiting.
 const READS: usize = 16;
-
-/// Zeros to send, shared by all writes.
-static ZEROS: [u8; AT_ONCE] = [0; AT_ONCE];
 
 /// `TCP_SYN_SENT`, `TCP_CLOSE` (net/tcp_states.h).
 const SYN_SENT: u8 = 2;
@@ -288,12 +284,8 @@ impl KernelTcp {
         });
         self.phase = Phase::Over;
         (self.readable, self.writable) = (false, false);
-        let timed_out = matches!(why, Errno::ETIMEDOUT | Errno::EHOSTUNREACH);
-        self.events.push_back(SocketEvent::Broken(if timed_out {
-            Breakage::TimedOut
-        } else {
-            Breakage::Reset
-        }));
+        let broken = SocketEvent::Broken(breakage(why));
+        self.events.push_back(broken);
     }
 
     /// After its application is done with it: data that comes yet is answered by a
@@ -325,10 +317,6 @@ impl KernelTcp {
             }
         }
     }
-}
-
-fn errno(error: &std::io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 impl KernelTcp {
@@ -403,10 +391,7 @@ impl Endpoint for KernelTcp {
         let Some(socket) = self.socket.as_ref().filter(|_| self.writable) else {
             return 0;
         };
-        let bytes = match data {
-            Data::Bytes(bytes) => &bytes[..bytes.len().min(AT_ONCE)],
-            Data::Zeros(bytes) => &ZEROS[..bytes.min(AT_ONCE as u64) as usize],
-        };
+        let bytes = first_of(data);
         let send = || send(socket.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL);
         let sent = if self.phase == Phase::Deferred {
             self.phase = Phase::Opening;

@@ -8,8 +8,8 @@ use nix::sys::socket::{
     AddressFamily, SetSockOpt, SockFlag, SockType, setsockopt, socket, sockopt,
 };
 
-use super::stream::errno;
 use crate::flows::socket_option;
+use crate::stream_calls::errno;
 
 /// Options of one leg's connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +46,7 @@ impl LegOptions {
         setsockopt(fd, sockopt::TcpNoDelay, &true)?;
         setsockopt(fd, sockopt::KeepAlive, &true)?;
         setsockopt(fd, sockopt::Linger, &RESET)?;
-        let unsent = i32::try_from(self.unsent).unwrap_or(i32::MAX);
-        let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
-        socket_option::set(fd, level, name, unsent).map_err(|e| errno(&e))?;
+        socket_option::limit_unsent(fd, self.unsent.into()).map_err(|e| errno(&e))?;
         if let Some(control) = &self.control {
             setsockopt(fd, sockopt::TcpCongestion, &OsString::from(control))?;
         }

@@ -1,6 +1,7 @@
 //! A machine's own TCP sockets below a proxy, served by one epoll: those of a laboratory's
 //! host ([`flows`](crate::flows)) are made for a plan, with addresses, ports and options of
-//! its own; these for whoever comes, from and to anywhere.
+//! its own; these for whoever comes, from and to anywhere. What both layers do alike is in
+//! [`stream_calls`](crate::stream_calls).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -8,8 +9,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_packet::{
-    Breakage, CountedBytes, Data, Datagram, Event, Profile, Relayed, SocketError, SocketEvent,
-    SocketId, Sockets,
+    CountedBytes, Data, Datagram, Event, Profile, Relayed, SocketError, SocketEvent, SocketId,
+    Sockets,
 };
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
@@ -24,8 +25,9 @@ use tracing::warn;
 use super::leg::{LegOptions, RESET};
 use super::own::OwnAddresses;
 use super::relay::{Pipe, READ_AHEAD};
-use super::stream::{Phase, Stream, bytes_of, errno, family, socket_error};
+use super::stream::{Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
+use crate::stream_calls::{breakage, errno, first_of};
 
 /// Bytes that are read of one socket before others have their turn.
 const TURN: usize = 256 << 10;
@@ -302,12 +304,8 @@ impl Machine {
         }
         stream.phase = Phase::Over;
         (stream.readable, stream.writable) = (false, false);
-        let breakage = match why {
-            Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Breakage::Reset,
-            _ => Breakage::TimedOut,
-        };
-        self.events
-            .push_back((token, SocketEvent::Broken(breakage)));
+        let broken = SocketEvent::Broken(breakage(why));
+        self.events.push_back((token, broken));
     }
 
     /// A socket that listens at `local`: one that was given, or a new one.
@@ -479,7 +477,7 @@ impl Sockets for Machine {
 
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {
         let token = self.token(socket);
-        let bytes = bytes_of(data);
+        let bytes = first_of(data);
         let Some(stream) = self.stream(token) else {
             return 0;
         };

@@ -1,12 +1,10 @@
 //! One connection of the machine's TCP.
 
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use narrows_packet::{Data, SocketError};
+use narrows_packet::SocketError;
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::socket::{AddressFamily, Shutdown, setsockopt, shutdown, sockopt};
 
 use super::leg::ORDERLY;
@@ -77,10 +75,6 @@ pub(super) fn family(address: SocketAddr) -> AddressFamily {
     }
 }
 
-pub(super) fn errno(error: &io::Error) -> Errno {
-    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
 pub(super) fn socket_error(
     why: Errno,
     local: Option<SocketAddr>,
@@ -93,16 +87,5 @@ pub(super) fn socket_error(
         }
         (Errno::EADDRNOTAVAIL, _, Some(_)) => SocketError::NoPort,
         (why, ..) => SocketError::System(why as i32),
-    }
-}
-
-/// Zeros to send.
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-
-/// What is to be sent, or the first of it.
-pub(super) fn bytes_of(data: Data<'_>) -> &[u8] {
-    match data {
-        Data::Bytes(bytes) => bytes,
-        Data::Zeros(n) => &ZEROS[..usize::try_from(n).unwrap_or(ZEROS.len()).min(ZEROS.len())],
     }
 }
