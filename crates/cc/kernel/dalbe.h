@@ -292,6 +292,22 @@ static inline u64 nw_dalbe_smoothed(const struct nw_dalbe *ca,
 	return former - (former >> NW_DALBE_SMOOTHING) + (price >> NW_DALBE_SMOOTHING);
 }
 
+/*
+ * Of an excess, what the bias learns, Q16.16. Over a control that goes by events a window
+ * follows w through them alone, phantom ones among them: a fourth of as many as are due in
+ * the interval, at most all. A delay shows at once.
+ */
+static inline u32 nw_dalbe_learns(const struct nw_dalbe_seen *s,
+				  const struct nw_dalbe_rules *rules)
+{
+	u64 events = nw_min64(nw_dalbe_event_price(s) + s->phantom, NW_PRICE_ONE);
+
+	if (rules->fades)
+		return NW_Q16_ONE;
+	events = (events >> 8) * s->delivered >> (NW_PRICE - 8 - NW_Q16);
+	return (u32)nw_min64(events >> NW_DALBE_EXCESS, NW_Q16_ONE);
+}
+
 /* ----- what best effort would reach ----- */
 
 /*
@@ -349,6 +365,7 @@ static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 	s->mss = f->mss;
 	s->delivered = f->delivered - ca->delivered;
 	s->marked = f->delivered_ce - ca->delivered_ce;
+	s->learns = nw_dalbe_learns(s, &rules);
 	if (s->rtts)
 		s->mean_us = (u32)(s->rtt_sum_us / s->rtts);
 	nw_dalbe_look(ca, p, f);
@@ -357,7 +374,7 @@ static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 	nw_dalbe_update_phi(ca, p);
 	s->law.price = nw_dalbe_smoothed(ca, &rules, nw_dalbe_price(ca, p));
 	s->law.model = nw_dalbe_model(ca, p, nw_dalbe_target(&rules, &ca->last));
-	nw_dalbe_step(&s->law, &rules, &ca->last);
+	nw_dalbe_step(&s->law, &rules, &ca->last, s->learns);
 	nw_dalbe_set_phantom(s);
 	if (s->events >= NW_DALBE_EVENTS) {
 		s->events /= 2;

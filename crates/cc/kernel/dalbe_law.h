@@ -27,7 +27,11 @@
  *	  no factor makes Vegas or LEDBAT hold their own against that; a price that is
  *	  dropped all at once makes the rate jump.
  *	- MBC: (1 + e) on top of a model that is off corrects twice, and swings. A part of
- *	  each error goes into a bias instead, which the model is multiplied by.
+ *	  each error goes into a bias instead, which the model is multiplied by. Where
+ *	  losses or marks are the price, an excess is learnt as slowly as they come: a
+ *	  window follows w through them alone, and a w that falls faster than the window
+ *	  is at its least when the excess ends. A lack is learnt at once, as there is a
+ *	  deadline for it and none for an excess.
  *	- PID: where w is clamped or its rise is limited, the sum is set back to what
  *	  gives that w. It counts intervals of one length however short they become.
  *	- No more than 0.4 of the losses are ignored, which makes a mean loss take off
@@ -190,10 +194,13 @@ static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law,
 	return nw_q_div(ratio, phi, NW_Q30);
 }
 
-/* The bias after an error. */
-static inline u32 nw_dalbe_learn(const struct nw_dalbe_law *law, s32 relative)
+/* The bias after an error; `learns` is what it learns of an excess, Q16.16. */
+static inline u32 nw_dalbe_learn(const struct nw_dalbe_law *law, s32 relative,
+				 u32 learns)
 {
-	u32 part = nw_q_size(relative) >> NW_DALBE_DAMPING;
+	u32 size = nw_q_mul(nw_q_size(relative), relative < 0 ? learns : NW_Q16_ONE,
+			    NW_Q16);
+	u32 part = size >> NW_DALBE_DAMPING;
 	u32 bias = nw_q16_mul(law->bias, relative < 0 ? NW_Q16_ONE - part :
 							NW_Q16_ONE + part);
 
@@ -275,15 +282,16 @@ static inline s32 nw_dalbe_unwind(s32 sum, u32 goal, u32 w, u32 ki)
 /*
  * The end of an interval; law->price and law->model are set. Past the deadline it is
  * best effort; with nothing left to send, or nothing to go by, the least weight.
+ * Of an excess MBC's bias learns `learns`, Q16.16.
  * Returns the weight.
  */
 NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 			   const struct nw_dalbe_rules *rules,
-			   const struct nw_dalbe_interval *in);
+			   const struct nw_dalbe_interval *in, u32 learns);
 
 NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 			   const struct nw_dalbe_rules *rules,
-			   const struct nw_dalbe_interval *in)
+			   const struct nw_dalbe_interval *in, u32 learns)
 {
 	u64 former_target, wanted, of;
 	u32 former, goal, w;
@@ -334,7 +342,7 @@ NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 	held = w != goal && (goal > w) == (relative > 0);
 	law->sum = sum;
 	if (rules->policy == NW_DALBE_MBC && !held)
-		law->bias = nw_dalbe_learn(law, relative);
+		law->bias = nw_dalbe_learn(law, relative, learns);
 	nw_dalbe_set_w(law, rules, w);
 	return law->w;
 }

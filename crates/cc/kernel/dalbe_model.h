@@ -46,6 +46,7 @@ struct nw_dalbe_seen {
 	u32 round_end;		/* no other event before this is acknowledged */
 	u32 mode;		/* enum nw_dalbe_mode */
 	u32 acked;		/* segments, of the cong_avoid under way */
+	u32 learns;		/* of the last interval's excess, Q16.16 */
 };
 
 /* Mean round trip beyond the least one, seconds. */

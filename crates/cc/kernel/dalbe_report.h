@@ -69,6 +69,8 @@
 	      "PID's sum of errors, seconds")				\
 	FIELD("bias", "", 1 << 16, ca->seen.law.bias,			\
 	      "what the model is multiplied by")			\
+	FIELD("learns", "", 1 << 16, NW_DALBE_TOLD(ca->seen.learns),	\
+	      "how much of an excess the bias learns, of what it does of a lack") \
 	FIELD("losses", "", 1, ca->seen.losses,				\
 	      "reductions that the next phi is computed from")		\
 	FIELD("intervals", "", 1, ca->intervals, "intervals that have passed") \

@@ -63,6 +63,8 @@ pub struct DalbeInterval {
     pub interval_bytes: f64,
     /// Its length, seconds.
     pub interval: f64,
+    /// How much of an excess the bias learns, of what it does of a lack.
+    pub learns: f64,
 }
 
 impl DalbeInterval {
@@ -94,6 +96,7 @@ impl DalbeInterval {
             "left" => &mut self.left,
             "interval_bytes" => &mut self.interval_bytes,
             "interval" => &mut self.interval,
+            "learns" => &mut self.learns,
             _ => return,
         };
         *place = value;
@@ -146,7 +149,8 @@ impl DalbeLaw {
 
     /// What the interval that followed `before` should have come to: `now` with the
     /// rates, the error, the sum, the bias, the weight, μ and the probability computed.
-    /// Its length, its bytes and prices, what is left, and φ are taken from `now`.
+    /// Its length, its bytes and prices, what is left, what the bias learns, and φ are
+    /// taken from `now`.
     pub fn step(&self, before: &DalbeInterval, now: &DalbeInterval) -> DalbeInterval {
         let mut exact = DalbeInterval {
             achieved: now.interval_bytes * 8.0 / 1e6 / now.interval,
@@ -252,7 +256,8 @@ impl DalbeLaw {
         if self.mbc {
             let held = next != goal && (goal > next) == (relative > 0.0);
             if !held {
-                let bias = exact.bias * (1.0 + DAMPING * relative);
+                let learns = if relative < 0.0 { exact.learns } else { 1.0 };
+                let bias = exact.bias * (1.0 + DAMPING * learns * relative);
                 exact.bias = bias.clamp(BIAS.0, BIAS.1);
             }
         } else if !self.reproduction && self.gains[1] > 0.0 {

@@ -180,6 +180,36 @@ fn named(flow: &Flow, name: &str) -> Option<f64> {
 }
 
 #[test]
+fn over_a_control_that_goes_by_events_an_excess_is_learnt_as_they_come_and_a_lack_at_once() {
+    let mut flow = Flow::new("dalbe over cubic policy mbc deadline 600s size 1625000000b");
+    flow.reduce();
+    let mut before = flow.interval(bytes(20.0, 5.0));
+    let (mut slowly, mut at_once) = (0, 0);
+    for i in 0..60 {
+        let mbit = if (i / 5) % 2 == 0 { 40.0 } else { 6.0 };
+        let now = flow.interval(bytes(mbit, 5.0));
+        let packets = f64::from(bytes(mbit, 5.0)) / 1448.0;
+        let phantom = before.price * (1.0 / before.mu - 1.0).clamp(0.0, 63.0);
+        let learns = ((now.price + phantom) * packets / 4.0).min(1.0);
+        assert!((now.learns - learns).abs() < 1e-3, "{now:?}, {learns}");
+        let relative = (now.target - mbit) / now.target.max(mbit);
+        let part = if relative < 0.0 { learns } else { 1.0 };
+        let learnt = now.bias / before.bias - 1.0;
+        // A weight that may not rise as far as the model says has nothing to learn.
+        if learnt != 0.0 && now.bias > 0.13 && now.bias < 8.0 {
+            let exact = 0.5 * part * relative;
+            assert!((learnt - exact).abs() < 1e-3, "{learnt}, exactly {exact}");
+            slowly += u32::from(relative < 0.0 && learns < 0.5);
+            at_once += u32::from(relative > 0.0);
+        }
+        before = now;
+    }
+    assert!(slowly > 5 && at_once > 5, "{slowly} and {at_once}");
+    let mut flow = Flow::new(&format!("{WORDS} policy mbc"));
+    assert_eq!(flow.interval(bytes(60.0, 5.0)).learns, 1.0);
+}
+
+#[test]
 fn a_deadline_is_out_of_reach_once_best_effort_is_reckoned_too_slow_three_times() {
     // 107 Mbit/s are needed. Of slow start nothing is learnt, nor of the next interval.
     for slow in [1, 4] {
