@@ -1,10 +1,10 @@
 //! What results need to know of a plan: rates over time, the drawing.
 
 use narrows_path::{Rates, Recording};
-use narrows_scenario::{ElementSpec, NamedElement, Plan};
-use narrows_units::{Instant, Rate, Words};
+use narrows_scenario::{ElementSpec, FlowPlan, NamedElement, Plan};
+use narrows_units::{Instant, Rate};
 
-use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink};
+use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
 
 /// A link's rate over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,18 +19,10 @@ impl RateSteps {
     /// The rates of the element `name`; `None` if it has none.
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
-        let rate = match &element.spec {
-            ElementSpec::Trace(spec) => return Some(Self::Recorded(spec.recording.clone())),
-            ElementSpec::Rate(spec) => spec.rate,
-            _ => return None,
-        };
-        let mut steps = vec![(Instant::ZERO, rate)];
-        for change in plan.changes.iter().filter(|c| c.target == name) {
-            if let Some(rate) = rate_in(&change.words) {
-                steps.push((change.at, rate));
-            }
+        match &element.spec {
+            ElementSpec::Trace(spec) => Some(Self::Recorded(spec.recording.clone())),
+            _ => plan.rates_of(name).map(Self::Steps),
         }
-        Some(Self::Steps(Rates::new(steps)))
     }
 
     /// Bits, as the link counts, that fit between `from` and `to`.
@@ -49,12 +41,6 @@ impl RateSteps {
             Self::Recorded(recording) => recording.mean_rate(),
         }
     }
-}
-
-/// The rate in the words of an element's change: `rate 50Mbit …`.
-fn rate_in(words: &str) -> Option<Rate> {
-    let mut words = Words::new(words);
-    words.take_if("rate").then(|| words.value().ok())?
 }
 
 /// Links that data cross, each with whether it is in the link's up direction.
@@ -126,5 +112,26 @@ pub fn topology(plan: &Plan) -> Topology {
             .iter()
             .map(|c| (c.at.as_secs_f64(), c.target.clone(), c.words.clone()))
             .collect(),
+        splits: plan.flows.iter().filter_map(|f| split(plan, f)).collect(),
     }
+}
+
+/// How `flow` goes, if it goes by a proxy.
+fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
+    let proxy = &plan.proxies[flow.via?.proxy];
+    let onward = match flow.opens == flow.from {
+        true => &proxy.far,
+        false => &proxy.near,
+    };
+    let told = onward.hint.iter().map(|hint| format!(", told {hint}"));
+    let name = |host| plan.host(host).name.clone();
+    Some(TopologySplit {
+        flow: flow.name.clone(),
+        proxy: proxy.name.clone(),
+        hosts: [flow.from, proxy.host, flow.to].map(name),
+        controls: [
+            flow.cc.to_string(),
+            onward.cc.to_string() + &told.collect::<String>(),
+        ],
+    })
 }

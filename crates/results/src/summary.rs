@@ -401,6 +401,22 @@ pub struct Topology {
     /// Timed changes, as (seconds, element's name, words).
     #[serde(default)]
     pub changes: Vec<(f64, String, String)>,
+    /// Flows that go by proxies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub splits: Vec<TopologySplit>,
+}
+
+/// A flow whose connection a proxy splits in two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopologySplit {
+    /// Short name of the flow, `bulk`.
+    pub flow: String,
+    /// Short name of the proxy, `pep`.
+    pub proxy: String,
+    /// Names of the host that sends data, of the proxy's, and of the one that receives.
+    pub hosts: [String; 3],
+    /// What sends on the leg to the proxy, and on the leg from it, in words.
+    pub controls: [String; 2],
 }
 
 /// A host or router.

@@ -19,6 +19,7 @@ mod run;
 #[cfg(test)]
 pub(crate) mod samples;
 pub mod script;
+mod split;
 #[cfg(test)]
 mod tests;
 mod topology;

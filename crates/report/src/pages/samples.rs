@@ -275,6 +275,7 @@ pub fn run() -> RunResult {
                     down: lane("down"),
                 }],
                 changes: Vec::new(),
+                splits: Vec::new(),
             },
             ..Default::default()
         },

@@ -5,6 +5,8 @@ use maud::{Markup, html};
 use narrows_results::summary::{Topology, TopologyElement, TopologyLink};
 use narrows_results::text::seconds;
 
+use super::split;
+
 /// Characters of an element's words per line inside its box.
 const LINE: usize = 24;
 /// Height of a line of words.
@@ -12,7 +14,7 @@ const LEADING: f64 = 15.0;
 /// Width of a box.
 const BOX: f64 = 178.0;
 /// Width of a host.
-const HOST: f64 = 104.0;
+pub(super) const HOST: f64 = 104.0;
 /// Room for an arrow between boxes.
 const GAP: f64 = 30.0;
 
@@ -36,6 +38,7 @@ pub fn draw(topology: &Topology) -> Markup {
                     (down(topology, link))
                 }
             }
+            (split::draw(topology))
             @if !bare.is_empty() {
                 p.note { "Links without delay, limit or loss: "
                     @for (index, link) in bare.iter().enumerate() {
@@ -123,7 +126,7 @@ fn element(element: &TopologyElement, x: f64, y: f64) -> Markup {
 }
 
 /// A host or router as a box.
-fn host(topology: &Topology, name: &str, x: f64, y: f64, height: f64) -> Markup {
+pub(super) fn host(topology: &Topology, name: &str, x: f64, y: f64, height: f64) -> Markup {
     let router = topology.hosts.iter().any(|h| h.name == name && h.router);
     html! {
         rect.host x=(x) y=(y) width=(HOST) height=(height) rx=(if router { "14" } else { "4" }) {}
@@ -136,7 +139,7 @@ fn host(topology: &Topology, name: &str, x: f64, y: f64, height: f64) -> Markup 
 }
 
 /// At most so many characters.
-fn clip(text: &str, most: usize) -> String {
+pub(super) fn clip(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         text.to_owned()
     } else {
@@ -145,7 +148,7 @@ fn clip(text: &str, most: usize) -> String {
 }
 
 /// A wire with a tip at its end.
-fn arrow(from: (f64, f64), to: (f64, f64)) -> Markup {
+pub(super) fn arrow(from: (f64, f64), to: (f64, f64)) -> Markup {
     let (dx, dy) = ((to.0 - from.0).signum(), (to.1 - from.1).signum());
     let (dx, dy) = if from.0 == to.0 { (0.0, dy) } else { (dx, 0.0) };
     let back = (to.0 - 7.0 * dx, to.1 - 7.0 * dy);
