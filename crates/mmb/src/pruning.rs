@@ -88,11 +88,10 @@ fn values(table: &Table, at: usize) -> [u64; 4] {
     for byte in table.bytes_at(at) {
         asked[usize::from(byte) / 64] |= 1 << (byte % 64);
     }
-    let mut set = [0u64; 4];
-    for value in 0..=255u8 {
-        let masked = value & mask;
-        let hit = asked[usize::from(masked) / 64] >> (masked % 64) & 1;
-        set[usize::from(value) / 64] |= hit << (value % 64);
-    }
-    set
+    let is_asked = |byte: u8| asked[usize::from(byte) / 64] >> (byte % 64) & 1;
+    std::array::from_fn(|word| {
+        (0..64).fold(0, |bits, bit| {
+            bits | is_asked((64 * word + bit) as u8 & mask) << bit
+        })
+    })
 }
