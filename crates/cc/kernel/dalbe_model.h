@@ -123,6 +123,22 @@ static inline void nw_dalbe_set_phantom(struct nw_dalbe_seen *s)
 				      NW_PRICE_ONE);
 }
 
+/*
+ * Of an excess, what the bias learns, Q16.16. Over a control that goes by events a window
+ * follows w through them alone, phantom ones among them: a fourth of as many as are due in
+ * the interval, at most all. A delay shows at once.
+ */
+static inline u32 nw_dalbe_learns(const struct nw_dalbe_seen *s,
+				  const struct nw_dalbe_rules *rules)
+{
+	u64 events = nw_min64(nw_dalbe_event_price(s) + s->phantom, NW_PRICE_ONE);
+
+	if (rules->fades)
+		return NW_Q16_ONE;
+	events = (events >> 8) * s->delivered >> (NW_PRICE - 8 - NW_Q16);
+	return (u32)nw_min64(events >> NW_DALBE_EXCESS, NW_Q16_ONE);
+}
+
 /* Whether this ACK brings a phantom event: at most one per round trip. */
 static inline int nw_dalbe_is_phantom(struct nw_dalbe_seen *s,
 				      const struct nw_facts *f)
