@@ -118,6 +118,6 @@ mod tests {
         assert!(drawn.contains("a, c: from sender to the proxy pep at router by cubic, and"));
         assert!(drawn.contains("b&lt;: from") && !drawn.contains("b<:"));
         // Each row has two legs.
-        assert_eq!(drawn.matches("polygon").count(), 2 * 2);
+        assert_eq!(drawn.matches("<polygon").count(), 2 * 2);
     }
 }
