@@ -276,12 +276,17 @@ mod tests {
     fn a_relay_passes_on_questions_and_answers_over_udp_and_tcp() {
         use std::io::{Read, Write};
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let server = UdpSocket::bind(local(0)).unwrap();
-        let at = server.local_addr().unwrap();
-        let streams = TcpListener::bind(at).unwrap();
-        let udp = UdpSocket::bind(local(0)).unwrap();
-        let asked = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(asked).unwrap();
+        // A port that is free for TCP need not be for UDP.
+        let both = || {
+            let pair = (0..64).find_map(|_| {
+                let tcp = TcpListener::bind(local(0)).ok()?;
+                let at = tcp.local_addr().ok()?;
+                Some((UdpSocket::bind(at).ok()?, tcp, at))
+            });
+            pair.expect("a port for both")
+        };
+        let (server, streams, at) = both();
+        let (udp, tcp, asked) = both();
         for nonblocking in [udp.set_nonblocking(true), tcp.set_nonblocking(true)] {
             nonblocking.unwrap();
         }
