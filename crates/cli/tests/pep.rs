@@ -7,8 +7,7 @@ mod pep_rig;
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::path::Path;
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -16,7 +15,10 @@ use narrows_pep::convert::Fault;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::geteuid;
-use pep_rig::{Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, payload, soon};
+use pep_rig::{
+    Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, listen_address, payload,
+    soon,
+};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
@@ -340,37 +342,6 @@ fn it_gives_up_the_rights_that_it_needs_no_more() {
 }
 
 #[test]
-fn it_takes_the_socket_that_a_service_manager_opened() {
-    /// Opens the port and hands it over as descriptor 3.
-    const MANAGER: &str = "use IO::Socket::INET; use POSIX; $^F = 10; \
-        my ($port, @words) = @ARGV; \
-        my $l = IO::Socket::INET->new(Listen => 9, LocalAddr => '127.0.0.1', LocalPort => $port) \
-        or die; POSIX::dup2(fileno($l), 3); $ENV{LISTEN_PID} = $$; $ENV{LISTEN_FDS} = 1; \
-        exec @words;";
-    if !Command::new("perl")
-        .arg("-v")
-        .output()
-        .is_ok_and(|o| o.status.success())
-    {
-        eprintln!("skipped: it_takes_the_socket_that_a_service_manager_opened: there is no perl");
-        return;
-    }
-    let by = |file: &Path| {
-        let text = fs::read_to_string(file).expect("a configuration");
-        let at = text
-            .split('"')
-            .find_map(|word| word.parse::<SocketAddr>().ok());
-        let port = at.expect("an address").port().to_string();
-        let mut command = Command::new("perl");
-        let words = ["-e", MANAGER, &port, NARROWS, "pep", "serve"];
-        command.args(words).arg(file);
-        command
-    };
-    let daemon = Daemon::start_by(LOOPBACK, "", by);
-    assert!(echoes(&mut daemon.tunnel(echo()), b"handed over"));
-}
-
-#[test]
 fn metrics_are_answered_on_loopback() {
     let port = free_port();
     let daemon = Daemon::start(LOOPBACK, &format!("metrics = \"127.0.0.1:{port}\""));
@@ -474,11 +445,8 @@ fn clients_that_know_nothing_of_it_are_led_to_it() {
     said.read_line(&mut line).expect("it is ready");
     let daemon = Daemon::start_by("[\"10.0.2.2 port 80\"]", "", |file| {
         let text = fs::read_to_string(file).expect("a configuration");
-        let at = text
-            .split('"')
-            .find_map(|word| word.parse::<SocketAddr>().ok());
         let text = text
-            .replace(&at.expect("an address").to_string(), "0.0.0.0:8804")
+            .replace(&listen_address(file).to_string(), "0.0.0.0:8804")
             .replace("127.0.0.0/8", "10.0.1.0/24")
             + "intake = \"transparent\"\n";
         fs::write(file, text).expect("written");

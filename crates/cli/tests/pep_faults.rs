@@ -1,11 +1,11 @@
 //! `narrows pep serve` where things go wrong: what it relays is whole all the same, or is known
-//! not to be. And what the kernel does for each leg.
+//! not to be.
 
 #![cfg(target_os = "linux")]
 
 mod pep_rig;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -23,40 +23,11 @@ use nix::sys::socket::{
 };
 use nix::unistd::geteuid;
 use pep_rig::{
-    Daemon, LOOPBACK, PATIENCE, answer, echo, echo_at, echoes, in_own_network, payload, soon,
+    Daemon, LOOPBACK, PATIENCE, add, answer, comes_back, echo, echo_at, echoes, in_own_network,
+    payload, send_all, serve, soon,
 };
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
-
-/// Adds keys to the listener of the configuration in `file`.
-fn add(file: &Path, keys: &str) {
-    let file = OpenOptions::new().append(true).open(file);
-    let written = file.expect("a file").write_all(keys.as_bytes());
-    written.expect("written");
-}
-
-fn serve(file: &Path) -> Command {
-    let mut command = Command::new(NARROWS);
-    command.args(["pep", "serve"]).arg(file);
-    command
-}
-
-/// Sends `sent` and ends the stream.
-fn send_all(mut stream: &TcpStream, sent: &[u8]) -> io::Result<()> {
-    stream.write_all(sent)?;
-    stream.shutdown(Shutdown::Write)
-}
-
-/// Whether `sent` comes back whole.
-fn comes_back(stream: &TcpStream, sent: &[u8]) -> bool {
-    let mut received = Vec::new();
-    thread::scope(|scope| {
-        scope.spawn(|| send_all(stream, sent));
-        let mut reader = stream;
-        let end = reader.read_to_end(&mut received);
-        end.is_ok() && received == sent
-    })
-}
 
 /// A counter of this thread's network, by its name.
 fn counter(name: &str) -> u64 {
@@ -133,30 +104,6 @@ fn data_goes_with_the_syn_of_each_leg_where_it_may() {
             assert!(echoes(&mut connected.stream, b"plain"));
         }
     });
-}
-
-#[test]
-fn each_leg_has_a_congestion_control_of_its_own() {
-    let daemon = Daemon::start_by(LOOPBACK, "", |file| {
-        add(file, "near = { cc = \"reno\" }\nfar = { cc = \"cubic\" }\n");
-        serve(file)
-    });
-    let target = echo();
-    let mut tunnel = daemon.tunnel(target);
-    assert!(echoes(&mut tunnel, b"open"));
-    let legs = [
-        (format!("sport = :{}", daemon.at.port()), "reno"),
-        (format!("dport = :{}", target.port()), "cubic"),
-    ];
-    for (leg, control) in legs {
-        let Ok(listed) = Command::new("ss").args(["-Htni", &leg]).output() else {
-            eprintln!("skipped: each_leg_has_a_congestion_control_of_its_own: there is no ss");
-            return;
-        };
-        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-        let mut words = listed.split_whitespace();
-        assert!(words.any(|word| word == control), "{leg}: {listed}");
-    }
 }
 
 #[test]

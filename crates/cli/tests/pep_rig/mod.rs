@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -52,13 +52,32 @@ pub fn config(at: SocketAddr, folder: &Path, destinations: &str, more: &str) -> 
     )
 }
 
+/// Adds keys to the listener of the configuration in `file`.
+pub fn add(file: &Path, keys: &str) {
+    let file = OpenOptions::new().append(true).open(file);
+    let written = file.expect("a file").write_all(keys.as_bytes());
+    written.expect("written");
+}
+
+/// The daemon of the configuration in `file`.
+pub fn serve(file: &Path) -> Command {
+    let mut command = Command::new(NARROWS);
+    command.args(["pep", "serve"]).arg(file);
+    command
+}
+
+/// The address of the listener of the configuration in `file`.
+pub fn listen_address(file: &Path) -> SocketAddr {
+    let text = fs::read_to_string(file).expect("a configuration");
+    let mut words = text.split('"');
+    words
+        .find_map(|word| word.parse().ok())
+        .expect("an address")
+}
+
 impl Daemon {
     pub fn start(destinations: &str, more: &str) -> Self {
-        Self::start_by(destinations, more, |file| {
-            let mut command = Command::new(NARROWS);
-            command.args(["pep", "serve"]).arg(file);
-            command
-        })
+        Self::start_by(destinations, more, serve)
     }
 
     pub fn start_by(destinations: &str, more: &str, command: impl Fn(&Path) -> Command) -> Self {
@@ -193,6 +212,23 @@ pub fn payload(len: usize) -> Vec<u8> {
     (0..len as u32)
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect()
+}
+
+/// Sends `sent` and ends the stream.
+pub fn send_all(mut stream: &TcpStream, sent: &[u8]) -> io::Result<()> {
+    stream.write_all(sent)?;
+    stream.shutdown(Shutdown::Write)
+}
+
+/// Whether `sent` comes back whole, and its end behind it.
+pub fn comes_back(stream: &TcpStream, sent: &[u8]) -> bool {
+    let mut received = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| send_all(stream, sent));
+        let mut reader = stream;
+        let end = reader.read_to_end(&mut received);
+        end.is_ok() && received == sent
+    })
 }
 
 /// Whether `stream` answers what it is sent.
