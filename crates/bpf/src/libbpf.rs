@@ -49,7 +49,9 @@ pub(crate) fn refused(what: impl Into<String>, error: &libbpf_rs::Error) -> BpfE
         tracing::debug!(target: "libbpf", "{line}");
     }
     let hint = match error.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => ": this needs root (CAP_BPF and CAP_NET_ADMIN)",
+        libbpf_rs::ErrorKind::PermissionDenied => {
+            ": this needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)"
+        }
         _ => "",
     };
     BpfError::Refused {

@@ -5,26 +5,23 @@
 
 mod pep_rig;
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::fs;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 
 use narrows_connect::Call;
 use narrows_pep::{Layout, Parent, request};
 use nix::errno::Errno;
-use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt,
     socket, sockopt,
 };
-use nix::unistd::geteuid;
 use pep_rig::{
-    Daemon, LOOPBACK, PATIENCE, add, answer, comes_back, echo, echo_at, echoes, in_own_network,
-    payload, send_all, serve, soon,
+    Behind, Daemon, LOOPBACK, PATIENCE, add, answer, comes_back, echo, echo_at, echoes,
+    in_own_network, payload, send_all, serve, soon,
 };
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
@@ -229,75 +226,10 @@ fn out_of_budget_whoever_reads_is_served() {
     assert!(most(used) && used.as_u64() <= Some(1 << 20), "{used}");
 }
 
-/// A network behind a path that loses and reorders.
-struct Behind {
-    shell: std::process::Child,
-    pid: String,
-    /// This machine, from there.
-    outside: String,
-}
-
-impl Behind {
-    fn open(test: &str) -> Option<Self> {
-        if !geteuid().is_root() {
-            eprintln!("skipped: {test}: not root");
-            return None;
-        }
-        let path = ["netem delay 3ms reorder 20%", "netem loss 1%"];
-        let mut command = Command::new(NARROWS);
-        command.args(["shell", "--no-gauge"]);
-        command.args(path.iter().flat_map(|element| ["--link", element]));
-        let words = "echo $NARROWS_OUTSIDE $$; exec sleep 1000";
-        command.args(["--", "sh", "-c", words]);
-        command.env_remove("SUDO_UID").stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut shell = command.spawn().expect("it starts");
-        let mut line = String::new();
-        let mut said = BufReader::new(shell.stdout.take().expect("piped"));
-        said.read_line(&mut line).expect("text");
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let (Some(outside), Some(pid)) = (words.next(), words.next()) else {
-            let _ = shell.wait();
-            eprintln!("skipped: {test}: there is no path to be had");
-            return None;
-        };
-        Some(Self {
-            shell,
-            pid,
-            outside,
-        })
-    }
-
-    fn network(&self) -> String {
-        format!("/proc/{}/ns/net", self.pid)
-    }
-
-    /// Does `work` in a thread inside.
-    fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let network = File::open(self.network()).expect("a network");
-                setns(network, CloneFlags::CLONE_NEWNET).expect("entered");
-                work()
-            });
-            thread.join().expect("done")
-        })
-    }
-}
-
-impl Drop for Behind {
-    fn drop(&mut self) {
-        let pid = nix::unistd::Pid::from_raw(self.shell.id() as i32);
-        // It ends its command, and takes the path away.
-        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-        let _ = self.shell.wait();
-    }
-}
-
 #[test]
 fn streams_are_whole_through_loss_and_reordering_of_either_leg() {
     let test = "streams_are_whole_through_loss_and_reordering_of_either_leg";
-    let Some(path) = Behind::open(test) else {
+    let Some(path) = Behind::open(test, ["netem delay 3ms reorder 20%", "netem loss 1%"]) else {
         return;
     };
     let sent = payload(2 << 20);

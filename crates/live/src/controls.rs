@@ -1,26 +1,30 @@
 //! The congestion controls of a run, in the kernel.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
-use narrows_bpf::{BpfError, EcnFlags, Ect1, Loaded, SocketOptions, Trace};
+use narrows_bpf::{BpfError, Ect1, Loaded, SocketOptions, Trace};
 use narrows_cc::ControlSpec;
-use narrows_packet::FlowId;
+use narrows_run::SocketPlan;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
 use crate::control_records::ControlRecords;
-use crate::{Clock, LiveError, Reporter, World};
+use crate::own_controls::OwnControls;
+use crate::{Clock, LiveError, Reporter, RunId, World};
 
 /// How often records are taken out of the ring buffers. Each holds far more
 /// than what comes in that time: a record per socket and millisecond.
 const READ_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
-/// Narrows' own congestion controls that a plan's flows use, registered under
-/// names of the run, and what gives their packets ECT(1). All of it is taken
-/// back when this is dropped.
+/// Narrows' own congestion controls that a plan's flows and proxies use, and what gives
+/// their packets ECT(1). All of it is taken back when this is dropped.
 pub(crate) struct Controls {
-    loaded: Vec<Loaded>,
+    /// Of flows.
+    own: OwnControls,
+    /// Of legs of proxies, which leave no records: a leg has the ports of the flow that goes by
+    /// it, and its records would be taken for the sender's.
+    of_legs: OwnControls,
     /// Held for what it does.
     _ect1: Vec<Ect1>,
     /// Hosts whose packets get ECT(1).
@@ -31,8 +35,58 @@ pub(crate) struct Controls {
     pub notes: Vec<String>,
 }
 
+/// A control of ours that is to be loaded.
+struct Wanted<'p> {
+    /// `flow/NAME` or `proxy/NAME`.
+    owner: String,
+    spec: &'p ControlSpec,
+    /// Whose packets it controls, and who acknowledges them.
+    hosts: Vec<HostIndex>,
+}
+
+impl Wanted<'_> {
+    fn refused(&self, error: BpfError) -> LiveError {
+        LiveError::Control {
+            owner: self.owner.clone(),
+            control: self.spec.name().to_owned(),
+            error,
+        }
+    }
+}
+
+/// The controls of ours that flows of `plan` have.
+fn of_flows(plan: &Plan) -> impl Iterator<Item = Wanted<'_>> {
+    let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
+    streams.filter_map(|flow| {
+        Some(Wanted {
+            owner: format!("flow/{}", flow.name),
+            spec: flow.cc.own()?,
+            hosts: vec![flow.from, flow.to],
+        })
+    })
+}
+
+/// The controls of ours that the kernel does not have as its own and that legs of proxies
+/// of `plan` have.
+fn of_legs(plan: &Plan) -> impl Iterator<Item = Wanted<'_>> {
+    plan.proxies.iter().enumerate().flat_map(|(i, proxy)| {
+        let flows = plan.flows.iter();
+        let flows = flows.filter(move |f| f.via.is_some_and(|via| via.proxy == i));
+        let mut hosts: Vec<_> = flows.flat_map(|f| [f.from, f.to]).collect();
+        hosts.push(proxy.host);
+        let legs = [&proxy.near, &proxy.far].into_iter();
+        legs.filter_map(move |leg| {
+            Some(Wanted {
+                owner: format!("proxy/{}", proxy.name),
+                spec: leg.cc.own().filter(|spec| kernels_own(spec).is_none())?,
+                hosts: hosts.clone(),
+            })
+        })
+    })
+}
+
 impl Controls {
-    /// Refuses a flow that needs a control of ours where none can be loaded:
+    /// Refuses a flow or a proxy that needs a control of ours where none can be loaded:
     /// by whoever is not the machine's root, and into a kernel that does not
     /// describe its types. What else there is shows when it is loaded.
     ///
@@ -42,140 +96,69 @@ impl Controls {
         if crate::machine::loads_bpf() {
             return Ok(());
         }
-        let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
-        for flow in streams {
-            let Control::Own(spec) = &flow.cc else {
-                continue;
-            };
-            if kernels_own(spec).is_some() {
+        for wanted in of_flows(plan).chain(of_legs(plan)) {
+            if kernels_own(wanted.spec).is_some() {
                 continue;
             }
-            let name = format!("{}_try", crate::RunId::random());
-            let tried = narrows_bpf::ControlLoader::load(spec, &name, EcnFlags::None, Trace::Off);
-            tried.map_err(|error| LiveError::Control {
-                flow: flow.name.clone(),
-                control: spec.name().to_owned(),
-                error,
-            })?;
+            let mut trial = OwnControls::new(RunId::random(), Trace::Off);
+            trial.register(wanted.spec).map_err(|e| wanted.refused(e))?;
         }
         Ok(())
     }
 
-    /// Registers what `plan` needs. Flows with equal words share one.
+    /// Registers what `plan` needs. Flows and legs with equal words share one.
     ///
     /// # Errors
     /// If the kernel refuses, or this build or user cannot load BPF.
     pub(crate) fn load(plan: &Plan, world: &World) -> Result<Self, LiveError> {
         let mut controls = Self {
-            loaded: Vec::new(),
+            own: OwnControls::new(world.run_id(), Trace::State),
+            of_legs: OwnControls::new(format!("{}p", world.run_id()), Trace::Off),
             _ect1: Vec::new(),
             marking: BTreeSet::new(),
             names: Vec::new(),
             notes: Vec::new(),
         };
-        let mut known: BTreeMap<String, String> = BTreeMap::new();
-        for flow in &plan.flows {
-            let spec = match &flow.cc {
-                Control::Kernel(name) => {
-                    controls.names.push(name.clone());
-                    continue;
-                }
-                // It has no connection to control.
-                Control::Quic(_) => {
-                    controls.names.push(String::new());
-                    continue;
-                }
-                Control::Own(_) if flow.traffic.is_datagram() => {
-                    controls.names.push(String::new());
-                    continue;
-                }
-                Control::Own(spec) => spec,
-            };
-            let words = spec.to_string();
-            let refused = |error: BpfError| LiveError::Control {
-                flow: flow.name.clone(),
-                control: spec.name().to_owned(),
-                error,
-            };
-            let needs = spec.needs();
-            if let Some(name) = known.get(&words).cloned() {
-                if controls.needs_ect1(spec, &name) {
-                    controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
-                }
-                controls.names.push(name);
-                continue;
+        for wanted in of_flows(plan) {
+            register(&mut controls.own, &wanted, &mut controls.notes)?;
+            if controls.own.needs_ect1(wanted.spec) {
+                controls.send_ect1(plan, world, &wanted)?;
             }
-            // `nw7k2qa_prague`, `nw7k2qa_prague1`: at most 15 characters, of
-            // which the kernel takes no hyphen (bpf_obj_name_cpy).
-            let number = match controls.loaded.len() {
-                0 => String::new(),
-                n => n.to_string(),
-            };
-            let mut name = format!("{}_{}", world.run_id(), spec.name());
-            name.truncate(narrows_bpf::NAME_MAX - number.len());
-            name += &number;
-            let wanted = match (needs.accecn, needs.ecn) {
-                (true, _) => EcnFlags::AccEcn,
-                (false, true) => EcnFlags::Classic,
-                (false, false) => EcnFlags::None,
-            };
-            let loaded = match narrows_bpf::ControlLoader::load(spec, &name, wanted, Trace::State) {
-                Ok(loaded) => loaded,
-                Err(error) => {
-                    let kernels = kernels_own(spec).ok_or_else(|| refused(error))?;
-                    controls.notes.push(format!(
-                        "flow/{}: ran the kernel's own {kernels}, as none of ours can be loaded \
-                         into the kernel here",
-                        flow.name
-                    ));
-                    controls.names.push(kernels.to_owned());
-                    known.insert(words, kernels.to_owned());
-                    continue;
-                }
-            };
-            if loaded.ecn() != wanted {
-                controls.notes.push(format!(
-                    "flow/{}: this kernel has no AccECN for congestion controls (Linux 6.18 \
-                     has); marks come back as for DCTCP (RFC 8257)",
-                    flow.name
-                ));
-            }
-            controls.loaded.push(loaded);
-            if controls.needs_ect1(spec, &name) {
-                controls.send_ect1(plan, world, [flow.from, flow.to], &refused)?;
-            }
-            controls.names.push(name.clone());
-            known.insert(words, name);
         }
+        for wanted in of_legs(plan) {
+            register(&mut controls.of_legs, &wanted, &mut controls.notes)?;
+            if controls.of_legs.needs_ect1(wanted.spec) {
+                controls.send_ect1(plan, world, &wanted)?;
+            }
+        }
+        let names = plan.flows.iter().map(|flow| match &flow.cc {
+            Control::Kernel(name) => name.clone(),
+            // It has no connection to control.
+            Control::Quic(_) => String::new(),
+            Control::Own(spec) => controls.own.name(spec).unwrap_or_default().to_owned(),
+        });
+        controls.names = names.collect();
         Ok(controls)
     }
 
-    /// Whether packets of the control `name` are to be given ECT(1) where they leave: a
-    /// kernel that was built with it sends them so.
-    fn needs_ect1(&self, spec: &ControlSpec, name: &str) -> bool {
-        let itself = |loaded: &Loaded| loaded.name() == name && loaded.sends_ect1();
-        spec.needs().ect1 && !self.loaded.iter().any(itself)
-    }
-
-    /// Gives packets of loaded controls that want it ECT(1) where they leave
-    /// `hosts`.
+    /// Gives packets of a control that wants it ECT(1) where they leave its hosts.
     fn send_ect1(
         &mut self,
         plan: &Plan,
         world: &World,
-        hosts: [HostIndex; 2],
-        refused: &dyn Fn(BpfError) -> LiveError,
+        wanted: &Wanted<'_>,
     ) -> Result<(), LiveError> {
         for (i, link) in plan.links.iter().enumerate() {
             let [first, second] = world.ends(LinkIndex(i));
             for (end, (_, index)) in [(link.ends.0, first), (link.ends.1, second)] {
-                if hosts.contains(&end) && !self.marking.contains(&end.0) {
+                if wanted.hosts.contains(&end) && !self.marking.contains(&end.0) {
                     let attached = world.namespace(end).run(|| Ect1::attach(index))?;
-                    self._ect1.push(attached.map_err(refused)?);
+                    let attached = attached.map_err(|e| wanted.refused(e))?;
+                    self._ect1.push(attached);
                 }
             }
         }
-        self.marking.extend(hosts.map(|host| host.0));
+        self.marking.extend(wanted.hosts.iter().map(|host| host.0));
         Ok(())
     }
 
@@ -184,16 +167,23 @@ impl Controls {
     /// # Errors
     /// If the kernel gives no hold of one.
     pub(crate) fn options(&self) -> Result<Vec<SocketOptions>, LiveError> {
-        let options = self.loaded.iter().map(Loaded::socket_options);
         let refused = |e: BpfError| {
             LiveError::refused("hold the options of a control", std::io::Error::other(e))
         };
-        options.collect::<Result<_, _>>().map_err(refused)
+        let mut options = self.own.options().map_err(refused)?;
+        options.extend(self.of_legs.options().map_err(refused)?);
+        Ok(options)
     }
 
-    /// What the kernel calls the control of `flow`.
-    pub(crate) fn name(&self, flow: FlowId) -> String {
-        self.names.get(flow.0 as usize).cloned().unwrap_or_default()
+    /// What the kernel calls `control` at `socket`, which is an end of a flow or of a
+    /// proxy's leg.
+    pub(crate) fn name(&self, socket: &SocketPlan, control: &Control) -> String {
+        if let Some(flow) = socket.end_of() {
+            return self.names.get(flow.0 as usize).cloned().unwrap_or_default();
+        }
+        let ours = || control.own().and_then(|spec| self.of_legs.name(spec));
+        let kernels = control.own().and_then(kernels_own).or_else(ours);
+        kernels.unwrap_or_else(|| control.name()).to_owned()
     }
 
     /// Starts to report to `reporter` what the controls make of their flows'
@@ -207,7 +197,7 @@ impl Controls {
         clock: Clock,
         reporter: Reporter,
     ) -> Result<RecordReader, LiveError> {
-        let mut loaded = std::mem::take(&mut self.loaded);
+        let mut loaded = self.own.take();
         let mut records = ControlRecords::new(plan, clock, reporter);
         let (stop, stopped) = channel::<()>();
         let reader = std::thread::Builder::new()
@@ -223,6 +213,37 @@ impl Controls {
             reader: Some(reader),
         })
     }
+}
+
+/// Registers a control with `own` if it is not yet, or has one of the kernel's stand for it;
+/// what went otherwise than it should goes to `notes`.
+fn register(
+    own: &mut OwnControls,
+    wanted: &Wanted<'_>,
+    notes: &mut Vec<String>,
+) -> Result<(), LiveError> {
+    let (owner, spec) = (&wanted.owner, wanted.spec);
+    if own.name(spec).is_some() {
+        return Ok(());
+    }
+    match own.register(spec) {
+        Ok(loaded) if loaded.ecn() != OwnControls::wanted_ecn(spec) => {
+            notes.push(format!(
+                "{owner}: this kernel has no AccECN for congestion controls (Linux 6.18 \
+                 has); marks come back as for DCTCP (RFC 8257)"
+            ));
+        }
+        Ok(_) => {}
+        Err(error) => {
+            let kernels = kernels_own(spec).ok_or_else(|| wanted.refused(error))?;
+            notes.push(format!(
+                "{owner}: ran the kernel's own {kernels}, as none of ours can be loaded \
+                 into the kernel here"
+            ));
+            own.stand_in(spec, kernels);
+        }
+    }
+    Ok(())
 }
 
 /// The kernel's own algorithm that does what `spec` does, where there is one:

@@ -70,7 +70,7 @@ pub fn run(
         plan,
         setup,
         &host,
-        &|flow| controls.name(flow),
+        &|socket, control| controls.name(socket, control),
         &controls.options()?,
         clock,
         &reporter,

@@ -72,20 +72,6 @@ pub enum LiveError {
         /// Where it was searched.
         searched: String,
     },
-    /// A proxy with a control of ours.
-    #[error(
-        "proxy/{proxy}: the live engine gives a proxy a control that the kernel has by itself; \
-         give `{leg}` kernel:cubic or kernel:bbr in place of `{control}`, or run it with \
-         --engine sim"
-    )]
-    ProxyControl {
-        /// The proxy.
-        proxy: String,
-        /// `near_cc` or `far_cc`.
-        leg: &'static str,
-        /// Its control, as written.
-        control: String,
-    },
     /// A flow that no host's stack can have.
     #[error(
         "flow/{flow}: `{transport}` is a modelled flow, only in the simulator; run it with \
@@ -155,12 +141,12 @@ pub enum LiveError {
     NoBox(String),
     /// A congestion control of ours could not be loaded into the kernel.
     #[error(
-        "flow/{flow}: {control} as Narrows has it cannot be loaded into this kernel: {error}; \
-         `cc = \"kernel:NAME\"` takes one of the kernel's own"
+        "{owner}: {control} as Narrows has it cannot be loaded into this kernel: {error}; \
+         `kernel:NAME` in its place takes one of the kernel's own"
     )]
     Control {
-        /// The flow.
-        flow: String,
+        /// `flow/NAME` or `proxy/NAME`.
+        owner: String,
         /// The algorithm.
         control: String,
         /// Why.

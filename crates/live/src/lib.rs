@@ -52,6 +52,8 @@ pub mod foreground;
 #[cfg(target_os = "linux")]
 pub mod machine;
 #[cfg(target_os = "linux")]
+mod own_controls;
+#[cfg(target_os = "linux")]
 pub mod pep;
 #[cfg(target_os = "linux")]
 mod random;

@@ -31,6 +31,10 @@ struct Record {
     received: u64,
     received_bytes: u64,
     backlog: i64,
+    /// Congestion windows of a proxy's far leg, in order.
+    far_windows: Vec<i64>,
+    /// The rate that a flow's control says it was given last.
+    told: Option<i64>,
     received_ids: Vec<u64>,
     of_the_flow: u64,
     dropped: u64,
@@ -59,6 +63,12 @@ impl EventSink for Record {
             Event::Dropped { .. } => self.dropped += 1,
             Event::Telemetry { field, value, .. } if field.name == "proxy_backlog" => {
                 self.backlog = self.backlog.max(value);
+            }
+            Event::Telemetry { field, value, .. } if field.name == "far_cwnd" => {
+                self.far_windows.push(value);
+            }
+            Event::Telemetry { field, value, .. } if field.name == "told" => {
+                self.told = Some(value);
             }
             Event::Sampled { .. } => self.samples += 1,
             Event::ProbeRtt { rtt, .. } => self.rtts.push(rtt),
@@ -325,4 +335,38 @@ fn what_goes_by_a_proxy_arrives_whole_in_both_directions() {
             record.backlog
         );
     }
+}
+
+#[test]
+fn a_leg_is_given_the_rate_of_its_link_in_the_kernel() {
+    let name = "a_leg_is_given_the_rate_of_its_link_in_the_kernel";
+    // The hint is that of an element that data does not pass: what it falls to is far below
+    // the window of the path that it does.
+    let plan = plan(
+        "duration = \"2s\"\nsample_interval = \"10ms\"\n\
+         [[link]]\nname = \"wire\"\nends = [\"client\", \"tower\"]\n\
+         up = [\"netem delay 1ms\", \"rate 200Mbit\"]\ndown = [\"netem delay 1ms\"]\n\
+         [[link]]\nname = \"air\"\nends = [\"tower\", \"phone\"]\n\
+         up = [\"netem delay 10ms\", \"rate 100Mbit\"]\n\
+         down = [\"back: rate 100Mbit\", \"netem delay 10ms\"]\n\
+         [[change]]\nat = \"1s\"\ntarget = \"link/air/down/back\"\nto = \"rate 500Kbit\"\n\
+         [[proxy]]\nname = \"pep\"\nhost = \"tower\"\nnear_cc = \"kernel:reno\"\n\
+         far_cc = \"quickstart\"\nfar_hint = \"link/air/down/back\"\n\
+         [[flow]]\nname = \"bulk\"\nfrom = \"client\"\nto = \"phone\"\nvia = \"pep\"\n\
+         cc = \"quickstart rate 10000000\"\n",
+    );
+    let skips =
+        |error: &LiveError| error.is_of_the_machine() || matches!(error, LiveError::Control { .. });
+    let Some((_, rig, record)) = run_unless(name, &plan, &RunHandle::default(), skips) else {
+        return;
+    };
+    assert_eq!(rig.notes, Vec::<String>::new());
+    let windows = &record.far_windows;
+    let grown = windows.iter().position(|window| *window > 50);
+    let grown = grown.unwrap_or_else(|| panic!("it never grew: {windows:?}"));
+    // 500 kbit/s hold two segments over 20 ms, CUBIC's smallest window.
+    let least = windows[grown..].iter().min();
+    assert!(least.is_some_and(|window| *window < 10), "{windows:?}");
+    // The flow's sender says what it was given itself, and not the leg's.
+    assert_eq!(record.told, Some(80_000_000));
 }

@@ -1,11 +1,14 @@
 //! Where a proxy listens, and how much it bears.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use narrows_packet::{FlowId, Profile};
 use narrows_units::Duration;
 
+use crate::link_rate::LinkRate;
 use crate::request::Terms;
+use crate::tunnel::Leg;
 
 /// Where clients come to, and what becomes of them.
 #[derive(Clone, Debug)]
@@ -24,6 +27,21 @@ pub struct Listener {
     pub parent: Option<Parent>,
     /// The flow of the plan that uses it, which samples are reported for.
     pub flow: Option<FlowId>,
+    /// The rate of the link towards clients, if it is known. The connections' control has
+    /// the option [`RATE_OPTION`](crate::RATE_OPTION) then.
+    pub near_rate: Option<Arc<LinkRate>>,
+    /// That of the link towards destinations.
+    pub far_rate: Option<Arc<LinkRate>>,
+}
+
+impl Listener {
+    /// The rate of the link of `leg`, if it is known.
+    pub(crate) fn link_rate(&self, leg: Leg) -> Option<&Arc<LinkRate>> {
+        match leg {
+            Leg::Near => self.near_rate.as_ref(),
+            Leg::Far => self.far_rate.as_ref(),
+        }
+    }
 }
 
 /// How a listener learns where its clients want to go.

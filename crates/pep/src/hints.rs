@@ -66,16 +66,11 @@ impl Proxy {
         }
     }
 
-    /// Shares `rate` in equal parts among the connections of `leg` that fill their windows by
-    /// half at least: others ask for less than they have, and what is in use says nothing of
-    /// the rate that they would need (RFC 7661 section 4.3).
+    /// Shares `rate` in equal parts among the [busy](is_busy) connections of `leg`.
     fn share(&mut self, host: &mut dyn Sockets, leg: Leg, rate: Rate) {
         let sockets = self.tunnels.values().filter_map(|t| t.socket(leg));
         let mut busy: Vec<SocketId> = sockets.collect();
-        busy.retain(|socket| {
-            let sample = host.sample(*socket);
-            sample.is_some_and(|s| s.in_flight > 0 && s.in_flight >= s.cwnd / 2)
-        });
+        busy.retain(|socket| is_busy(host, *socket));
         // Where there is none for a while the smallest: no rate would be no hint.
         let part = (rate.as_bits() / 8 / busy.len().max(1) as u64).max(1);
         for socket in busy {
@@ -83,4 +78,11 @@ impl Proxy {
             let _ = host.set_option(socket, RATE_OPTION, part);
         }
     }
+}
+
+/// Whether a connection fills its window by half at least: others ask for less than they have,
+/// and what is in use says nothing of the rate that they would need (RFC 7661 section 4.3).
+pub(crate) fn is_busy(host: &mut dyn Sockets, socket: SocketId) -> bool {
+    let sample = host.sample(socket);
+    sample.is_some_and(|s| s.in_flight > 0 && s.in_flight >= s.cwnd / 2)
 }

@@ -13,6 +13,7 @@ use crate::config::{Intake, Limits, Listener};
 use crate::convert::Fault;
 use crate::counters::Counters;
 use crate::hints::Untold;
+use crate::link_rate::Parts;
 use crate::onward::Parents;
 use crate::request::{Asked, Layout, Refused};
 use crate::socks;
@@ -32,7 +33,7 @@ const PIECE: u64 = 4_096;
 /// The application.
 #[derive(Debug)]
 pub struct Proxy {
-    listeners: Vec<Arc<Listener>>,
+    pub(crate) listeners: Vec<Arc<Listener>>,
     pub(crate) limits: Limits,
     /// Listening sockets, by their listener.
     listening: Vec<SocketId>,
@@ -53,6 +54,8 @@ pub struct Proxy {
     pub(crate) names: Vec<(u64, String)>,
     /// What becomes of the rates of the links beside it.
     pub(crate) untold: Untold,
+    /// Of the rates of links that its listeners have.
+    pub(crate) parts: Parts,
     pub(crate) counters: Counters,
 }
 
@@ -74,6 +77,7 @@ impl Proxy {
             parents: Parents::default(),
             names: Vec::new(),
             untold: Untold::default(),
+            parts: Parts::default(),
             counters: Counters::default(),
         }
     }
@@ -392,7 +396,9 @@ impl Proxy {
             }
         }
         let due = self.deadlines.first().map(|(at, _)| *at);
-        host.wake_at([due, self.untold.next()].into_iter().flatten().min());
+        let parts = self.next_parts(host.now());
+        let times = [due, self.untold.next(), parts];
+        host.wake_at(times.into_iter().flatten().min());
     }
 
     /// One end of a tunnel is gone.
@@ -560,6 +566,7 @@ impl App for Proxy {
             self.expire(host, id);
         }
         self.tell(host);
+        self.give_parts(host);
         self.settle(host);
     }
 

@@ -108,6 +108,8 @@ pub(crate) struct Tunnel {
     pub active: Instant,
     /// When the client came.
     pub since: Instant,
+    /// The part of a link's rate that each leg was given last, in bytes/s; 0: none.
+    pub given: [u64; 2],
 }
 
 impl Tunnel {
@@ -127,6 +129,7 @@ impl Tunnel {
             deadline: now,
             active: now,
             since: now,
+            given: [0; 2],
         }
     }
 

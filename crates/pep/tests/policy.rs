@@ -32,6 +32,8 @@ fn listener(policy: Policy) -> Listener {
         },
         parent: None,
         flow: None,
+        near_rate: None,
+        far_rate: None,
     }
 }
 

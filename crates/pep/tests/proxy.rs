@@ -3,12 +3,13 @@
 mod fake;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use fake::Host;
+use fake::{Host, WINDOW};
 use narrows_packet::{App, Breakage, Profile, SocketError, SocketId};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
-use narrows_pep::{Layout, Limits, Listener, Proxy, Terms, request};
-use narrows_units::Duration;
+use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, Terms, request};
+use narrows_units::{Duration, Rate};
 use proptest::prelude::*;
 
 /// A header alone: granted.
@@ -34,6 +35,8 @@ fn listener() -> Listener {
         },
         parent: None,
         flow: None,
+        near_rate: None,
+        far_rate: None,
     }
 }
 
@@ -459,4 +462,49 @@ proptest! {
         }
         prop_assert_eq!((proxy.tunnels(), proxy.backlog()), (0, 0));
     }
+}
+
+#[test]
+fn a_links_rate_is_shared_by_who_uses_it_and_anew_as_they_come_and_go() {
+    /// Longer than until parts are worked out again.
+    const NEXT: Duration = Duration::from_millis(300);
+    let link = Arc::new(LinkRate::new(Rate::from_mbit(80)));
+    let listener = Listener {
+        far_rate: Some(Arc::clone(&link)),
+        ..listener()
+    };
+    let mut host = Host::new();
+    let mut proxy = proxy_of(listener, Limits::default(), &mut host);
+    let (near, far) = tunnel(&mut host, &mut proxy);
+    // Nobody fills the window.
+    host[far].in_flight = WINDOW / 2 - 1;
+    host.passes(&mut proxy, NEXT);
+    assert_eq!(host[far].options, []);
+    let mut given = Vec::new();
+    let mut next = |host: &mut Host, proxy: &mut Proxy, part: u64| {
+        host.arrives(proxy, near, b"goes on");
+        host.passes(proxy, NEXT);
+        given.push((RATE_OPTION.to_owned(), part));
+        assert_eq!(host[far].options, given);
+    };
+    host[far].in_flight = WINDOW / 2;
+    next(&mut host, &mut proxy, 10_000_000);
+    let (other_near, other) = tunnel(&mut host, &mut proxy);
+    host[other].in_flight = WINDOW;
+    next(&mut host, &mut proxy, 5_000_000);
+    assert_eq!(host[other].options, [(RATE_OPTION.to_owned(), 5_000_000)]);
+    assert_eq!(host[near].options, [], "the other leg");
+    link.set(Rate::from_mbit(40));
+    next(&mut host, &mut proxy, 2_500_000);
+    host.breaks(&mut proxy, other_near, Breakage::Reset);
+    next(&mut host, &mut proxy, 5_000_000);
+    // What is known already is not said again.
+    let before = host[far].options.len();
+    host.arrives(&mut proxy, near, b"goes on");
+    host.passes(&mut proxy, NEXT);
+    assert_eq!(host[far].options.len(), before);
+    // Without tunnels nothing is to be done.
+    host.breaks(&mut proxy, near, Breakage::Reset);
+    host.passes(&mut proxy, NEXT);
+    assert_eq!(host.wake, None);
 }

@@ -39,6 +39,8 @@ fn started(destinations: &[&str]) -> (Host, Proxy) {
         },
         parent: None,
         flow: None,
+        near_rate: None,
+        far_rate: None,
     };
     let mut host = Host::new();
     let mut proxy = Proxy::new(vec![listener], Limits::default());

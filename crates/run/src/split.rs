@@ -120,6 +120,8 @@ impl<'p> Builder<'p> {
             },
             parent: None,
             flow: Some(FlowId(i as u32)),
+            near_rate: None,
+            far_rate: None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
 use narrows_pep::{Layout, request};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
@@ -265,4 +265,69 @@ pub fn in_own_network<T: Send>(test: &str, work: impl FnOnce() -> T + Send) -> O
         });
         Some(thread.join().expect("done"))
     })
+}
+
+/// A network behind a path.
+pub struct Behind {
+    shell: Child,
+    pid: String,
+    /// This machine, from there.
+    pub outside: String,
+}
+
+impl Behind {
+    /// One whose path has these elements.
+    pub fn open(test: &str, path: [&str; 2]) -> Option<Self> {
+        if !geteuid().is_root() {
+            eprintln!("skipped: {test}: not root");
+            return None;
+        }
+        let mut command = Command::new(NARROWS);
+        command.args(["shell", "--no-gauge"]);
+        command.args(path.iter().flat_map(|element| ["--link", element]));
+        let words = "echo $NARROWS_OUTSIDE $$; exec sleep 1000";
+        command.args(["--", "sh", "-c", words]);
+        command.env_remove("SUDO_UID").stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut shell = command.spawn().expect("it starts");
+        let mut line = String::new();
+        let mut said = BufReader::new(shell.stdout.take().expect("piped"));
+        said.read_line(&mut line).expect("text");
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let (Some(outside), Some(pid)) = (words.next(), words.next()) else {
+            let _ = shell.wait();
+            eprintln!("skipped: {test}: there is no path to be had");
+            return None;
+        };
+        Some(Self {
+            shell,
+            pid,
+            outside,
+        })
+    }
+
+    fn network(&self) -> String {
+        format!("/proc/{}/ns/net", self.pid)
+    }
+
+    /// Does `work` in a thread inside.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let network = File::open(self.network()).expect("a network");
+                setns(network, CloneFlags::CLONE_NEWNET).expect("entered");
+                work()
+            });
+            thread.join().expect("done")
+        })
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.shell.id() as i32);
+        // It ends its command, and takes the path away.
+        let _ = kill(pid, Signal::SIGTERM);
+        let _ = self.shell.wait();
+    }
 }

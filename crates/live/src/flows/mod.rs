@@ -17,7 +17,7 @@ mod facts;
 mod host;
 mod host_model;
 mod kernel;
-mod options;
+pub(crate) mod options;
 #[allow(unsafe_code)]
 pub(crate) mod socket_option;
 mod start;
@@ -32,12 +32,16 @@ pub use start::Flows;
 pub use stop::{Stop, Wait};
 
 use narrows_packet::FlowId;
-use narrows_scenario::{HostIndex, Plan};
+use narrows_run::SocketPlan;
+use narrows_scenario::{Control, HostIndex, Plan};
 
 use crate::Namespace;
 
 /// The namespace of each host of a plan.
 pub type HostOf<'a> = dyn Fn(HostIndex) -> Namespace + 'a;
+
+/// What the kernel calls the congestion control of a TCP socket.
+pub type ControlOf<'a> = dyn Fn(&SocketPlan, &Control) -> String + 'a;
 
 /// The local port of a flow's sender, which no other end of a run has.
 ///

@@ -17,7 +17,6 @@ use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan, Transport};
 use narrows_units::Instant;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::HostOf;
 use super::error::FlowError;
 use super::facts::EndFacts;
 use super::host::{Host, Work};
@@ -25,6 +24,7 @@ use super::host_model;
 use super::options::Owner;
 use super::stop::Stop;
 use super::tls;
+use super::{ControlOf, HostOf};
 use crate::sample::{EcnLayout, Sampler, SenderWatch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
 
@@ -65,7 +65,7 @@ impl Flows {
     }
 
     /// Starts the applications of `setup` on a thread in each of the hosts of `plan` that
-    /// have some. `control` says what the kernel calls a flow's congestion control,
+    /// have some. `control` says what the kernel calls a socket's congestion control,
     /// `options` set those of sockets with controls of ours.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Flows {
         plan: &Plan,
         setup: Setup,
         host: &HostOf<'_>,
-        control: &dyn Fn(FlowId) -> String,
+        control: &ControlOf<'_>,
         options: &[SocketOptions],
         clock: Clock,
         reporter: &Reporter,
@@ -301,13 +301,11 @@ fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
     Ok(Some(Arc::new(made)))
 }
 
-/// What the kernel calls the congestion control of a socket, if it has one: what
-/// `control` says of the plan's flows.
-fn name_of(socket: &SocketPlan, control: &dyn Fn(FlowId) -> String) -> String {
-    match (&socket.carrier, socket.end_of()) {
-        (Carrier::Tcp(_), Some(flow)) => control(flow),
-        (Carrier::Tcp(tcp), None) => tcp.control.name().to_owned(),
-        (Carrier::Shared(_), _) => String::new(),
+/// What the kernel calls the congestion control of a socket, if it has one.
+fn name_of(socket: &SocketPlan, control: &ControlOf<'_>) -> String {
+    match &socket.carrier {
+        Carrier::Tcp(tcp) => control(socket, &tcp.control),
+        Carrier::Shared(_) => String::new(),
     }
 }
 

@@ -25,6 +25,7 @@ use super::ecn_switch::{Ask, EcnSwitch};
 use super::facts::EndFacts;
 use super::options::{StreamOptions, control_of};
 use super::socket_option::tcp_info;
+use crate::own_controls::options_of;
 use crate::sample::{EcnLayout, SenderWatch};
 use crate::stream_calls::{AT_ONCE, breakage, errno, first_of};
 use crate::{Clock, Reporter};
@@ -323,9 +324,7 @@ impl KernelTcp {
     /// Its socket, and what sets options of it if its control is one of ours.
     fn control_options(&self) -> Option<(&OwnedFd, &SocketOptions)> {
         let socket = self.socket.as_ref()?;
-        let control = control_of(socket);
-        let mut all = self.stack.options.iter();
-        Some((socket, all.find(|o| o.control() == control)?))
+        Some((socket, options_of(&self.stack.options, socket)?))
     }
 }
 

@@ -13,6 +13,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use tracing::{error, info, warn};
 
 use super::config::{Config, ListenerConfig};
+use super::controls::LegControls;
 use super::error::PepError;
 use super::names::Names;
 use super::server::Server;
@@ -38,6 +39,7 @@ pub struct Daemon {
     config: Config,
     server: Server,
     cookies: Cookies,
+    controls: LegControls,
     signals: SignalFd,
     teller: Option<Teller>,
     names: Names,
@@ -96,7 +98,10 @@ impl Daemon {
         // The key lasts as long as the process.
         let key = random_bytes().map_err(PepError::setup("read /dev/urandom"))?;
         let cookies = Cookies::new(key);
-        let listeners = listeners(&mut machine, &config, &cookies);
+        let mut controls = LegControls::new();
+        controls.load(&config)?;
+        machine.use_controls(controls.options()?);
+        let listeners = listeners(&mut machine, &config, &cookies, &mut controls);
         let limits = limits(&config, most_tunnels);
         let mut proxy = Proxy::new(listeners, limits);
         proxy
@@ -127,6 +132,7 @@ impl Daemon {
             config,
             server,
             cookies,
+            controls,
             signals,
             teller,
             names,
@@ -230,12 +236,22 @@ impl Daemon {
         if fixed(&config) != fixed(&self.config) {
             warn!("user, status and metrics are changed by a restart alone");
         }
+        let loaded = self.controls.load(&config);
+        let options = match loaded.and_then(|()| self.controls.options()) {
+            Ok(options) => options,
+            Err(refused) => {
+                error!("not reloaded: {refused}");
+                return;
+            }
+        };
         let Server { machine, proxy, .. } = &mut self.server;
-        let listeners = listeners(machine, &config, &self.cookies);
+        machine.use_controls(options);
+        let listeners = listeners(machine, &config, &self.cookies, &mut self.controls);
         let limits = limits(&config, self.most_tunnels);
         match proxy.reconfigure(machine, listeners, limits) {
             Ok(()) => {
                 machine.read_ahead_from(config.read_ahead);
+                self.controls.set_rates(&config);
                 let (user, status, metrics) = fixed(&self.config);
                 self.config = Config {
                     user,
@@ -314,21 +330,31 @@ fn limits(config: &Config, most: usize) -> Limits {
 }
 
 /// The listeners of `config`, for the proxy.
-fn listeners(machine: &mut Machine, config: &Config, cookies: &Cookies) -> Vec<Listener> {
-    let mut listener = |l: &ListenerConfig| Listener {
-        near: machine.add_profile(l.near.clone()),
-        local: l.listen,
-        far: machine.add_profile(l.far.clone()),
-        onward_from: l.from.map(|from| (from, 0).into()),
-        terms: Terms {
-            thesis: l.thesis,
-            cookies: l.cookies.then(|| cookies.clone()),
-            fast_open: l.far.fast_open,
-            intake: l.intake,
-            policy: l.policy.clone(),
-        },
-        parent: l.parent,
-        flow: None,
+fn listeners(
+    machine: &mut Machine,
+    config: &Config,
+    cookies: &Cookies,
+    controls: &mut LegControls,
+) -> Vec<Listener> {
+    let mut listener = |l: &ListenerConfig| {
+        let [(near, near_rate), (far, far_rate)] = controls.legs(l);
+        Listener {
+            near: machine.add_profile(near),
+            local: l.listen,
+            terms: Terms {
+                thesis: l.thesis,
+                cookies: l.cookies.then(|| cookies.clone()),
+                fast_open: far.fast_open,
+                intake: l.intake,
+                policy: l.policy.clone(),
+            },
+            far: machine.add_profile(far),
+            onward_from: l.from.map(|from| (from, 0).into()),
+            parent: l.parent,
+            flow: None,
+            near_rate,
+            far_rate,
+        }
     };
     config.listeners.iter().map(&mut listener).collect()
 }

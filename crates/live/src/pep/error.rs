@@ -18,6 +18,37 @@ pub enum PepError {
         /// What the kernel said.
         reason: SocketError,
     },
+    /// The kernel has no such congestion control for a leg, or does not give it to this user.
+    #[error(
+        "{listener}: {leg}: this kernel gives no congestion control `{control}` ({reason}); \
+         `sysctl net.ipv4.tcp_available_congestion_control` lists what it has, and \
+         `modprobe tcp_{control}` may add it"
+    )]
+    NoControl {
+        /// The listener.
+        listener: SocketAddr,
+        /// `near` or `far`.
+        leg: &'static str,
+        /// What was asked for.
+        control: String,
+        /// What the kernel said.
+        reason: io::Error,
+    },
+    /// One of Narrows' own congestion controls could not be loaded for a leg.
+    #[error(
+        "{listener}: {leg}: the congestion control `{control}` of Narrows cannot be loaded into \
+         this kernel: {error}; without `narrows:` before it, `cc` is one of the kernel's own"
+    )]
+    NotLoaded {
+        /// The listener.
+        listener: SocketAddr,
+        /// `near` or `far`.
+        leg: &'static str,
+        /// Its words.
+        control: String,
+        /// Why.
+        error: Box<narrows_bpf::BpfError>,
+    },
     /// The process was given sockets for which there is no listener.
     #[error(
         "a socket at {0} was handed over (LISTEN_FDS), and no listener has that address: \
@@ -76,7 +107,6 @@ fn hint(reason: &SocketError) -> &'static str {
         SocketError::System(nix::libc::EACCES | nix::libc::EPERM) => {
             " (ports below 1024 and transparent listeners take root)"
         }
-        SocketError::System(nix::libc::ENOENT) => " (its congestion control is not in this kernel)",
         SocketError::System(nix::libc::EADDRNOTAVAIL) | SocketError::NoPort => {
             " (it is no address of this machine)"
         }

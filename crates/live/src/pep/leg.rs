@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 
+use narrows_cc::ControlSpec;
+use narrows_units::Rate;
 use nix::libc;
 use nix::sys::socket::{
     AddressFamily, SetSockOpt, SockFlag, SockType, setsockopt, socket, sockopt,
@@ -10,6 +12,16 @@ use nix::sys::socket::{
 
 use crate::flows::socket_option;
 use crate::stream_calls::errno;
+
+/// One leg, as it is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LegConfig {
+    pub options: LegOptions,
+    /// One of Narrows' own congestion controls, in the place of one of the kernel's.
+    pub own: Option<ControlSpec>,
+    /// What the link carries that the leg sends over. `own` has the option for it then.
+    pub hint: Option<Rate>,
+}
 
 /// Options of one leg's connections.
 #[derive(Clone, Debug, PartialEq, Eq)]

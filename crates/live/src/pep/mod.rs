@@ -4,6 +4,7 @@
 //! own [sockets](sockets), in one thread.
 
 mod config;
+mod controls;
 mod daemon;
 mod error;
 mod leg;

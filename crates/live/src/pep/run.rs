@@ -364,5 +364,7 @@ fn listener(machine: &mut Machine, local: SocketAddr, parent: Parent) -> Listene
         },
         parent: Some(parent),
         flow: None,
+        near_rate: None,
+        far_rate: None,
     }
 }

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use narrows_bpf::SocketOptions;
 use narrows_packet::{
-    CountedBytes, Data, Datagram, Event, Profile, Relayed, SocketError, SocketEvent, SocketId,
-    Sockets,
+    CountedBytes, Data, Datagram, Event, FlowSample, Profile, Relayed, SocketError, SocketEvent,
+    SocketId, Sockets,
 };
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
@@ -27,6 +28,7 @@ use super::own::OwnAddresses;
 use super::relay::{Pipe, READ_AHEAD};
 use super::stream::{Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
+use crate::own_controls::options_of;
 use crate::stream_calls::{breakage, errno, first_of};
 
 /// Bytes that are read of one socket before others have their turn.
@@ -62,6 +64,8 @@ pub(super) struct Machine {
     slots: Vec<Slot>,
     free: Vec<u32>,
     profiles: Vec<LegOptions>,
+    /// What sets options of sockets with controls of ours.
+    controls: Vec<SocketOptions>,
     /// Listening sockets that the process was given.
     given: BTreeMap<SocketAddr, TcpListener>,
     /// The address that could not be listened at.
@@ -97,6 +101,7 @@ impl Machine {
             slots: Vec::new(),
             free: Vec::new(),
             profiles: Vec::new(),
+            controls: Vec::new(),
             given: given.collect::<io::Result<_>>()?,
             refused: None,
             origin,
@@ -119,6 +124,11 @@ impl Machine {
 
     pub fn epoll(&self) -> &Epoll {
         &self.epoll
+    }
+
+    /// Sockets may have the congestion controls of `options`.
+    pub fn use_controls(&mut self, options: Vec<SocketOptions>) {
+        self.controls = options;
     }
 
     /// The next connections' options, by a number of their own.
@@ -539,6 +549,23 @@ impl Sockets for Machine {
             stream.phase = Phase::Over;
             (stream.readable, stream.writable) = (false, false);
         }
+    }
+
+    fn set_option(&mut self, socket: SocketId, name: &str, value: u64) -> Result<(), SocketError> {
+        let token = self.token(socket);
+        let slot = self.slots.get(token as u32 as usize);
+        let Some(Kind::Stream(stream)) = slot.and_then(|slot| slot.kind.as_ref()) else {
+            return Err(SocketError::Closed);
+        };
+        let options = options_of(&self.controls, &stream.fd).ok_or(SocketError::Unsupported)?;
+        let set = options.set(stream.fd.as_fd(), name, value, stream.phase == Phase::Open);
+        set.map_err(|e| SocketError::Option(e.to_string()))
+    }
+
+    fn sample(&mut self, socket: SocketId) -> Option<FlowSample> {
+        let token = self.token(socket);
+        let info = socket_option::tcp_info(&self.stream(token)?.fd)?;
+        Some(info.sample())
     }
 
     fn close(&mut self, socket: SocketId) {

@@ -17,8 +17,8 @@ use std::time::Instant;
 use narrows_live::flows::{Commands, FlowError, Flows};
 use narrows_live::{Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
 use narrows_packet::FlowId;
-use narrows_run::Setup;
-use narrows_scenario::{HostIndex, LinkIndex, Plan};
+use narrows_run::{Setup, SocketPlan};
+use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use world_rig::{PATIENCE, world};
 pub use world_rig::{plan, soon};
@@ -207,7 +207,10 @@ impl Run {
         let (reporter, reports) = reports(0);
         let clock = Clock::starting_in(after);
         let host = |h: HostIndex| world.namespace(h).clone();
-        let control = |f: FlowId| control(&plan, f);
+        let control = |socket: &SocketPlan, of_leg: &Control| match socket.end_of() {
+            Some(flow) => control(&plan, flow),
+            None => of_leg.name().to_owned(),
+        };
         let flows = Flows::set_up(&plan, 1, &clock).and_then(|mut setup| {
             apps(&plan, &mut setup);
             Flows::start(&plan, setup, &host, &control, &[], clock, &reporter)
@@ -235,7 +238,7 @@ impl Run {
         let world = world(test, &plan)?;
         let (reporter, _reports) = reports(0);
         let host = |h: HostIndex| world.namespace(h).clone();
-        let control = |f: FlowId| plan.flows[f.0 as usize].cc.name().to_owned();
+        let control = |_: &SocketPlan, control: &Control| control.name().to_owned();
         let clock = Clock::starting_now();
         let started = Flows::set_up(&plan, 1, &clock)
             .and_then(|setup| Flows::start(&plan, setup, &host, &control, &[], clock, &reporter));

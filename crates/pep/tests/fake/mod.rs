@@ -6,9 +6,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
-    App, Breakage, Data, Datagram, Event, Profile, SocketError, SocketEvent, SocketId, Sockets,
+    App, Breakage, Data, Datagram, Event, FlowSample, Profile, SocketError, SocketEvent, SocketId,
+    Sockets,
 };
 use narrows_units::{Duration, Instant};
+
+/// Segments in the window of every connection.
+pub const WINDOW: u32 = 10;
 
 /// A stream socket, from the application's side.
 #[derive(Debug, Default)]
@@ -23,6 +27,10 @@ pub struct Stream {
     pub ended: bool,
     pub reset: bool,
     pub closed: bool,
+    /// Segments in flight, of a window of [`WINDOW`].
+    pub in_flight: u32,
+    /// Options of its congestion control that were set.
+    pub options: Vec<(String, u64)>,
     /// Whom it was opened to; none of an accepted one.
     pub to: Option<SocketAddr>,
 }
@@ -214,6 +222,19 @@ impl Sockets for Host {
 
     fn want_room(&mut self, socket: SocketId, want: bool) {
         self[socket].wants_room = want;
+    }
+
+    fn set_option(&mut self, socket: SocketId, name: &str, value: u64) -> Result<(), SocketError> {
+        self[socket].options.push((name.to_owned(), value));
+        Ok(())
+    }
+
+    fn sample(&mut self, socket: SocketId) -> Option<FlowSample> {
+        Some(FlowSample {
+            cwnd: WINDOW,
+            in_flight: self[socket].in_flight,
+            ..FlowSample::default()
+        })
     }
 
     fn shut_down(&mut self, socket: SocketId) {

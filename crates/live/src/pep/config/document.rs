@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::pep::leg::LegOptions;
+use crate::pep::leg::{LegConfig, LegOptions};
 
 /// The document, as it is written.
 #[derive(Deserialize)]
@@ -79,20 +79,26 @@ pub(super) struct ParentWords {
 #[serde(deny_unknown_fields)]
 pub(super) struct Leg {
     pub(super) cc: Option<Spanned<String>>,
+    pub(super) hint: Option<Spanned<String>>,
     pub(super) unsent: Option<Spanned<String>>,
     pub(super) send_buffer: Option<Spanned<String>>,
     pub(super) receive_buffer: Option<Spanned<String>>,
 }
 
 impl Leg {
-    pub(super) fn options(&self, fast_open: bool, transparent: bool) -> LegOptions {
-        LegOptions {
-            control: self.cc.as_ref().map(|cc| cc.get_ref().clone()),
-            fast_open,
-            unsent: LegOptions::UNSENT,
-            send_buffer: None,
-            receive_buffer: None,
-            transparent,
+    /// A leg of which nothing is said.
+    pub(super) fn plain(fast_open: bool, transparent: bool) -> LegConfig {
+        LegConfig {
+            options: LegOptions {
+                control: None,
+                fast_open,
+                unsent: LegOptions::UNSENT,
+                send_buffer: None,
+                receive_buffer: None,
+                transparent,
+            },
+            own: None,
+            hint: None,
         }
     }
 }

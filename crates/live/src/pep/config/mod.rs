@@ -19,7 +19,7 @@ pub use self::address::read_socket;
 use self::address::{DESTINATIONS, read_destinations};
 use self::document::{Document, Leg};
 use self::page::Page;
-use super::leg::LegOptions;
+use super::leg::LegConfig;
 use super::relay::READ_AHEAD;
 
 /// Bytes that a configuration has at most: one that is longer is another file.
@@ -78,8 +78,8 @@ pub struct ListenerConfig {
     pub from: Option<IpAddr>,
     /// The proxy that they go by in turn.
     pub parent: Option<Parent>,
-    pub(super) near: LegOptions,
-    pub(super) far: LegOptions,
+    pub(super) near: LegConfig,
+    pub(super) far: LegConfig,
 }
 
 impl Default for Config {
@@ -132,8 +132,8 @@ impl ListenerConfig {
             cookies: false,
             from: None,
             parent: None,
-            near: Leg::default().options(true, false),
-            far: Leg::default().options(false, false),
+            near: Leg::plain(true, false),
+            far: Leg::plain(false, false),
         })
     }
 }

@@ -3,15 +3,19 @@
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-use narrows_pep::{Intake, NETWORK, Network, Parent, Policy};
+use narrows_cc::ControlSpec;
+use narrows_pep::{Intake, NETWORK, Network, Parent, Policy, RATE_OPTION};
 use narrows_scenario::Refusal;
-use narrows_units::{Bytes, Duration, Value};
+use narrows_units::{Bytes, Duration, Rate, Value};
 use toml::Spanned;
 
 use super::address::{DESTINATIONS, read_destinations, read_socket};
 use super::document::{IntakeWord, Leg, LimitWords, ListenerWords};
 use super::{ListenerConfig, PATIENCE, PORT};
-use crate::pep::leg::LegOptions;
+use crate::pep::leg::LegConfig;
+
+/// What `cc` begins with where it is one of Narrows' own and none of the kernel's.
+const OWN: &str = "narrows:";
 
 /// A file, for messages.
 pub(super) struct Page<'a> {
@@ -177,8 +181,9 @@ impl Page<'_> {
         })
     }
 
-    fn leg(&self, words: &Leg, fast_open: bool, transparent: bool) -> Result<LegOptions, Refusal> {
-        let mut options = words.options(fast_open, transparent);
+    fn leg(&self, words: &Leg, fast_open: bool, transparent: bool) -> Result<LegConfig, Refusal> {
+        let mut leg = Leg::plain(fast_open, transparent);
+        let options = &mut leg.options;
         if let Some(word) = &words.unsent {
             let bytes: Bytes = self.value(word, "unsent")?;
             let read = u32::try_from(bytes.get()).ok().filter(|bytes| *bytes > 0);
@@ -196,6 +201,46 @@ impl Page<'_> {
                 *to = Some(self.value::<Bytes>(word, key)?.get());
             }
         }
-        Ok(options)
+        if let Some(word) = &words.cc {
+            match word.get_ref().strip_prefix(OWN) {
+                Some(own) => leg.own = Some(self.own_control(word, own)?),
+                None => options.control = Some(word.get_ref().clone()),
+            }
+        }
+        if let Some(word) = &words.hint {
+            leg.hint = Some(self.hint(word, leg.own.as_ref())?);
+        }
+        Ok(leg)
+    }
+
+    /// The control of Narrows' own with these words, which `word` ends with.
+    fn own_control(&self, word: &Spanned<String>, own: &str) -> Result<ControlSpec, Refusal> {
+        let read = ControlSpec::parse(own).map_err(|e| {
+            // Behind the quotation mark and the prefix.
+            let e = e.shifted(word.span().start + 1 + OWN.len());
+            self.refuse(e.span, "cc", &e.found, &e.allowed)
+        })?;
+        if read.needs().ect1 {
+            let allowed = "a congestion control whose packets need no ECT(1), which the daemon \
+                           does not give them";
+            return Err(self.text(word, "cc", allowed));
+        }
+        Ok(read)
+    }
+
+    /// The rate of a link, which `control` can be given.
+    fn hint(&self, word: &Spanned<String>, control: Option<&ControlSpec>) -> Result<Rate, Refusal> {
+        let rate: Rate = self.value(word, "hint")?;
+        let takes = control.filter(|spec| spec.option(RATE_OPTION).is_some());
+        let Some(mut spec) = takes.cloned() else {
+            let allowed = "a leg whose congestion control can be given a rate, such as \
+                           `cc = \"narrows:quickstart\"`";
+            return Err(self.text(word, "hint", allowed));
+        };
+        let set = spec.set_option(RATE_OPTION, rate.as_bytes());
+        if rate.as_bytes() == 0 || set.is_err() {
+            return Err(self.text(word, "hint", "a rate from 8bit to 1Tbit"));
+        }
+        Ok(rate)
     }
 }

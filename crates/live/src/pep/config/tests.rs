@@ -1,5 +1,7 @@
 //! What a configuration may say.
 
+use narrows_units::Rate;
+
 use super::*;
 
 const LISTENER: &str = "[[listener]]\nlisten = \"10.0.0.1:8803\"\n\
@@ -13,6 +15,7 @@ fn what_is_written_is_what_is_meant() {
          replay_safe = true\nnear = {{ cc = \"bbr\" }}\n\
          parent = {{ proxy = \"10.0.0.9\", or_directly = true }}\n"
     );
+    let text = text + "far = { cc = \"narrows:quickstart\", hint = \"70Mbit\" }\n";
     let config = Config::read("pep.toml", &text).unwrap();
     assert_eq!(config.user.as_deref(), Some("nobody"));
     assert_eq!(config.drain, Duration::from_secs(5));
@@ -22,8 +25,18 @@ fn what_is_written_is_what_is_meant() {
     let [listener] = &config.listeners[..] else {
         panic!("{config:?}");
     };
-    assert_eq!(listener.near.control.as_deref(), Some("bbr"));
-    assert!(listener.far.fast_open && listener.near.fast_open);
+    assert_eq!(listener.near.options.control.as_deref(), Some("bbr"));
+    assert_eq!((&listener.near.own, listener.near.hint), (&None, None));
+    let far = &listener.far;
+    assert_eq!(
+        far.own.as_ref().map(ToString::to_string).as_deref(),
+        Some("quickstart")
+    );
+    assert_eq!(
+        (&far.options.control, far.hint),
+        (&None, Some(Rate::from_mbit(70)))
+    );
+    assert!(far.options.fast_open && listener.near.options.fast_open);
     assert_eq!(listener.policy.destinations[0].ports, 80..=443);
     let parent = listener.parent.unwrap();
     assert_eq!(parent.proxy, "10.0.0.9:8803".parse().unwrap());
@@ -83,6 +96,42 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
             "version = 1\n[[listener]]\nlisten = \"10.0.0.1:1\"\nclients = []\n".to_owned(),
             "2:1",
             "no `destinations`",
+        ),
+        (
+            format!("version = 1\n{LISTENER}far = {{ cc = \"narrows:quikstart\" }}\n"),
+            "6:23",
+            "did you mean `quickstart`",
+        ),
+        (
+            format!("version = 1\n{LISTENER}far = {{ cc = \"narrows:prague\" }}\n"),
+            "6:14",
+            "ECT(1)",
+        ),
+        (
+            format!(
+                "version = 1\n{LISTENER}near = {{ cc = \"narrows:cubic\", hint = \"1Mbit\" }}\n"
+            ),
+            "6:39",
+            "narrows:quickstart",
+        ),
+        (
+            format!("version = 1\n{LISTENER}near = {{ hint = \"1Mbit\" }}\n"),
+            "6:17",
+            "narrows:quickstart",
+        ),
+        (
+            format!(
+                "version = 1\n{LISTENER}far = {{ cc = \"narrows:quickstart\", hint = \"2Tbit\" }}\n"
+            ),
+            "6:43",
+            "1Tbit",
+        ),
+        (
+            format!(
+                "version = 1\n{LISTENER}far = {{ cc = \"narrows:quickstart\", hint = \"fast\" }}\n"
+            ),
+            "6:43",
+            "50Mbit",
         ),
         ("version = 1\n[[".to_owned(), "2:", ""),
     ] {
