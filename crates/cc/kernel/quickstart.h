@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * CUBIC that is told when the rate of its path changes: the window goes at once to what
+ * CUBIC that is given the rate of its path when it changes: the window goes at once to what
  * that rate and the smallest round trip hold, paced, and is CUBIC's again from there. The
  * idea is that of Quick-Start (RFC 4782 section 4.6), with somebody who knows the link in
  * the place of routers that approve a rate.
  *
  * Deviations: the new window is not taken back when a packet of it is lost (RFC 4782
- * section 4.6 would go back to the one before), as who tells a rate goes on telling it;
+ * section 4.6 would go back to the one before), as who gives a rate goes on giving it;
  * a loss is CUBIC's. A rate that falls is taken over as well.
  */
 #ifndef NW_QUICKSTART_H
@@ -36,10 +36,10 @@ struct nw_quickstart_params {
 
 #define nw_quickstart_OPTIONS(P)					\
 	NW_BYTES(P, "rate", rate, 0, NW_QUICKSTART_MOST_RATE,		\
-		 "what the path carries in a second, as last told; 0: nothing was told")
+		 "what the path carries in a second, as last given; 0: none was given")
 
 #define nw_quickstart_TELEMETRY(FIELD)					\
-	FIELD("told", "mbit", 1000000, 8 * (s64)ca->taken,		\
+	FIELD("given", "mbit", 1000000, 8 * (s64)ca->taken,		\
 	      "the rate that the window was last set by")
 
 NW_NEST_PLAIN_VIEW(quickstart)

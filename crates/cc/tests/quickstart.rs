@@ -1,4 +1,4 @@
-//! CUBIC that is told the rate of its path: when the window is set by it, and when not.
+//! CUBIC that is given the rate of its path: when the window is set by it, and when not.
 
 use narrows_cc::{CaState, ControlSpec, Controller, Decision, Facts, Flags};
 
@@ -28,12 +28,12 @@ fn window(decision: &Decision) -> Option<u32> {
 }
 
 #[test]
-fn it_is_cubic_until_it_is_told_something() {
-    let (mut told, mut cubic) = (control("quickstart"), control("cubic"));
+fn it_is_cubic_until_it_is_given_a_rate() {
+    let (mut given, mut cubic) = (control("quickstart"), control("cubic"));
     let mut facts = facts();
     for acked in [1, 3, 40, 7] {
         facts.now_ns += 10_000_000;
-        let decision = told.cong_avoid(&facts, acked);
+        let decision = given.cong_avoid(&facts, acked);
         let cubics = cubic.cong_avoid(&facts, acked);
         assert_eq!(decision.set, cubics.set);
         assert_eq!(window(&decision), window(&cubics));
@@ -96,10 +96,10 @@ fn what_cannot_be_reckoned_or_is_clamped_is_not_taken_for_more() {
 
 #[test]
 fn a_timeout_is_cubic_s() {
-    let (mut told, mut cubic) = (control("quickstart"), control("cubic"));
-    told.set_option("rate", 8_750_000).unwrap();
+    let (mut given, mut cubic) = (control("quickstart"), control("cubic"));
+    given.set_option("rate", 8_750_000).unwrap();
     let facts = facts();
-    assert_eq!(told.ssthresh(&facts), cubic.ssthresh(&facts));
-    let lost = told.set_state(&facts, CaState::Loss);
+    assert_eq!(given.ssthresh(&facts), cubic.ssthresh(&facts));
+    let lost = given.set_state(&facts, CaState::Loss);
     assert_eq!(lost.set, cubic.set_state(&facts, CaState::Loss).set);
 }

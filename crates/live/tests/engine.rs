@@ -34,7 +34,7 @@ struct Record {
     /// Congestion windows of a proxy's far leg, in order.
     far_windows: Vec<i64>,
     /// The rate that a flow's control says it was given last.
-    told: Option<i64>,
+    given: Option<i64>,
     received_ids: Vec<u64>,
     of_the_flow: u64,
     dropped: u64,
@@ -67,8 +67,8 @@ impl EventSink for Record {
             Event::Telemetry { field, value, .. } if field.name == "far_cwnd" => {
                 self.far_windows.push(value);
             }
-            Event::Telemetry { field, value, .. } if field.name == "told" => {
-                self.told = Some(value);
+            Event::Telemetry { field, value, .. } if field.name == "given" => {
+                self.given = Some(value);
             }
             Event::Sampled { .. } => self.samples += 1,
             Event::ProbeRtt { rtt, .. } => self.rtts.push(rtt),
@@ -368,5 +368,5 @@ fn a_leg_is_given_the_rate_of_its_link_in_the_kernel() {
     let least = windows[grown..].iter().min();
     assert!(least.is_some_and(|window| *window < 10), "{windows:?}");
     // The flow's sender says what it was given itself, and not the leg's.
-    assert_eq!(record.told, Some(80_000_000));
+    assert_eq!(record.given, Some(80_000_000));
 }

@@ -1,4 +1,4 @@
-//! What a proxy is told of the rate of a link beside it, and passes on to those connections
+//! The rates of links beside a proxy that it is given, and gives on to those connections
 //! that use it.
 
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use narrows_units::{Instant, Rate};
 use crate::proxy::Proxy;
 use crate::tunnel::Leg;
 
-/// The option of a congestion control that is told a rate, in bytes/s.
+/// The option of a congestion control that is given a rate, in bytes/s.
 pub const RATE_OPTION: &str = "rate";
 
 /// The rates that the links beside a proxy have, each from its time on; times rise.
@@ -21,27 +21,27 @@ pub struct Hints {
     pub far: Vec<(Instant, Rate)>,
 }
 
-/// What is still to be told, in order of time.
+/// Rates that are still to be given, in order of time.
 #[derive(Debug, Default)]
-pub(crate) struct Untold(VecDeque<(Instant, Leg, Rate)>);
+pub(crate) struct RatesToGive(VecDeque<(Instant, Leg, Rate)>);
 
-impl Untold {
+impl RatesToGive {
     fn new(hints: &Hints) -> Self {
         let of = |leg, rates: &[(Instant, Rate)]| {
-            let told = rates.iter().map(move |(at, rate)| (*at, leg, *rate));
-            told.collect::<Vec<_>>()
+            let steps = rates.iter().map(move |(at, rate)| (*at, leg, *rate));
+            steps.collect::<Vec<_>>()
         };
         let mut all = [of(Leg::Near, &hints.near), of(Leg::Far, &hints.far)].concat();
         all.sort_by_key(|(at, ..)| *at);
         Self(all.into())
     }
 
-    /// When something is told next.
+    /// When one is given next.
     pub fn next(&self) -> Option<Instant> {
         self.0.front().map(|(at, ..)| *at)
     }
 
-    /// What is told by `now`.
+    /// One that is to be given by `now`.
     fn due(&mut self, now: Instant) -> Option<(Leg, Rate)> {
         let is_due = self.next().is_some_and(|at| at <= now);
         let (_, leg, rate) = is_due.then(|| self.0.pop_front())??;
@@ -50,18 +50,18 @@ impl Untold {
 }
 
 impl Proxy {
-    /// The same, told at these times what the links beside it carry. The controls of the legs
-    /// that are told have the option [`RATE_OPTION`].
+    /// The same, given at these times what the links beside it carry. The controls of the legs
+    /// that are given rates have the option [`RATE_OPTION`].
     #[must_use]
     pub fn with_hints(mut self, hints: &Hints) -> Self {
-        self.untold = Untold::new(hints);
+        self.rates_to_give = RatesToGive::new(hints);
         self
     }
 
-    /// Tells what is due.
-    pub(crate) fn tell(&mut self, host: &mut dyn Sockets) {
+    /// Gives the rates that are due.
+    pub(crate) fn give_rates(&mut self, host: &mut dyn Sockets) {
         let now = host.now();
-        while let Some((leg, rate)) = self.untold.due(now) {
+        while let Some((leg, rate)) = self.rates_to_give.due(now) {
             self.share(host, leg, rate);
         }
     }
@@ -74,7 +74,7 @@ impl Proxy {
         // Where there is none for a while the smallest: no rate would be no hint.
         let part = (rate.as_bits() / 8 / busy.len().max(1) as u64).max(1);
         for socket in busy {
-            // A connection that has broken meanwhile, or is no TCP of ours, is told nothing.
+            // A connection that has broken meanwhile, or is no TCP of ours, is given none.
             let _ = host.set_option(socket, RATE_OPTION, part);
         }
     }

@@ -12,7 +12,7 @@ use crate::buffers::Budget;
 use crate::config::{Intake, Limits, Listener};
 use crate::convert::Fault;
 use crate::counters::Counters;
-use crate::hints::Untold;
+use crate::hints::RatesToGive;
 use crate::link_rate::Parts;
 use crate::onward::Parents;
 use crate::request::{Asked, Layout, Refused};
@@ -53,7 +53,7 @@ pub struct Proxy {
     /// Names whose addresses nobody was asked for yet.
     pub(crate) names: Vec<(u64, String)>,
     /// What becomes of the rates of the links beside it.
-    pub(crate) untold: Untold,
+    pub(crate) rates_to_give: RatesToGive,
     /// Of the rates of links that its listeners have.
     pub(crate) parts: Parts,
     pub(crate) counters: Counters,
@@ -76,7 +76,7 @@ impl Proxy {
             freed: false,
             parents: Parents::default(),
             names: Vec::new(),
-            untold: Untold::default(),
+            rates_to_give: RatesToGive::default(),
             parts: Parts::default(),
             counters: Counters::default(),
         }
@@ -397,7 +397,7 @@ impl Proxy {
         }
         let due = self.deadlines.first().map(|(at, _)| *at);
         let parts = self.next_parts(host.now());
-        let times = [due, self.untold.next(), parts];
+        let times = [due, self.rates_to_give.next(), parts];
         host.wake_at(times.into_iter().flatten().min());
     }
 
@@ -565,7 +565,7 @@ impl App for Proxy {
             self.deadlines.remove(&(at, id));
             self.expire(host, id);
         }
-        self.tell(host);
+        self.give_rates(host);
         self.give_parts(host);
         self.settle(host);
     }

@@ -123,7 +123,7 @@ fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
         true => &proxy.far,
         false => &proxy.near,
     };
-    let told = onward.hint.iter().map(|hint| format!(", told {hint}"));
+    let given = onward.hint.iter().map(|hint| format!(", given {hint}"));
     let name = |host| plan.host(host).name.clone();
     Some(TopologySplit {
         flow: flow.name.clone(),
@@ -131,7 +131,7 @@ fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
         hosts: [flow.from, proxy.host, flow.to].map(name),
         controls: [
             flow.cc.to_string(),
-            onward.cc.to_string() + &told.collect::<String>(),
+            onward.cc.to_string() + &given.collect::<String>(),
         ],
     })
 }

@@ -138,8 +138,8 @@ impl<'p> Builder<'p> {
             };
             let name = format!("proxy/{}", proxy.name);
             let hints = Hints {
-                near: self.plan.told_rates(&proxy.near).steps().to_vec(),
-                far: self.plan.told_rates(&proxy.far).steps().to_vec(),
+                near: self.plan.given_rates(&proxy.near).steps().to_vec(),
+                far: self.plan.given_rates(&proxy.far).steps().to_vec(),
             };
             let app = Proxy::new(listeners, limits).with_hints(&hints);
             self.setup.add_app(proxy.host, &name, app);

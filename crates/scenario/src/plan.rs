@@ -327,7 +327,7 @@ pub struct LegPlan {
     pub window: Option<u64>,
     /// Bytes that may wait in its send buffer to be sent for the first time.
     pub unsent: Option<u64>,
-    /// The element whose rate its control is told, by its full name.
+    /// The element whose rate its control is given, by its full name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

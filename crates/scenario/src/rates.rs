@@ -16,8 +16,8 @@ impl Plan {
         Some(Rates::new(steps))
     }
 
-    /// The rates that the control of a leg is told, each from its time on; none without a hint.
-    pub fn told_rates(&self, leg: &LegPlan) -> Rates {
+    /// The rates that the control of a leg is given, each from its time on; none without a hint.
+    pub fn given_rates(&self, leg: &LegPlan) -> Rates {
         let hint = leg.hint.as_deref();
         hint.and_then(|name| self.rates_of(name))
             .unwrap_or_default()

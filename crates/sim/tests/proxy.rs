@@ -225,23 +225,23 @@ fn after_a_rise(proxy: &str, flows: usize) -> Vec<f64> {
 }
 
 #[test]
-fn a_leg_that_is_told_the_rate_has_it_half_a_second_after_it_rose() {
+fn a_leg_that_is_given_the_rate_has_it_half_a_second_after_it_rose() {
     const NINE_TENTHS: f64 = 0.9 * 80.0 * 1448.0 / 1514.0;
-    let told = "far_cc = \"quickstart\"\nfar_hint = \"link/air/up/bottleneck\"";
-    let [alone] = after_a_rise(told, 1)[..] else {
+    let given = "far_cc = \"quickstart\"\nfar_hint = \"link/air/up/bottleneck\"";
+    let [alone] = after_a_rise(given, 1)[..] else {
         panic!("one flow");
     };
     assert!(alone >= NINE_TENTHS, "{alone}");
     // Three share it, each as much as the others.
-    let three = after_a_rise(told, 3);
+    let three = after_a_rise(given, 3);
     assert!(three.iter().sum::<f64>() >= NINE_TENTHS, "{three:?}");
     assert!(
         three.iter().all(|mbit| *mbit >= NINE_TENTHS / 3.5),
         "{three:?}"
     );
-    // Who is not told it has to find it out.
+    // Who is not given it has to find it out.
     for proxy in ["", "far_cc = \"quickstart\""] {
-        let untold = after_a_rise(proxy, 1);
-        assert!(untold[0] < NINE_TENTHS, "{proxy}: {untold:?}");
+        let found = after_a_rise(proxy, 1);
+        assert!(found[0] < NINE_TENTHS, "{proxy}: {found:?}");
     }
 }

@@ -14,7 +14,7 @@ use crate::transport::Transport;
 /// The congestion control of a leg that says none: Linux's default.
 const DEFAULT_CONTROL: &str = "cubic";
 
-/// What a flow says that goes by no proxy, and a leg that is told nothing, for campaigns that
+/// What a flow says that goes by no proxy, and a leg that is given no rate, for campaigns that
 /// have both kinds.
 const NONE: &str = "none";
 
@@ -92,14 +92,14 @@ impl Check<'_> {
         })
     }
 
-    /// The full name of the element whose rate `control` is told.
+    /// The full name of the element whose rate `control` is given.
     fn hint(&self, given: &Optional<String>, control: &Control) -> Result<Option<String>, Refusal> {
         let Some(at) = given.as_ref().filter(|at| ***at != NONE) else {
             return Ok(None);
         };
-        let told = |e: &&NamedElement| e.spec.rates().is_some();
+        let has_rates = |e: &&NamedElement| e.spec.rates().is_some();
         let names = || {
-            let elements = self.plan.elements().filter(told);
+            let elements = self.plan.elements().filter(has_rates);
             elements.map(|e| e.name.as_str())
         };
         let full = self.plan.full_name(at);
@@ -117,7 +117,7 @@ impl Check<'_> {
             true => Ok(Some(full.into_owned())),
             false => Err(self
                 .places
-                .refuse(at, "a leg whose congestion control can be told a rate")
+                .refuse(at, "a leg whose congestion control can be given a rate")
                 .with_help(format!("`{control}` cannot; `quickstart` can"))),
         }
     }

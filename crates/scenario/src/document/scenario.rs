@@ -225,7 +225,7 @@ pub(crate) struct Proxy {
     /// The peak rate of the leg that it stands beside, from which windows, low-water marks
     /// and backlog are reckoned where they are not given: `70Mbit`.
     pub(crate) capacity: Optional<Spelled<Rate>>,
-    /// The element whose rate the proxy is told, and shares among the connections that it sends
+    /// The element whose rate the proxy is given, and shares among the connections that it sends
     /// on to clients: `link/access/down/bottleneck`. Takes `near_cc = "quickstart"`.
     pub(crate) near_hint: Optional<String>,
     /// The same of the connections to destinations; takes `far_cc = "quickstart"`.
