@@ -166,6 +166,18 @@ static __attribute__((noinline)) int nw_mmb_write(struct nw_skb *skb,
 	return nw_mmb_replace(skb, p, &e);
 }
 
+/* What the rule of that number does; null if there is none. */
+NW_INLINE struct nw_mmb_action *nw_mmb_action_of(u32 number)
+{
+	struct nw_mmb_rule *rule = nw_map_lookup(&nw_mmb_rules, &number);
+	u32 at;
+
+	if (!rule)
+		return 0;
+	at = rule->action;
+	return nw_map_lookup(&nw_mmb_actions, &at);
+}
+
 static long nw_mmb_set_word(u32 i, struct nw_mmb_apply *a)
 {
 	struct nw_mmb_packet *p = a->p;
@@ -222,19 +234,12 @@ static long nw_mmb_decide(u32 i, struct nw_mmb_apply *a)
 	return 0;
 }
 
+/* Changes the words of the rule at `i`. */
 static long nw_mmb_set(u32 i, struct nw_mmb_apply *a)
 {
-	struct nw_mmb_rule *rule;
-	u32 number, at;
-
 	if (i >= NW_MMB_MATCHED)
 		return 1;
-	number = a->p->sorted[i];
-	rule = nw_map_lookup(&nw_mmb_rules, &number);
-	if (!rule)
-		return 1;
-	at = rule->action;
-	a->action = nw_map_lookup(&nw_mmb_actions, &at);
+	a->action = nw_mmb_action_of(a->p->sorted[i]);
 	if (!a->action)
 		return 1;
 	nw_loop(a->action->sets, nw_mmb_set_word, a, 0);

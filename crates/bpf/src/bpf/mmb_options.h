@@ -188,17 +188,10 @@ static long nw_mmb_change_options(u32 i, struct nw_mmb_apply *a)
 static long nw_mmb_set_options(u32 i, struct nw_mmb_apply *a)
 {
 	struct nw_mmb_packet *p = a->p;
-	struct nw_mmb_rule *rule;
-	u32 number, at;
 
 	if (i >= NW_MMB_MATCHED)
 		return 1;
-	number = p->sorted[i];
-	rule = nw_map_lookup(&nw_mmb_rules, &number);
-	if (!rule)
-		return 1;
-	at = rule->action;
-	a->action = nw_map_lookup(&nw_mmb_actions, &at);
+	a->action = nw_mmb_action_of(p->sorted[i]);
 	if (!a->action)
 		return 1;
 	if (!a->action->changes)

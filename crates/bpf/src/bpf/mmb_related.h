@@ -278,17 +278,11 @@ __attribute__((noinline)) int nw_mmb_translate_error(struct nw_skb *skb,
 static long nw_mmb_apply_accept(u32 i, struct nw_mmb_join *j)
 {
 	struct nw_mmb_action *action;
-	struct nw_mmb_rule *rule;
-	u32 number, at, k, accepts = 0;
+	u32 k, accepts = 0;
 
 	if (i >= NW_MMB_JOINED)
 		return 1;
-	number = j->c->rule[i];
-	rule = nw_map_lookup(&nw_mmb_rules, &number);
-	if (!rule)
-		return 1;
-	at = rule->action;
-	action = nw_map_lookup(&nw_mmb_actions, &at);
+	action = nw_mmb_action_of(j->c->rule[i]);
 	if (!action)
 		return 1;
 	for (k = 0; k < 4; k++)
