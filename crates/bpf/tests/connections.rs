@@ -14,7 +14,7 @@ mod rules;
 
 use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded};
 use narrows_bpf::testkit::BoxRuns;
-use narrows_mmb::{Command, Fate, Middlebox, READY, Rule, Settings, Target, commands};
+use narrows_mmb::{Command, Middlebox, READY, Rule, Settings, Target, commands};
 use narrows_packet::{DOWN, UP};
 use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::{FlowKey, Icmp, TcpFlags};
@@ -50,7 +50,7 @@ impl Both {
         let mut bytes = packet.to_vec();
         let port = if leaves { UP } else { DOWN };
         let outcome = self.middlebox.process(self.now, port, &mut bytes, &mut 0);
-        let expected = (outcome.fate == Fate::Passed).then_some(bytes);
+        let expected = outcome.dropped.is_none().then_some(bytes);
         let lines = || {
             let all = self.middlebox.rules().map(|(rule, _)| rule.to_string());
             all.collect::<Vec<_>>().join("\n")

@@ -6,7 +6,7 @@ use narrows_packet::{
 use narrows_units::{Instant, WordError};
 
 use crate::command::commands;
-use crate::middlebox::{Fate, Middlebox};
+use crate::middlebox::Middlebox;
 
 /// A box on a link: a two-way element.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Element for LinkBox {
             bytes, zero_tail, ..
         } = &mut *packet;
         let outcome = self.middlebox.process(now, port, bytes, zero_tail);
-        if let Fate::Dropped(cause) = outcome.fate {
+        if let Some(cause) = outcome.dropped {
             return self.dropped(now, packet, cause, out);
         }
         if let Some((protocol, addresses)) = outcome.translated {

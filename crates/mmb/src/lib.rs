@@ -52,8 +52,7 @@ pub use connections::{Direction, is_established, kept_for};
 pub use element::LinkBox;
 pub use field::{Field, Layer};
 pub use middlebox::{
-    BoxCounters, ConnectionView, Fate, Middlebox, Outcome, Refused, RuleCounters, Settings,
-    TableView,
+    BoxCounters, ConnectionView, Middlebox, Outcome, Refused, RuleCounters, Settings, TableView,
 };
 pub use program::{
     Program, ProgramAction, ProgramMapped, ProgramMapping, ProgramOption, ProgramOptionWhat,

@@ -23,8 +23,8 @@ mod view;
 
 pub use view::{BoxCounters, ConnectionView, RuleCounters, TableView};
 
-/// Flows of which it is remembered that their new ends were told.
-const MOST_TOLD: usize = 65_536;
+/// Flows of which it is remembered that their new ends were reported.
+const MOST_REPORTED: usize = 65_536;
 
 /// Where a box stands: what rules can name besides fields.
 #[derive(Clone, Debug)]
@@ -74,19 +74,10 @@ impl std::error::Error for Refused {}
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It goes on, changed or as it was.
-    Passed,
-    /// It is dropped: by a rule, because it cannot be read, or because no port or no room
-    /// for its connection is left.
-    Dropped(DropCause),
-}
-
-/// What a packet met.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What became of it.
-    pub fate: Fate,
+    /// Why it is dropped: by a rule, because it cannot be read, or because no port or no room for
+    /// its connection is left. `None` if it goes on, changed or as it was.
+    pub dropped: Option<DropCause>,
     /// Where it began a connection whose packets get other addresses or ports, or is the first
     /// of its flow to which a rule gave others: the protocol, and source and destination as it
     /// leaves.
@@ -106,9 +97,9 @@ pub struct Middlebox {
     counted: Vec<[u64; 2]>,
     classifier: Classifier,
     stateful: bool,
-    /// The flows that rules without state gave other addresses or ports, and of which that was
-    /// told.
-    told: BTreeSet<FlowKey>,
+    /// The flows that rules without state gave other addresses or ports, as far as an [`Outcome`]
+    /// reported it.
+    reported: BTreeSet<FlowKey>,
     connections: Connections,
     enabled: [bool; 2],
     rng: Rng,
@@ -130,7 +121,7 @@ impl Middlebox {
             counted: Vec::new(),
             classifier: Classifier::empty(),
             stateful: false,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             enabled: [true; 2],
             rng,
             counters: BoxCounters::default(),
@@ -211,7 +202,7 @@ impl Middlebox {
         } else if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
             self.connections.renumber(|at| renumbered[at as usize]);
         }
-        self.told.clear();
+        self.reported.clear();
         self.stateful = deeds.any_stateful();
         self.deeds = deeds;
         self.classifier = classifier;
@@ -314,7 +305,7 @@ impl Middlebox {
             false => None,
         };
         change(&self.deeds, &self.applied, &mut edit, &mut self.counters);
-        let moved = came.and_then(|came| moved(&mut self.told, came, &edit));
+        let moved = came.and_then(|came| moved(&mut self.reported, came, &edit));
         match (known, key) {
             (Some((connection, Direction::Forward)), _) => {
                 let key = leaving(&edit, &connection.forward);
@@ -530,17 +521,17 @@ fn ends(key: &FlowKey) -> Ends {
 }
 
 /// The ends as the packet leaves, which had the key `came`, if rules gave it others and
-/// nothing was `told` of its flow yet.
-fn moved(told: &mut BTreeSet<FlowKey>, came: FlowKey, edit: &Edit<'_>) -> Option<(u8, Ends)> {
+/// its flow is not among those that were `reported` before.
+fn moved(reported: &mut BTreeSet<FlowKey>, came: FlowKey, edit: &Edit<'_>) -> Option<(u8, Ends)> {
     let left = leaving(edit, &came);
-    if left == came || told.contains(&came) {
+    if left == came || reported.contains(&came) {
         return None;
     }
-    // What is told twice does no harm; a list without end would.
-    if told.len() >= MOST_TOLD {
-        told.clear();
+    // A second report does no harm; a list without end would.
+    if reported.len() >= MOST_REPORTED {
+        reported.clear();
     }
-    told.insert(came);
+    reported.insert(came);
     Some((left.protocol, ends(&left)))
 }
 
@@ -551,14 +542,14 @@ fn leaving(edit: &Edit<'_>, came: &FlowKey) -> FlowKey {
 
 fn passed(translated: Option<(u8, Ends)>) -> Outcome {
     Outcome {
-        fate: Fate::Passed,
+        dropped: None,
         translated,
     }
 }
 
 fn dropped(cause: DropCause) -> Outcome {
     Outcome {
-        fate: Fate::Dropped(cause),
+        dropped: Some(cause),
         translated: None,
     }
 }

@@ -6,7 +6,7 @@ mod naive;
 #[allow(dead_code)]
 mod packets;
 
-use narrows_mmb::{Direction, Fate, Middlebox, READY, Settings, commands};
+use narrows_mmb::{Direction, Middlebox, READY, Settings, commands};
 use narrows_packet::{DOWN, DropCause, Port, UP};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{
@@ -46,8 +46,8 @@ impl Bench {
     fn push(&mut self, port: Port, packet: &[u8]) -> Result<Vec<u8>, DropCause> {
         let mut bytes = packet.to_vec();
         let outcome = self.middlebox.process(self.now, port, &mut bytes, &mut 0);
-        match outcome.fate {
-            Fate::Passed => {
+        match outcome.dropped {
+            None => {
                 let h = naive::headers(&bytes);
                 let mut sealed = bytes.clone();
                 if !h.fragment {
@@ -56,7 +56,7 @@ impl Bench {
                 assert_eq!(sealed, bytes, "its checksums are right");
                 Ok(bytes)
             }
-            Fate::Dropped(cause) => Err(cause),
+            Some(cause) => Err(cause),
         }
     }
 
@@ -465,10 +465,8 @@ fn a_rate_of_drops_is_met_and_the_same_seed_drops_the_same() {
         let packet = udp(A, SERVER, b"?");
         (0..20_000)
             .map(|_| {
-                let fate = middlebox
-                    .process(Instant::ZERO, UP, &mut packet.clone(), &mut 0)
-                    .fate;
-                fate != Fate::Passed
+                let outcome = middlebox.process(Instant::ZERO, UP, &mut packet.clone(), &mut 0);
+                outcome.dropped.is_some()
             })
             .collect::<Vec<_>>()
     };
@@ -502,11 +500,11 @@ fn ready_boxes_are_rules_that_load() {
 }
 
 #[test]
-fn a_rule_without_state_tells_once_of_each_flow_what_it_made_of_it() {
+fn a_rule_without_state_reports_each_flow_that_it_moves_once() {
     let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(1, "box"));
     let rules = commands("add tcp-dport 80 mod tcp-dport 8080\nadd udp-dport 5 mod ip-ttl 3");
     middlebox.carry_out(&rules.unwrap()).unwrap();
-    let mut told = |from: &str, to: &str| {
+    let mut reported = |from: &str, to: &str| {
         let mut bytes = tcp(from, to, segment(ACK, 1, 1), b"data");
         let outcome = middlebox.process(Instant::ZERO, UP, &mut bytes, &mut 0);
         outcome.translated.map(|(protocol, (source, destination))| {
@@ -514,15 +512,15 @@ fn a_rule_without_state_tells_once_of_each_flow_what_it_made_of_it() {
         })
     };
     let moved = Some((6, "10.0.0.1:5000".to_owned(), "10.0.0.2:8080".to_owned()));
-    assert_eq!(told("10.0.0.1:5000", "10.0.0.2:80"), moved);
+    assert_eq!(reported("10.0.0.1:5000", "10.0.0.2:80"), moved);
     assert_eq!(
-        told("10.0.0.1:5000", "10.0.0.2:80"),
+        reported("10.0.0.1:5000", "10.0.0.2:80"),
         None,
-        "it was told before"
+        "it was reported before"
     );
-    assert!(told("10.0.0.1:5001", "10.0.0.2:80").is_some());
+    assert!(reported("10.0.0.1:5001", "10.0.0.2:80").is_some());
     assert_eq!(
-        told("10.0.0.1:5001", "10.0.0.2:81"),
+        reported("10.0.0.1:5001", "10.0.0.2:81"),
         None,
         "nothing changed"
     );

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use narrows_mmb::{Direction, Fate};
+use narrows_mmb::Direction;
 use narrows_packet::{DOWN, Port, UP};
 use narrows_results::Error;
 use narrows_units::Instant;
@@ -36,7 +36,7 @@ pub struct ExplainedPacket {
     #[serde(skip_serializing_if = "Option::is_none")]
     direction: Option<&'static str>,
     /// What became of it.
-    fate: &'static str,
+    outcome: &'static str,
     /// Bytes of IP that differ from those that came; of a header that got longer or shorter,
     /// all behind it.
     changed: Vec<usize>,
@@ -62,7 +62,7 @@ impl fmt::Display for ExplainedPacket {
         if let Some(direction) = self.direction {
             write!(f, " ({direction})")?;
         }
-        write!(f, "; {}", self.fate)?;
+        write!(f, "; {}", self.outcome)?;
         if !self.changed.is_empty() {
             write!(f, ", bytes {}", ranges(&self.changed))?;
         }
@@ -127,7 +127,7 @@ struct Passing {
     came: Vec<u8>,
     bytes: Vec<u8>,
     cut: u32,
-    fate: Fate,
+    dropped: bool,
 }
 
 /// Which end of each flow is inside: unless the capture says which way its packets went,
@@ -202,7 +202,7 @@ impl Session {
                 came,
                 bytes,
                 cut,
-                fate: outcome.fate,
+                dropped: outcome.dropped.is_some(),
             };
             each(self, &passing)?;
         }
@@ -216,7 +216,7 @@ impl Session {
             let matches: Vec<_> = middlebox.last_matched().collect();
             let applied = middlebox.last_applied();
             let (came, bytes) = (&passing.came, &passing.bytes);
-            let dropped = passing.fate != Fate::Passed;
+            let dropped = passing.dropped;
             let most = came.len().max(bytes.len());
             let changed = (0..most).filter(|at| !dropped && came.get(*at) != bytes.get(*at));
             let left = ends(bytes);
@@ -235,10 +235,10 @@ impl Session {
                     Direction::Reverse => "reverse",
                 }),
                 changed: changed.collect(),
-                fate: match passing.fate {
-                    Fate::Dropped(_) => "dropped",
-                    Fate::Passed if came == bytes => "passes",
-                    Fate::Passed => "changed",
+                outcome: match dropped {
+                    true => "dropped",
+                    false if came == bytes => "passes",
+                    false => "changed",
                 },
                 left: (!dropped && left != packet).then_some(left),
                 packet,
@@ -267,7 +267,7 @@ impl Session {
         let mut replayed = Replayed::default();
         replayed.no_ip = self.through(read, |_, passing| {
             replayed.packets += 1;
-            if passing.fate != Fate::Passed {
+            if passing.dropped {
                 replayed.dropped += 1;
                 return Ok(());
             }
