@@ -324,6 +324,49 @@ fn ready_boxes_with_state_do_in_the_kernel_what_they_do_on_a_path() {
     }
 }
 
+/// Sweeps look at the connections only where one can have expired, by what the last look found.
+#[test]
+fn a_sweep_forgets_all_that_expired_and_nothing_else() {
+    let mut rng = Rng::for_name(1, "sweeps in the kernel");
+    let commands = commands("add-stateful all accept").unwrap();
+    let Some(runs) = loaded(&boxed(&commands), "sweeps") else {
+        return;
+    };
+    let (mut most, mut forgotten) = (0, 0);
+    for _ in 0..400 {
+        for _ in 0..4 {
+            let number = rng.below(40);
+            let mut ends = [format!("10.0.0.1:{}", 5_000 + number), "10.0.0.2:80".into()];
+            ends.rotate_left(rng.below(2) as usize);
+            let [from, to] = &ends;
+            let flags = [
+                TcpFlags::SYN,
+                TcpFlags::SYN | TcpFlags::ACK,
+                TcpFlags::SYN | TcpFlags::ACK,
+                TcpFlags::ACK,
+                TcpFlags::RST,
+            ][rng.below(5) as usize];
+            let packet = match number % 3 {
+                0 => udp(from, to, b"?"),
+                _ => tcp(from, to, segment(flags, 1, 1), b""),
+            };
+            runs.run(true, &frame(&packet), 1).unwrap();
+        }
+        runs.age([1, 5, 5, 30, 119, 120, 121, 600][rng.below(8) as usize])
+            .unwrap();
+        let before = runs.totals().unwrap().connections;
+        runs.sweep().unwrap();
+        let (kept, after) = (
+            runs.connections().unwrap(),
+            runs.totals().unwrap().connections,
+        );
+        assert_eq!(after, kept.len() as u64);
+        most = most.max(after);
+        forgotten += before - after;
+    }
+    assert!(most > 10 && forgotten > 100, "{most} {forgotten}");
+}
+
 #[test]
 fn a_full_table_and_ports_that_are_used_up_are_counted_and_old_connections_make_room() {
     let rules = "add-stateful ip-proto udp map ip-saddr 192.0.2.1 map udp-sport 7";

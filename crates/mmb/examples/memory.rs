@@ -7,7 +7,7 @@ use std::time::Instant as Clock;
 
 use narrows_mmb::{Middlebox, Settings, commands};
 use narrows_packet::UP;
-use narrows_units::{Instant, Rng};
+use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{IpFields, TcpFields, TcpFlags, ip};
 
 const MILLION: u32 = 1_000_000;
@@ -55,15 +55,22 @@ fn segment(number: u32, bytes: &mut Vec<u8>) {
     fields.write(bytes, source, destination, &[], 0);
 }
 
-/// Sends `packets` packets of `connections` connections in turn; nanoseconds of each.
-fn send(middlebox: &mut Middlebox, connections: u32, packets: u32) -> f64 {
+/// Sends `packets` packets of `connections` connections in turn, one each `gap` from `now` on;
+/// nanoseconds of each.
+fn send(
+    middlebox: &mut Middlebox,
+    connections: u32,
+    packets: u32,
+    (mut now, gap): (Instant, Duration),
+) -> f64 {
     let mut bytes = Vec::new();
     let begun = Clock::now();
     for number in 0..packets {
         // Far apart, as connections come.
         let connection = (u64::from(number) * 7_919 % u64::from(connections)) as u32;
         segment(connection, &mut bytes);
-        let outcome = middlebox.process(Instant::ZERO, UP, &mut bytes, &mut 0);
+        let outcome = middlebox.process(now, UP, &mut bytes, &mut 0);
+        now += gap;
         assert_eq!(outcome.dropped, None);
     }
     begun.elapsed().as_nanos() as f64 / f64::from(packets)
@@ -73,11 +80,12 @@ fn main() {
     println!("What a box takes (bars: 512 MiB for the connections, 0.90 of the packets with one)");
     let empty = mib("VmRSS");
     let mut middlebox = loaded("add-stateful in inside accept");
-    let one = send(&mut middlebox, 1, PACKETS);
-    send(&mut middlebox, MILLION, MILLION);
+    let at_once = (Instant::ZERO, Duration::ZERO);
+    let one = send(&mut middlebox, 1, PACKETS, at_once);
+    send(&mut middlebox, MILLION, MILLION, at_once);
     let count = middlebox.connection_count();
     let held = mib("VmRSS") - empty;
-    let many = send(&mut middlebox, MILLION, PACKETS);
+    let many = send(&mut middlebox, MILLION, PACKETS, at_once);
     println!(
         "  {count} connections: {held} MiB, at most {} MiB",
         mib("VmHWM") - empty
@@ -86,6 +94,10 @@ fn main() {
         "  a packet: {one:.0} ns with one connection, {many:.0} ns with all: {:.2}",
         one / many
     );
+    // 20 s, in which the box looks for connections that expired.
+    let gap = Duration::from_micros(100);
+    let slowly = send(&mut middlebox, MILLION, PACKETS, (Instant::ZERO, gap));
+    println!("  a packet each 100 us among all: {slowly:.0} ns");
     drop(middlebox);
     let rule = |n: u32| {
         let (a, b, c) = (16 + (n >> 16), n >> 8 & 255, n & 255);

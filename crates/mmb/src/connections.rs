@@ -123,13 +123,13 @@ impl Connection {
         is_closing(self.flags)
     }
 
-    /// How long it is kept without packets.
-    pub(crate) fn kept_for(&self) -> Duration {
-        kept_for(self.forward.protocol, self.flags)
+    /// When it is forgotten without further packets.
+    pub(crate) fn expiry(&self) -> Instant {
+        self.last_active + kept_for(self.forward.protocol, self.flags)
     }
 
     fn has_expired(&self, now: Instant) -> bool {
-        now.since(self.last_active) >= self.kept_for()
+        now >= self.expiry()
     }
 }
 
@@ -159,6 +159,8 @@ pub(crate) struct Connections {
     places: Places,
     fragmented: std::collections::BTreeMap<Fragmented, (FlowKey, Instant)>,
     next_sweep: Option<Instant>,
+    /// No connection expires before: its sweep finds none.
+    earliest_expiry: Instant,
     most: usize,
     /// The rules of the newest connection.
     newest_rules: Arc<[u32]>,
@@ -173,6 +175,7 @@ impl Connections {
             places: Places::default(),
             fragmented: std::collections::BTreeMap::new(),
             next_sweep: None,
+            earliest_expiry: Instant::ZERO,
             most,
             newest_rules: Arc::new([]),
         }
@@ -298,18 +301,28 @@ impl Connections {
         if self.next_sweep.is_none_or(|at| now < at) {
             return;
         }
-        for at in 0..self.entries.len() {
-            if self.entries[at]
-                .as_ref()
-                .is_some_and(|c| c.has_expired(now))
-            {
-                self.remove(at as u32);
-            }
+        if now >= self.earliest_expiry {
+            self.remove_expired(now);
         }
         self.fragmented
             .retain(|_, (_, seen)| now.since(*seen) < FRAGMENTS);
         let any = self.len() > 0 || !self.fragmented.is_empty();
         self.next_sweep = any.then(|| now + SWEEP);
+    }
+
+    /// Looks at all connections.
+    fn remove_expired(&mut self, now: Instant) {
+        // What begins, or gets a packet, from now on is kept for so long at least.
+        self.earliest_expiry = now + TRANSIENT;
+        for at in 0..self.entries.len() {
+            let Some(connection) = &self.entries[at] else {
+                continue;
+            };
+            match connection.expiry() {
+                expiry if expiry <= now => self.remove(at as u32),
+                expiry => self.earliest_expiry = self.earliest_expiry.min(expiry),
+            }
+        }
     }
 
     /// The key of the packet that comes at `now`: of a fragment, that of the first one. The

@@ -107,7 +107,7 @@ NW_SECTION("syscall") int nw_mmb_sweep(void *context)
 	u64 now = nw_ktime_ns();
 
 	(void)context;
-	nw_for_each(&nw_mmb_connections, nw_mmb_sweep_one, &now, 0);
+	nw_mmb_sweep_connections(now);
 	nw_for_each(&nw_mmb_fragments, nw_mmb_sweep_fragment, &now, 0);
 	return 0;
 }

@@ -123,6 +123,14 @@ struct {
 	NW_TYPE(value, struct nw_mmb_draws);
 } nw_mmb_generator NW_SECTION(".maps");
 
+/* When the first connection may expire, ns: none does before. */
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, u64);
+} nw_mmb_earliest NW_SECTION(".maps");
+
 /* Helper 181 of include/uapi/linux/bpf.h, from Linux 5.17. */
 static long (*nw_loop)(u32 times, void *callback, void *context, u64 flags) = (void *)181;
 

@@ -171,17 +171,21 @@ NW_INLINE int nw_mmb_is_closing(const struct nw_mmb_connection *c)
 	return (c->flags[0] | c->flags[1]) & NW_MMB_TCP_CLOSING;
 }
 
+/* How long it is kept without packets. */
+NW_INLINE u64 nw_mmb_kept_for(const struct nw_mmb_connection *c)
+{
+	if (c->reverse.protocol == 17)
+		return NW_MMB_UDP_IDLE;
+	if (c->reverse.protocol == 6 && !nw_mmb_is_closing(c) &&
+	    (c->flags[0] & c->flags[1] & NW_MMB_TCP_OPEN) == NW_MMB_TCP_OPEN)
+		return NW_MMB_ESTABLISHED;
+	return NW_MMB_TRANSIENT;
+}
+
 /* Whether it was idle for too long. */
 NW_INLINE int nw_mmb_has_expired(const struct nw_mmb_connection *c, u64 now)
 {
-	u64 kept = NW_MMB_TRANSIENT;
-
-	if (c->reverse.protocol == 17)
-		kept = NW_MMB_UDP_IDLE;
-	else if (c->reverse.protocol == 6 && !nw_mmb_is_closing(c) &&
-		 (c->flags[0] & c->flags[1] & NW_MMB_TCP_OPEN) == NW_MMB_TCP_OPEN)
-		kept = NW_MMB_ESTABLISHED;
-	return nw_mmb_is_past(c->last_active, kept, now);
+	return nw_mmb_is_past(c->last_active, nw_mmb_kept_for(c), now);
 }
 
 NW_INLINE void nw_mmb_forget(struct nw_mmb_connection *c, struct nw_mmb_flow *forward)
@@ -324,13 +328,44 @@ NW_INLINE int nw_mmb_merge(struct nw_mmb_packet *p, struct nw_mmb_connection *c)
 	return !j.over;
 }
 
+/* A look at all connections. */
+struct nw_mmb_swept {
+	u64 now;
+	u64 expiry;		/* no connection that is left expires before */
+};
+
 static long nw_mmb_sweep_one(void *map, struct nw_mmb_flow *key,
-			     struct nw_mmb_connection *c, u64 *now)
+			     struct nw_mmb_connection *c, struct nw_mmb_swept *swept)
 {
+	u64 kept = nw_mmb_kept_for(c), expiry = c->last_active + kept;
+
 	(void)map;
-	if (nw_mmb_has_expired(c, *now))
+	if (nw_mmb_is_past(c->last_active, kept, swept->now))
 		nw_mmb_forget(c, key);
+	else if (expiry < swept->expiry)
+		swept->expiry = expiry;
 	return 0;
+}
+
+/*
+ * Forgets the connections that were idle for too long, if one can be. What begins, or gets a
+ * packet, after a look has begun is kept for NW_MMB_TRANSIENT at least, so that a look knows
+ * until when no other is needed. A second is for clocks: the one of packets is coarser, and
+ * another processor may have read it a while ago.
+ */
+NW_INLINE void nw_mmb_sweep_connections(u64 now)
+{
+	struct nw_mmb_swept swept = {
+		.now = now,
+		.expiry = now + NW_MMB_TRANSIENT - NW_MMB_S,
+	};
+	u32 zero = 0;
+	u64 *earliest = nw_map_lookup(&nw_mmb_earliest, &zero);
+
+	if (!earliest || (s64)(now - *earliest) < 0)
+		return;
+	nw_for_each(&nw_mmb_connections, nw_mmb_sweep_one, &swept, 0);
+	*earliest = swept.expiry;
 }
 
 static long nw_mmb_sweep_fragment(void *map, struct nw_mmb_fragmented *key,

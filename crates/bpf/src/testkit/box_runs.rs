@@ -81,7 +81,11 @@ impl BoxRuns {
     /// # Errors
     /// If the kernel refuses.
     pub fn age(&self, secs: u64) -> Result<(), BpfError> {
-        for (name, at) in [("nw_mmb_connections", 40), ("nw_mmb_fragments", 40)] {
+        for (name, at) in [
+            ("nw_mmb_connections", 40),
+            ("nw_mmb_fragments", 40),
+            ("nw_mmb_earliest", 0),
+        ] {
             let Some(map) = self.object.maps().find(|m| m.name() == name) else {
                 continue;
             };

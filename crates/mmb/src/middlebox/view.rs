@@ -99,7 +99,7 @@ impl Middlebox {
             reverse: connection.reverse,
             flags: connection.flags,
             established: connection.is_established(),
-            expires: connection.last_active + connection.kept_for(),
+            expires: connection.expiry(),
             rules: connection.rules.iter().map(|r| *r as usize + 1).collect(),
         })
     }
