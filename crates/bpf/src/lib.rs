@@ -65,6 +65,8 @@ mod box_connections;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod box_program;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod box_tables;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod burst;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod control;

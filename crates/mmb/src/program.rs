@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::action::Action;
 use crate::constraint::{Body, Holds, Residual, What};
 use crate::layout::layer_bit;
 use crate::middlebox::Middlebox;
 use crate::rule::Condition;
+use crate::shape::Shape;
 
 mod action;
 mod named;
@@ -148,6 +150,7 @@ impl Middlebox {
     /// tests or changes than it has room for.
     pub fn program(&self) -> Result<Program, Unsupported> {
         let mut program = Program {
+            rules: Vec::with_capacity(self.rules().len()),
             enabled: self.handles(),
             stateful: self.loaded().any(|(rule, _)| rule.is_stateful()),
             most_connections: self.settings().most_connections,
@@ -155,19 +158,25 @@ impl Middlebox {
             ..Program::default()
         };
         let mut actions: BTreeMap<ProgramAction, u32> = BTreeMap::new();
+        let mut shape: Option<&Arc<Shape>> = None;
+        let mut of_segment: Vec<&'static str> = Vec::new();
         let mut last: Option<(*const Action, u32)> = None;
         for (number, (rule, action)) in self.loaded().enumerate() {
             let refused = |what: String| Unsupported {
                 rule: Some((number + 1, rule.to_string())),
                 what,
             };
-            can_name(rule).map_err(refused)?;
-            if program.stateful {
-                leaves_the_reading(rule).map_err(refused)?;
+            // What rules name is said by their shape, and long lists have one.
+            if !shape.is_some_and(|shape| Arc::ptr_eq(shape, rule.shape())) {
+                can_name(rule).map_err(refused)?;
+                if program.stateful {
+                    leaves_the_reading(rule).map_err(refused)?;
+                }
+                of_segment = of_one_segment(rule).collect();
+                shape = Some(rule.shape());
             }
-            program
-                .of_one_segment
-                .extend(of_one_segment(rule).map(|what| (number, what)));
+            let of_segment = of_segment.iter().map(|what| (number, *what));
+            program.of_one_segment.extend(of_segment);
             // Long lists share one action.
             let place = match last {
                 Some((before, place)) if std::ptr::eq(before, action) => place,

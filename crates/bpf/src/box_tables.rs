@@ -1,0 +1,246 @@
+//! The rules of a box in the maps of its program: what is said in bpf/mmb.h, byte for byte.
+
+use libbpf_rs::{Map, MapCore, MapFlags, Object, OpenObject};
+use narrows_mmb::{
+    Condition, Program, ProgramAction, ProgramMapping, ProgramOption, ProgramRule, ProgramTest,
+};
+
+/// Sizes of bpf/mmb.h: looks, words of a row, words of an action, bytes of a change of options.
+const LOOKS: usize = 8;
+const WORDS: usize = 64;
+const SETS: usize = 24;
+const OPTIONS: usize = 40;
+/// Fragmented packets that are followed at a time, as in a box of narrows-mmb.
+const FRAGMENTED: usize = 16_384;
+
+/// Elements that are given to the kernel at once, which stay in the cache until then.
+const BATCH: usize = 1024;
+
+/// Writes `struct nw_mmb_settings`, and how large the maps are.
+pub(crate) fn prepare(
+    object: &mut OpenObject,
+    program: &Program,
+    net_at: u32,
+) -> libbpf_rs::Result<()> {
+    let words = program.masks.len().div_ceil(WORDS);
+    let enabled = u32::from(program.enabled[0]) | u32::from(program.enabled[1]) << 1;
+    let numbers = [
+        net_at,
+        program.masks.len() as u32,
+        words as u32,
+        program.looks.len() as u32,
+        program.steps,
+        u32::from(program.reads_options),
+        enabled,
+        u32::from(program.stateful),
+        changes(program).count() as u32,
+        0,
+    ];
+    let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
+    let mut look_at = [0; LOOKS];
+    for (place, (at, _)) in look_at.iter_mut().zip(&program.looks) {
+        *place = *at;
+    }
+    settings.extend(look_at);
+    for mut map in object.maps_mut() {
+        let entries = match &*map.name().to_string_lossy() {
+            ".rodata.nw" => {
+                if let Some(value) = map.initial_value_mut() {
+                    value[..settings.len()].copy_from_slice(&settings);
+                }
+                continue;
+            }
+            "nw_mmb_rows" => program.looks.len() * 256 + 1,
+            "nw_mmb_masks" => program.masks.len(),
+            "nw_mmb_keys" => program.keys.len(),
+            "nw_mmb_rules" | "nw_mmb_counts" => program.rules.len(),
+            "nw_mmb_tests" => program.tests.len(),
+            "nw_mmb_actions" => program.actions.len(),
+            "nw_mmb_mappings" => program.actions.iter().map(|a| a.mappings.len()).sum(),
+            "nw_mmb_changes" => changes(program).count(),
+            "nw_mmb_connections" | "nw_mmb_reverses" if program.stateful => {
+                program.most_connections
+            }
+            "nw_mmb_fragments" if program.stateful => FRAGMENTED,
+            _ => continue,
+        };
+        map.set_max_entries(entries.max(1) as u32)?;
+    }
+    Ok(())
+}
+
+/// Puts the rules into the maps of a loaded object.
+pub(crate) fn fill(object: &Object, program: &Program) -> libbpf_rs::Result<()> {
+    for map in object.maps() {
+        match &*map.name().to_string_lossy() {
+            "nw_mmb_rows" => fill_rows(&map, program)?,
+            "nw_mmb_masks" => fill_array(&map, &program.masks, |mask, to| to.extend(mask))?,
+            "nw_mmb_rules" => fill_array(&map, &program.rules, rule)?,
+            "nw_mmb_tests" => fill_array(&map, &program.tests, test)?,
+            "nw_mmb_actions" => fill_array(&map, actions(program), action)?,
+            "nw_mmb_mappings" => {
+                let mappings = program.actions.iter().flat_map(|a| &a.mappings);
+                fill_array(&map, mappings, mapping)?;
+            }
+            "nw_mmb_changes" => fill_array(&map, changes(program), change)?,
+            "nw_mmb_generator" => fill_array(&map, [program.draws], |draws, to| {
+                // Of the lock in front the kernel takes no notice.
+                to.extend([0; 8]);
+                to.extend((draws as u64).to_ne_bytes());
+                to.extend(((draws >> 64) as u64).to_ne_bytes());
+            })?,
+            "nw_mmb_keys" => {
+                fill_map(&map, &program.keys, |(window, table, first), key, value| {
+                    key.extend(window);
+                    key.extend(table.to_ne_bytes());
+                    key.extend([0; 4]);
+                    value.extend(first.to_ne_bytes());
+                })?
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The rows of bits by look and value, and behind them the one with all tables in it.
+fn fill_rows(map: &Map<'_>, program: &Program) -> libbpf_rs::Result<()> {
+    let words = program.masks.len().div_ceil(WORDS);
+    let mut all = vec![u64::MAX; words];
+    if let (Some(last), rest @ 1..) = (all.last_mut(), program.masks.len() % WORDS) {
+        *last = (1 << rest) - 1;
+    }
+    let looks = program.looks.iter();
+    let rows = looks.flat_map(|(_, bits)| bits.chunks(words));
+    fill_array(map, rows.chain([&all[..]]), |bits, to| {
+        let rest = std::iter::repeat_n(0, WORDS - bits.len());
+        to.extend(bits.iter().copied().chain(rest).flat_map(u64::to_ne_bytes));
+    })
+}
+
+/// Puts `values` into an array, each as `write` appends it.
+fn fill_array<T>(
+    map: &Map<'_>,
+    values: impl IntoIterator<Item = T>,
+    write: impl Fn(T, &mut Vec<u8>),
+) -> libbpf_rs::Result<()> {
+    let numbered = (0u32..).zip(values);
+    fill_map(map, numbered, |(number, value), keys, values| {
+        keys.extend(number.to_ne_bytes());
+        write(value, values);
+    })
+}
+
+/// Puts `elements` into a map; `write` appends the key and the value of one. A kernel that takes the
+/// programs (from 5.17 on) takes many elements at once (from 5.6 on).
+fn fill_map<T>(
+    map: &Map<'_>,
+    elements: impl IntoIterator<Item = T>,
+    write: impl Fn(T, &mut Vec<u8>, &mut Vec<u8>),
+) -> libbpf_rs::Result<()> {
+    let (mut keys, mut values) = (Vec::new(), Vec::new());
+    let mut elements = elements.into_iter();
+    loop {
+        let mut count = 0;
+        for element in elements.by_ref().take(BATCH) {
+            write(element, &mut keys, &mut values);
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        map.update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)?;
+        keys.clear();
+        values.clear();
+    }
+}
+
+/// `struct nw_mmb_rule`.
+fn rule(rule: &ProgramRule, to: &mut Vec<u8>) {
+    for number in [rule.next, rule.action, rule.test] {
+        to.extend(number.to_ne_bytes());
+    }
+    to.extend(rule.tests.to_ne_bytes());
+    to.extend(u16::from(rule.stateful).to_ne_bytes());
+}
+
+/// `struct nw_mmb_test`.
+fn test(test: &ProgramTest, to: &mut Vec<u8>) {
+    let condition = match test.condition {
+        Condition::Equal => 0,
+        Condition::NotEqual => 1,
+        Condition::Less => 2,
+        Condition::Greater => 3,
+        Condition::AtMost => 4,
+        Condition::AtLeast => 5,
+    };
+    to.extend([
+        test.what as u8,
+        u8::from(test.negated),
+        test.layer,
+        condition,
+    ]);
+    to.extend(test.at.to_ne_bytes());
+    to.extend([test.width, u8::from(test.kind.is_none())]);
+    to.push(test.kind.unwrap_or(0));
+    to.extend([0; 7]);
+    for number in [test.mask, test.value] {
+        to.extend(((number >> 64) as u64).to_ne_bytes());
+        to.extend((number as u64).to_ne_bytes());
+    }
+}
+
+/// `struct nw_mmb_mapping`.
+fn mapping(mapping: &ProgramMapping, to: &mut Vec<u8>) {
+    let drawn = mapping.number.is_none();
+    to.extend([mapping.what as u8, u8::from(drawn), 0, 0]);
+    to.extend(mapping.number.unwrap_or(0).to_ne_bytes());
+    to.extend(mapping.address);
+}
+
+/// The changes of options of all actions.
+fn changes(program: &Program) -> impl Iterator<Item = &ProgramOption> {
+    program.actions.iter().flat_map(|action| &action.options)
+}
+
+/// `struct nw_mmb_change`.
+fn change(option: &ProgramOption, to: &mut Vec<u8>) {
+    let start = to.len();
+    to.extend([option.what as u8, option.kind, option.bytes.len() as u8, 0]);
+    to.extend(&option.bytes);
+    to.resize(start + 4 + OPTIONS, 0);
+}
+
+/// All of them, each with where its changes of options and its mappings start among those of all.
+fn actions(program: &Program) -> impl Iterator<Item = (&ProgramAction, [u32; 2])> {
+    program.actions.iter().scan([0, 0], |next, action| {
+        let starts = *next;
+        next[0] += action.options.len() as u32;
+        next[1] += action.mappings.len() as u32;
+        Some((action, starts))
+    })
+}
+
+/// `struct nw_mmb_action`.
+fn action((action, starts): (&ProgramAction, [u32; 2]), to: &mut Vec<u8>) {
+    let [first_change, first_mapping] = starts;
+    to.extend(action.verdicts.iter().flat_map(|v| v.to_ne_bytes()));
+    for number in [
+        action.sets.len() as u32,
+        first_change,
+        action.options.len() as u32,
+        first_mapping,
+        action.mappings.len() as u32,
+        0,
+    ] {
+        to.extend(number.to_ne_bytes());
+    }
+    let start = to.len();
+    for set in &action.sets {
+        to.extend([set.layer, u8::from(set.from_ip)]);
+        to.extend(set.at.to_ne_bytes());
+        to.extend(set.keep);
+        to.extend(set.value);
+    }
+    to.resize(start + 8 * SETS, 0);
+}
