@@ -22,19 +22,16 @@ pub(crate) fn prepare(
     program: &Program,
     net_at: u32,
 ) -> libbpf_rs::Result<()> {
-    let words = program.masks.len().div_ceil(WORDS);
     let enabled = u32::from(program.enabled[0]) | u32::from(program.enabled[1]) << 1;
     let numbers = [
         net_at,
         program.masks.len() as u32,
-        words as u32,
         program.looks.len() as u32,
         program.steps,
         u32::from(program.reads_options),
         enabled,
         u32::from(program.stateful),
         changes(program).count() as u32,
-        0,
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut look_at = [0; LOOKS];
@@ -113,8 +110,13 @@ fn fill_rows(map: &Map<'_>, program: &Program) -> libbpf_rs::Result<()> {
     let looks = program.looks.iter();
     let rows = looks.flat_map(|(_, bits)| bits.chunks(words));
     fill_array(map, rows.chain([&all[..]]), |bits, to| {
+        let filled = bits
+            .iter()
+            .rev()
+            .fold(0, |filled, word| filled << 1 | u64::from(*word != 0));
         let rest = std::iter::repeat_n(0, WORDS - bits.len());
-        to.extend(bits.iter().copied().chain(rest).flat_map(u64::to_ne_bytes));
+        let words = [filled].into_iter().chain(bits.iter().copied()).chain(rest);
+        to.extend(words.flat_map(u64::to_ne_bytes));
     })
 }
 

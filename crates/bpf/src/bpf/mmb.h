@@ -46,18 +46,17 @@ enum nw_mmb_way {
 struct nw_mmb_settings {
 	u32 net_at;		/* bytes before the network header */
 	u32 tables;
-	u32 words;		/* 64 tables each */
 	u32 looks;
 	u32 steps;		/* no packet needs more: words, tables and chains */
 	u32 options;		/* whether rules match TCP options */
 	u32 enabled;		/* a bit for each way */
 	u32 stateful;		/* whether a rule is */
 	u32 changes;		/* of options, of all rules */
-	u32 unused;
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };
 
 struct nw_mmb_row {
+	u64 filled;		/* a bit for each word that has one */
 	u64 word[NW_MMB_WORDS];
 };
 

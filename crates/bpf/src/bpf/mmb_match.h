@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
  * Which rules a packet matches: the classifier of narrows-mmb over maps. Rows of bits
- * say which tables can match; of each the masked window is looked up, and the rules
- * of that key are tried one after the other.
+ * say which tables can match; words without any are left out. Of each such table the
+ * masked window is looked up, and the rules of that key are tried one after the other.
  */
 #ifndef NW_MMB_MATCH_H
 #define NW_MMB_MATCH_H
@@ -12,7 +12,8 @@
 struct nw_mmb_search {
 	struct nw_mmb_packet *p;
 	struct nw_mmb_row *row[NW_MMB_LOOKS];
-	u64 bits;		/* tables of the word before `word` that are left */
+	u64 words;		/* those that may hold tables, without the ones before */
+	u64 bits;		/* tables of `word` that are left */
 	u32 word;
 	u32 rule;		/* to be tried, or LAST */
 	u32 over;
@@ -179,20 +180,17 @@ NW_INLINE long nw_mmb_try(struct nw_mmb_search *s)
 	return 0;
 }
 
-/* The place of the lowest bit that is set. clang 14 runs out of memory at
- * __builtin_ctzll for BPF.
+/* The place of the lowest bit that is set: how many are below it, without branches, each of
+ * which the verifier would follow. clang 14 runs out of memory at __builtin_ctzll for BPF.
  */
 NW_INLINE u32 nw_mmb_lowest(u64 bits)
 {
-	u32 place = 0, width;
+	u64 below = (bits & -bits) - 1;
 
-	for (width = 32; width; width >>= 1) {
-		if (!(bits << (64 - width))) {
-			place += width;
-			bits >>= width;
-		}
-	}
-	return place;
+	below -= below >> 1 & 0x5555555555555555;
+	below = (below & 0x3333333333333333) + (below >> 2 & 0x3333333333333333);
+	below = (below + (below >> 4)) & 0x0f0f0f0f0f0f0f0f;
+	return below * 0x0101010101010101 >> 56;
 }
 
 /* The first of the tables that are left. */
@@ -204,7 +202,7 @@ NW_INLINE void nw_mmb_look_up(struct nw_mmb_search *s)
 	u32 table, *first, i;
 
 	s->bits = bits & (bits - 1);
-	table = (s->word - 1) * 64 + nw_mmb_lowest(bits);
+	table = s->word * 64 + nw_mmb_lowest(bits);
 	mask = nw_map_lookup(&nw_mmb_masks, &table);
 	if (!mask)
 		return;
@@ -219,8 +217,8 @@ NW_INLINE void nw_mmb_look_up(struct nw_mmb_search *s)
 
 static long nw_mmb_step(u32 i, struct nw_mmb_search *s)
 {
-	u32 word = s->word;
-	u64 bits;
+	u64 words = s->words;
+	u32 word;
 
 	(void)i;
 	if (s->rule != NW_MMB_LAST)
@@ -229,13 +227,14 @@ static long nw_mmb_step(u32 i, struct nw_mmb_search *s)
 		nw_mmb_look_up(s);
 		return 0;
 	}
-	if (word >= nw_mmb.words || word >= NW_MMB_WORDS)
+	if (!words)
 		return 1;
-	bits = s->row[0]->word[word] & s->row[1]->word[word] & s->row[2]->word[word] &
-	       s->row[3]->word[word] & s->row[4]->word[word] & s->row[5]->word[word] &
-	       s->row[6]->word[word] & s->row[7]->word[word];
-	s->bits = bits;
-	s->word = word + 1;
+	word = nw_mmb_lowest(words) & (NW_MMB_WORDS - 1);
+	s->words = words & (words - 1);
+	s->bits = s->row[0]->word[word] & s->row[1]->word[word] & s->row[2]->word[word] &
+		  s->row[3]->word[word] & s->row[4]->word[word] & s->row[5]->word[word] &
+		  s->row[6]->word[word] & s->row[7]->word[word];
+	s->word = word;
 	return 0;
 }
 
@@ -283,7 +282,7 @@ NW_INLINE void nw_mmb_sort(struct nw_mmb_packet *p)
 /* Finds them; whether there was room for all. */
 NW_INLINE int nw_mmb_match(struct nw_mmb_packet *p)
 {
-	struct nw_mmb_search s = { .p = p, .rule = NW_MMB_LAST };
+	struct nw_mmb_search s = { .p = p, .words = ~0ull, .rule = NW_MMB_LAST };
 	u32 i;
 
 	for (i = 0; i < NW_MMB_LOOKS; i++) {
@@ -295,6 +294,7 @@ NW_INLINE int nw_mmb_match(struct nw_mmb_packet *p)
 		s.row[i] = nw_map_lookup(&nw_mmb_rows, &at);
 		if (!s.row[i])
 			return 0;
+		s.words &= s.row[i]->filled;
 	}
 	nw_loop(nw_mmb.steps, nw_mmb_step, &s, 0);
 	return !s.over;
