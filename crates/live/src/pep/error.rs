@@ -21,8 +21,9 @@ pub enum PepError {
     /// The kernel has no such congestion control for a leg, or does not give it to this user.
     #[error(
         "{listener}: {leg}: this kernel gives no congestion control `{control}` ({reason}); \
-         `sysctl net.ipv4.tcp_available_congestion_control` lists what it has, and \
-         `modprobe tcp_{control}` may add it"
+         `sysctl net.ipv4.tcp_available_congestion_control` lists what it has, \
+         tcp_allowed_congestion_control what it gives without root, and `modprobe tcp_{control}` \
+         may add it"
     )]
     NoControl {
         /// The listener.
