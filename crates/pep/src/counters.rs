@@ -1,5 +1,7 @@
 //! What a proxy has done.
 
+use std::iter::Sum;
+
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -29,4 +31,24 @@ pub struct Counters {
     pub bytes_up: u64,
     /// Payload bytes read from destinations.
     pub bytes_down: u64,
+}
+
+impl Sum for Counters {
+    /// What several proxies have done together.
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            accepted: sum.accepted + one.accepted,
+            denied: sum.denied + one.denied,
+            opened: sum.opened + one.opened,
+            refused: sum.refused + one.refused,
+            request_timeouts: sum.request_timeouts + one.request_timeouts,
+            connect_timeouts: sum.connect_timeouts + one.connect_timeouts,
+            idle_timeouts: sum.idle_timeouts + one.idle_timeouts,
+            broken: sum.broken + one.broken,
+            closed: sum.closed + one.closed,
+            direct: sum.direct + one.direct,
+            bytes_up: sum.bytes_up + one.bytes_up,
+            bytes_down: sum.bytes_down + one.bytes_down,
+        })
+    }
 }

@@ -35,6 +35,14 @@ pub(crate) struct Parents {
     cookies: BTreeMap<SocketAddr, Vec<u8>>,
 }
 
+impl Parents {
+    /// Whether `cookie` is the one that `proxy` wants to see, as far as is known.
+    fn have(&self, proxy: SocketAddr, cookie: &[u8]) -> bool {
+        let known = self.cookies.get(&proxy);
+        known.is_some_and(|known| known == cookie)
+    }
+}
+
 /// What becomes of a connection that another proxy was asked for.
 enum Answer {
     Granted,
@@ -188,13 +196,19 @@ impl Proxy {
         parent: Parent,
     ) {
         let (now, proxy) = (host.now(), parent.proxy);
-        let left_alone = self.parents.missing.get(&proxy).is_some_and(|t| *t > now);
+        let left_alone = |until: &Instant| *until > now;
+        let left_alone = self
+            .shared
+            .parents()
+            .missing
+            .get(&proxy)
+            .is_some_and(left_alone);
         if left_alone && parent.or_directly {
             self.counters.direct += 1;
             return self.connect(host, id, destination);
         }
-        let cookie = self.parents.cookies.get(&proxy);
-        let asks = request(Layout::Convert, destination, cookie.map(Vec::as_slice));
+        let cookie = self.shared.parents().cookies.get(&proxy).cloned();
+        let asks = request(Layout::Convert, destination, cookie.as_deref());
         let opened = self.open_far(host, id, proxy);
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
@@ -258,11 +272,11 @@ impl Proxy {
         match answer {
             Answer::Granted => {
                 tunnel.awaits = None;
-                self.parents.missing.remove(&parent.proxy);
+                self.shared.parents().missing.remove(&parent.proxy);
                 self.open(host, id);
             }
-            Answer::Cookie(cookie) if self.parents.cookies.get(&parent.proxy) != Some(&cookie) => {
-                self.parents.cookies.insert(parent.proxy, cookie);
+            Answer::Cookie(cookie) if !self.shared.parents().have(parent.proxy, &cookie) => {
+                self.shared.parents().cookies.insert(parent.proxy, cookie);
                 self.again(host, id, |proxy, host, to| {
                     proxy.ask_parent(host, id, to, parent)
                 });
@@ -292,7 +306,7 @@ impl Proxy {
         };
         warn!(proxy = %parent.proxy, %why, "the other proxy does not answer");
         let until = host.now() + LEFT_ALONE;
-        self.parents.missing.insert(parent.proxy, until);
+        self.shared.parents().missing.insert(parent.proxy, until);
         if parent.or_directly {
             self.counters.direct += 1;
             self.again(host, id, |proxy, host, to| proxy.connect(host, id, to));

@@ -1,21 +1,19 @@
 //! The proxy: an application that accepts, reads a request, connects onward and relays.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use narrows_packet::{App, Breakage, Data, Relayed, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::{debug, info};
 
-use crate::buffers::Budget;
 use crate::config::{Intake, Limits, Listener};
 use crate::convert::Fault;
 use crate::counters::Counters;
 use crate::hints::RatesToGive;
 use crate::link_rate::Parts;
-use crate::onward::Parents;
 use crate::request::{Asked, Layout, Refused};
+use crate::shared::{Account, Shared};
 use crate::socks;
 use crate::telemetry;
 use crate::tunnel::{Leg, Stage, Tunnel, TunnelFacts};
@@ -40,16 +38,14 @@ pub struct Proxy {
     draining: bool,
     pub(crate) tunnels: BTreeMap<u64, Tunnel>,
     pub(crate) legs: BTreeMap<SocketId, (u64, Leg)>,
-    /// How many tunnels each client has.
-    clients: BTreeMap<IpAddr, usize>,
     deadlines: BTreeSet<(Instant, u64)>,
     /// Directions that would read more, had the budget allowed it.
     starved: BTreeSet<(u64, Leg)>,
-    budget: Budget,
+    /// What it has in common with others.
+    pub(crate) shared: Shared,
+    budget: Account,
     /// Whether some of the budget was given back since these were last served.
     freed: bool,
-    /// What is known of the proxies beyond this one.
-    pub(crate) parents: Parents,
     /// Names whose addresses nobody was asked for yet.
     pub(crate) names: Vec<(u64, String)>,
     /// What becomes of the rates of the links beside it.
@@ -62,6 +58,12 @@ pub struct Proxy {
 impl Proxy {
     /// One that listens at `listeners`.
     pub fn new(listeners: Vec<Listener>, limits: Limits) -> Self {
+        Self::sharing(listeners, limits, &Shared::new(1, limits.budget))
+    }
+
+    /// One of several that listen at the same `listeners`, each in a thread of its own. What
+    /// [`Limits`] say of all tunnels and of a client's holds for all of them together.
+    pub fn sharing(listeners: Vec<Listener>, limits: Limits, shared: &Shared) -> Self {
         Self {
             listeners: listeners.into_iter().map(Arc::new).collect(),
             limits,
@@ -69,12 +71,11 @@ impl Proxy {
             draining: false,
             tunnels: BTreeMap::new(),
             legs: BTreeMap::new(),
-            clients: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             starved: BTreeSet::new(),
-            budget: Budget::new(limits.budget),
+            shared: shared.clone(),
+            budget: Account::new(shared),
             freed: false,
-            parents: Parents::default(),
             names: Vec::new(),
             rates_to_give: RatesToGive::default(),
             parts: Parts::default(),
@@ -94,7 +95,19 @@ impl Proxy {
 
     /// Bytes that wait in all of them.
     pub fn backlog(&self) -> u64 {
-        self.budget.used()
+        self.budget.waiting()
+    }
+
+    /// Whether some of the budget was given back that proxies which share it wait for: each of
+    /// them is to be told by [`freed_elsewhere`](Self::freed_elsewhere). It is said once.
+    pub fn take_spare(&mut self) -> bool {
+        self.budget.take_spare()
+    }
+
+    /// Another proxy has given back some of the budget.
+    pub fn freed_elsewhere(&mut self, host: &mut dyn Sockets) {
+        self.freed = true;
+        self.settle(host);
     }
 
     /// What is known of each tunnel.
@@ -186,10 +199,7 @@ impl Proxy {
             // No number is used twice.
             let id = self.counters.accepted;
             let tunnel = Tunnel::new(Arc::clone(&listener_of), near, client, host.now());
-            let own = self.clients.entry(address).or_default();
-            let full =
-                self.tunnels.len() >= self.limits.tunnels || *own >= self.limits.tunnels_per_client;
-            *own += 1;
+            let full = self.shared.enter(address, &self.limits);
             self.tunnels.insert(id, tunnel);
             self.legs.insert(near, (id, Leg::Near));
             self.set_deadline(id, host.now() + self.limits.request);
@@ -351,13 +361,13 @@ impl Proxy {
         loop {
             let held = direction.queue.len();
             let own = limit.saturating_sub(held);
-            let room = own.min(self.budget.allowance(held));
+            let room = self.budget.reserve(held, own);
             let relayed = match room {
                 0 => Relayed::default(),
                 _ => host.relay(source, sink, room, &mut direction.queue),
             };
             let read = relayed.read;
-            self.budget.take(read);
+            self.budget.read(room, read);
             direction.bytes += read;
             let written =
                 relayed.written + direction.queue.write_with(|data| host.write(sink, data));
@@ -390,11 +400,18 @@ impl Proxy {
     /// After an event: serves who waits for the budget, if some of it is free again, and
     /// sets the timer to what is due first.
     pub(crate) fn settle(&mut self, host: &mut dyn Sockets) {
-        while std::mem::take(&mut self.freed) {
-            for (id, leg) in std::mem::take(&mut self.starved) {
-                self.relay(host, id, leg);
+        loop {
+            while std::mem::take(&mut self.freed) {
+                for (id, leg) in std::mem::take(&mut self.starved) {
+                    self.relay(host, id, leg);
+                }
             }
+            if !self.budget.starves(!self.starved.is_empty()) {
+                break;
+            }
+            self.freed = true;
         }
+        self.budget.think_of_others();
         let due = self.deadlines.first().map(|(at, _)| *at);
         let parts = self.next_parts(host.now());
         let times = [due, self.rates_to_give.next(), parts];
@@ -451,13 +468,7 @@ impl Proxy {
         self.release(id);
         self.starved.retain(|(starved, _)| *starved != id);
         if let Some(tunnel) = self.tunnels.remove(&id) {
-            let client = tunnel.client();
-            if let Some(own) = self.clients.get_mut(&client) {
-                *own -= 1;
-                if *own == 0 {
-                    self.clients.remove(&client);
-                }
-            }
+            self.shared.leave(tunnel.client());
             debug!(client = %tunnel.client, up = tunnel.up.bytes, down = tunnel.down.bytes, "over");
             self.deadlines.remove(&(tunnel.deadline, id));
             for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {

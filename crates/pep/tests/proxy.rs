@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fake::{Host, WINDOW};
 use narrows_packet::{App, Breakage, Profile, SocketError, SocketId};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
-use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, Terms, request};
+use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, Shared, Terms, request};
 use narrows_units::{Duration, Rate};
 use proptest::prelude::*;
 
@@ -346,6 +346,64 @@ fn tunnels_share_one_budget_and_none_is_shut_out() {
         assert!(host[near].incoming.is_empty());
     }
     assert_eq!(proxy.backlog(), 0);
+}
+
+/// Two proxies that share what they may bear, each with a host of its own.
+fn pair(limits: Limits) -> [(Host, Proxy); 2] {
+    let shared = Shared::new(2, limits.budget);
+    [(); 2].map(|()| {
+        let (mut host, listener) = (Host::new(), listener());
+        let mut proxy = Proxy::sharing(vec![listener], limits, &shared);
+        proxy.start(&mut host).unwrap();
+        (host, proxy)
+    })
+}
+
+#[test]
+fn what_one_proxy_gives_back_another_that_shares_its_budget_takes() {
+    let limits = Limits {
+        budget: 9,
+        ..Limits::default()
+    };
+    let [(mut host, mut proxy), (mut host_b, mut proxy_b)] = pair(limits);
+    let (near, far) = tunnel(&mut host, &mut proxy);
+    let (near_b, far_b) = tunnel(&mut host_b, &mut proxy_b);
+    host[far].room = 0;
+    host.arrives(&mut proxy, near, &[1; 20]);
+    assert_eq!((proxy.backlog(), proxy_b.backlog()), (8, 0));
+    // Nothing is left for the other, and nothing of its own will tell it of more.
+    host_b.arrives(&mut proxy_b, near_b, b"waits");
+    assert_eq!(host_b.sent(far_b), b"");
+    assert!(!proxy.take_spare() && !proxy_b.take_spare());
+    host.drains(&mut proxy, far, 20);
+    assert!(proxy.take_spare() && !proxy.take_spare());
+    proxy_b.freed_elsewhere(&mut host_b);
+    assert_eq!(host_b.sent(far_b), b"waits");
+    assert_eq!((proxy.backlog(), proxy_b.backlog()), (0, 0));
+    // Nobody waits any more.
+    host.arrives(&mut proxy, near, b"more");
+    assert!(!proxy.take_spare());
+}
+
+#[test]
+fn a_limit_of_tunnels_holds_for_all_proxies_that_share_it() {
+    for (tunnels, tunnels_per_client) in [(2, 9), (9, 2)] {
+        let [(mut host, mut proxy), (mut host_b, mut proxy_b)] = pair(Limits {
+            tunnels,
+            tunnels_per_client,
+            ..Limits::default()
+        });
+        let (near, _) = tunnel(&mut host, &mut proxy);
+        tunnel(&mut host_b, &mut proxy_b);
+        let busy = Fault::ResourceExceeded { retry_s: 0 };
+        for (host, proxy) in [(&mut host, &mut proxy), (&mut host_b, &mut proxy_b)] {
+            let refused = host.connects(proxy);
+            assert_eq!(fault(&host.sent(refused)), busy);
+            host.peer_closes(proxy, refused);
+        }
+        host.breaks(&mut proxy, near, Breakage::Reset);
+        tunnel(&mut host_b, &mut proxy_b);
+    }
 }
 
 #[test]
