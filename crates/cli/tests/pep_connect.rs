@@ -19,6 +19,7 @@ use pep_rig::{Daemon, LOOPBACK, echo, echo_at, echoes, free_port, in_own_network
 use tempfile::TempDir;
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+const THREADS: usize = 2;
 
 /// By `proxy`, or directly.
 fn by(proxy: SocketAddr) -> Parent {

@@ -17,6 +17,7 @@ use nix::unistd::geteuid;
 use pep_rig::{Behind, Daemon, LOOPBACK, add, config, echo, echoes, free_port, serve, soon};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+const THREADS: usize = 2;
 
 /// What `ss` says of the connections that `filter` takes; `None` without it.
 fn listed(filter: &str) -> Option<String> {

@@ -25,6 +25,7 @@ use pep_rig::{
 };
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+const THREADS: usize = 2;
 
 /// A counter of this thread's network, by its name.
 fn counter(name: &str) -> u64 {

@@ -13,6 +13,7 @@ use nix::unistd::geteuid;
 use pep_rig::Daemon;
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+const THREADS: usize = 2;
 
 /// A client, and beside it a proxy with a server whose address only that knows.
 struct Pair {

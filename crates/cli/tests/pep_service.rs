@@ -21,6 +21,7 @@ use pep_rig::{
 };
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+const THREADS: usize = 2;
 
 /// A file of `packaging/`.
 fn packaged(name: &str) -> PathBuf {

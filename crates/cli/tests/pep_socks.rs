@@ -10,6 +10,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use pep_rig::{Daemon, LOOPBACK, PATIENCE, echo, payload};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
+const THREADS: usize = 2;
 
 /// RFC 1928 §6.
 const SUCCEEDED: u8 = 0;

@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 
-use super::NARROWS;
+use super::{NARROWS, THREADS};
 
 /// The longest that anything is waited for; much longer than it takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ pub fn free_port() -> u16 {
 pub fn config(at: SocketAddr, folder: &Path, destinations: &str, more: &str) -> String {
     let status = folder.join("status.sock");
     format!(
-        "version = 1\nstatus = {status:?}\n{more}\n[[listener]]\nlisten = \"{at}\"\n\
+        "version = 1\nthreads = {THREADS}\nstatus = {status:?}\n{more}\n[[listener]]\nlisten = \"{at}\"\n\
          clients = [\"127.0.0.0/8\"]\ndestinations = {destinations}\n"
     )
 }

@@ -21,6 +21,10 @@ pub(super) struct LegControls {
     links: BTreeMap<(SocketAddr, &'static str), Arc<LinkRate>>,
 }
 
+/// The options of a listener's legs, near and far, with the kernel's names of their controls, and
+/// the rates of their links.
+pub(super) type Legs = [(LegOptions, Option<Arc<LinkRate>>); 2];
+
 /// The two legs of a listener, by their keys.
 fn legs(listener: &ListenerConfig) -> [(&'static str, &LegConfig); 2] {
     [("near", &listener.near), ("far", &listener.far)]
@@ -74,9 +78,12 @@ impl LegControls {
         options.map_err(|e| refused(std::io::Error::other(e)))
     }
 
-    /// The options of both legs of `listener`, near and far, with the kernel's names of
-    /// their controls, and the rates of their links.
-    pub fn legs(&mut self, listener: &ListenerConfig) -> [(LegOptions, Option<Arc<LinkRate>>); 2] {
+    /// The legs of each listener of `config`, for all threads.
+    pub fn all_legs(&mut self, config: &Config) -> Vec<Legs> {
+        config.listeners.iter().map(|l| self.legs(l)).collect()
+    }
+
+    fn legs(&mut self, listener: &ListenerConfig) -> Legs {
         legs(listener).map(|(key, leg)| {
             let own = leg.own.as_ref().and_then(|spec| self.own.name(spec));
             let own = own.map(str::to_owned);

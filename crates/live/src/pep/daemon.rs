@@ -1,48 +1,56 @@
-//! The daemon: the proxy over the machine's sockets, in one thread, with the signals and
-//! the questions that come meanwhile.
+//! The daemon: the proxy over the machine's sockets, in one thread or several. The first of them
+//! serves tunnels as the others do, and the signals and questions that come meanwhile.
 
-use std::net::{TcpListener, TcpStream};
+use std::iter::once;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
-use narrows_packet::{App, SocketError};
-use narrows_pep::{Cookies, Limits, Listener, Proxy, Terms};
+use narrows_bpf::SocketOptions;
+use narrows_packet::{App, Profile, SocketError};
+use narrows_pep::{Cookies, Limits, Listener, Proxy, Shared, Terms};
 use narrows_units::{Duration, Instant};
-use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use tracing::{error, info, warn};
 
-use super::config::{Config, ListenerConfig};
-use super::controls::LegControls;
+use super::config::Config;
+use super::controls::{LegControls, Legs};
+use super::crew::{Crew, Seat};
 use super::error::PepError;
-use super::names::Names;
+use super::names;
 use super::server::Server;
 use super::service;
 use super::sockets::Machine;
-use super::status::{LARGEST, Status, Teller, TunnelStatus};
+use super::status::{Share, Status, Teller};
+use super::worker::{FREE, Worker, epoll};
 use crate::random::random_bytes;
 use crate::world::given_sockets;
 
-/// Descriptors that a daemon has beside those of its tunnels.
+/// Descriptors that a daemon has beside those of its tunnels, with one thread.
 const OWN_DESCRIPTORS: u64 = 64;
+
+/// Those of each further thread beside its listeners: an epoll, a pipe, its desk and its names.
+const THREAD_DESCRIPTORS: u64 = 5;
 
 /// How old metrics are at most.
 const METRICS: Duration = Duration::from_secs(1);
 
 /// Tokens of what is no socket of the proxy's.
-const SIGNALS: u64 = u64::MAX;
-const STATUS: u64 = u64::MAX - 1;
-const NAMES: u64 = u64::MAX - 2;
+const SIGNALS: u64 = FREE;
+const STATUS: u64 = FREE - 1;
 
 /// A daemon that listens.
 pub struct Daemon {
     config: Config,
-    server: Server,
+    /// What the first thread works with.
+    first: Worker,
+    others: Others,
     cookies: Cookies,
     controls: LegControls,
     signals: SignalFd,
     teller: Option<Teller>,
-    names: Names,
     /// The most tunnels for which there are descriptors.
     most_tunnels: usize,
     /// When those that are still there are reset.
@@ -55,6 +63,41 @@ impl std::fmt::Debug for Daemon {
         f.debug_struct("Daemon")
             .field("config", &self.config)
             .finish_non_exhaustive()
+    }
+}
+
+/// The threads beside the first one.
+struct Others {
+    crew: Arc<Crew>,
+    /// Those that are not started yet.
+    waiting: Vec<Worker>,
+    running: Vec<JoinHandle<()>>,
+}
+
+impl Others {
+    fn start(&mut self) -> Result<(), PepError> {
+        for worker in self.waiting.drain(..) {
+            let thread = thread::Builder::new().name("tunnels".to_owned());
+            let thread = thread.spawn(|| worker.run());
+            self.running
+                .push(thread.map_err(PepError::setup("start a thread"))?);
+        }
+        Ok(())
+    }
+
+    /// Their numbers; the first thread is 0.
+    fn all(&self) -> impl Iterator<Item = usize> {
+        1..=self.running.len()
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.all().for_each(|at| self.crew.end(at));
+        for thread in self.running.drain(..) {
+            // One that has panicked has said so.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -77,39 +120,52 @@ impl Daemon {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&mask, flags);
         let signals = signals.map_err(PepError::setup("read signals"))?;
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
-        let epoll = epoll.map_err(PepError::setup("wait for sockets"))?;
         let teller = config.status.as_deref();
         let teller = teller
             .map(|path| Teller::open(path, user.as_ref()))
             .transpose()?;
-        let descriptors = service::all_descriptors().saturating_sub(OWN_DESCRIPTORS) / 2;
-        let most_tunnels = usize::try_from(descriptors).unwrap_or(usize::MAX).max(1);
-        let given = given_sockets().into_iter().map(TcpListener::from).collect();
-        // Connections that a rule of TPROXY led here have the address that they were
-        // opened to.
-        let origin = Box::new(|socket: &OwnedFd, _| {
-            let socket = socket.try_clone().ok()?;
-            TcpStream::from(socket).local_addr().ok()
-        });
-        let machine = Machine::new(epoll, given, origin);
-        let mut machine = machine.map_err(PepError::setup("use the sockets handed over"))?;
-        machine.read_ahead_from(config.read_ahead);
+        let threads = config.threads();
+        let most_tunnels = most_tunnels(threads, config.listeners.len());
         // The key lasts as long as the process.
         let key = random_bytes().map_err(PepError::setup("read /dev/urandom"))?;
         let cookies = Cookies::new(key);
         let mut controls = LegControls::new();
         controls.load(&config)?;
-        machine.use_controls(controls.options()?);
-        let listeners = listeners(&mut machine, &config, &cookies, &mut controls);
+        let (options, legs) = (controls.options()?, controls.all_legs(&config));
         let limits = limits(&config, most_tunnels);
-        let mut proxy = Proxy::new(listeners, limits);
-        proxy
-            .start(&mut machine)
-            .map_err(|e| not_listened(&machine, e))?;
-        if let Some(address) = machine.not_taken().next() {
+        let crew = Crew::new(threads).map_err(PepError::setup("start threads"))?;
+        let shared = Shared::new(threads, limits.budget);
+        let machine = |at: usize, given: Vec<TcpListener>| {
+            let machine = Machine::new(epoll()?, given, Box::new(origin));
+            let mut machine = machine.map_err(PepError::setup("use the sockets handed over"))?;
+            machine.read_ahead_from(config.read_ahead);
+            machine.use_controls(options.clone());
+            if threads > 1 {
+                machine.sit(Seat::new(&crew, at));
+            }
+            Ok::<_, PepError>(machine)
+        };
+        let names = names::AT_ONCE.div_ceil(threads);
+        let worker = |at: usize, mut machine: Machine| {
+            let listeners = listeners(&mut machine, &config, &cookies, &legs);
+            let mut proxy = Proxy::sharing(listeners, limits, &shared);
+            proxy
+                .start(&mut machine)
+                .map_err(|e| not_listened(&machine, e))?;
+            Worker::new(Server::new(machine, proxy), Seat::new(&crew, at), names)
+        };
+        let given = given_sockets().into_iter().map(TcpListener::from).collect();
+        let mut first = machine(0, given)?;
+        let opened = listeners(&mut first, &config, &cookies, &legs);
+        let copies = first.open_ahead(&places(&opened), threads - 1);
+        let copies = copies.map_err(|e| not_listened(&first, e))?;
+        let first = worker(0, first)?;
+        if let Some(address) = first.server.machine.not_taken().next() {
             return Err(PepError::NotTaken(address));
         }
+        let others = (1..).zip(copies);
+        let others = others.map(|(at, copies)| worker(at, machine(at, copies)?));
+        let waiting = others.collect::<Result<_, _>>()?;
         if let Some(user) = &user {
             service::become_user(user)?;
         }
@@ -119,23 +175,24 @@ impl Daemon {
         for listener in &config.listeners {
             info!(address = %listener.listen, "listening");
         }
-        let server = Server::new(machine, proxy);
-        let names = Names::new().map_err(PepError::setup("wait for names"))?;
         let told = teller.iter().map(|t| (t.listener.as_fd(), STATUS));
-        let own = [(signals.as_fd(), SIGNALS), (names.signal(), NAMES)];
-        for (fd, token) in told.chain(own) {
-            let watched = server.watch(fd, token);
+        for (fd, token) in told.chain([(signals.as_fd(), SIGNALS)]) {
+            let watched = first.server.watch(fd, token);
             watched.map_err(PepError::setup("wait for signals"))?;
         }
         service::notify("READY=1");
         Ok(Self {
+            first,
+            others: Others {
+                crew: Arc::clone(&crew),
+                waiting,
+                running: Vec::new(),
+            },
             config,
-            server,
             cookies,
             controls,
             signals,
             teller,
-            names,
             most_tunnels,
             ends: None,
             next_metrics: Instant::ZERO,
@@ -147,54 +204,71 @@ impl Daemon {
     /// once a second if the configuration asks for such.
     ///
     /// # Errors
-    /// If the kernel cannot be waited for, which it can on a working system.
+    /// If the kernel cannot be waited for, which it can on a working system, or a thread has
+    /// ended.
     pub fn run(mut self, metrics: &mut dyn FnMut(&Status)) -> Result<Status, PepError> {
+        self.others.start()?;
         loop {
             let longest = self.patience();
-            let others = self.server.turn(longest);
-            let others = others.map_err(PepError::setup("wait for sockets"))?;
-            for token in others {
-                match (token, &self.teller) {
-                    (STATUS, Some(teller)) => teller.answer(|| self.status()),
-                    (STATUS, None) => {}
-                    (NAMES, _) => self.resolved(),
+            let ready = self.first.turn(longest);
+            let ready = ready.map_err(PepError::setup("wait for sockets"))?;
+            for token in ready {
+                match token {
+                    STATUS => self.tell(),
                     _ => self.serve_signals(),
                 }
             }
-            self.names.ask(self.server.proxy.take_names());
-            let now = self.server.now();
+            if self.others.crew.has_ended() {
+                return Err(PepError::Thread);
+            }
+            let now = self.first.server.now();
             if self.config.metrics.is_some() && now >= self.next_metrics {
                 self.next_metrics = now + METRICS;
                 metrics(&self.status());
             }
             if self.ends.is_some_and(|at| at <= now) {
-                let tunnels = self.server.proxy.tunnels();
+                let tunnels = self.tunnels();
                 warn!(tunnels, "reset at the end of the time to drain");
                 self.abandon();
             }
-            if self.server.proxy.is_drained() {
+            if self.is_drained() {
                 info!("ended");
                 return Ok(self.status());
             }
         }
     }
 
-    fn resolved(&mut self) {
-        let Server { machine, proxy, .. } = &mut self.server;
-        for (id, addresses) in self.names.found() {
-            proxy.resolved(machine, id, &addresses);
-            machine.end_turn();
-        }
+    /// Has each thread do `work` with its sockets and tunnels; what came of it, of the first
+    /// thread first.
+    fn each<T: Send + 'static>(
+        &mut self,
+        work: impl Fn(&mut Server) -> T + Clone + Send + 'static,
+    ) -> Vec<T> {
+        let crew = &self.others.crew;
+        let asked = self.others.all().map(|at| crew.ask(at, work.clone()));
+        let asked: Vec<_> = asked.collect();
+        let own = work(&mut self.first.server);
+        let answers = asked.into_iter().filter_map(|answer| answer.recv().ok());
+        once(own).chain(answers).collect()
+    }
+
+    fn tunnels(&mut self) -> usize {
+        let tunnels = self.each(|server| server.proxy.tunnels());
+        tunnels.into_iter().sum()
     }
 
     fn abandon(&mut self) {
-        let Server { machine, proxy, .. } = &mut self.server;
-        proxy.abandon(machine);
+        self.each(|Server { machine, proxy, .. }| proxy.abandon(machine));
+    }
+
+    fn is_drained(&self) -> bool {
+        let drained = |at| self.others.crew.is_drained(at);
+        self.first.server.proxy.is_drained() && self.others.all().all(drained)
     }
 
     /// How long to wait for events.
     fn patience(&self) -> Option<Duration> {
-        let now = self.server.now();
+        let now = self.first.server.now();
         let metrics = self.config.metrics.map(|_| self.next_metrics.since(now));
         let ends = self.ends.map(|at| at.since(now));
         [metrics, ends].into_iter().flatten().min()
@@ -206,11 +280,10 @@ impl Daemon {
                 Ok(Signal::SIGHUP) => self.reload(),
                 _ if self.ends.is_some() => self.abandon(),
                 _ => {
-                    info!(tunnels = self.server.proxy.tunnels(), "draining");
+                    info!(tunnels = self.tunnels(), "draining");
                     service::notify("STOPPING=1");
-                    self.ends = Some(self.server.now() + self.config.drain);
-                    let Server { machine, proxy, .. } = &mut self.server;
-                    proxy.drain(machine);
+                    self.ends = Some(self.first.server.now() + self.config.drain);
+                    self.each(|Server { machine, proxy, .. }| proxy.drain(machine));
                 }
             }
         }
@@ -232,85 +305,129 @@ impl Daemon {
                 return;
             }
         };
-        let fixed = |config: &Config| (config.user.clone(), config.status.clone(), config.metrics);
-        if fixed(&config) != fixed(&self.config) {
-            warn!("user, status and metrics are changed by a restart alone");
-        }
-        let loaded = self.controls.load(&config);
-        let options = match loaded.and_then(|()| self.controls.options()) {
-            Ok(options) => options,
-            Err(refused) => {
-                error!("not reloaded: {refused}");
-                return;
-            }
+        let fixed = |config: &Config| {
+            let Config { user, threads, .. } = config;
+            (
+                user.clone(),
+                *threads,
+                config.status.clone(),
+                config.metrics,
+            )
         };
-        let Server { machine, proxy, .. } = &mut self.server;
-        machine.use_controls(options);
-        let listeners = listeners(machine, &config, &self.cookies, &mut self.controls);
-        let limits = limits(&config, self.most_tunnels);
-        match proxy.reconfigure(machine, listeners, limits) {
+        if fixed(&config) != fixed(&self.config) {
+            warn!("user, threads, status and metrics are changed by a restart alone");
+        }
+        let (user, threads, status, metrics) = fixed(&self.config);
+        let config = Config {
+            user,
+            threads,
+            status,
+            metrics,
+            ..config
+        };
+        match self.apply(&config) {
             Ok(()) => {
-                machine.read_ahead_from(config.read_ahead);
-                self.controls.set_rates(&config);
-                let (user, status, metrics) = fixed(&self.config);
-                self.config = Config {
-                    user,
-                    status,
-                    metrics,
-                    ..config
-                };
+                self.config = config;
                 info!(listeners = self.config.listeners.len(), "reloaded");
             }
-            Err(e) => error!("not reloaded: {}", not_listened(&self.server.machine, e)),
+            Err(refused) => error!("not reloaded: {refused}"),
+        }
+    }
+
+    /// Goes on by another configuration, with all threads. New sockets are opened before
+    /// anything changes.
+    fn apply(&mut self, config: &Config) -> Result<(), PepError> {
+        self.controls.load(config)?;
+        let terms = NewTerms {
+            config: config.clone(),
+            cookies: self.cookies.clone(),
+            controls: self.controls.options()?,
+            legs: self.controls.all_legs(config),
+            limits: limits(config, self.most_tunnels),
+        };
+        let machine = &mut self.first.server.machine;
+        let opened = listeners(machine, config, &terms.cookies, &terms.legs);
+        let copies = machine.open_ahead(&places(&opened), self.others.all().count());
+        let copies = copies.map_err(|e| not_listened(machine, e))?;
+        let done = terms.hold_for(&mut self.first.server);
+        done.map_err(|e| not_listened(&self.first.server.machine, e))?;
+        let asked = self.others.all().zip(copies).map(|(at, copies)| {
+            let terms = terms.clone();
+            self.others.crew.ask(at, move |server| {
+                server.machine.give(copies);
+                terms.hold_for(server)
+            })
+        });
+        for answer in asked.collect::<Vec<_>>() {
+            if let Ok(Err(why)) = answer.recv() {
+                error!("one thread goes on by the configuration before: {why}");
+            }
+        }
+        self.controls.set_rates(config);
+        Ok(())
+    }
+
+    /// Answers who asks for the state.
+    fn tell(&mut self) {
+        let status = self.status();
+        if let Some(teller) = &self.teller {
+            teller.answer(&status);
         }
     }
 
     /// What is told of it.
-    fn status(&self) -> Status {
-        let (proxy, now) = (&self.server.proxy, self.server.now());
-        let counters = proxy.counters();
-        let mut tunnels: Vec<_> = proxy.facts().collect();
-        let waits = |t: &narrows_pep::TunnelFacts| t.backlog_up + t.backlog_down;
-        tunnels.sort_by_key(|t| std::cmp::Reverse((waits(t), t.bytes_up + t.bytes_down)));
-        let largest = tunnels.iter().take(LARGEST).map(|t| TunnelStatus {
-            client: t.client.to_string(),
-            destination: t.destination.map(|d| d.to_string()),
-            open: t.open,
-            age_s: now.since(t.since).as_secs_f64(),
-            idle_s: now.since(t.active).as_secs_f64(),
-            bytes_up: t.bytes_up,
-            bytes_down: t.bytes_down,
-            backlog_up_bytes: t.backlog_up,
-            backlog_down_bytes: t.backlog_down,
-        });
+    fn status(&mut self) -> Status {
+        let shares = self.each(|server| Share::of(server));
+        let listeners = self.config.listeners.iter();
         Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_s: now.as_secs_f64(),
+            uptime_s: self.first.server.now().as_secs_f64(),
             draining: self.ends.is_some(),
-            listeners: self
-                .config
-                .listeners
-                .iter()
-                .map(|l| l.listen.to_string())
-                .collect(),
-            tunnels: proxy.tunnels() as u64,
-            backlog_bytes: proxy.backlog(),
+            listeners: listeners.map(|l| l.listen.to_string()).collect(),
             budget_bytes: self.config.limits.budget,
-            accepted: counters.accepted,
-            denied: counters.denied,
-            opened: counters.opened,
-            refused: counters.refused,
-            closed: counters.closed,
-            broken: counters.broken,
-            direct: counters.direct,
-            request_timeouts: counters.request_timeouts,
-            connect_timeouts: counters.connect_timeouts,
-            idle_timeouts: counters.idle_timeouts,
-            bytes_up: counters.bytes_up,
-            bytes_down: counters.bytes_down,
-            largest: largest.collect(),
+            ..Status::of(shares)
         }
+    }
+}
+
+/// Where to a connection had been opened that a rule of TPROXY led here: it has that address.
+fn origin(socket: &OwnedFd, _: SocketAddr) -> Option<SocketAddr> {
+    let socket = socket.try_clone().ok()?;
+    TcpStream::from(socket).local_addr().ok()
+}
+
+/// How many tunnels there are descriptors for.
+fn most_tunnels(threads: usize, listeners: usize) -> usize {
+    let further = (threads as u64 - 1) * (THREAD_DESCRIPTORS + listeners as u64);
+    let descriptors = service::all_descriptors().saturating_sub(OWN_DESCRIPTORS + further) / 2;
+    usize::try_from(descriptors).unwrap_or(usize::MAX).max(1)
+}
+
+/// Where these listen, and with which options.
+fn places(listeners: &[Listener]) -> Vec<(Profile, SocketAddr)> {
+    listeners.iter().map(|l| (l.near, l.local)).collect()
+}
+
+/// What all threads go on by after a reload.
+#[derive(Clone)]
+struct NewTerms {
+    config: Config,
+    cookies: Cookies,
+    controls: Vec<SocketOptions>,
+    legs: Vec<Legs>,
+    limits: Limits,
+}
+
+impl NewTerms {
+    /// Has one thread go on by them.
+    fn hold_for(&self, Server { machine, proxy, .. }: &mut Server) -> Result<(), SocketError> {
+        machine.use_controls(self.controls.clone());
+        let listeners = listeners(machine, &self.config, &self.cookies, &self.legs);
+        let done = proxy.reconfigure(machine, listeners, self.limits);
+        machine.discard_given();
+        if done.is_ok() {
+            machine.read_ahead_from(self.config.read_ahead);
+        }
+        done
     }
 }
 
@@ -329,34 +446,32 @@ fn limits(config: &Config, most: usize) -> Limits {
     }
 }
 
-/// The listeners of `config`, for the proxy.
+/// The listeners of `config`, which have these `legs`, for the proxy.
 fn listeners(
     machine: &mut Machine,
     config: &Config,
     cookies: &Cookies,
-    controls: &mut LegControls,
+    legs: &[Legs],
 ) -> Vec<Listener> {
-    let mut listener = |l: &ListenerConfig| {
-        let [(near, near_rate), (far, far_rate)] = controls.legs(l);
-        Listener {
-            near: machine.add_profile(near),
-            local: l.listen,
-            terms: Terms {
-                thesis: l.thesis,
-                cookies: l.cookies.then(|| cookies.clone()),
-                fast_open: far.fast_open,
-                intake: l.intake,
-                policy: l.policy.clone(),
-            },
-            far: machine.add_profile(far),
-            onward_from: l.from.map(|from| (from, 0).into()),
-            parent: l.parent,
-            flow: None,
-            near_rate,
-            far_rate,
-        }
-    };
-    config.listeners.iter().map(&mut listener).collect()
+    let all = config.listeners.iter().zip(legs.iter().cloned());
+    all.map(|(l, [(near, near_rate), (far, far_rate)])| Listener {
+        near: machine.add_profile(near),
+        local: l.listen,
+        terms: Terms {
+            thesis: l.thesis,
+            cookies: l.cookies.then(|| cookies.clone()),
+            fast_open: far.fast_open,
+            intake: l.intake,
+            policy: l.policy.clone(),
+        },
+        far: machine.add_profile(far),
+        onward_from: l.from.map(|from| (from, 0).into()),
+        parent: l.parent,
+        flow: None,
+        near_rate,
+        far_rate,
+    })
+    .collect()
 }
 
 /// What will not be as it might be.

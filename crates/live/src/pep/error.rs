@@ -83,6 +83,9 @@ pub enum PepError {
         /// Why.
         reason: io::Error,
     },
+    /// One of the threads that serve tunnels is no more.
+    #[error("a thread that serves tunnels has ended, and its tunnels with it: the log says why")]
+    Thread,
     /// A step of the set-up failed, which it does not on a working system.
     #[error("cannot {action}: {reason}")]
     Setup {

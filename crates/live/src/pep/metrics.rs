@@ -11,8 +11,14 @@ type Row = (&'static str, &'static str, &'static str, u64);
 pub fn page(status: &Status) -> String {
     let gauge = "gauge";
     let counter = "counter";
-    let rows: [Row; 16] = [
+    let rows: [Row; 17] = [
         ("tunnels", gauge, "Tunnels that there are", status.tunnels),
+        (
+            "threads",
+            gauge,
+            "Threads that serve them",
+            status.threads.len() as u64,
+        ),
         (
             "backlog_bytes",
             gauge,

@@ -1,11 +1,14 @@
 //! The split proxy as a program of this machine: a [daemon](Daemon) that serves clients of
 //! a network, and a [command](Run) whose connections go by one. Both run
 //! [`Proxy`](narrows_pep::Proxy), the application that simulated hosts run, over the machine's
-//! own [sockets](sockets), in one thread.
+//! own [sockets](sockets): the command in one thread, the daemon in [several](worker), among
+//! which its tunnels are spread.
 
 mod config;
 mod controls;
+mod crew;
 mod daemon;
+mod doors;
 mod error;
 mod leg;
 mod metrics;
@@ -20,6 +23,7 @@ mod sockets;
 mod status;
 mod stream;
 mod transfer;
+mod worker;
 
 pub use config::{Config, ListenerConfig, PATIENCE, PORT, STATUS, read_socket};
 pub use daemon::Daemon;

@@ -11,15 +11,17 @@ use std::thread;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::debug;
 
-/// Names that are asked for at a time; the others wait for these (our choice: a name whose
-/// server is silent takes a thread for some ten seconds, resolv.conf(5)).
-const THREADS: usize = 64;
+/// Names that a process asks for at a time; the others wait for these (our choice: a name
+/// whose server is silent takes a thread for some ten seconds, resolv.conf(5)).
+pub(super) const AT_ONCE: usize = 64;
 
 /// A name's number, and its addresses.
 type Found = (u64, Vec<IpAddr>);
 
 /// Finds addresses.
 pub(super) struct Names {
+    /// How many are asked for at a time.
+    most: usize,
     waiting: VecDeque<(u64, String)>,
     running: usize,
     sender: Sender<Found>,
@@ -29,10 +31,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn new() -> nix::Result<Self> {
+    /// Asks for the addresses of at most `most` names at a time.
+    pub fn new(most: usize) -> nix::Result<Self> {
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         let (sender, receiver) = channel();
         Ok(Self {
+            most,
             waiting: VecDeque::new(),
             running: 0,
             sender,
@@ -49,7 +53,7 @@ impl Names {
     /// Asks for the addresses of these names.
     pub fn ask(&mut self, names: Vec<(u64, String)>) {
         self.waiting.extend(names);
-        while self.running < THREADS {
+        while self.running < self.most {
             let Some((id, name)) = self.waiting.pop_front() else {
                 return;
             };

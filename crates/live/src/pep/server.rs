@@ -42,6 +42,14 @@ impl Server {
     /// Waits for what happens, at most for `longest`, and serves it; the tokens of what
     /// else is ready.
     pub fn turn(&mut self, longest: Option<Duration>) -> nix::Result<Vec<u64>> {
+        let others = self.wait(longest)?;
+        self.serve();
+        Ok(others)
+    }
+
+    /// Waits for what happens, at most for `longest`; the tokens of what is no socket of the
+    /// proxy's.
+    pub fn wait(&mut self, longest: Option<Duration>) -> nix::Result<Vec<u64>> {
         self.machine.tick();
         let times = [self.machine.patience(), longest];
         let timeout = match times.into_iter().flatten().min() {
@@ -66,6 +74,11 @@ impl Server {
                 token => self.machine.ready(token, event.events()),
             }
         }
+        Ok(others)
+    }
+
+    /// Serves what has happened.
+    pub fn serve(&mut self) {
         self.machine.go_on();
         if self.machine.expired() {
             self.proxy.on_timer(&mut self.machine);
@@ -75,6 +88,5 @@ impl Server {
             self.proxy.on_event(socket, event, &mut self.machine);
             self.machine.end_turn();
         }
-        Ok(others)
     }
 }

@@ -18,58 +18,58 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::socket::{
-    Backlog, MsgFlags, SockaddrStorage, bind, connect, getsockopt, listen, send, sendto,
-    setsockopt, sockopt,
+    MsgFlags, SockaddrStorage, bind, connect, getsockopt, send, sendto, setsockopt, sockopt,
 };
-use tracing::warn;
 
+use super::crew::Seat;
+use super::doors::Door;
 use super::leg::{LegOptions, RESET};
 use super::own::OwnAddresses;
 use super::relay::{Pipe, READ_AHEAD};
 use super::stream::{Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
 use crate::own_controls::options_of;
-use crate::stream_calls::{breakage, errno, first_of};
+use crate::stream_calls::{breakage, first_of};
 
 /// Bytes that are read of one socket before others have their turn.
 const TURN: usize = 256 << 10;
 
-/// How long to wait before accepting again when the machine has no descriptor or memory
-/// left: some tunnel may have ended by then.
-const EXHAUSTED: Duration = Duration::from_millis(100);
-
 /// Finds out where to a connection had been opened that was led here, by its socket and
 /// who opened it.
-pub(super) type Origin = dyn FnMut(&OwnedFd, SocketAddr) -> Option<SocketAddr>;
+pub(super) type Origin = dyn FnMut(&OwnedFd, SocketAddr) -> Option<SocketAddr> + Send;
 
 #[derive(Debug)]
-enum Kind {
-    Listener(TcpListener),
+pub(super) enum Kind {
+    Listener(Door),
     Stream(Stream),
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+pub(super) struct Slot {
     /// How many sockets had the number before.
     generation: u32,
-    kind: Option<Kind>,
+    pub(super) kind: Option<Kind>,
 }
 
 /// The sockets of a process.
 pub(super) struct Machine {
-    epoll: Epoll,
+    pub(super) epoll: Epoll,
     begun: std::time::Instant,
-    now: Instant,
+    pub(super) now: Instant,
     wake: Option<Instant>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    profiles: Vec<LegOptions>,
+    pub(super) profiles: Vec<LegOptions>,
     /// What sets options of sockets with controls of ours.
     controls: Vec<SocketOptions>,
     /// Listening sockets that the process was given.
-    given: BTreeMap<SocketAddr, TcpListener>,
+    pub(super) given: BTreeMap<SocketAddr, TcpListener>,
+    /// Where it listens, by which tokens.
+    pub(super) doors: BTreeMap<SocketAddr, u64>,
+    /// The thread's place, where others serve the same clients.
+    pub(super) seat: Option<Seat>,
     /// The address that could not be listened at.
-    refused: Option<SocketAddr>,
+    pub(super) refused: Option<SocketAddr>,
     origin: Box<Origin>,
     own: OwnAddresses,
     pub(super) events: VecDeque<(u64, SocketEvent)>,
@@ -77,7 +77,7 @@ pub(super) struct Machine {
     pub(super) again: Vec<u64>,
     deferred: Vec<u64>,
     /// When accepting goes on, and of which listeners.
-    exhausted: Option<(Instant, Vec<u64>)>,
+    pub(super) exhausted: Option<(Instant, Vec<u64>)>,
     /// What may still be read in this turn.
     pub(super) turn: usize,
     pub(super) scratch: Vec<u8>,
@@ -103,6 +103,8 @@ impl Machine {
             profiles: Vec::new(),
             controls: Vec::new(),
             given: given.collect::<io::Result<_>>()?,
+            doors: BTreeMap::new(),
+            seat: None,
             refused: None,
             origin,
             own: OwnAddresses::new(),
@@ -264,7 +266,7 @@ impl Machine {
         self.events.extend(events);
     }
 
-    fn at(&mut self, token: u64) -> Option<&mut Slot> {
+    pub(super) fn at(&mut self, token: u64) -> Option<&mut Slot> {
         let slot = self.slots.get_mut(token as u32 as usize)?;
         (slot.kind.is_some() && u64::from(slot.generation) == token >> 32).then_some(slot)
     }
@@ -282,16 +284,24 @@ impl Machine {
         u64::from(generation) << 32 | u64::from(index)
     }
 
-    fn add(&mut self, kind: Kind) -> u64 {
-        let index = self.free.pop().unwrap_or_else(|| {
+    /// The token of what is [added](Self::add) next.
+    pub(super) fn next_token(&mut self) -> u64 {
+        if self.free.is_empty() {
+            let index = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
             self.slots.push(Slot::default());
-            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
-        });
-        self.slots[index as usize].kind = Some(kind);
-        self.token(SocketId(index))
+            self.free.push(index);
+        }
+        self.token(SocketId(self.free[self.free.len() - 1]))
     }
 
-    fn watch_stream(&mut self, token: u64) {
+    pub(super) fn add(&mut self, kind: Kind) -> u64 {
+        let token = self.next_token();
+        self.free.pop();
+        self.slots[token as u32 as usize].kind = Some(kind);
+        token
+    }
+
+    pub(super) fn watch_stream(&mut self, token: u64) {
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLOUT
             | EpollFlags::EPOLLRDHUP
@@ -316,36 +326,6 @@ impl Machine {
         (stream.readable, stream.writable) = (false, false);
         let broken = SocketEvent::Broken(breakage(why));
         self.events.push_back((token, broken));
-    }
-
-    /// A socket that listens at `local`: one that was given, or a new one.
-    fn listening(&mut self, profile: Profile, local: SocketAddr) -> nix::Result<TcpListener> {
-        let options = &self.profiles[profile.0 as usize];
-        let waiting = Backlog::MAXCONN;
-        if let Some(given) = self.given.remove(&local) {
-            options.apply(&given)?;
-            if options.fast_open {
-                socket_option::accept_fast_open(&given, waiting.into()).map_err(|e| errno(&e))?;
-            }
-            return Ok(given);
-        }
-        let fd = options.socket(family(local))?;
-        if local.is_ipv6() {
-            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
-        }
-        if options.transparent && local.is_ipv4() {
-            setsockopt(&fd, sockopt::IpTransparent, &true)?;
-        } else if options.transparent {
-            /// `IPV6_TRANSPARENT` (linux/in6.h).
-            const TRANSPARENT: i32 = 75;
-            socket_option::set(&fd, libc::IPPROTO_IPV6, TRANSPARENT, 1).map_err(|e| errno(&e))?;
-        }
-        bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
-        if options.fast_open {
-            socket_option::accept_fast_open(&fd, waiting.into()).map_err(|e| errno(&e))?;
-        }
-        listen(&fd, waiting)?;
-        Ok(fd.into())
     }
 }
 
@@ -397,52 +377,11 @@ impl Sockets for Machine {
         local: SocketAddr,
         _: u32,
     ) -> Result<SocketId, SocketError> {
-        let refused = |why| socket_error(why, Some(local), None);
-        self.refused = Some(local);
-        let socket = self.listening(profile, local).map_err(refused)?;
-        let token = self.add(Kind::Listener(socket));
-        let slot = &self.slots[token as u32 as usize];
-        if let Some(Kind::Listener(socket)) = &slot.kind {
-            let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
-            let added = self.epoll.add(socket, EpollEvent::new(flags, token));
-            added.map_err(refused)?;
-        }
-        Ok(SocketId(token as u32))
+        self.listen_at(profile, local)
     }
 
     fn accept(&mut self, listener: SocketId) -> Option<(SocketId, SocketAddr)> {
-        let token = self.token(listener);
-        loop {
-            let Some(Kind::Listener(socket)) = &self.at(token)?.kind else {
-                return None;
-            };
-            let accepted = socket.accept();
-            match accepted {
-                Ok((connection, client)) => {
-                    if connection.set_nonblocking(true).is_err() {
-                        continue;
-                    }
-                    let stream = Stream::new(connection.into(), Some(client), Phase::Open);
-                    let token = self.add(Kind::Stream(stream));
-                    self.watch_stream(token);
-                    return Some((SocketId(token as u32), client));
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
-                Err(e) => match errno(&e) {
-                    Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM => {
-                        let until = self.now + EXHAUSTED;
-                        let (_, waiting) = self.exhausted.get_or_insert_with(|| {
-                            warn!("no connection can be accepted for the moment: {e}");
-                            (until, Vec::new())
-                        });
-                        waiting.push(token);
-                        return None;
-                    }
-                    // It was gone before it was accepted.
-                    _ => {}
-                },
-            }
-        }
+        self.next_client(self.token(listener))
     }
 
     fn bind(&mut self, _: Profile, _: SocketAddr) -> Result<SocketId, SocketError> {
@@ -570,10 +509,16 @@ impl Sockets for Machine {
 
     fn close(&mut self, socket: SocketId) {
         let token = self.token(socket);
-        if let Some(slot) = self.at(token) {
-            slot.kind = None;
-            slot.generation = slot.generation.wrapping_add(1);
-            self.free.push(socket.0);
+        let Some(slot) = self.at(token) else {
+            return;
+        };
+        let kind = slot.kind.take();
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(socket.0);
+        match kind {
+            Some(Kind::Listener(door)) => self.shut(&door),
+            Some(Kind::Stream(stream)) if stream.client.is_some() => self.client_gone(),
+            _ => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a daemon tells of its state, at a socket of the machine.
 
+use std::cmp::Reverse;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
@@ -9,16 +10,18 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use narrows_pep::{Counters, TunnelFacts};
 use nix::unistd::User;
 use serde::{Deserialize, Serialize};
 
 use super::error::PepError;
+use super::server::Server;
 
 /// How long whoever asks may take to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tunnels that are told one by one at most: those in which most waits.
-pub(super) const LARGEST: usize = 20;
+const LARGEST: usize = 20;
 
 /// What a daemon tells.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +38,9 @@ pub struct Status {
     pub listeners: Vec<String>,
     /// Tunnels that there are.
     pub tunnels: u64,
+    /// Of these, how many each thread serves.
+    #[serde(default)]
+    pub threads: Vec<u64>,
     /// Bytes that wait in them.
     pub backlog_bytes: u64,
     /// Bytes that may wait in them.
@@ -88,6 +94,74 @@ pub struct TunnelStatus {
     pub backlog_up_bytes: u64,
     /// Bytes that wait for the client.
     pub backlog_down_bytes: u64,
+}
+
+/// What one thread has to tell.
+pub(super) struct Share {
+    counters: Counters,
+    tunnels: u64,
+    backlog: u64,
+    largest: Vec<TunnelStatus>,
+}
+
+impl Share {
+    pub fn of(server: &Server) -> Self {
+        let (proxy, now) = (&server.proxy, server.now());
+        let mut tunnels: Vec<_> = proxy.facts().collect();
+        let waits = |t: &TunnelFacts| t.backlog_up + t.backlog_down;
+        tunnels.sort_by_key(|t| Reverse((waits(t), t.bytes_up + t.bytes_down)));
+        let largest = tunnels.iter().take(LARGEST).map(|t| TunnelStatus {
+            client: t.client.to_string(),
+            destination: t.destination.map(|d| d.to_string()),
+            open: t.open,
+            age_s: now.since(t.since).as_secs_f64(),
+            idle_s: now.since(t.active).as_secs_f64(),
+            bytes_up: t.bytes_up,
+            bytes_down: t.bytes_down,
+            backlog_up_bytes: t.backlog_up,
+            backlog_down_bytes: t.backlog_down,
+        });
+        Self {
+            counters: proxy.counters(),
+            tunnels: proxy.tunnels() as u64,
+            backlog: proxy.backlog(),
+            largest: largest.collect(),
+        }
+    }
+}
+
+impl Status {
+    /// What a daemon tells whose threads have these shares; what is no share is to be added.
+    pub(super) fn of(shares: Vec<Share>) -> Self {
+        let counters: Counters = shares.iter().map(|share| share.counters).sum();
+        let threads: Vec<u64> = shares.iter().map(|share| share.tunnels).collect();
+        let backlog_bytes = shares.iter().map(|share| share.backlog).sum();
+        let mut largest: Vec<_> = shares.into_iter().flat_map(|s| s.largest).collect();
+        let waits = |t: &TunnelStatus| t.backlog_up_bytes + t.backlog_down_bytes;
+        largest.sort_by_key(|t| Reverse((waits(t), t.bytes_up + t.bytes_down)));
+        largest.truncate(LARGEST);
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            tunnels: threads.iter().sum(),
+            threads,
+            backlog_bytes,
+            accepted: counters.accepted,
+            denied: counters.denied,
+            opened: counters.opened,
+            refused: counters.refused,
+            closed: counters.closed,
+            broken: counters.broken,
+            direct: counters.direct,
+            request_timeouts: counters.request_timeouts,
+            connect_timeouts: counters.connect_timeouts,
+            idle_timeouts: counters.idle_timeouts,
+            bytes_up: counters.bytes_up,
+            bytes_down: counters.bytes_down,
+            largest,
+            ..Self::default()
+        }
+    }
 }
 
 /// Asks the daemon at `path`.
@@ -169,9 +243,9 @@ impl Teller {
     }
 
     /// Answers who has asked.
-    pub fn answer(&self, status: impl Fn() -> Status) {
+    pub fn answer(&self, status: &Status) {
         while let Ok((stream, _)) = self.listener.accept() {
-            let answer = serde_json::to_string(&status()).unwrap_or_default();
+            let answer = serde_json::to_string(status).unwrap_or_default();
             let _ = self.answers.send((stream, answer));
         }
     }

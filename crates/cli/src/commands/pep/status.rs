@@ -54,9 +54,14 @@ fn page(status: &pep::Status) -> String {
         size(status.bytes_up),
         size(status.bytes_down),
     );
+    // Writing to a string does not fail.
     if status.direct > 0 {
-        // Writing to a string does not fail.
         let _ = writeln!(page, "directly  {} without their proxy", status.direct);
+    }
+    if status.threads.len() > 1 {
+        let each: Vec<_> = status.threads.iter().map(u64::to_string).collect();
+        let count = each.len();
+        let _ = writeln!(page, "threads   {count}, with {} tunnels", each.join(", "));
     }
     for tunnel in &status.largest {
         let to = tunnel.destination.as_deref().unwrap_or("(asking)");
@@ -111,5 +116,16 @@ mod tests {
             assert!(page.contains(part), "{page}");
         }
         assert!(!page.contains("directly"), "{page}");
+        assert!(!page.contains("threads"), "{page}");
+    }
+
+    #[test]
+    fn where_there_are_several_threads_a_page_says_what_each_serves() {
+        let status = pep::Status {
+            threads: vec![3, 4],
+            ..pep::Status::default()
+        };
+        let page = page(&status);
+        assert!(page.contains("threads   2, with 3, 4 tunnels\n"), "{page}");
     }
 }

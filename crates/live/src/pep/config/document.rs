@@ -13,6 +13,7 @@ use crate::pep::leg::{LegConfig, LegOptions};
 pub(super) struct Document {
     pub(super) version: Spanned<u64>,
     pub(super) user: Option<String>,
+    pub(super) threads: Option<Spanned<usize>>,
     pub(super) status: Option<PathBuf>,
     pub(super) metrics: Option<Spanned<String>>,
     pub(super) drain: Option<Spanned<String>>,

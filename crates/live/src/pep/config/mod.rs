@@ -9,7 +9,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use narrows_pep::{Intake, NETWORK, Network, Parent, Policy};
 use narrows_scenario::Refusal;
@@ -39,6 +41,10 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 /// converters; it is that of the laboratory's.
 pub const PORT: u16 = 8803;
 
+/// Threads that serve tunnels at most (our choice: as many as one of HAProxy's groups of threads
+/// has).
+pub const MOST_THREADS: usize = 64;
+
 /// What a daemon is to do.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -46,6 +52,9 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// Whom the process becomes once its sockets are open.
     pub user: Option<String>,
+    /// How many threads serve tunnels, from 1 to [`MOST_THREADS`]; where nothing is said, as
+    /// many as there are processors that the process may use.
+    pub threads: Option<usize>,
     /// The socket at which it tells its state.
     pub status: Option<PathBuf>,
     /// Where it answers with metrics.
@@ -87,6 +96,7 @@ impl Default for Config {
         Self {
             file: None,
             user: None,
+            threads: None,
             status: None,
             metrics: None,
             drain: DRAIN,
@@ -139,6 +149,14 @@ impl ListenerConfig {
 }
 
 impl Config {
+    /// How many threads serve tunnels.
+    pub fn threads(&self) -> usize {
+        let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        self.threads
+            .unwrap_or_else(processors)
+            .clamp(1, MOST_THREADS)
+    }
+
     /// Reads and checks a file.
     ///
     /// # Errors
@@ -188,6 +206,14 @@ impl Config {
             &mut config.drain,
         )?;
         page.limits(&document.limits, &mut config.limits)?;
+        if let Some(threads) = &document.threads {
+            let count = *threads.get_ref();
+            if !(1..=MOST_THREADS).contains(&count) {
+                let allowed = format!("from 1 to {MOST_THREADS}");
+                return Err(page.refuse(threads.span(), "threads", &count.to_string(), &allowed));
+            }
+            config.threads = Some(count);
+        }
         let rtt = document.limits.read_ahead.as_ref();
         page.set(rtt, "read_ahead", Duration::ZERO, &mut config.read_ahead)?;
         let mut places = BTreeMap::new();

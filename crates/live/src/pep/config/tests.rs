@@ -10,7 +10,7 @@ const LISTENER: &str = "[[listener]]\nlisten = \"10.0.0.1:8803\"\n\
 #[test]
 fn what_is_written_is_what_is_meant() {
     let text = format!(
-        "version = 1\nuser = \"nobody\"\nmetrics = \"127.0.0.1:9464\"\ndrain = \"5s\"\n\
+        "version = 1\nuser = \"nobody\"\nthreads = 3\nmetrics = \"127.0.0.1:9464\"\ndrain = \"5s\"\n\
          [limits]\nbudget = \"1gb\"\ntunnels = 10\nidle = \"2h\"\nread_ahead = \"0s\"\n{LISTENER}\
          replay_safe = true\nnear = {{ cc = \"bbr\" }}\n\
          parent = {{ proxy = \"10.0.0.9\", or_directly = true }}\n"
@@ -18,6 +18,7 @@ fn what_is_written_is_what_is_meant() {
     let text = text + "far = { cc = \"narrows:quickstart\", hint = \"70Mbit\" }\n";
     let config = Config::read("pep.toml", &text).unwrap();
     assert_eq!(config.user.as_deref(), Some("nobody"));
+    assert_eq!((config.threads, config.threads()), (Some(3), 3));
     assert_eq!(config.drain, Duration::from_secs(5));
     assert_eq!(config.limits.budget, 1 << 30);
     assert_eq!(config.read_ahead, Duration::ZERO);
@@ -77,6 +78,21 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
             format!("version = 1\n[limits]\ntunnels = 0\n{LISTENER}"),
             "3:11",
             "at least 1",
+        ),
+        (
+            format!("version = 1\nthreads = 0\n{LISTENER}"),
+            "2:11",
+            "from 1 to 64",
+        ),
+        (
+            format!("version = 1\nthreads = 65\n{LISTENER}"),
+            "2:11",
+            "from 1 to 64",
+        ),
+        (
+            format!("version = 1\nthreads = \"all\"\n{LISTENER}"),
+            "2:11",
+            "usize",
         ),
         (
             "version = 1\n[[listener]]\nlisten = \"10.0.0.1:1\"\nclients = [\"10.0.0.1/8\"]\n\
@@ -142,4 +158,12 @@ fn what_cannot_be_meant_is_refused_with_its_place() {
             "{refusal}"
         );
     }
+}
+
+#[test]
+fn where_nothing_is_said_it_has_as_many_threads_as_processors() {
+    let config = Config::read("pep.toml", &format!("version = 1\n{LISTENER}")).unwrap();
+    assert_eq!(config.threads, None);
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert_eq!(config.threads(), processors.min(MOST_THREADS));
 }

@@ -1,0 +1,221 @@
+//! Where clients come in: listening sockets of one thread, or of several, each of which has
+//! descriptors of the same ones.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+
+use narrows_packet::{Profile, SocketError, SocketEvent, SocketId};
+use narrows_units::Duration;
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+use nix::sys::socket::{Backlog, SockaddrStorage, bind, listen, setsockopt, sockopt};
+use tracing::warn;
+
+use super::crew::{Client, Seat};
+use super::sockets::{Kind, Machine};
+use super::stream::{Phase, Stream, family, socket_error};
+use crate::flows::socket_option;
+use crate::stream_calls::errno;
+
+/// How long to wait before accepting again when the machine has no descriptor or memory
+/// left: some tunnel may have ended by then.
+const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// Where clients come in.
+#[derive(Debug)]
+pub(super) struct Door {
+    socket: TcpListener,
+    local: SocketAddr,
+    /// Clients that another thread has accepted for this one, and their addresses.
+    waiting: VecDeque<(TcpStream, SocketAddr)>,
+}
+
+impl Machine {
+    /// Shares its clients with other threads: each has descriptors of the same listening
+    /// sockets. To be said before it listens.
+    pub fn sit(&mut self, seat: Seat) {
+        self.seat = Some(seat);
+    }
+
+    /// Opens sockets for those of these listeners at whose addresses it does not listen, for
+    /// [`listen`](narrows_packet::Sockets::listen) to take them; `copies` more descriptors of each, for as many
+    /// other threads.
+    ///
+    /// # Errors
+    /// If one cannot be had, whose address is [`refused`](Self::refused): none is open then.
+    pub fn open_ahead(
+        &mut self,
+        listeners: &[(Profile, SocketAddr)],
+        copies: usize,
+    ) -> Result<Vec<Vec<TcpListener>>, SocketError> {
+        let mut opened = Vec::new();
+        let mut copied: Vec<_> = (0..copies).map(|_| Vec::new()).collect();
+        for (profile, local) in listeners {
+            if self.doors.contains_key(local) {
+                continue;
+            }
+            self.refused = Some(*local);
+            let refused = |why| socket_error(why, Some(*local), None);
+            let socket = self.listening(*profile, *local).map_err(refused)?;
+            for copies in &mut copied {
+                copies.push(socket.try_clone().map_err(|e| refused(errno(&e)))?);
+            }
+            opened.push((*local, socket));
+        }
+        self.given.extend(opened);
+        Ok(copied)
+    }
+
+    /// Takes sockets that another thread has [opened](Self::open_ahead) for this one.
+    pub fn give(&mut self, sockets: Vec<TcpListener>) {
+        let with_address = sockets
+            .into_iter()
+            .filter_map(|s| Some((s.local_addr().ok()?, s)));
+        self.given.extend(with_address);
+    }
+
+    /// Goes on with a client that another thread has accepted. One whose listener is no more is
+    /// reset.
+    pub fn take_over(&mut self, client: Client) {
+        let Some(&token) = self.doors.get(&client.local) else {
+            return self.client_gone();
+        };
+        if let Some(Kind::Listener(door)) = self.at(token).and_then(|slot| slot.kind.as_mut()) {
+            door.waiting.push_back((client.stream, client.from));
+            self.events.push_back((token, SocketEvent::Incoming));
+        }
+    }
+
+    /// Closes those that nobody listens at.
+    pub fn discard_given(&mut self) {
+        self.given.clear();
+    }
+
+    /// A client that was placed here is no more.
+    pub(super) fn client_gone(&self) {
+        if let Some(seat) = &self.seat {
+            seat.client_gone();
+        }
+    }
+
+    /// A socket that listens at `local`: one that was given, or a new one.
+    fn listening(&mut self, profile: Profile, local: SocketAddr) -> nix::Result<TcpListener> {
+        let options = &self.profiles[profile.0 as usize];
+        let waiting = Backlog::MAXCONN;
+        if let Some(given) = self.given.remove(&local) {
+            options.apply(&given)?;
+            if options.fast_open {
+                socket_option::accept_fast_open(&given, waiting.into()).map_err(|e| errno(&e))?;
+            }
+            return Ok(given);
+        }
+        let fd = options.socket(family(local))?;
+        if local.is_ipv6() {
+            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+        }
+        if options.transparent && local.is_ipv4() {
+            setsockopt(&fd, sockopt::IpTransparent, &true)?;
+        } else if options.transparent {
+            /// `IPV6_TRANSPARENT` (linux/in6.h).
+            const TRANSPARENT: i32 = 75;
+            socket_option::set(&fd, libc::IPPROTO_IPV6, TRANSPARENT, 1).map_err(|e| errno(&e))?;
+        }
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
+        if options.fast_open {
+            socket_option::accept_fast_open(&fd, waiting.into()).map_err(|e| errno(&e))?;
+        }
+        listen(&fd, waiting)?;
+        Ok(fd.into())
+    }
+
+    /// See [`listen`](narrows_packet::Sockets::listen).
+    pub(super) fn listen_at(
+        &mut self,
+        profile: Profile,
+        local: SocketAddr,
+    ) -> Result<SocketId, SocketError> {
+        let refused = |why| socket_error(why, Some(local), None);
+        self.refused = Some(local);
+        let socket = self.listening(profile, local).map_err(refused)?;
+        let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+        if self.seat.is_some() {
+            // One of the threads that wait is woken, not all.
+            flags |= EpollFlags::EPOLLEXCLUSIVE;
+        }
+        let token = self.next_token();
+        let added = self.epoll.add(&socket, EpollEvent::new(flags, token));
+        added.map_err(refused)?;
+        self.add(Kind::Listener(Door {
+            socket,
+            local,
+            waiting: VecDeque::new(),
+        }));
+        self.doors.insert(local, token);
+        Ok(SocketId(token as u32))
+    }
+
+    /// The next client of the listener at `token` that is this thread's.
+    pub(super) fn next_client(&mut self, token: u64) -> Option<(SocketId, SocketAddr)> {
+        loop {
+            let Some(Kind::Listener(door)) = &mut self.at(token)?.kind else {
+                return None;
+            };
+            if let Some((connection, client)) = door.waiting.pop_front() {
+                return Some(self.accepted(connection, client));
+            }
+            match door.socket.accept() {
+                Ok((stream, from)) => {
+                    if stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    let local = door.local;
+                    let client = Client {
+                        local,
+                        stream,
+                        from,
+                    };
+                    let own = match &self.seat {
+                        Some(seat) => seat.place(client),
+                        None => Some(client),
+                    };
+                    if let Some(Client { stream, from, .. }) = own {
+                        return Some(self.accepted(stream, from));
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(e) => match errno(&e) {
+                    Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM => {
+                        let until = self.now + EXHAUSTED;
+                        let (_, waiting) = self.exhausted.get_or_insert_with(|| {
+                            warn!("no connection can be accepted for the moment: {e}");
+                            (until, Vec::new())
+                        });
+                        waiting.push(token);
+                        return None;
+                    }
+                    // It was gone before it was accepted.
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    fn accepted(&mut self, connection: TcpStream, client: SocketAddr) -> (SocketId, SocketAddr) {
+        let stream = Stream::new(connection.into(), Some(client), Phase::Open);
+        let token = self.add(Kind::Stream(stream));
+        self.watch_stream(token);
+        (SocketId(token as u32), client)
+    }
+
+    /// A listener is no more.
+    pub(super) fn shut(&mut self, door: &Door) {
+        self.doors.remove(&door.local);
+        door.waiting.iter().for_each(|_| self.client_gone());
+        // Other threads' descriptors of the same socket would keep it in the epoll, which
+        // would be woken in the place of one that listens.
+        let _ = self.epoll.delete(&door.socket);
+    }
+}

@@ -1,0 +1,119 @@
+//! One of a daemon's threads at work: its sockets, its tunnels, and names that it waits for.
+
+use narrows_units::Duration;
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+use tracing::error;
+
+use super::crew::{Message, Seat};
+use super::error::PepError;
+use super::names::Names;
+use super::server::Server;
+
+/// Tokens of what is no socket of the proxy's.
+const NAMES: u64 = u64::MAX;
+const DESK: u64 = u64::MAX - 1;
+
+/// The greatest token that is free for others.
+pub(super) const FREE: u64 = u64::MAX - 2;
+
+/// What a thread works with.
+pub(super) struct Worker {
+    pub server: Server,
+    names: Names,
+    seat: Seat,
+    drained: bool,
+    ended: bool,
+}
+
+impl Worker {
+    /// One that waits for at most so many `names` at a time.
+    pub fn new(server: Server, seat: Seat, names: usize) -> Result<Self, PepError> {
+        let names = Names::new(names).map_err(PepError::setup("wait for names"))?;
+        for (fd, token) in [(names.signal(), NAMES), (seat.signal(), DESK)] {
+            let watched = server.watch(fd, token);
+            watched.map_err(PepError::setup("wait for signals"))?;
+        }
+        Ok(Self {
+            server,
+            names,
+            seat,
+            drained: false,
+            ended: false,
+        })
+    }
+
+    /// Waits for what happens, at most for `longest`, and serves it; the tokens of what else is
+    /// ready.
+    pub fn turn(&mut self, longest: Option<Duration>) -> nix::Result<Vec<u64>> {
+        let mut others = self.server.wait(longest)?;
+        if take(&mut others, DESK) {
+            self.look_at_desk();
+        }
+        self.server.serve();
+        if take(&mut others, NAMES) {
+            let Server { machine, proxy, .. } = &mut self.server;
+            for (id, addresses) in self.names.found() {
+                proxy.resolved(machine, id, &addresses);
+                machine.end_turn();
+            }
+        }
+        self.names.ask(self.server.proxy.take_names());
+        if self.server.proxy.take_spare() {
+            self.seat.wake_others();
+        }
+        if self.server.proxy.is_drained() && !std::mem::replace(&mut self.drained, true) {
+            self.seat.drained();
+        }
+        Ok(others)
+    }
+
+    fn look_at_desk(&mut self) {
+        // Read first: what is given back or left from then on wakes it again.
+        let messages = self.seat.messages();
+        let Server { machine, proxy, .. } = &mut self.server;
+        proxy.freed_elsewhere(machine);
+        machine.end_turn();
+        for message in messages {
+            match message {
+                Message::Client(client) => self.server.machine.take_over(client),
+                Message::Order(order) => {
+                    order(&mut self.server);
+                    self.server.machine.end_turn();
+                }
+                Message::End => self.ended = true,
+            }
+        }
+    }
+
+    /// Serves until it is told to end.
+    pub fn run(mut self) {
+        let _end = End(self.seat.clone());
+        while !self.ended {
+            if let Err(why) = self.turn(None) {
+                error!("cannot wait for sockets: {why}");
+                return;
+            }
+        }
+    }
+}
+
+/// Tells that a thread has ended, whatever ended it.
+struct End(Seat);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.ended();
+    }
+}
+
+/// Takes `token` out of `tokens`; whether it was there.
+fn take(tokens: &mut Vec<u64>, token: u64) -> bool {
+    let before = tokens.len();
+    tokens.retain(|other| *other != token);
+    tokens.len() < before
+}
+
+/// What a thread waits with.
+pub(super) fn epoll() -> Result<Epoll, PepError> {
+    Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(PepError::setup("wait for sockets"))
+}
