@@ -55,7 +55,7 @@ pub struct DeviceBox {
 
 /// Where other processes ask a box.
 #[derive(Debug)]
-pub struct BoxDoor(UnixListener);
+pub struct BoxSocket(UnixListener);
 
 fn failed(device: &str, what: &str) -> impl Fn(io::Error) -> LiveError {
     let what = format!("{device}: {what}");
@@ -73,13 +73,13 @@ impl DeviceBox {
     /// # Errors
     /// If there is no such device, it has a box already, the kernel or this build has no BPF,
     /// or the caller is not root.
-    pub fn attach(device: &str, program: &Program) -> Result<(Self, BoxDoor), LiveError> {
+    pub fn attach(device: &str, program: &Program) -> Result<(Self, BoxSocket), LiveError> {
         let absent = |e: nix::Error| {
             LiveError::refused(format!("there is no device {device}"), io::Error::from(e))
         };
         let index = if_nametoindex(device).map_err(absent)?;
         let bind = address(device).and_then(|at| UnixListener::bind_addr(&at));
-        let door = bind.map_err(|e| match e.kind() {
+        let socket = bind.map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => LiveError::BoxThere(device.to_owned()),
             _ => failed(device, "no socket for questions can be made")(e),
         })?;
@@ -88,7 +88,7 @@ impl DeviceBox {
             error,
         };
         let program = BoxProgram::attach(index, program).map_err(refused)?;
-        Ok((Self { program }, BoxDoor(door)))
+        Ok((Self { program }, BoxSocket(socket)))
     }
 
     /// What each rule has counted, in their order.
@@ -130,7 +130,7 @@ fn counters(error: narrows_bpf::BpfError) -> LiveError {
         error,
     }
 }
-impl BoxDoor {
+impl BoxSocket {
     /// Waits for a question and answers it. Only the user who attached the box gets an answer,
     /// and root. The asker gets the end of the answer when the returned stream is dropped.
     ///

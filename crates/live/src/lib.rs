@@ -76,7 +76,7 @@ pub use check::{check, check_plan};
 #[cfg(target_os = "linux")]
 pub use clock::Clock;
 #[cfg(target_os = "linux")]
-pub use device_box::{BoxDoor, BoxQuestion, DeviceBox, ask as ask_box};
+pub use device_box::{BoxQuestion, BoxSocket, DeviceBox, ask as ask_box};
 #[cfg(target_os = "linux")]
 pub use engine::run;
 #[cfg(target_os = "linux")]

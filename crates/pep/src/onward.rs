@@ -342,7 +342,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// What a client is told where its destination cannot be connected to.
+/// The fault that a client receives where its destination cannot be connected to.
 fn fault(error: &SocketError) -> Fault {
     /// `EPERM`, `EACCES`: a rule of the machine forbids it.
     const FORBIDDEN: [i32; 2] = [1, 13];

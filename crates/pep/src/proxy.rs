@@ -99,7 +99,7 @@ impl Proxy {
     }
 
     /// Whether some of the budget was given back that proxies which share it wait for: each of
-    /// them is to be told by [`freed_elsewhere`](Self::freed_elsewhere). It is said once.
+    /// them is to call [`freed_elsewhere`](Self::freed_elsewhere). True once.
     pub fn take_spare(&mut self) -> bool {
         self.budget.take_spare()
     }
@@ -189,7 +189,7 @@ impl Proxy {
             self.counters.accepted += 1;
             let address = client.ip().to_canonical();
             if !listener_of.terms.policy.admits(address) {
-                // Whoever may not come is told nothing.
+                // A client that is not admitted receives nothing.
                 self.counters.denied += 1;
                 info!(%client, listener = %listener_of.local, "not admitted");
                 host.reset(near);
@@ -411,7 +411,7 @@ impl Proxy {
             }
             self.freed = true;
         }
-        self.budget.think_of_others();
+        self.budget.note_spare();
         let due = self.deadlines.first().map(|(at, _)| *at);
         let parts = self.next_parts(host.now());
         let times = [due, self.rates_to_give.next(), parts];

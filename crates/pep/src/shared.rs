@@ -97,7 +97,7 @@ pub(crate) struct Account {
     waiting: u64,
     /// Whether this proxy is counted among those that starve.
     starves: bool,
-    /// Whether it gave something back since the others were last thought of.
+    /// Whether it gave something back since `note_spare` was last called.
     gave: bool,
     /// Whether others starve that there may be something for.
     spare: bool,
@@ -163,8 +163,8 @@ impl Account {
         }
     }
 
-    /// Says to the other proxies whether this one starves. If that is new, it has to look once
-    /// more: what was given back before was told to nobody.
+    /// Counts this proxy among those that starve, or no longer. True if it is counted from now
+    /// on: then it has to try once more, as what was given back before woke nobody.
     pub fn starves(&mut self, starves: bool) -> bool {
         let Some(count) = &self.shared.0.starved else {
             return false;
@@ -181,13 +181,13 @@ impl Account {
     }
 
     /// Notes whether others starve that something was given back for.
-    pub fn think_of_others(&mut self) {
+    pub fn note_spare(&mut self) {
         if let (true, Some(count)) = (std::mem::take(&mut self.gave), &self.shared.0.starved) {
             self.spare |= count.load(SeqCst) > usize::from(self.starves);
         }
     }
 
-    /// Whether others are to be told that something was given back, once.
+    /// Whether others are to be woken as something was given back, once.
     pub fn take_spare(&mut self) -> bool {
         std::mem::take(&mut self.spare)
     }
@@ -262,26 +262,26 @@ mod tests {
     }
 
     #[test]
-    fn who_starves_is_thought_of_once_by_who_gives_back() {
+    fn who_starves_is_noted_once_by_who_gives_back() {
         let shared = Shared::new(2, 9_000);
         let (mut one, mut other) = (Account::new(&shared), Account::new(&shared));
         let all = one.reserve(0, u64::MAX);
         one.read(all, all);
         one.give(1);
-        one.think_of_others();
+        one.note_spare();
         assert!(!one.take_spare(), "nobody starves");
-        assert!(other.starves(true), "it looks once more");
+        assert!(other.starves(true), "it tries once more");
         assert!(!other.starves(true));
-        one.think_of_others();
+        one.note_spare();
         assert!(!one.take_spare(), "nothing was given back");
         one.give(1_000);
-        one.think_of_others();
+        one.note_spare();
         assert!(one.take_spare() && !one.take_spare());
         // Who starves itself is not another.
         other.starves(false);
         one.starves(true);
         one.give(1_000);
-        one.think_of_others();
+        one.note_spare();
         assert!(!one.take_spare());
     }
 

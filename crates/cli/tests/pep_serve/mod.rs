@@ -318,8 +318,9 @@ fn it_gives_up_the_rights_that_it_needs_no_more() {
         .expect("users")
         .expect("nobody");
     let uid = nobody.uid.to_string();
-    // All its threads are there once it serves.
     assert!(echoes(&mut daemon.tunnel(echo()), b"and serves"));
+    // The first thread answers once the others are started.
+    assert_eq!(daemon.status()["opened"], 1);
     let tasks = fs::read_dir(format!("/proc/{}/task", daemon.child.id())).expect("a process");
     let tasks: Vec<_> = tasks.flatten().collect();
     assert!(tasks.len() >= THREADS);

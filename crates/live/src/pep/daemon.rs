@@ -1,5 +1,5 @@
 //! The daemon: the proxy over the machine's sockets, in one thread or several. The first of them
-//! serves tunnels as the others do, and the signals and questions that come meanwhile.
+//! serves tunnels as the others do, and signals and requests for its state as well.
 
 use std::iter::once;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,13 +17,13 @@ use tracing::{error, info, warn};
 
 use super::config::Config;
 use super::controls::{LegControls, Legs};
-use super::crew::{Crew, Seat};
 use super::error::PepError;
 use super::names;
+use super::peers::{Peers, Workers};
 use super::server::Server;
 use super::service;
 use super::sockets::Machine;
-use super::status::{Share, Status, Teller};
+use super::status::{Share, Status, StatusSocket};
 use super::worker::{FREE, Worker, epoll};
 use crate::random::random_bytes;
 use crate::world::given_sockets;
@@ -31,7 +31,7 @@ use crate::world::given_sockets;
 /// Descriptors that a daemon has beside those of its tunnels, with one thread.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// Those of each further thread beside its listeners: an epoll, a pipe, its desk and its names.
+/// Those of each further thread beside its listeners: an epoll, a pipe, its mailbox and its names.
 const THREAD_DESCRIPTORS: u64 = 5;
 
 /// How old metrics are at most.
@@ -50,7 +50,7 @@ pub struct Daemon {
     cookies: Cookies,
     controls: LegControls,
     signals: SignalFd,
-    teller: Option<Teller>,
+    status_socket: Option<StatusSocket>,
     /// The most tunnels for which there are descriptors.
     most_tunnels: usize,
     /// When those that are still there are reset.
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Daemon {
 
 /// The threads beside the first one.
 struct Others {
-    crew: Arc<Crew>,
+    workers: Arc<Workers>,
     /// Those that are not started yet.
     waiting: Vec<Worker>,
     running: Vec<JoinHandle<()>>,
@@ -93,7 +93,7 @@ impl Others {
 
 impl Drop for Others {
     fn drop(&mut self) {
-        self.all().for_each(|at| self.crew.end(at));
+        self.all().for_each(|at| self.workers.end(at));
         for thread in self.running.drain(..) {
             // One that has panicked has said so.
             let _ = thread.join();
@@ -120,9 +120,9 @@ impl Daemon {
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&mask, flags);
         let signals = signals.map_err(PepError::setup("read signals"))?;
-        let teller = config.status.as_deref();
-        let teller = teller
-            .map(|path| Teller::open(path, user.as_ref()))
+        let status_socket = config.status.as_deref();
+        let status_socket = status_socket
+            .map(|path| StatusSocket::open(path, user.as_ref()))
             .transpose()?;
         let threads = config.threads();
         let most_tunnels = most_tunnels(threads, config.listeners.len());
@@ -133,7 +133,7 @@ impl Daemon {
         controls.load(&config)?;
         let (options, legs) = (controls.options()?, controls.all_legs(&config));
         let limits = limits(&config, most_tunnels);
-        let crew = Crew::new(threads).map_err(PepError::setup("start threads"))?;
+        let workers = Workers::new(threads).map_err(PepError::setup("start threads"))?;
         let shared = Shared::new(threads, limits.budget);
         let machine = |at: usize, given: Vec<TcpListener>| {
             let machine = Machine::new(epoll()?, given, Box::new(origin));
@@ -141,7 +141,7 @@ impl Daemon {
             machine.read_ahead_from(config.read_ahead);
             machine.use_controls(options.clone());
             if threads > 1 {
-                machine.sit(Seat::new(&crew, at));
+                machine.share_clients(Peers::new(&workers, at));
             }
             Ok::<_, PepError>(machine)
         };
@@ -152,7 +152,7 @@ impl Daemon {
             proxy
                 .start(&mut machine)
                 .map_err(|e| not_listened(&machine, e))?;
-            Worker::new(Server::new(machine, proxy), Seat::new(&crew, at), names)
+            Worker::new(Server::new(machine, proxy), Peers::new(&workers, at), names)
         };
         let given = given_sockets().into_iter().map(TcpListener::from).collect();
         let mut first = machine(0, given)?;
@@ -175,8 +175,8 @@ impl Daemon {
         for listener in &config.listeners {
             info!(address = %listener.listen, "listening");
         }
-        let told = teller.iter().map(|t| (t.listener.as_fd(), STATUS));
-        for (fd, token) in told.chain([(signals.as_fd(), SIGNALS)]) {
+        let state = status_socket.iter().map(|t| (t.listener.as_fd(), STATUS));
+        for (fd, token) in state.chain([(signals.as_fd(), SIGNALS)]) {
             let watched = first.server.watch(fd, token);
             watched.map_err(PepError::setup("wait for signals"))?;
         }
@@ -184,7 +184,7 @@ impl Daemon {
         Ok(Self {
             first,
             others: Others {
-                crew: Arc::clone(&crew),
+                workers: Arc::clone(&workers),
                 waiting,
                 running: Vec::new(),
             },
@@ -192,7 +192,7 @@ impl Daemon {
             cookies,
             controls,
             signals,
-            teller,
+            status_socket,
             most_tunnels,
             ends: None,
             next_metrics: Instant::ZERO,
@@ -214,11 +214,11 @@ impl Daemon {
             let ready = ready.map_err(PepError::setup("wait for sockets"))?;
             for token in ready {
                 match token {
-                    STATUS => self.tell(),
+                    STATUS => self.answer_status(),
                     _ => self.serve_signals(),
                 }
             }
-            if self.others.crew.has_ended() {
+            if self.others.workers.has_ended() {
                 return Err(PepError::Thread);
             }
             let now = self.first.server.now();
@@ -244,8 +244,8 @@ impl Daemon {
         &mut self,
         work: impl Fn(&mut Server) -> T + Clone + Send + 'static,
     ) -> Vec<T> {
-        let crew = &self.others.crew;
-        let asked = self.others.all().map(|at| crew.ask(at, work.clone()));
+        let workers = &self.others.workers;
+        let asked = self.others.all().map(|at| workers.ask(at, work.clone()));
         let asked: Vec<_> = asked.collect();
         let own = work(&mut self.first.server);
         let answers = asked.into_iter().filter_map(|answer| answer.recv().ok());
@@ -262,7 +262,7 @@ impl Daemon {
     }
 
     fn is_drained(&self) -> bool {
-        let drained = |at| self.others.crew.is_drained(at);
+        let drained = |at| self.others.workers.is_drained(at);
         self.first.server.proxy.is_drained() && self.others.all().all(drained)
     }
 
@@ -353,7 +353,7 @@ impl Daemon {
         done.map_err(|e| not_listened(&self.first.server.machine, e))?;
         let asked = self.others.all().zip(copies).map(|(at, copies)| {
             let terms = terms.clone();
-            self.others.crew.ask(at, move |server| {
+            self.others.workers.ask(at, move |server| {
                 server.machine.give(copies);
                 terms.hold_for(server)
             })
@@ -367,15 +367,15 @@ impl Daemon {
         Ok(())
     }
 
-    /// Answers who asks for the state.
-    fn tell(&mut self) {
+    /// Answers requests for the state.
+    fn answer_status(&mut self) {
         let status = self.status();
-        if let Some(teller) = &self.teller {
-            teller.answer(&status);
+        if let Some(status_socket) = &self.status_socket {
+            status_socket.answer(&status);
         }
     }
 
-    /// What is told of it.
+    /// Its state.
     fn status(&mut self) -> Status {
         let shares = self.each(|server| Share::of(server));
         let listeners = self.config.listeners.iter();

@@ -67,8 +67,8 @@ pub enum PepError {
         /// What the kernel said.
         reason: io::Error,
     },
-    /// The state cannot be told at a socket.
-    #[error("{}: the state cannot be told here: {reason}", path.display())]
+    /// The socket for the state cannot be opened.
+    #[error("{}: there can be no socket for `narrows pep status` here: {reason}", path.display())]
     Status {
         /// Where.
         path: PathBuf,

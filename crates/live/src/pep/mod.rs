@@ -6,14 +6,14 @@
 
 mod config;
 mod controls;
-mod crew;
 mod daemon;
-mod doors;
 mod error;
 mod leg;
+mod listening;
 mod metrics;
 mod names;
 mod own;
+mod peers;
 mod preload;
 mod relay;
 mod run;

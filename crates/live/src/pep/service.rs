@@ -1,5 +1,5 @@
-//! The daemon as a service: its rights, its descriptors, and what the service manager is
-//! told.
+//! The daemon as a service: its rights, its descriptors, and what the service manager
+//! receives.
 
 use std::env;
 use std::io;
@@ -48,12 +48,12 @@ pub(super) fn all_descriptors() -> u64 {
     }
 }
 
-/// Tells the service manager (sd_notify(3)), if there is one.
+/// Sends `state` to the service manager (sd_notify(3)), if there is one.
 pub(super) fn notify(state: &str) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else {
         return;
     };
-    let tell = || -> io::Result<()> {
+    let send = || -> io::Result<()> {
         let address = match path.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddr::from_abstract_name(name)?,
             None => SocketAddr::from_pathname(&path)?,
@@ -61,7 +61,7 @@ pub(super) fn notify(state: &str) {
         UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address)?;
         Ok(())
     };
-    if let Err(error) = tell() {
-        tracing::warn!("the service manager could not be told {state:?}: {error}");
+    if let Err(error) = send() {
+        tracing::warn!("{state:?} could not be sent to the service manager: {error}");
     }
 }

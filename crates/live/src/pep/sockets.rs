@@ -21,10 +21,10 @@ use nix::sys::socket::{
     MsgFlags, SockaddrStorage, bind, connect, getsockopt, send, sendto, setsockopt, sockopt,
 };
 
-use super::crew::Seat;
-use super::doors::Door;
 use super::leg::{LegOptions, RESET};
+use super::listening::ListeningSocket;
 use super::own::OwnAddresses;
+use super::peers::Peers;
 use super::relay::{Pipe, READ_AHEAD};
 use super::stream::{Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
@@ -40,7 +40,7 @@ pub(super) type Origin = dyn FnMut(&OwnedFd, SocketAddr) -> Option<SocketAddr> +
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    Listener(Door),
+    Listener(ListeningSocket),
     Stream(Stream),
 }
 
@@ -65,9 +65,9 @@ pub(super) struct Machine {
     /// Listening sockets that the process was given.
     pub(super) given: BTreeMap<SocketAddr, TcpListener>,
     /// Where it listens, by which tokens.
-    pub(super) doors: BTreeMap<SocketAddr, u64>,
+    pub(super) listeners: BTreeMap<SocketAddr, u64>,
     /// The thread's place, where others serve the same clients.
-    pub(super) seat: Option<Seat>,
+    pub(super) peers: Option<Peers>,
     /// The address that could not be listened at.
     pub(super) refused: Option<SocketAddr>,
     origin: Box<Origin>,
@@ -103,8 +103,8 @@ impl Machine {
             profiles: Vec::new(),
             controls: Vec::new(),
             given: given.collect::<io::Result<_>>()?,
-            doors: BTreeMap::new(),
-            seat: None,
+            listeners: BTreeMap::new(),
+            peers: None,
             refused: None,
             origin,
             own: OwnAddresses::new(),
@@ -516,7 +516,7 @@ impl Sockets for Machine {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(socket.0);
         match kind {
-            Some(Kind::Listener(door)) => self.shut(&door),
+            Some(Kind::Listener(listener)) => self.shut(&listener),
             Some(Kind::Stream(stream)) if stream.client.is_some() => self.client_gone(),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What a daemon tells of its state, at a socket of the machine.
+//! The state of a daemon, at a Unix socket.
 
 use std::cmp::Reverse;
 use std::fs::{self, Permissions};
@@ -20,10 +20,10 @@ use super::server::Server;
 /// How long whoever asks may take to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Tunnels that are told one by one at most: those in which most waits.
+/// Tunnels that are listed at most: those in which most waits.
 const LARGEST: usize = 20;
 
-/// What a daemon tells.
+/// The state of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// Of the program.
@@ -73,7 +73,7 @@ pub struct Status {
     pub largest: Vec<TunnelStatus>,
 }
 
-/// What is told of one tunnel.
+/// One tunnel of a [`Status`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TunnelStatus {
     /// Who opened it.
@@ -96,7 +96,7 @@ pub struct TunnelStatus {
     pub backlog_down_bytes: u64,
 }
 
-/// What one thread has to tell.
+/// One thread's part of a [`Status`].
 pub(super) struct Share {
     counters: Counters,
     tunnels: u64,
@@ -182,16 +182,16 @@ pub fn status(path: &Path) -> Result<Status, PepError> {
     })
 }
 
-/// Where the state is told. Who asks is answered by a thread of its own: a slow reader
-/// holds up nobody.
+/// The Unix socket that answers with the state. A thread of its own writes the answers: a slow
+/// reader holds up nobody.
 #[derive(Debug)]
-pub(super) struct Teller {
+pub(super) struct StatusSocket {
     path: PathBuf,
     pub listener: UnixListener,
     answers: Sender<(UnixStream, String)>,
 }
 
-impl Teller {
+impl StatusSocket {
     /// Listens at `path`, for the daemon's user and root alone. What a killed daemon left
     /// there is replaced.
     pub fn open(path: &Path, user: Option<&User>) -> Result<Self, PepError> {
@@ -251,7 +251,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for StatusSocket {
     fn drop(&mut self) {
         // Who may not is replaced by the next one.
         let _ = fs::remove_file(&self.path);

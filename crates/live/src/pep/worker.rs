@@ -4,14 +4,14 @@ use narrows_units::Duration;
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use tracing::error;
 
-use super::crew::{Message, Seat};
 use super::error::PepError;
 use super::names::Names;
+use super::peers::{Message, Peers};
 use super::server::Server;
 
 /// Tokens of what is no socket of the proxy's.
 const NAMES: u64 = u64::MAX;
-const DESK: u64 = u64::MAX - 1;
+const MAILBOX: u64 = u64::MAX - 1;
 
 /// The greatest token that is free for others.
 pub(super) const FREE: u64 = u64::MAX - 2;
@@ -20,23 +20,23 @@ pub(super) const FREE: u64 = u64::MAX - 2;
 pub(super) struct Worker {
     pub server: Server,
     names: Names,
-    seat: Seat,
+    peers: Peers,
     drained: bool,
     ended: bool,
 }
 
 impl Worker {
     /// One that waits for at most so many `names` at a time.
-    pub fn new(server: Server, seat: Seat, names: usize) -> Result<Self, PepError> {
+    pub fn new(server: Server, peers: Peers, names: usize) -> Result<Self, PepError> {
         let names = Names::new(names).map_err(PepError::setup("wait for names"))?;
-        for (fd, token) in [(names.signal(), NAMES), (seat.signal(), DESK)] {
+        for (fd, token) in [(names.signal(), NAMES), (peers.signal(), MAILBOX)] {
             let watched = server.watch(fd, token);
             watched.map_err(PepError::setup("wait for signals"))?;
         }
         Ok(Self {
             server,
             names,
-            seat,
+            peers,
             drained: false,
             ended: false,
         })
@@ -46,8 +46,8 @@ impl Worker {
     /// ready.
     pub fn turn(&mut self, longest: Option<Duration>) -> nix::Result<Vec<u64>> {
         let mut others = self.server.wait(longest)?;
-        if take(&mut others, DESK) {
-            self.look_at_desk();
+        if take(&mut others, MAILBOX) {
+            self.read_mailbox();
         }
         self.server.serve();
         if take(&mut others, NAMES) {
@@ -59,25 +59,25 @@ impl Worker {
         }
         self.names.ask(self.server.proxy.take_names());
         if self.server.proxy.take_spare() {
-            self.seat.wake_others();
+            self.peers.wake_others();
         }
         if self.server.proxy.is_drained() && !std::mem::replace(&mut self.drained, true) {
-            self.seat.drained();
+            self.peers.drained();
         }
         Ok(others)
     }
 
-    fn look_at_desk(&mut self) {
-        // Read first: what is given back or left from then on wakes it again.
-        let messages = self.seat.messages();
+    fn read_mailbox(&mut self) {
+        // Read first: what is given back or sent from then on wakes it again.
+        let messages = self.peers.messages();
         let Server { machine, proxy, .. } = &mut self.server;
         proxy.freed_elsewhere(machine);
         machine.end_turn();
         for message in messages {
             match message {
                 Message::Client(client) => self.server.machine.take_over(client),
-                Message::Order(order) => {
-                    order(&mut self.server);
+                Message::Work(work) => {
+                    work(&mut self.server);
                     self.server.machine.end_turn();
                 }
                 Message::End => self.ended = true,
@@ -85,9 +85,9 @@ impl Worker {
         }
     }
 
-    /// Serves until it is told to end.
+    /// Serves until it receives [`Message::End`].
     pub fn run(mut self) {
-        let _end = End(self.seat.clone());
+        let _end = End(self.peers.clone());
         while !self.ended {
             if let Err(why) = self.turn(None) {
                 error!("cannot wait for sockets: {why}");
@@ -97,8 +97,8 @@ impl Worker {
     }
 }
 
-/// Tells that a thread has ended, whatever ended it.
-struct End(Seat);
+/// Notes that a thread has ended, whatever ended it.
+struct End(Peers);
 
 impl Drop for End {
     fn drop(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
 
-use narrows_live::{BoxDoor, BoxQuestion, DeviceBox};
+use narrows_live::{BoxQuestion, BoxSocket, DeviceBox};
 use narrows_mmb::{Target, Test, Value};
 use narrows_results::Error;
 use serde::de::DeserializeOwned;
@@ -115,7 +115,7 @@ impl fmt::Display for BoxCounts {
 #[derive(Debug)]
 pub struct AttachedBox {
     shown: Arc<Shown>,
-    door: Option<BoxDoor>,
+    socket: Option<BoxSocket>,
 }
 
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl Session {
                 rules[*rule]
             )));
         }
-        let (attached, door) = DeviceBox::attach(device, &program).map_err(failed)?;
+        let (attached, socket) = DeviceBox::attach(device, &program).map_err(failed)?;
         let shown = Arc::new(Shown {
             device: device.to_owned(),
             rules,
@@ -175,7 +175,7 @@ impl Session {
         }
         Ok(AttachedBox {
             shown,
-            door: Some(door),
+            socket: Some(socket),
         })
     }
 }
@@ -278,14 +278,14 @@ impl AttachedBox {
     /// Answers other processes from now on, by a thread of its own; one that asks for it has the
     /// box detached, which `gone` receives.
     pub fn answer(&mut self, gone: Sender<()>) {
-        let Some(door) = self.door.take() else {
+        let Some(socket) = self.socket.take() else {
             return;
         };
         let shown = Arc::clone(&self.shown);
         thread::spawn(move || {
             let answer = |question| shown.answer(question).unwrap_or_default();
             loop {
-                match door.answer(answer) {
+                match socket.answer(answer) {
                     // The asker waits for the end of the stream, which is after that of the box.
                     Ok(Some((BoxQuestion::Detach, stream))) => {
                         shown.detach();

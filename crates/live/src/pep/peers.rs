@@ -1,9 +1,9 @@
-//! The threads of a daemon, as they see each other: each has a desk, where the others leave the
-//! clients that it is to serve and what it is to do.
+//! What the threads of a daemon know of each other: each has a mailbox, into which the others put
+//! clients that it is to serve and work that it is to do.
 //!
-//! Whoever is woken by a client accepts it, and the thread that serves fewest gets it. The kernel
-//! alone would not spread them: it wakes whichever thread waits and was the first to say so, so
-//! that of clients who come one by one all would be the same one's.
+//! Whichever thread is woken by a client accepts it and passes it to the one that serves fewest.
+//! The kernel alone would not spread clients that come one by one: of the threads that wait it
+//! wakes the one that was added first, each time.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,30 +26,29 @@ pub(super) struct Client {
     pub from: SocketAddr,
 }
 
-/// What a thread is told.
+/// What is sent to a thread.
 pub(super) enum Message {
-    /// To serve a client.
+    /// A client to serve.
     Client(Client),
-    /// To do something with its sockets and tunnels.
-    Order(Box<dyn FnOnce(&mut Server) + Send>),
-    /// To end.
+    /// Something to do with its sockets and tunnels.
+    Work(Box<dyn FnOnce(&mut Server) + Send>),
+    /// The thread is to end.
     End,
 }
 
-/// Where a thread is told something.
-struct Desk {
+/// Where messages to a thread wait.
+struct Mailbox {
     /// `None` once the thread has ended.
     messages: Mutex<Option<Vec<Message>>>,
-    /// Readable when something is to be looked at: messages, or what was given back of the
-    /// budget.
+    /// Readable when there are messages, or some of the budget was given back.
     signal: EventFd,
     /// Connections of clients that it serves, or is about to.
     clients: AtomicUsize,
-    /// It takes no more clients and has none.
+    /// Whether the thread takes no more clients and has none.
     drained: AtomicBool,
 }
 
-impl Desk {
+impl Mailbox {
     fn open() -> nix::Result<Self> {
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         Ok(Self {
@@ -69,8 +68,8 @@ impl Desk {
         let _ = self.signal.write(1);
     }
 
-    /// Leaves a message; gives it back where nobody will read it.
-    fn leave(&self, message: Message) -> Result<(), Message> {
+    /// Adds a message; returns it where the thread has ended.
+    fn send(&self, message: Message) -> Result<(), Message> {
         match &mut *self.messages() {
             Some(messages) => messages.push(message),
             None => return Err(message),
@@ -81,43 +80,43 @@ impl Desk {
 }
 
 /// All threads that serve tunnels.
-pub(super) struct Crew {
-    desks: Vec<Desk>,
+pub(super) struct Workers {
+    mailboxes: Vec<Mailbox>,
     /// Whether one of them has ended.
     ended: AtomicBool,
 }
 
-impl Crew {
+impl Workers {
     /// So many.
     pub fn new(threads: usize) -> nix::Result<Arc<Self>> {
-        let desks = (0..threads).map(|_| Desk::open());
+        let mailboxes = (0..threads).map(|_| Mailbox::open());
         Ok(Arc::new(Self {
-            desks: desks.collect::<nix::Result<_>>()?,
+            mailboxes: mailboxes.collect::<nix::Result<_>>()?,
             ended: AtomicBool::new(false),
         }))
     }
 
-    /// Has thread `at` do `work` in its next turn. What came of it is to be had of the
-    /// receiver, from which nothing comes where that thread has ended.
+    /// Has thread `at` do `work` in its next turn. The receiver gets the result, or an error
+    /// where that thread has ended.
     pub fn ask<T: Send + 'static>(
         &self,
         at: usize,
         work: impl FnOnce(&mut Server) -> T + Send + 'static,
     ) -> Receiver<T> {
         let (answer, answers) = channel();
-        let order = move |server: &mut Server| {
-            // Who has asked may wait no more.
+        let work = move |server: &mut Server| {
+            // The receiver may be gone.
             let _ = answer.send(work(server));
         };
-        // One that is given back takes its end of the channel with it.
-        let _ = self.desks[at].leave(Message::Order(Box::new(order)));
+        // A message that is returned drops its end of the channel.
+        let _ = self.mailboxes[at].send(Message::Work(Box::new(work)));
         answers
     }
 
     /// Has thread `at` end.
     pub fn end(&self, at: usize) {
-        // One that has ended needs no word.
-        let _ = self.desks[at].leave(Message::End);
+        // One that has ended gets no message.
+        let _ = self.mailboxes[at].send(Message::End);
     }
 
     /// Whether one of them has ended.
@@ -127,89 +126,89 @@ impl Crew {
 
     /// Whether thread `at` takes no more clients and has none.
     pub fn is_drained(&self, at: usize) -> bool {
-        self.desks[at].drained.load(SeqCst)
+        self.mailboxes[at].drained.load(SeqCst)
     }
 }
 
-/// One thread's place among all.
+/// One thread's hold on the mailboxes of all.
 #[derive(Clone)]
-pub(super) struct Seat {
-    crew: Arc<Crew>,
+pub(super) struct Peers {
+    workers: Arc<Workers>,
     own: usize,
 }
 
-impl Seat {
-    pub fn new(crew: &Arc<Crew>, own: usize) -> Self {
-        let crew = Arc::clone(crew);
-        Self { crew, own }
+impl Peers {
+    pub fn new(workers: &Arc<Workers>, own: usize) -> Self {
+        let workers = Arc::clone(workers);
+        Self { workers, own }
     }
 
-    fn desk(&self) -> &Desk {
-        &self.crew.desks[self.own]
+    fn mailbox(&self) -> &Mailbox {
+        &self.workers.mailboxes[self.own]
     }
 
-    /// Readable when something is to be looked at.
+    /// Readable when [`messages`](Self::messages) are to be read, or budget was given back.
     pub fn signal(&self) -> BorrowedFd<'_> {
-        self.desk().signal.as_fd()
+        self.mailbox().signal.as_fd()
     }
 
-    /// What the thread was told since it last looked.
+    /// The messages to this thread since the last call.
     pub fn messages(&self) -> Vec<Message> {
-        let _ = self.desk().signal.read();
-        self.desk()
+        let _ = self.mailbox().signal.read();
+        self.mailbox()
             .messages()
             .as_mut()
             .map(std::mem::take)
             .unwrap_or_default()
     }
 
-    /// Leaves `client` to the thread that serves fewest; gives it back if that is this one, who
-    /// then says when it is [gone](Self::client_gone).
+    /// Passes `client` to the thread that serves fewest; returns it if that is this one, which
+    /// then calls [`client_gone`](Self::client_gone) at its end.
     pub fn place(&self, client: Client) -> Option<Client> {
-        let own = self.desk().clients.load(SeqCst);
-        let desks = self.crew.desks.iter();
-        let others = desks.map(|desk| (desk.clients.load(SeqCst), desk));
+        let own = self.mailbox().clients.load(SeqCst);
+        let mailboxes = self.workers.mailboxes.iter();
+        let others = mailboxes.map(|mailbox| (mailbox.clients.load(SeqCst), mailbox));
         let fewest = others.min_by_key(|(clients, _)| *clients);
         let client = match fewest {
-            Some((clients, desk)) if clients < own => {
-                desk.clients.fetch_add(1, SeqCst);
-                match desk.leave(Message::Client(client)) {
-                    // Nobody reads it any more.
+            Some((clients, mailbox)) if clients < own => {
+                mailbox.clients.fetch_add(1, SeqCst);
+                match mailbox.send(Message::Client(client)) {
+                    // That thread has ended.
                     Err(Message::Client(client)) => client,
                     _ => return None,
                 }
             }
             _ => client,
         };
-        self.desk().clients.fetch_add(1, SeqCst);
+        self.mailbox().clients.fetch_add(1, SeqCst);
         Some(client)
     }
 
     /// A client that was placed here has gone.
     pub fn client_gone(&self) {
-        self.desk().clients.fetch_sub(1, SeqCst);
+        self.mailbox().clients.fetch_sub(1, SeqCst);
     }
 
-    /// Has the others look whether there is something of the budget for them.
+    /// Wakes the others, as some of the budget was given back.
     pub fn wake_others(&self) {
-        let others = self.crew.desks.iter().enumerate();
+        let others = self.workers.mailboxes.iter().enumerate();
         others
             .filter(|(at, _)| *at != self.own)
-            .for_each(|(_, desk)| desk.wake());
+            .for_each(|(_, mailbox)| mailbox.wake());
     }
 
     /// The thread takes no more clients and has none: the first one, which waits for that, is
     /// woken.
     pub fn drained(&self) {
-        self.desk().drained.store(true, SeqCst);
-        self.crew.desks[0].wake();
+        self.mailbox().drained.store(true, SeqCst);
+        self.workers.mailboxes[0].wake();
     }
 
-    /// The thread has ended; so the first one is told.
+    /// The thread has ended: the first one is woken.
     pub fn ended(&self) {
-        *self.desk().messages() = None;
-        self.crew.ended.store(true, SeqCst);
-        self.crew.desks[0].wake();
+        *self.mailbox().messages() = None;
+        self.workers.ended.store(true, SeqCst);
+        self.workers.mailboxes[0].wake();
     }
 }
 
@@ -221,8 +220,8 @@ mod tests {
 
     #[test]
     fn clients_go_to_who_serves_fewest_and_stay_where_all_serve_as_many() {
-        let crew = Crew::new(3).expect("descriptors");
-        let seats: Vec<_> = (0..3).map(|own| Seat::new(&crew, own)).collect();
+        let workers = Workers::new(3).expect("descriptors");
+        let all_peers: Vec<_> = (0..3).map(|own| Peers::new(&workers, own)).collect();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let local = listener.local_addr().expect("bound");
         let client = || Client {
@@ -231,32 +230,32 @@ mod tests {
             from: local,
         };
         // All of them come to the same one.
-        let kept = (0..6).filter(|_| seats[1].place(client()).is_some());
+        let kept = (0..6).filter(|_| all_peers[1].place(client()).is_some());
         assert_eq!(kept.count(), 2);
         assert_eq!(
-            seats
+            all_peers
                 .iter()
-                .map(|seat| seat.messages().len())
+                .map(|peers| peers.messages().len())
                 .collect::<Vec<_>>(),
             [2, 0, 2]
         );
-        seats[2].client_gone();
-        assert!(seats[1].place(client()).is_none());
-        assert_eq!(seats[2].messages().len(), 1);
+        all_peers[2].client_gone();
+        assert!(all_peers[1].place(client()).is_none());
+        assert_eq!(all_peers[2].messages().len(), 1);
         // One that has ended gets none.
-        seats[0].ended();
-        seats[0].client_gone();
-        assert!(seats[1].place(client()).is_some());
+        all_peers[0].ended();
+        all_peers[0].client_gone();
+        assert!(all_peers[1].place(client()).is_some());
     }
 
     #[test]
     fn nothing_comes_of_what_is_asked_of_who_has_ended() {
-        let crew = Crew::new(2).expect("descriptors");
-        let before = crew.ask(1, |_| ());
-        assert!(!crew.has_ended());
-        Seat::new(&crew, 1).ended();
-        assert!(crew.has_ended());
+        let workers = Workers::new(2).expect("descriptors");
+        let before = workers.ask(1, |_| ());
+        assert!(!workers.has_ended());
+        Peers::new(&workers, 1).ended();
+        assert!(workers.has_ended());
         assert!(before.recv().is_err());
-        assert!(crew.ask(1, |_| ()).recv().is_err());
+        assert!(workers.ask(1, |_| ()).recv().is_err());
     }
 }

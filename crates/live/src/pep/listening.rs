@@ -1,5 +1,5 @@
-//! Where clients come in: listening sockets of one thread, or of several, each of which has
-//! descriptors of the same ones.
+//! Listening sockets, of one thread or of several, each of which has descriptors of the same
+//! ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,7 @@ use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::socket::{Backlog, SockaddrStorage, bind, listen, setsockopt, sockopt};
 use tracing::warn;
 
-use super::crew::{Client, Seat};
+use super::peers::{Client, Peers};
 use super::sockets::{Kind, Machine};
 use super::stream::{Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
@@ -24,9 +24,9 @@ use crate::stream_calls::errno;
 /// left: some tunnel may have ended by then.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
-/// Where clients come in.
+/// A listening socket.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct ListeningSocket {
     socket: TcpListener,
     local: SocketAddr,
     /// Clients that another thread has accepted for this one, and their addresses.
@@ -35,9 +35,9 @@ pub(super) struct Door {
 
 impl Machine {
     /// Shares its clients with other threads: each has descriptors of the same listening
-    /// sockets. To be said before it listens.
-    pub fn sit(&mut self, seat: Seat) {
-        self.seat = Some(seat);
+    /// sockets. To be called before it listens.
+    pub fn share_clients(&mut self, peers: Peers) {
+        self.peers = Some(peers);
     }
 
     /// Opens sockets for those of these listeners at whose addresses it does not listen, for
@@ -54,7 +54,7 @@ impl Machine {
         let mut opened = Vec::new();
         let mut copied: Vec<_> = (0..copies).map(|_| Vec::new()).collect();
         for (profile, local) in listeners {
-            if self.doors.contains_key(local) {
+            if self.listeners.contains_key(local) {
                 continue;
             }
             self.refused = Some(*local);
@@ -77,14 +77,14 @@ impl Machine {
         self.given.extend(with_address);
     }
 
-    /// Goes on with a client that another thread has accepted. One whose listener is no more is
-    /// reset.
+    /// Goes on with a client that another thread has accepted. One whose listener was closed
+    /// is reset.
     pub fn take_over(&mut self, client: Client) {
-        let Some(&token) = self.doors.get(&client.local) else {
+        let Some(&token) = self.listeners.get(&client.local) else {
             return self.client_gone();
         };
-        if let Some(Kind::Listener(door)) = self.at(token).and_then(|slot| slot.kind.as_mut()) {
-            door.waiting.push_back((client.stream, client.from));
+        if let Some(Kind::Listener(listener)) = self.at(token).and_then(|slot| slot.kind.as_mut()) {
+            listener.waiting.push_back((client.stream, client.from));
             self.events.push_back((token, SocketEvent::Incoming));
         }
     }
@@ -94,10 +94,10 @@ impl Machine {
         self.given.clear();
     }
 
-    /// A client that was placed here is no more.
+    /// A client of this thread is gone.
     pub(super) fn client_gone(&self) {
-        if let Some(seat) = &self.seat {
-            seat.client_gone();
+        if let Some(peers) = &self.peers {
+            peers.client_gone();
         }
     }
 
@@ -141,44 +141,44 @@ impl Machine {
         self.refused = Some(local);
         let socket = self.listening(profile, local).map_err(refused)?;
         let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
-        if self.seat.is_some() {
+        if self.peers.is_some() {
             // One of the threads that wait is woken, not all.
             flags |= EpollFlags::EPOLLEXCLUSIVE;
         }
         let token = self.next_token();
         let added = self.epoll.add(&socket, EpollEvent::new(flags, token));
         added.map_err(refused)?;
-        self.add(Kind::Listener(Door {
+        self.add(Kind::Listener(ListeningSocket {
             socket,
             local,
             waiting: VecDeque::new(),
         }));
-        self.doors.insert(local, token);
+        self.listeners.insert(local, token);
         Ok(SocketId(token as u32))
     }
 
     /// The next client of the listener at `token` that is this thread's.
     pub(super) fn next_client(&mut self, token: u64) -> Option<(SocketId, SocketAddr)> {
         loop {
-            let Some(Kind::Listener(door)) = &mut self.at(token)?.kind else {
+            let Some(Kind::Listener(listener)) = &mut self.at(token)?.kind else {
                 return None;
             };
-            if let Some((connection, client)) = door.waiting.pop_front() {
+            if let Some((connection, client)) = listener.waiting.pop_front() {
                 return Some(self.accepted(connection, client));
             }
-            match door.socket.accept() {
+            match listener.socket.accept() {
                 Ok((stream, from)) => {
                     if stream.set_nonblocking(true).is_err() {
                         continue;
                     }
-                    let local = door.local;
+                    let local = listener.local;
                     let client = Client {
                         local,
                         stream,
                         from,
                     };
-                    let own = match &self.seat {
-                        Some(seat) => seat.place(client),
+                    let own = match &self.peers {
+                        Some(peers) => peers.place(client),
                         None => Some(client),
                     };
                     if let Some(Client { stream, from, .. }) = own {
@@ -210,12 +210,12 @@ impl Machine {
         (SocketId(token as u32), client)
     }
 
-    /// A listener is no more.
-    pub(super) fn shut(&mut self, door: &Door) {
-        self.doors.remove(&door.local);
-        door.waiting.iter().for_each(|_| self.client_gone());
+    /// A listener was closed.
+    pub(super) fn shut(&mut self, listener: &ListeningSocket) {
+        self.listeners.remove(&listener.local);
+        listener.waiting.iter().for_each(|_| self.client_gone());
         // Other threads' descriptors of the same socket would keep it in the epoll, which
         // would be woken in the place of one that listens.
-        let _ = self.epoll.delete(&door.socket);
+        let _ = self.epoll.delete(&listener.socket);
     }
 }
