@@ -324,7 +324,7 @@ fn ready_boxes_with_state_do_in_the_kernel_what_they_do_on_a_path() {
     }
 }
 
-/// Sweeps look at the connections only where one can have expired, by what the last look found.
+/// Sweeps walk over the connections only where one can have expired, by what the last walk found.
 #[test]
 fn a_sweep_forgets_all_that_expired_and_nothing_else() {
     let mut rng = Rng::for_name(1, "sweeps in the kernel");

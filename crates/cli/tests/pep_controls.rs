@@ -19,7 +19,7 @@ use pep_rig::{Behind, Daemon, LOOPBACK, add, config, echo, echoes, free_port, se
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 const THREADS: usize = 2;
 
-/// What `ss` says of the connections that `filter` takes; `None` without it.
+/// What `ss` prints of the connections that `filter` takes; `None` without it.
 fn listed(filter: &str) -> Option<String> {
     let output = Command::new("ss").args(["-Htni", filter]).output();
     Some(String::from_utf8_lossy(&output.ok()?.stdout).into_owned())

@@ -1,5 +1,5 @@
 //! `narrows pep serve` under a service manager: the units of `packaging/`, the socket that is
-//! handed over, and what the manager is told.
+//! handed over, and what the manager receives.
 
 #![cfg(target_os = "linux")]
 

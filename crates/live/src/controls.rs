@@ -215,7 +215,7 @@ impl Controls {
     }
 }
 
-/// Registers a control with `own` if it is not yet, or has one of the kernel's stand for it;
+/// Registers a control with `own` if it is not yet, or notes one of the kernel's in its place;
 /// what went otherwise than it should goes to `notes`.
 fn register(
     own: &mut OwnControls,

@@ -67,7 +67,7 @@ impl OwnControls {
         Ok(self.loaded.last().expect("it was pushed"))
     }
 
-    /// Has the kernel's own `control` stand for `spec`.
+    /// Takes the kernel's own `control` in the place of `spec`.
     pub fn stand_in(&mut self, spec: &ControlSpec, control: &str) {
         self.names.insert(spec.to_string(), control.to_owned());
     }

@@ -296,7 +296,7 @@ impl Connections {
         }
     }
 
-    /// Forgets what was idle too long, if it is time to look.
+    /// Forgets what was idle too long, if it is time to.
     pub(crate) fn sweep(&mut self, now: Instant) {
         if self.next_sweep.is_none_or(|at| now < at) {
             return;
@@ -310,7 +310,7 @@ impl Connections {
         self.next_sweep = any.then(|| now + SWEEP);
     }
 
-    /// Looks at all connections.
+    /// Walks over all connections.
     fn remove_expired(&mut self, now: Instant) {
         // What begins, or gets a packet, from now on is kept for so long at least.
         self.earliest_expiry = now + TRANSIENT;

@@ -328,7 +328,7 @@ NW_INLINE int nw_mmb_merge(struct nw_mmb_packet *p, struct nw_mmb_connection *c)
 	return !j.over;
 }
 
-/* A look at all connections. */
+/* One walk over all connections. */
 struct nw_mmb_swept {
 	u64 now;
 	u64 expiry;		/* no connection that is left expires before */
@@ -349,7 +349,7 @@ static long nw_mmb_sweep_one(void *map, struct nw_mmb_flow *key,
 
 /*
  * Forgets the connections that were idle for too long, if one can be. What begins, or gets a
- * packet, after a look has begun is kept for NW_MMB_TRANSIENT at least, so that a look knows
+ * packet, after a walk has begun is kept for NW_MMB_TRANSIENT at least, so that a walk knows
  * until when no other is needed. A second is for clocks: the one of packets is coarser, and
  * another processor may have read it a while ago.
  */
