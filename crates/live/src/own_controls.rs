@@ -42,7 +42,7 @@ impl OwnControls {
         }
     }
 
-    /// What the kernel calls `spec`, if it is registered or stands for one of the kernel's.
+    /// The kernel's name of `spec`, or of what runs in its place; `None` if it was not registered.
     pub fn name(&self, spec: &ControlSpec) -> Option<&str> {
         self.names.get(&spec.to_string()).map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! When connections are forgotten: a box that looks at them only when one can have expired has at each
-//! time those of one that looks at all of them every five seconds.
+//! When connections are forgotten: a box that walks over them only when one can have expired has at each
+//! time those of one that walks over all of them every five seconds.
 
 #[allow(dead_code)]
 mod naive;
@@ -32,7 +32,7 @@ impl Tracked {
     }
 }
 
-/// The box that looks at all connections every five seconds.
+/// The box that walks over all connections every five seconds.
 #[derive(Default)]
 struct LooksAtAll {
     tracked: BTreeMap<u32, Tracked>,

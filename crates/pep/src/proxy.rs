@@ -62,7 +62,7 @@ impl Proxy {
     }
 
     /// One of several that listen at the same `listeners`, each in a thread of its own. What
-    /// [`Limits`] say of all tunnels and of a client's holds for all of them together.
+    /// [`Limits`] allow in all, and to one client, holds for all of them together.
     pub fn sharing(listeners: Vec<Listener>, limits: Limits, shared: &Shared) -> Self {
         Self {
             listeners: listeners.into_iter().map(Arc::new).collect(),

@@ -130,7 +130,7 @@ impl Account {
         let common = &*self.shared.0;
         let total = common.total.load(SeqCst);
         let mut room = 0;
-        // Where there is nothing nothing is reserved, and `room` says so.
+        // Fails where nothing is free; `room` is 0 then.
         let _ = common.used.fetch_update(SeqCst, SeqCst, |used| {
             room = allowance(total, used, held).min(most).min(common.at_once);
             (room > 0).then(|| used + room)

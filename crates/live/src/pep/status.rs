@@ -131,7 +131,7 @@ impl Share {
 }
 
 impl Status {
-    /// What a daemon tells whose threads have these shares; what is no share is to be added.
+    /// The sum of the threads' shares; the caller adds what is no share.
     pub(super) fn of(shares: Vec<Share>) -> Self {
         let counters: Counters = shares.iter().map(|share| share.counters).sum();
         let threads: Vec<u64> = shares.iter().map(|share| share.tunnels).collect();
