@@ -50,6 +50,48 @@ fn the_catalogue_is_listed_and_shown() {
     }
 }
 
+/// What the check takes and the simulator does not, of a scenario and of a campaign's cell.
+#[test]
+fn what_run_refuses_show_refuses_alike_with_file_and_line() {
+    let at = folder();
+    let scenario = |elements: &str, cc: &str| {
+        format!(
+            "version = 1\nname = \"x\"\nduration = \"1s\"\n[[link]]\nends = [\"a\", \"b\"]\n\
+             up = [{elements}]\n[[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncc = \"{cc}\"\n"
+        )
+    };
+    for (text, place) in [
+        (
+            scenario("", "cubic"),
+            "x.toml:7:1: flow/f: nothing on its way",
+        ),
+        (
+            scenario("\"rate 1Mbit\"", "kernel:bbr"),
+            "x.toml:11:6: flow/f: `kernel:bbr`",
+        ),
+    ] {
+        std::fs::write(at.path().join("x.toml"), text).expect("written");
+        let [ran, shown] = ["run", "show"].map(|word| narrows(at.path(), &[word, "x.toml"]));
+        assert_eq!((status(&ran), status(&shown)), (2, 2));
+        assert!(stderr(&ran).contains(place), "{}", stderr(&ran));
+        assert_eq!(stderr(&ran), stderr(&shown));
+        // What the file says is shown all the same: another engine may run it.
+        assert!(stdout(&shown).contains("flow f"));
+    }
+    let campaign = "version = 1\nkind = \"campaign\"\nname = \"c\"\ncell = \"{of}\"\nbase = \"x.toml\"\n\
+        [axis.of]\nours = { cc = \"cubic\" }\ntheirs = { cc = \"kernel:bbr\" }\n\
+        [set]\n\"flow/f/cc\" = \"{cc}\"\n";
+    std::fs::write(at.path().join("c.toml"), campaign).expect("written");
+    let [ran, shown] = ["campaign", "show"].map(|word| narrows(at.path(), &[word, "c.toml"]));
+    assert_eq!((status(&ran), status(&shown)), (2, 2));
+    assert_eq!(stderr(&ran), stderr(&shown));
+    assert!(
+        stderr(&ran).contains("the cell theirs: c.toml:"),
+        "{}",
+        stderr(&ran)
+    );
+}
+
 #[test]
 fn a_run_prints_a_table_and_leaves_a_folder() {
     let at = folder();

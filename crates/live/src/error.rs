@@ -155,6 +155,21 @@ pub enum LiveError {
 }
 
 impl LiveError {
+    /// The full name of what in the plan it is about, `flow/cubic/cc`; empty for what is
+    /// about no value of it.
+    pub fn about(&self) -> String {
+        match self {
+            Self::UnusableAddress { host, .. } => format!("host/{host}"),
+            Self::Modelled { flow, .. } => format!("flow/{flow}/transport"),
+            Self::NoDiscipline { element, .. } => element.clone(),
+            Self::NotInTheKernel { link, .. } => format!("link/{link}/datapath"),
+            Self::NoIpv6 { what, .. } => what.clone(),
+            Self::Control { owner, .. } => format!("{owner}/cc"),
+            Self::Flow(error) => error.about(),
+            _ => String::new(),
+        }
+    }
+
     /// Whether this machine lacks what every run of its kind needs, or this user
     /// may not have it; other errors are about the one scenario, or are failures.
     pub fn is_of_the_machine(&self) -> bool {

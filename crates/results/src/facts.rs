@@ -1,7 +1,7 @@
 //! What results need to know of a plan: rates over time, the drawing.
 
 use narrows_path::{Rates, Recording};
-use narrows_scenario::{ElementSpec, FlowPlan, NamedElement, Plan};
+use narrows_scenario::{ElementSpec, FlowPlan, HostIndex, NamedElement, Plan};
 use narrows_units::{Instant, Rate};
 
 use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
@@ -53,8 +53,9 @@ pub fn directions(plan: &Plan) -> Vec<Vec<usize>> {
     let routes = plan.routes();
     let mut groups: Vec<(Hops, Vec<usize>)> = Vec::new();
     for (index, flow) in plan.flows.iter().enumerate() {
-        let path = routes.path(flow.from.0, flow.to.0).unwrap_or_default();
-        let mut hops: Hops = path.iter().map(|hop| (hop.link, hop.up)).collect();
+        let legs = plan.legs(flow).into_iter();
+        let path = legs.flat_map(|(a, b)| routes.path(a.0, b.0).unwrap_or_default());
+        let mut hops: Hops = path.map(|hop| (hop.link, hop.up)).collect();
         let mut members = Vec::new();
         // What shares a hop with this flow becomes one group with it.
         let meets = |group: &(Hops, Vec<usize>)| group.0.iter().any(|hop| hops.contains(hop));
@@ -89,9 +90,10 @@ pub fn topology(plan: &Plan) -> Topology {
         hosts: plan
             .hosts
             .iter()
-            .map(|h| TopologyHost {
+            .enumerate()
+            .map(|(index, h)| TopologyHost {
                 name: h.name.clone(),
-                router: h.router,
+                router: h.router && !is_end(plan, HostIndex(index)),
             })
             .collect(),
         links: plan
@@ -114,6 +116,14 @@ pub fn topology(plan: &Plan) -> Topology {
             .collect(),
         splits: plan.flows.iter().filter_map(|f| split(plan, f)).collect(),
     }
+}
+
+/// Whether a flow, a probe or a program is at `host`.
+fn is_end(plan: &Plan, host: HostIndex) -> bool {
+    let flows = plan.flows.iter().flat_map(|f| [f.from, f.to]);
+    let probes = plan.probes.iter().flat_map(|p| [p.from, p.to]);
+    let commands = plan.commands.iter().map(|c| c.host);
+    flows.chain(probes).chain(commands).any(|at| at == host)
 }
 
 /// How `flow` goes, if it goes by a proxy.

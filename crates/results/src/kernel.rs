@@ -30,7 +30,7 @@ impl Engine for KernelEngine {
     }
 
     fn accepts(&self, plan: &Plan) -> Result<(), String> {
-        narrows_live::check_plan(plan).map_err(|error| error.to_string())?;
+        narrows_live::check_plan(plan).map_err(|error| plan.placed(&error.about(), error))?;
         Machine::accepts(plan)
     }
 

@@ -24,7 +24,7 @@ impl Engine for LiveEngine {
     }
 
     fn accepts(&self, plan: &Plan) -> Result<(), String> {
-        narrows_live::check(plan).map_err(|error| error.to_string())
+        narrows_live::check(plan).map_err(|error| plan.placed(&error.about(), error))
     }
 
     fn run(

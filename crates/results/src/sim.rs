@@ -20,7 +20,7 @@ impl Engine for SimEngine {
     }
 
     fn accepts(&self, plan: &Plan) -> Result<(), String> {
-        narrows_sim::accepts(plan).map_err(|error| error.to_string())
+        narrows_sim::accepts(plan).map_err(|error| plan.placed(&error.about(), error))
     }
 
     fn run(

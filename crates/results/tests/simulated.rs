@@ -214,12 +214,12 @@ fn what_needs_a_kernel_is_refused_before_anything_is_written() {
     for (text, sentence) in [
         (
             SCENARIO.replace("cc   = \"cubic\"", "cc   = \"kernel:bbr\""),
-            "flow/second: `kernel:bbr` runs in a kernel only; give the flow one of Narrows' own \
+            "test.toml:23:8: flow/second: `kernel:bbr` runs in a kernel only; give the flow one of Narrows' own \
              controls, kernel:reno or kernel:cubic, or run it with --engine live",
         ),
         (
             format!("{SCENARIO}\n{command}"),
-            "command/ping: the simulator runs no programs; take [[command]] out, or run it with \
+            "test.toml:26:1: command/ping: the simulator runs no programs; take [[command]] out, or run it with \
              --engine live",
         ),
     ] {

@@ -12,7 +12,6 @@ use narrows_packet::{App, FlowId, Profile, Role};
 use narrows_path::routes::Routes;
 use narrows_pep::Listener;
 use narrows_quic::{Epoch, QuicConfig, Tls, spin};
-use narrows_scenario::endpoints::{MAX_FLOWS, MAX_PROBES};
 use narrows_scenario::{
     Control, EcnMode, FlowPlan, HostIndex, HostModel, NameTable, Plan, SpinUse,
 };
@@ -22,7 +21,7 @@ use narrows_wire::udp;
 /// The largest IP packet in bytes where no link says otherwise: Ethernet's.
 const ETHERNET_MTU: u32 = 1_500;
 
-/// Why no engine can build a plan. A checked plan has only the second of these faults.
+/// Why no engine can build a plan. A checked plan has no such fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -35,16 +34,6 @@ pub enum SetupError {
         from: String,
         /// The other.
         to: String,
-    },
-    /// There are more flows or probes than ports.
-    #[error("{count} {what} are more than the {most} that a run has ports for")]
-    TooMany {
-        /// `flows` or `probes`.
-        what: &'static str,
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        most: usize,
     },
 }
 
@@ -158,14 +147,6 @@ impl Setup {
         epoch: Epoch,
         tls: Option<&Arc<Tls>>,
     ) -> Result<Self, SetupError> {
-        for (what, count, most) in [
-            ("flows", plan.flows.len(), MAX_FLOWS),
-            ("probes", plan.probes.len(), MAX_PROBES),
-        ] {
-            if count > most {
-                return Err(SetupError::TooMany { what, count, most });
-            }
-        }
         let names = NameTable::of(plan);
         let routes = plan.routes();
         let mut builder = Builder {

@@ -10,7 +10,7 @@ use narrows_path::routes::{self, Routes};
 use narrows_units::Instant;
 
 use crate::names::NameTable;
-use crate::plan::{HostIndex, LinkPlan, NamedElement, Plan};
+use crate::plan::{FlowPlan, HostIndex, LinkPlan, NamedElement, Plan};
 
 /// What becomes of the links of a plan.
 #[derive(Default)]
@@ -40,12 +40,13 @@ impl Plan {
     /// Which way packets go between its hosts, by their indices.
     pub fn routes(&self) -> Routes {
         let forwards: Vec<bool> = self.hosts.iter().map(|h| h.router).collect();
-        let ends: Vec<_> = self
-            .links
-            .iter()
-            .map(|l| (l.ends.0.0, l.ends.1.0))
-            .collect();
-        routes::shortest(&forwards, &ends, &[])
+        routes::shortest(&forwards, &self.link_ends(), &[])
+    }
+
+    /// The two ends of each link, by their indices.
+    pub(crate) fn link_ends(&self) -> Vec<(usize, usize)> {
+        let ends = self.links.iter().map(|l| l.ends);
+        ends.map(|(a, b)| (a.0, b.0)).collect()
     }
 
     /// The elements that packets from one host to another meet along `routes`,
@@ -62,6 +63,29 @@ impl Plan {
             let elements = if hop.up { &link.up } else { &link.down };
             elements.iter().map(move |element| (link, element))
         })
+    }
+}
+
+impl Plan {
+    /// Between which hosts `flow`'s data go, in order: from its sender to its receiver, or
+    /// to the proxy between them and from there.
+    pub fn legs(&self, flow: &FlowPlan) -> Vec<(HostIndex, HostIndex)> {
+        match flow.via {
+            None => vec![(flow.from, flow.to)],
+            Some(via) => {
+                let proxy = self.proxies[via.proxy].host;
+                vec![(flow.from, proxy), (proxy, flow.to)]
+            }
+        }
+    }
+
+    /// The elements that `flow`'s packets meet along `routes`, leg by leg, there and back.
+    pub fn elements_of(&self, routes: &Routes, flow: &FlowPlan) -> Vec<&NamedElement> {
+        let both_ways = |(a, b)| [(a, b), (b, a)];
+        let ways = self.legs(flow).into_iter().flat_map(both_ways);
+        ways.flat_map(|(a, b)| self.elements_between(routes, a, b))
+            .map(|(_, element)| element)
+            .collect()
     }
 }
 

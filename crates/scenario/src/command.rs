@@ -76,19 +76,6 @@ impl CommandPlan {
             .collect()
     }
 
-    /// The host that it runs in, and those whose addresses it is given.
-    pub(crate) fn hosts(&self, plan: &Plan) -> Vec<HostIndex> {
-        let mut hosts = vec![self.host];
-        for text in &self.run {
-            let parts = parts(text, plan).unwrap_or_default();
-            hosts.extend(parts.iter().filter_map(|part| match part {
-                Part::Address { host, .. } => Some(*host),
-                Part::Text(_) => None,
-            }));
-        }
-        hosts
-    }
-
     /// The command as a person would type it.
     pub fn line(&self, plan: &Plan) -> String {
         let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);

@@ -60,7 +60,7 @@ pub use oneline::Side;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
-    LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan,
+    LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Origin, Plan, ProbePlan, ProxyPlan,
     SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
 };
 pub use refusal::Refusal;

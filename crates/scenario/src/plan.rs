@@ -2,7 +2,9 @@
 //! that it would have to check again.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use narrows_packet::FlowId;
 use narrows_pep::{FirstData, Layout};
@@ -12,6 +14,7 @@ use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::document::Places;
 use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, HostModel, SignalSpec, Traffic};
 use crate::transport::{SpinUse, Transport};
 
@@ -69,6 +72,20 @@ pub struct Plan {
     pub captures: Vec<CapturePlan>,
     /// Changes of elements in mid-run, in order of time.
     pub changes: Vec<TimedChange>,
+    /// Where its values were written.
+    #[serde(skip)]
+    pub origin: Origin,
+}
+
+/// Where the values of a plan were written, for what is refused after the check. It is no
+/// part of what the plan says: plans that differ in nothing else are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Origin(pub(crate) Arc<Places>);
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The largest seed: what a TOML integer holds.
@@ -137,7 +154,7 @@ pub struct WindowPlan {
 pub struct HostPlan {
     /// Its name; its entity is `host/<name>`.
     pub name: String,
-    /// Whether it forwards: no flow starts or ends here, but one may go by a proxy here.
+    /// Whether it forwards what is not for it. Flows may start and end here all the same.
     pub router: bool,
     /// Its IPv4 address.
     pub ipv4: Ipv4Addr,
@@ -483,6 +500,18 @@ impl Plan {
             .iter()
             .position(|h| h.name == name)
             .map(HostIndex)
+    }
+
+    /// The sentence `why`, after file, line and column of the value that it is about, by its
+    /// full name (`flow/cubic/cc`), or of the table that the value belongs to.
+    pub fn placed(&self, about: &str, why: impl Display) -> String {
+        match self.origin.0.written(about) {
+            Some(spot) => {
+                let (line, column) = spot.line_and_column();
+                format!("{}:{line}:{column}: {why}", spot.name())
+            }
+            None => why.to_string(),
+        }
     }
 
     /// The full name of an element: `name`, or `link/access/up/bottleneck` for

@@ -39,14 +39,8 @@ impl Plan {
     /// The round trip of `flow` while nothing waits, that of both legs where it goes by a
     /// proxy.
     pub fn base_round_trip(&self, routes: &Routes, flow: &FlowPlan) -> Duration {
-        let trip = |a, b| self.round_trip(routes, a, b, flow.dscp);
-        match flow.via {
-            Some(via) => {
-                let proxy = self.proxies[via.proxy].host;
-                trip(flow.from, proxy) + trip(proxy, flow.to)
-            }
-            None => trip(flow.from, flow.to),
-        }
+        let legs = self.legs(flow).into_iter();
+        sum(legs.map(|(a, b)| self.round_trip(routes, a, b, flow.dscp)))
     }
 
     /// The round trip between two hosts of packets with the code point `dscp` while
@@ -68,9 +62,9 @@ impl Plan {
 
     /// Whether a packet of `flow` or its answer takes any time on its way.
     pub fn takes_time(&self, routes: &Routes, flow: &FlowPlan) -> bool {
-        let there = self.elements_between(routes, flow.from, flow.to);
-        let back = self.elements_between(routes, flow.to, flow.from);
-        there.chain(back).any(|(_, e)| holds_back(&e.spec))
+        self.elements_of(routes, flow)
+            .iter()
+            .any(|e| holds_back(&e.spec))
     }
 }
 

@@ -242,7 +242,13 @@ refused! {
         "{}\n[[link]]\nname = \"far\"\nends = [\"a\", \"b\"]\n",
         broken("to   = \"server\"", "to   = \"b\"")
     ));
-    flow_to_a_router: check(&format!("{GOOD}\n[[router]]\nname = \"server\"\n"));
+    flow_through_a_host: check(&format!(
+        "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\n[[host]]\nname = \"server\"\n",
+        broken("to   = \"server\"", "to   = \"b\"")
+    ));
+    more_probes_than_there_are_ports: check(&format!("{GOOD}{}", (0..2801)
+        .map(|n| format!("[[probe]]\nname = \"p{n}\"\nfrom = \"client\"\nto = \"server\"\n"))
+        .collect::<String>()));
     flow_to_itself: check(&broken("to   = \"server\"", "to   = \"client\""));
     opened_by_a_third: check(&format!(
         "{}\n[[link]]\nname = \"far\"\nends = [\"server\", \"b\"]\n",

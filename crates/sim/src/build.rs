@@ -141,11 +141,12 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
     let legs = plan
         .proxies
         .iter()
-        .flat_map(|p| [(p, &p.near), (p, &p.far)]);
-    for (proxy, leg) in legs {
+        .flat_map(|p| [(p, "near", &p.near), (p, "far", &p.far)]);
+    for (proxy, which, leg) in legs {
         if leg.cc.simulated().is_none() {
             return Err(SimError::KernelAtProxy {
                 proxy: proxy.name.clone(),
+                leg: which,
                 control: leg.cc.to_string(),
             });
         }

@@ -77,6 +77,24 @@ impl FlowReport {
     }
 }
 
+impl SimError {
+    /// The full name of what in the plan it is about, `flow/cubic/cc`; empty for what is
+    /// about no value of it.
+    pub fn about(&self) -> String {
+        match self {
+            Self::Kernel { flow, .. } | Self::Unrepeatable { flow, .. } => {
+                format!("flow/{flow}/cc")
+            }
+            Self::KernelAtProxy { proxy, leg, .. } => format!("proxy/{proxy}/{leg}_cc"),
+            Self::Command { command } => format!("command/{command}"),
+            Self::Timeless { flow } => format!("flow/{flow}"),
+            Self::Change(change) => change.target.clone(),
+            Self::App { app, .. } => app.clone(),
+            Self::Setup(_) | Self::Stuck { .. } => String::new(),
+        }
+    }
+}
+
 /// Why a plan cannot be run. A plan that was checked, and that
 /// [`accepts`](crate::accepts) lets pass, has none of these faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,13 +113,15 @@ pub enum SimError {
     },
     /// A proxy has an algorithm that only a kernel has.
     #[error(
-        "proxy/{proxy}: `{control}` runs in a kernel only; give the proxy one of Narrows' own \
+        "proxy/{proxy}: `{control}` runs in a kernel only; give its {leg} leg one of Narrows' own \
          controls, kernel:reno or kernel:cubic, or run it with --engine live"
     )]
     KernelAtProxy {
         /// The proxy.
         proxy: String,
-        /// Its control, as written.
+        /// `near` or `far`.
+        leg: &'static str,
+        /// Its control there, as written.
         control: String,
     },
     /// A flow has a control that draws from the operating system.

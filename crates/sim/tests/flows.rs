@@ -166,10 +166,11 @@ fn bare(up: &str, words: &str) -> String {
 fn a_flow_over_a_way_that_takes_no_time_is_refused() {
     for control in ["cc = \"cubic\"", "cc = \"prague\"", "cc = \"quic:cubic\""] {
         for up in ["", "\"netem delay 0ms\"", "\"remark dscp 8\", \"tap mid\""] {
-            let refused = narrows_sim::accepts(&plan(&bare(up, control)));
-            let text = refused.expect_err("it would never end").to_string();
+            let plan = plan(&bare(up, control));
+            let refused = narrows_sim::accepts(&plan).expect_err("it would never end");
+            let text = plan.placed(&refused.about(), refused);
             assert!(
-                text.starts_with("flow/lone: nothing on its way takes time"),
+                text.starts_with("test.toml:8:1: flow/lone: nothing on its way takes time"),
                 "{text}"
             );
         }

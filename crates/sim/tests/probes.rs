@@ -95,6 +95,44 @@ size = 100
     assert_eq!(taps, [(3, true), (11, false)]);
 }
 
+/// One flow ends at the node in the middle and another passes it, whether the file names that
+/// node or not.
+#[test]
+fn a_node_is_an_end_of_one_flow_and_on_the_way_of_another() {
+    let toml = r#"
+duration = "2s"
+[[link]]
+name = "near"
+ends = ["client", "mid"]
+up   = ["netem delay 3ms", "rate 10Mbit"]
+[[link]]
+name = "far"
+ends = ["mid", "server"]
+up   = ["netem delay 4ms", "rate 10Mbit"]
+[[flow]]
+name = "short"
+from = "client"
+to   = "mid"
+cc   = "cubic"
+[[flow]]
+name = "long"
+from = "client"
+to   = "server"
+cc   = "cubic"
+[[flow]]
+name = "back"
+from = "mid"
+to   = "client"
+cc   = "cubic"
+"#;
+    for middle in ["", "[[router]]\nname = \"mid\"\n"] {
+        let outcome = run(&plan(&format!("{toml}{middle}")), 1, &mut Record::default());
+        for flow in &outcome.flows {
+            assert!(flow.established && flow.delivered > 100_000, "{outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn a_probe_that_is_not_answered_in_time_counts_as_lost() {
     let toml = r#"

@@ -1,6 +1,7 @@
 //! `narrows list` and `narrows show`.
 
-use narrows::scenario::{Campaign, FileKind, Loaded, Plan, Refusal, catalog, load};
+use narrows::scenario::{Campaign, Cell, FileKind, Loaded, Plan, Refusal, catalog, load};
+use narrows::{Engine, Error, SimEngine};
 use serde_json::json;
 
 use super::metrics;
@@ -76,19 +77,31 @@ pub fn list(args: &List) -> Outcome {
 
 pub fn show(args: &Show) -> Outcome {
     let loaded = load(&args.name)?;
-    let mut text = match loaded.kind()? {
-        FileKind::Campaign => of_campaign(&loaded.campaign(&args.sets)?),
+    let (mut text, refused) = match loaded.kind()? {
+        FileKind::Campaign => {
+            let campaign = loaded.campaign(&args.sets)?;
+            let of = |cell: &Cell| {
+                let why = SimEngine.accepts(&cell.plan).err()?;
+                Some(format!("the cell {}: {why}", cell.name))
+            };
+            (of_campaign(&campaign), campaign.cells.iter().find_map(of))
+        }
         FileKind::Scenario => {
             let mut draft = loaded.draft()?;
             for set in &args.sets {
                 draft.set(set)?;
             }
-            of_plan(&draft.check()?)
+            let plan = draft.check()?;
+            (of_plan(&plan), SimEngine.accepts(&plan).err())
         }
     };
     text.push_str(&format!("\n---- {} ----\n{}", loaded.name, loaded.text()));
     print(&text);
-    Ok(Status::Done)
+    // As `narrows run` and `narrows campaign` do without `--engine`.
+    match refused {
+        Some(why) => Err(Error::Refused(why).into()),
+        None => Ok(Status::Done),
+    }
 }
 
 fn head(name: &str, title: Option<&String>, source: Option<&String>) -> String {

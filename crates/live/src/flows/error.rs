@@ -52,3 +52,16 @@ pub enum FlowError {
         reason: String,
     },
 }
+
+impl FlowError {
+    /// As [`LiveError::about`](crate::LiveError::about).
+    pub(crate) fn about(&self) -> String {
+        match self {
+            Self::Setup(_) => String::new(),
+            Self::Control { flow, .. } => format!("flow/{flow}/cc"),
+            Self::Socket { what, .. } => what.clone(),
+            Self::Host { host, .. } => format!("host/{host}"),
+            Self::Command { name, .. } => format!("command/{name}"),
+        }
+    }
+}

@@ -240,10 +240,8 @@ fn codepoints(
     facts: &FlowPlan,
     flow: &FlowSummary,
 ) {
-    let there = plan.elements_between(routes, facts.from, facts.to);
-    let back = plan.elements_between(routes, facts.to, facts.from);
-    let both_ways: Vec<&NamedElement> = there.chain(back).map(|(_, e)| e).collect();
-    let specs = || both_ways.iter().map(|e| &e.spec);
+    let met = plan.elements_of(routes, facts);
+    let specs = || met.iter().map(|e| &e.spec);
     if specs().any(|spec| contains(spec, &sets_ecn)) {
         return;
     }
@@ -367,13 +365,12 @@ fn rated<'a>(plan: &'a Plan, routes: &Routes, facts: &FlowPlan) -> Vec<(&'a Name
             .filter_map(|(_, e)| Some((e, RateSteps::of(plan, &e.name)?.lowest().as_bits())))
             .collect()
     };
-    let Some(via) = facts.via else {
-        return between(facts.from, facts.to);
-    };
-    let proxy = plan.proxies[via.proxy].host;
-    let legs = [between(facts.from, proxy), between(proxy, facts.to)];
+    let legs = plan
+        .legs(facts)
+        .into_iter()
+        .map(|(from, to)| between(from, to));
     let lowest = |leg: &Vec<(_, u64)>| leg.iter().map(|(_, bits)| *bits).min();
-    let slower = legs.into_iter().filter(|leg| !leg.is_empty());
+    let slower = legs.filter(|leg| !leg.is_empty());
     slower.min_by_key(lowest).unwrap_or_default()
 }
 

@@ -1,7 +1,10 @@
 //! Flows: who sends what to whom, under which control.
 
-use super::{Check, Names};
+use narrows_path::routes::Routes;
+
+use super::{Check, Names, ways};
 use crate::document::{At, EcnRequest, Flow, Optional};
+use crate::endpoints::MAX_FLOWS;
 use crate::parts::{Control, EcnMode, HostModel, Traffic};
 use crate::plan::{FlowPlan, HostIndex, IpVersion};
 use crate::refusal::Refusal;
@@ -10,16 +13,17 @@ use crate::transport::Transport;
 impl Check<'_> {
     /// Reads the flows.
     pub(super) fn flows(&mut self) -> Result<(), Refusal> {
-        let reach = self.reach();
+        let routes = self.plan.routes();
         let model = match &self.scenario.host_model {
             Some(given) => super::model::read(self.places, given, HostModel::default())?,
             None => HostModel::default(),
         };
         let offsets = self.scenario.start_offset.as_ref().is_none_or(|at| **at);
         let mut names = Names::default();
+        self.at_most(MAX_FLOWS, "flow", &self.scenario.flow)?;
         for flow in &self.scenario.flow {
             let name = names.required(self.places, flow, &flow.name)?;
-            let mut flow = self.flow(flow, name, &reach, model)?;
+            let mut flow = self.flow(flow, name, &routes, model)?;
             flow.start_offset &= offsets;
             self.plan.flows.push(flow);
         }
@@ -30,11 +34,11 @@ impl Check<'_> {
         &self,
         flow: &At<Flow>,
         name: String,
-        reach: &[usize],
+        routes: &Routes,
         model: HostModel,
     ) -> Result<FlowPlan, Refusal> {
         let (plan, places) = (&self.plan, self.places);
-        let (from, to) = self.ends(flow, &flow.from, &flow.to, reach)?;
+        let (from, to) = self.ends(flow, &flow.from, &flow.to)?;
         let opens = match &flow.opens {
             None => from,
             Some(at) => {
@@ -71,7 +75,10 @@ impl Check<'_> {
             }
         };
         let (start, stop) = self.times(&flow.start, &flow.stop)?;
-        let via = self.via(flow, (from, to), transport, &traffic, ip, reach)?;
+        let via = self.via(flow, (from, to), transport, &traffic, ip, routes)?;
+        if via.is_none() {
+            self.joined(flow, &flow.to, (from, to), routes)?;
+        }
         Ok(FlowPlan {
             name,
             from,
@@ -98,50 +105,38 @@ impl Check<'_> {
         })
     }
 
-    /// The two ends of a flow or a probe, between which there is a path.
+    /// The two ends of a flow or a probe.
     pub(super) fn ends<T>(
         &self,
         table: &At<T>,
         from: &Optional<String>,
         to: &Optional<String>,
-        reach: &[usize],
     ) -> Result<(HostIndex, HostIndex), Refusal> {
         let a = self.required_host(table, "from", from)?;
         let b = self.required_host(table, "to", to)?;
-        let refuse = |allowed: &str| match to {
-            Some(to) => self.places.refuse(to, allowed),
-            None => self.places.missing(table, "to", allowed),
-        };
-        if a == b {
-            return Err(refuse("another host than `from`"));
+        match to {
+            Some(to) if a == b => Err(self.places.refuse(to, "another host than `from`")),
+            _ => Ok((a, b)),
         }
-        if reach[a.0] != reach[b.0] {
-            let (a, b) = (&self.plan.host(a).name, &self.plan.host(b).name);
-            return Err(refuse("a host to which there is a path")
-                .with_help(format!("no links lead from `{a}` to `{b}`")));
-        }
-        Ok((a, b))
     }
 
-    /// For each host the group of those that links join it with, through
-    /// whatever comes between.
-    pub(super) fn reach(&self) -> Vec<usize> {
-        let mut neighbours = vec![Vec::new(); self.plan.hosts.len()];
-        for link in &self.plan.links {
-            neighbours[link.ends.0.0].push(link.ends.1.0);
-            neighbours[link.ends.1.0].push(link.ends.0.0);
-        }
-        let mut group = vec![usize::MAX; neighbours.len()];
-        for start in 0..group.len() {
-            let mut next = vec![start];
-            while let Some(host) = next.pop() {
-                if group[host] == usize::MAX {
-                    group[host] = start;
-                    next.extend(&neighbours[host]);
-                }
-            }
-        }
-        group
+    /// Refuses the ends of a flow or a probe, of which `to` names the second, if no way
+    /// leads from one to the other.
+    pub(super) fn joined<T>(
+        &self,
+        table: &At<T>,
+        to: &Optional<String>,
+        ends: (HostIndex, HostIndex),
+        routes: &Routes,
+    ) -> Result<(), Refusal> {
+        const ALLOWED: &str = "a host to which there is a path";
+        ways::between(&self.plan, routes, ends).map_err(|why| {
+            let refusal = match to {
+                Some(to) => self.places.refuse(to, ALLOWED),
+                None => self.places.missing(table, "to", ALLOWED),
+            };
+            refusal.with_help(why)
+        })
     }
 
     /// What the handshake asks for: what the file says, or else what the control

@@ -1,4 +1,4 @@
-//! Hosts, routers and links.
+//! Hosts, routers and links, and which way leads from one host to another.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -87,6 +87,7 @@ impl<'a> Check<'a> {
             return Err(Refusal::at(spot, places.key(host.table), found, allowed)
                 .did_you_mean(name, self.plan.hosts.iter().map(|h| h.name.as_str())));
         }
+        self.settle_routers(&hosts);
         self.addresses_differ(&hosts)
     }
 
@@ -307,34 +308,28 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Decides which of the hosts are routers: those that were said to be, and
-    /// those that nothing was said about, where no flow and no probe ends and that
-    /// no command runs on or speaks of.
-    pub(super) fn settle_routers(&mut self) {
-        let mut busy = vec![false; self.plan.hosts.len()];
-        for host in self.plan.busy_hosts() {
-            busy[host.0] = true;
-        }
-        let given = self.scenario.host.iter().chain(&self.scenario.router);
-        let declared: std::collections::BTreeSet<&str> = given
-            .filter_map(|table| table.name.as_ref())
-            .map(|name| name.0.as_str())
-            .collect();
-        for (host, busy) in self.plan.hosts.iter_mut().zip(busy) {
-            if !declared.contains(host.name.as_str()) {
-                host.router = !busy;
+    /// Has every host that no table mentions forward, if it stands between others.
+    fn settle_routers(&mut self, (declared, _): &Hosts<'a>) {
+        let between = self.plan.between_others();
+        for (host, between) in self.plan.hosts.iter_mut().zip(between) {
+            if !declared.contains_key(&host.name) {
+                host.router = between;
             }
         }
     }
 }
 
 impl Plan {
-    /// The hosts where something starts, ends or runs, as often as it does.
-    pub(crate) fn busy_hosts(&self) -> Vec<HostIndex> {
-        let flows = self.flows.iter().flat_map(|f| [f.from, f.to]);
-        let probes = self.probes.iter().flat_map(|p| [p.from, p.to]);
-        let commands = self.commands.iter().flat_map(|c| c.hosts(self));
-        flows.chain(probes).chain(commands).collect()
+    /// Of each host whether links join it with two others or more.
+    pub(crate) fn between_others(&self) -> Vec<bool> {
+        let mut first = vec![None; self.hosts.len()];
+        let mut between = vec![false; self.hosts.len()];
+        for LinkPlan { ends: (a, b), .. } in &self.links {
+            for (here, there) in [(a, b), (b, a)] {
+                between[here.0] |= first[here.0].get_or_insert(*there) != there;
+            }
+        }
+        between
     }
 }
 

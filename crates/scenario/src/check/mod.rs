@@ -9,14 +9,16 @@ mod observers;
 mod proxies;
 mod transport;
 pub(crate) mod watch;
+mod ways;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use narrows_units::{Duration, Instant};
 
 use crate::campaign::Shelf;
 use crate::document::{self, At, NAME, Name, Optional, Places, Scenario, Spelled};
-use crate::plan::{HostIndex, Plan, Window};
+use crate::plan::{HostIndex, Origin, Plan, Window};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
 use crate::tree::Node;
@@ -114,8 +116,10 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         observers: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        origin: Origin(Arc::new(places)),
     };
-    let places = &places;
+    let origin = plan.origin.clone();
+    let places = &*origin.0;
     let mut check = Check {
         scenario,
         places,
@@ -128,7 +132,6 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
     check.marks()?;
     check.probes()?;
     check.commands()?;
-    check.settle_routers();
     check.size_proxies();
     check.observers()?;
     check.captures()?;
@@ -212,27 +215,19 @@ impl Names {
 }
 
 impl Check<'_> {
-    /// The names of the hosts where flows can end.
-    fn host_names(&self) -> String {
-        let hosts = self.plan.hosts.iter().filter(|h| !h.router);
-        one_of(hosts.map(|h| h.name.as_str()))
+    /// The names of hosts and routers, where flows can end.
+    fn host_names(&self) -> impl Iterator<Item = &str> {
+        self.plan.hosts.iter().map(|h| h.name.as_str())
     }
 
-    /// The host of this name, where flows can end.
+    /// The host or router of this name.
     fn host(&self, name: &At<String>) -> Result<HostIndex, Refusal> {
-        let plan = &self.plan;
-        let allowed = || format!("the name of a host: {}", self.host_names());
-        match plan.host_named(name) {
-            Some(index) if plan.host(index).router => Err(self
-                .places
-                .refuse(name, allowed())
-                .with_help(format!("`{}` is a router", **name))),
-            Some(index) => Ok(index),
-            None => Err(self
-                .places
-                .refuse(name, allowed())
-                .did_you_mean(name, plan.hosts.iter().map(|h| h.name.as_str()))),
-        }
+        self.plan.host_named(name).ok_or_else(|| {
+            let allowed = format!("the name of a host: {}", one_of(self.host_names()));
+            self.places
+                .refuse(name, allowed)
+                .did_you_mean(name, self.host_names())
+        })
     }
 
     /// The host at `key` of `table`, which has to be given.
@@ -245,10 +240,20 @@ impl Check<'_> {
         match name {
             Some(name) => self.host(name),
             None => {
-                let allowed = format!("the name of a host: {}", self.host_names());
+                let allowed = format!("the name of a host: {}", one_of(self.host_names()));
                 Err(self.places.missing(table, key, allowed))
             }
         }
+    }
+
+    /// Refuses more tables of a kind than there are ports for.
+    fn at_most<T>(&self, most: usize, kind: &str, tables: &[At<T>]) -> Result<(), Refusal> {
+        let Some(over) = tables.get(most) else {
+            return Ok(());
+        };
+        let found = format!("{} of [[{kind}]]", tables.len());
+        let allowed = format!("at most {most}, for which there are ports");
+        Err(self.places.found(over, found, allowed))
     }
 
     /// When something starts and stops.

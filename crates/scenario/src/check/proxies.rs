@@ -1,10 +1,11 @@
 //! Proxies, and the flows that go by them.
 
 use narrows_packet::WRITE_AHEAD;
+use narrows_path::routes::Routes;
 use narrows_pep::{FirstData, Layout, Limits, RATE_OPTION, in_flight, standing_backlog};
 use narrows_units::{Duration, Value};
 
-use super::{Check, Names, needed_ecn};
+use super::{Check, Names, needed_ecn, ways};
 use crate::document::{At, Flow, Optional, Proxy, SizeInBytes, Words};
 use crate::parts::{Control, Traffic};
 use crate::plan::{HostIndex, IpVersion, LegPlan, NamedElement, ProxyPlan, ViaPlan};
@@ -67,7 +68,7 @@ impl Check<'_> {
 
     /// The host or router that a proxy runs on.
     fn proxy_host(&self, table: &At<Proxy>) -> Result<HostIndex, Refusal> {
-        let names = || self.plan.hosts.iter().map(|h| h.name.as_str());
+        let names = || self.host_names();
         let allowed = format!("the name of a host or router: {}", one_of(names()));
         let host = self.places.required(table, "host", &table.host, &allowed)?;
         self.plan.host_named(host).ok_or_else(|| {
@@ -165,7 +166,7 @@ impl Check<'_> {
         transport: Transport,
         traffic: &Traffic,
         ip: IpVersion,
-        reach: &[usize],
+        routes: &Routes,
     ) -> Result<Option<ViaPlan>, Refusal> {
         let places = self.places;
         let name = match (&flow.via, &flow.first_data) {
@@ -200,11 +201,11 @@ impl Check<'_> {
                 .refuse(name, "a proxy between the flow's ends")
                 .with_help(format!("`{}` runs on `{at}`, one of the ends", proxy.name)));
         }
-        if reach[proxy.host.0] != reach[ends.0.0] {
-            let at = &self.plan.host(proxy.host).name;
-            return Err(places
-                .refuse(name, "a proxy to which there is a path")
-                .with_help(format!("no links lead from the flow's ends to `{at}`")));
+        for end in [ends.0, ends.1] {
+            ways::between(&self.plan, routes, (end, proxy.host)).map_err(|why| {
+                let refusal = places.refuse(name, "a proxy to which there is a path");
+                refusal.with_help(why)
+            })?;
         }
         if proxy.layout == Layout::Thesis && ip == IpVersion::V6 {
             return Err(places

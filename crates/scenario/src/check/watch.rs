@@ -5,6 +5,7 @@ use narrows_wire::Ecn;
 
 use super::{Check, Names, or, window};
 use crate::document::{At, Capture, Change};
+use crate::endpoints::MAX_PROBES;
 use crate::plan::{CapturePlan, CapturePoint, ProbePlan, TimedChange, Window, WindowPlan};
 use crate::refusal::{Refusal, one_of};
 
@@ -35,11 +36,13 @@ impl Check<'_> {
     /// Reads the probes.
     pub(super) fn probes(&mut self) -> Result<(), Refusal> {
         let places = self.places;
-        let reach = self.reach();
+        let routes = self.plan.routes();
         let mut names = Names::default();
+        self.at_most(MAX_PROBES, "probe", &self.scenario.probe)?;
         for table in &self.scenario.probe {
             let name = names.required(places, table, &table.name)?;
-            let (from, to) = self.ends(table, &table.from, &table.to, &reach)?;
+            let (from, to) = self.ends(table, &table.from, &table.to)?;
+            self.joined(table, &table.to, (from, to), &routes)?;
             let (start, stop) = self.times(&table.start, &table.stop)?;
             let interval = or(&table.interval, DEFAULT_INTERVAL);
             if let Some(at) = table

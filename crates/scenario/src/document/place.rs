@@ -92,6 +92,14 @@ impl Places {
         &self.0[at.place as usize]
     }
 
+    /// Where the value called `key` was written, or else the innermost table that it belongs
+    /// to.
+    pub(crate) fn written(&self, key: &str) -> Option<&Spot> {
+        let of = |key| self.0.iter().find(|place| place.key == key);
+        let mut keys = std::iter::successors(Some(key), |key| Some(key.rsplit_once('/')?.0));
+        keys.find_map(of).map(|place| &place.spot)
+    }
+
     /// Where `at` was written.
     pub(crate) fn spot<T>(&self, at: &At<T>) -> &Spot {
         &self.of(at).spot

@@ -166,10 +166,7 @@ impl Plan {
 
     /// Those hosts, or routers, of which the links alone do not say everything.
     fn hosts_to_write(&self, routers: bool) -> Vec<At<Host>> {
-        let mut busy = vec![false; self.hosts.len()];
-        for index in self.busy_hosts() {
-            busy[index.0] = true;
-        }
+        let between = self.between_others();
         let hosts = self
             .hosts
             .iter()
@@ -178,7 +175,7 @@ impl Plan {
         hosts
             .filter_map(|(number, host)| {
                 let implied = HostPlan {
-                    router: !busy[number],
+                    router: between[number],
                     ..implied_host(&host.name, number)
                 };
                 let more = *host != implied;
