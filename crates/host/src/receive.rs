@@ -111,7 +111,12 @@ impl Hosts {
                 }
             }
             Kind::Listener { .. } if !opens(&packet, addressing) => {
-                self.refuse(net, node, addressing, packet);
+                if is_dropped(&packet, addressing) {
+                    let entity = self.nodes[node].entity;
+                    self.drop_packet(net, entity, packet, DropCause::Unreachable);
+                } else {
+                    self.refuse(net, node, addressing, packet);
+                }
             }
             Kind::Listener {
                 waiting, backlog, ..
@@ -165,15 +170,75 @@ impl Hosts {
 }
 
 /// Whether a packet may open a connection: a SYN without ACK or RST (RFC 9293
-/// §3.10.7.2), and any datagram, as transports over UDP decide for themselves.
+/// §3.10.7.2) or, as in Linux, FIN; and any datagram, as transports over UDP decide for
+/// themselves.
 fn opens(packet: &Packet, addressing: &Addressing) -> bool {
     if addressing.protocol != ip::TCP {
         return packet.bytes.len() >= addressing.above + udp::HEADER_LEN;
     }
-    // The flags but AE, which with these three is no matter.
-    let flags = packet.bytes.get(addressing.above + 13);
-    flags.is_some_and(|flags| {
-        let decide = TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST;
-        u16::from(*flags) & decide == TcpFlags::SYN
-    })
+    let decide = TcpFlags::SYN | TcpFlags::ACK | TcpFlags::RST | TcpFlags::FIN;
+    flags(packet, addressing).is_some_and(|flags| flags & decide == TcpFlags::SYN)
+}
+
+/// Whether a listener drops a packet that opens no connection without an answer: a
+/// segment that acknowledges nothing (`tcp_rcv_state_process`, `TCP_LISTEN`; Linux v6.17).
+fn is_dropped(packet: &Packet, addressing: &Addressing) -> bool {
+    addressing.protocol == ip::TCP
+        && flags(packet, addressing).is_some_and(|flags| flags & TcpFlags::ACK == 0)
+}
+
+/// The flags of a segment but AE.
+fn flags(packet: &Packet, addressing: &Addressing) -> Option<u16> {
+    packet
+        .bytes
+        .get(addressing.above + 13)
+        .map(|flags| u16::from(*flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_wire::{IpFields, TcpFields};
+
+    use super::*;
+
+    #[test]
+    fn a_listener_answers_only_what_opens_or_acknowledges() {
+        let judge = |bits: u16| {
+            let (source, destination) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+            let fields = TcpFields {
+                flags: TcpFlags(bits),
+                ..TcpFields::default()
+            };
+            let header = IpFields {
+                source,
+                destination,
+                traffic_class: 0,
+                ttl: 64,
+                protocol: ip::TCP,
+                ident: 0,
+            };
+            let mut packet = narrows_packet::PacketPool::new().take(Instant::ZERO, None);
+            header.write(&mut packet.bytes, fields.header_len());
+            fields.write(&mut packet.bytes, source, destination, &[], 0);
+            let addressing = Addressing::of(&packet.bytes).unwrap();
+            (
+                opens(&packet, &addressing),
+                is_dropped(&packet, &addressing),
+            )
+        };
+        let (opened, dropped, refused) = ((true, true), (false, true), (false, false));
+        for (bits, expected) in [
+            (TcpFlags::SYN, opened),
+            (TcpFlags::SYN | TcpFlags::ECE | TcpFlags::CWR, opened),
+            (TcpFlags::SYN | TcpFlags::FIN, dropped),
+            (0, dropped),
+            (TcpFlags::PSH, dropped),
+            (TcpFlags::FIN, dropped),
+            (TcpFlags::RST, dropped),
+            (TcpFlags::ACK, refused),
+            (TcpFlags::SYN | TcpFlags::ACK, refused),
+        ] {
+            assert_eq!(judge(bits), expected, "{bits:#b}");
+        }
+    }
 }

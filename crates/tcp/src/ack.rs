@@ -96,8 +96,9 @@ impl Connection {
         ack.echo = self.out.last_echo.unwrap_or(0);
         let delivered = self.rate.delivered;
         if una < prior_una {
-            if una + self.snd.largest.max(1 << 16) < prior_una {
-                // RFC 5961 §5.2.
+            // RFC 5961 §5.2, and nothing that was never sent (`tcp_ack`).
+            let bound = self.snd.largest.min(self.bytes_acked());
+            if una + bound < prior_una {
                 self.challenge();
                 return false;
             }
@@ -184,12 +185,22 @@ impl Connection {
         self.alert(prior_una, 0, ack);
     }
 
+    /// The window that a segment offers.
+    fn offered_by(&self, tcp: &Tcp) -> u64 {
+        u64::from(tcp.window) << self.agreed.peer_scale
+    }
+
     /// RFC 9293 §3.10.7.4 with Linux's laxer rule for old segments
     /// (`tcp_may_update_window`).
+    pub(crate) fn may_update_window(&self, tcp: &Tcp, seq: u64, una: u64) -> bool {
+        let s = &self.snd;
+        una > s.una || seq > s.updated_by || seq == s.updated_by && self.offered_by(tcp) > s.size
+    }
+
     fn update_send_window(&mut self, tcp: &Tcp, seq: u64, una: u64, ack: &mut Ack) {
-        let size = u64::from(tcp.window) << self.agreed.peer_scale;
-        let s = &mut self.snd;
-        if una > s.una || seq > s.updated_by || seq == s.updated_by && size > s.size {
+        let size = self.offered_by(tcp);
+        if self.may_update_window(tcp, seq, una) {
+            let s = &mut self.snd;
             ack.set(seen::WINDOW_UPDATE);
             s.updated_by = seq;
             s.largest = s.largest.max(size);

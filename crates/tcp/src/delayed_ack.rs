@@ -98,19 +98,9 @@ impl DelayedAck {
         self.quick |= 1;
     }
 
-    /// Data came in order: `len` payload bytes, `pushed` if PSH or FIN was
-    /// set, `header` bytes of TCP options, with `window` open.
-    pub(crate) fn data_received(
-        &mut self,
-        now: Instant,
-        len: u32,
-        pushed: bool,
-        own_mss: u32,
-        window: u64,
-        rto: Duration,
-    ) {
+    /// Data came in order, with `window` open.
+    pub(crate) fn data_received(&mut self, now: Instant, window: u64, rto: Duration) {
         self.scheduled = true;
-        self.measure_peer_mss(len, pushed, own_mss);
         if self.ato.is_zero() {
             // The first data of a connection: its window is small, do not
             // slow it down further.
@@ -136,7 +126,8 @@ impl DelayedAck {
         self.scheduled = true;
     }
 
-    fn measure_peer_mss(&mut self, len: u32, pushed: bool, own_mss: u32) {
+    /// Data came, in order or not: `len` payload bytes, `pushed` if PSH or FIN was set.
+    pub(crate) fn measure_peer_mss(&mut self, len: u32, pushed: bool, own_mss: u32) {
         let last = std::mem::take(&mut self.last_odd_size);
         if len >= self.peer_mss {
             self.peer_mss = len.min(own_mss);
@@ -241,7 +232,8 @@ mod tests {
     #[test]
     fn the_first_data_is_acknowledged_quickly() {
         let mut d = DelayedAck::new(1448);
-        d.data_received(at(0), 1448, false, 1448, 65_535, RTO);
+        d.measure_peer_mss(1448, false, 1448);
+        d.data_received(at(0), 65_535, RTO);
         assert!(d.in_quick_mode());
         for _ in 0..MAX_QUICK_ACKS {
             assert!(d.in_quick_mode());
@@ -254,16 +246,19 @@ mod tests {
     #[test]
     fn delay_adapts_to_the_gap_between_segments() {
         let mut d = DelayedAck::new(1448);
-        d.data_received(at(0), 1448, false, 1448, 65_535, RTO);
+        d.measure_peer_mss(1448, false, 1448);
+        d.data_received(at(0), 65_535, RTO);
         assert!(!d.delay(at(0), Duration::ZERO));
         assert_eq!(d.deadline, Some(at(40)));
         d.deadline = None;
         // Gaps of 30 ms: ato = 40/2 + 30 = 50 ms, then 25 + 30 = 55 ms.
-        d.data_received(at(30), 1448, false, 1448, 65_535, RTO);
+        d.measure_peer_mss(1448, false, 1448);
+        d.data_received(at(30), 65_535, RTO);
         d.delay(at(30), Duration::ZERO);
         assert_eq!(d.deadline, Some(at(80)));
         d.deadline = None;
-        d.data_received(at(60), 1448, false, 1448, 65_535, RTO);
+        d.measure_peer_mss(1448, false, 1448);
+        d.data_received(at(60), 65_535, RTO);
         // A short round trip caps it at 40 ms.
         d.delay(at(60), Duration::from_millis(5));
         assert_eq!(d.deadline, Some(at(100)));
@@ -272,7 +267,8 @@ mod tests {
     #[test]
     fn an_expired_delay_doubles_it_unless_interactive() {
         let mut d = DelayedAck::new(1448);
-        d.data_received(at(0), 1448, false, 1448, 65_535, RTO);
+        d.measure_peer_mss(1448, false, 1448);
+        d.data_received(at(0), 65_535, RTO);
         d.delay(at(0), Duration::ZERO);
         assert!(d.expired(RTO));
         assert_eq!(d.ato, ATO_MIN * 2);
@@ -288,12 +284,16 @@ mod tests {
     fn the_peers_segment_size_is_learnt() {
         let mut d = DelayedAck::new(1448);
         assert_eq!(d.peer_mss, 536);
-        d.data_received(at(0), 1448, false, 1448, 65_535, RTO);
+        d.measure_peer_mss(1448, false, 1448);
+        d.data_received(at(0), 65_535, RTO);
         assert_eq!(d.peer_mss, 1448);
-        d.data_received(at(0), 100, true, 1448, 65_535, RTO);
+        d.measure_peer_mss(100, true, 1448);
+        d.data_received(at(0), 65_535, RTO);
         assert!(d.pushed && !d.pushed_twice);
-        d.data_received(at(0), 700, true, 1448, 65_535, RTO);
-        d.data_received(at(0), 700, true, 1448, 65_535, RTO);
+        d.measure_peer_mss(700, true, 1448);
+        d.data_received(at(0), 65_535, RTO);
+        d.measure_peer_mss(700, true, 1448);
+        d.data_received(at(0), 65_535, RTO);
         assert_eq!(d.peer_mss, 700);
     }
 }

@@ -189,7 +189,8 @@ impl Connection {
             self.out.stray_reset = Some(a.tcp.ack);
             return;
         }
-        if !flags.has(TcpFlags::SYN) {
+        if !flags.has(TcpFlags::SYN) || flags.has(TcpFlags::FIN) {
+            // Dropped without an answer, the SYN with a FIN as in Linux.
             return;
         }
         self.config.remote = a.from;

@@ -46,6 +46,11 @@ pub(crate) struct Arrived<'a> {
 }
 
 impl Arrived<'_> {
+    /// An ACK that takes no sequence number.
+    pub(crate) fn is_pure_ack(&self) -> bool {
+        self.tcp.flags.has(TcpFlags::ACK) && self.end() == self.seq
+    }
+
     fn end(&self) -> u64 {
         let flags = self.tcp.flags;
         self.seq
@@ -140,30 +145,33 @@ impl Connection {
     fn validate(&mut self, a: &Arrived<'_>) -> bool {
         let flags = a.tcp.flags;
         // PAWS (RFC 7323 §5.3, R1).
-        if self.is_old_timestamp(&a.tcp)
-            && !flags.has(TcpFlags::RST)
-            && !self.is_harmless_old_ack(a)
-        {
-            self.answer_unacceptable(a);
+        if self.fails_paws(&a.tcp) && !flags.has(TcpFlags::RST) && !self.is_harmless_old_ack(a) {
+            // Old ACKs are common, and nobody waits for an answer (since v6.14).
+            let old_ack = a.is_pure_ack() && a.seq < self.incoming.next;
+            if flags.has(TcpFlags::SYN) {
+                self.challenge_with_reflection();
+            } else if !old_ack {
+                self.answer_unacceptable(a);
+            }
             return false;
         }
-        // RFC 9293 §3.10.7.4, first step; Linux takes any segment that touches the
-        // window (`tcp_sequence`).
-        let acceptable = a.end() >= self.window.offered_at
-            && a.seq <= self.incoming.next + self.window.open(self.incoming.next);
-        if !acceptable {
-            if !flags.has(TcpFlags::RST) {
-                if flags.has(TcpFlags::SYN) {
-                    self.challenge_with_reflection();
-                } else {
-                    self.answer_unacceptable(a);
-                }
+        if !self.is_acceptable(a) {
+            if flags.has(TcpFlags::SYN) && !flags.has(TcpFlags::RST) {
+                self.challenge_with_reflection();
+            } else if !flags.has(TcpFlags::RST) {
+                self.answer_unacceptable(a);
+            } else if self.resets_after_fin(a) {
+                self.enter_closed(Some(TcpEvent::Reset));
             }
             return false;
         }
         if flags.has(TcpFlags::RST) {
-            // RFC 5961 §3.2: within the window but not exact is challenged.
-            if a.seq == self.incoming.next {
+            // RFC 5961 §3.2: within the window but not exact is challenged. Who has SACKs
+            // may be reset by a peer that goes on from the last of them.
+            let exact = a.seq == self.incoming.next
+                || self.resets_after_fin(a)
+                || self.agreed.sack && self.incoming.highest_block_end() == Some(a.seq);
+            if exact {
                 self.enter_closed(Some(TcpEvent::Reset));
             } else {
                 self.challenge();
@@ -176,6 +184,28 @@ impl Connection {
             return false;
         }
         true
+    }
+
+    /// RFC 9293 §3.10.7.4, first step. Linux takes any segment that touches the window
+    /// (`tcp_sequence`), but since v6.17 one that ends beyond it only while nothing waits
+    /// to be read. A FIN may be beyond the window, as in v6.12 and v7.2; v6.17 has that
+    /// wait, too.
+    fn is_acceptable(&self, a: &Arrived<'_>) -> bool {
+        let edge = self.incoming.next + self.window.open(self.incoming.next);
+        let end = a.end();
+        let without_fin = end - u64::from(a.tcp.flags.has(TcpFlags::FIN));
+        end >= self.window.offered_at
+            && (without_fin <= edge || a.seq <= edge && self.incoming.readable() == 0)
+    }
+
+    /// After the peer's FIN a reset may be numbered as that FIN was
+    /// (`tcp_reset_check`).
+    fn resets_after_fin(&self, a: &Arrived<'_>) -> bool {
+        a.seq + 1 == self.incoming.next
+            && matches!(
+                self.state,
+                TcpState::CloseWait | TcpState::LastAck | TcpState::Closing
+            )
     }
 
     /// A segment outside the window is answered with an ACK; if it repeats
@@ -286,10 +316,16 @@ impl Connection {
             return;
         }
         let fin = a.tcp.flags.has(TcpFlags::FIN);
-        let open = self.window.open(self.incoming.next);
+        let next = self.incoming.next;
+        let open = self.window.open(next);
         let end = a.seq + u64::from(a.len);
-        if a.seq > self.incoming.next + open || a.len > 0 && open == 0 && end > self.incoming.next {
-            // Beyond a window that is shut (RFC 9293 §3.10.7.4, first step).
+        if a.seq > next && a.seq >= next + open || open == 0 && end > next {
+            // Beyond the window (RFC 9293 §3.10.7.4, first step); a FIN that is next is
+            // taken even where the window is shut.
+            if a.seq < next {
+                // RFC 2883 §4.1.
+                self.incoming.report_duplicate(a.seq, next);
+            }
             self.delack
                 .enter_quick_mode(MAX_QUICK_ACKS, self.window.offered());
             self.delack.schedule();
@@ -297,6 +333,9 @@ impl Connection {
         }
         if a.len > 0 {
             let had_gap = self.incoming.has_gap();
+            if a.seq > next {
+                self.measure_peer_mss(a);
+            }
             match self.incoming.take(a.seq, end, a.payload) {
                 Arrival::InOrder => self.after_in_order(a, had_gap),
                 // Acknowledged at once (RFC 5681 §4.2), as it leaves a gap.
@@ -327,15 +366,21 @@ impl Connection {
         }
     }
 
-    fn after_in_order(&mut self, a: &Arrived<'_>, had_gap: bool) {
-        let rto = Duration::from_micros(self.rtt.rto_us);
+    /// What `a` shows of the peer's segment size and of memory (`tcp_measure_rcv_mss`).
+    fn measure_peer_mss(&mut self, a: &Arrived<'_>) {
         let pushed = a.tcp.flags.has(TcpFlags::PSH) || a.tcp.flags.has(TcpFlags::FIN);
-        let own_mss = self.config.advertised_mss();
         if a.len > self.delack.peer_mss {
             self.window.measure_overhead(a.len);
         }
         self.delack
-            .data_received(self.now, a.len, pushed, own_mss, self.window.offered(), rto);
+            .measure_peer_mss(a.len, pushed, self.config.advertised_mss());
+    }
+
+    fn after_in_order(&mut self, a: &Arrived<'_>, had_gap: bool) {
+        let rto = Duration::from_micros(self.rtt.rto_us);
+        self.measure_peer_mss(a);
+        self.delack
+            .data_received(self.now, self.window.offered(), rto);
         self.window.measure_rtt(self.now, self.incoming.next);
         if let Some((_, echo)) = a.tcp.options.timestamps.filter(|t| t.1 != 0) {
             if a.len >= self.delack.peer_mss {

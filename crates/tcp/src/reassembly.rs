@@ -217,6 +217,11 @@ impl Reassembly {
         self.duplicate.is_some() || !self.blocks.is_empty()
     }
 
+    /// End of the highest block.
+    pub(crate) fn highest_block_end(&self) -> Option<u64> {
+        self.blocks.iter().map(|block| block.1).max()
+    }
+
     /// Whether a SACK block was dropped since the last call: an ACK that
     /// waits would no longer report it.
     pub(crate) fn take_block_dropped(&mut self) -> bool {

@@ -8,15 +8,34 @@ use narrows_wire::Tcp;
 use crate::connection::Connection;
 use crate::input::Arrived;
 
-/// Timestamps older than 24 days prove nothing (RFC 7323 §5.5,
-/// `TCP_PAWS_24DAYS`).
-const PAWS_AGE: Duration = Duration::from_secs(24 * 24 * 3600);
+/// A timestamp kept for longer proves nothing: at 1 MHz, the fastest clock of a Linux
+/// host, its sign has changed by then (`TCP_PAWS_WRAP`, since v6.7; RFC 7323 §5.5 says
+/// 24 days, of a clock of 1 kHz).
+const PAWS_AGE: Duration = Duration::from_secs(2_147);
+/// Ticks by which a segment may be older than the timestamp to echo, as it may be one
+/// that was reordered (`TCP_PAWS_WINDOW`).
+const PAWS_WINDOW: i32 = 1;
+/// The fastest clock, in Hz, that a peer is taken to have when its reordered ACKs are
+/// let through (`tcp_tsval_replay`).
+const REPLAY_HZ: u64 = 1_200;
 
 impl Connection {
     /// Whether the timestamp of a segment is older than the one to echo, so that
     /// the segment may be left over from an earlier wrap of the sequence numbers.
     pub(crate) fn is_old_timestamp(&self, tcp: &Tcp) -> bool {
-        self.timestamp_step(tcp).is_some_and(|step| step < 0)
+        self.is_older_by_more_than(0, tcp)
+    }
+
+    /// The same for a segment of an established connection, which may be older by
+    /// [`PAWS_WINDOW`] (`tcp_validate_incoming`).
+    pub(crate) fn fails_paws(&self, tcp: &Tcp) -> bool {
+        self.is_older_by_more_than(PAWS_WINDOW, tcp)
+    }
+
+    /// A peer that began with a timestamp of zero did not mean it (`tcp_paws_check`).
+    fn is_older_by_more_than(&self, ticks: i32, tcp: &Tcp) -> bool {
+        self.timestamp_step(tcp).is_some_and(|step| step < -ticks)
+            && self.ts_recent != 0
             && self.now.since(self.ts_recent_at) < PAWS_AGE
     }
 
@@ -41,13 +60,15 @@ impl Connection {
         step > 0
     }
 
-    /// A reordered pure ACK with an old timestamp is let through
-    /// (`tcp_disordered_ack`).
+    /// A reordered duplicate ACK with an old timestamp is let through, if it changes
+    /// nothing (`tcp_disordered_ack_check`).
     pub(crate) fn is_harmless_old_ack(&self, a: &Arrived<'_>) -> bool {
         let age = self.timestamp_step(&a.tcp).unwrap_or(0).unsigned_abs();
-        a.len == 0
+        let replayed = self.rtt.rto_us * REPLAY_HZ / 1_000_000;
+        a.is_pure_ack()
             && a.seq == self.incoming.next
             && a.tcp.ack == self.snd.una as u32
-            && u64::from(age) * 1_000 <= self.rtt.rto_us
+            && !self.may_update_window(&a.tcp, a.seq, self.snd.una)
+            && u64::from(age) <= replayed
     }
 }
