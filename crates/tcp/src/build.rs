@@ -201,6 +201,16 @@ impl Connection {
 
     /// An ACK without data, numbered `seq`.
     pub(crate) fn build_ack(&mut self, pool: &mut PacketPool, seq: u64) -> Box<Packet> {
+        self.build_without_data(pool, seq, TcpFlags::ACK)
+    }
+
+    /// A reset that says where the stream stood: an ACK otherwise, with its timestamps
+    /// and its window (`tcp_send_active_reset`).
+    pub(crate) fn build_reset(&mut self, pool: &mut PacketPool) -> Box<Packet> {
+        self.build_without_data(pool, self.acceptable_seq(), TcpFlags::ACK | TcpFlags::RST)
+    }
+
+    fn build_without_data(&mut self, pool: &mut PacketPool, seq: u64, flags: u16) -> Box<Packet> {
         let (ecn, ecn_flags) = self.ecn_of(false);
         let options = self.ack_options();
         let window = self.window_field();
@@ -208,7 +218,7 @@ impl Connection {
         let fields = TcpFields {
             seq: seq as u32,
             ack: self.incoming.next as u32,
-            flags: TcpFlags(TcpFlags::ACK | ecn_flags),
+            flags: TcpFlags(flags | ecn_flags),
             window,
             options,
             ..TcpFields::default()
@@ -235,17 +245,6 @@ impl Connection {
             ..TcpFields::default()
         };
         self.packet(pool, fields, ecn, &[], 0)
-    }
-
-    /// A reset that says where the stream stood.
-    pub(crate) fn build_reset(&mut self, pool: &mut PacketPool) -> Box<Packet> {
-        let fields = TcpFields {
-            seq: self.snd.next as u32,
-            ack: self.incoming.next as u32,
-            flags: TcpFlags(TcpFlags::RST | TcpFlags::ACK),
-            ..TcpFields::default()
-        };
-        self.packet(pool, fields, Ecn::NotEct, &[], 0)
     }
 
     /// A reset for a segment that belongs to no connection of ours.

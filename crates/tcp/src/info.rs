@@ -59,7 +59,7 @@ impl Connection {
             last_data_sent: millis(now.since(self.last_data_sent())),
             last_data_recv: millis(now.since(self.delack.last_data)),
             last_ack_recv: millis(now.since(self.last_ack_received)),
-            pmtu: self.config.mtu,
+            pmtu: self.path_mtu,
             rcv_ssthresh: narrow(self.window.soft_limit, u32::MAX),
             rtt: self.rtt.srtt_us >> 3,
             rttvar: self.rtt.mdev_us >> 2,

@@ -114,7 +114,7 @@ impl Connection {
             return self.transmit_ack(pool);
         }
         if std::mem::take(&mut self.handshake.ack_due) {
-            return Some(self.build_ack(pool, self.snd.next));
+            return Some(self.build_ack(pool, self.acceptable_seq()));
         }
         if std::mem::take(&mut self.out.pacing_released)
             && self.board.lost_out > self.board.retrans_out
@@ -164,7 +164,19 @@ impl Connection {
         if !std::mem::take(&mut self.out.ack) {
             return None;
         }
-        Some(self.build_ack(pool, self.snd.next))
+        Some(self.build_ack(pool, self.acceptable_seq()))
+    }
+
+    /// The number of a segment without data: the next one, or, as that would be ignored,
+    /// the edge of a window that has shrunk by more than it was rounded
+    /// (`tcp_acceptable_seq`).
+    pub(crate) fn acceptable_seq(&self) -> u64 {
+        let (next, edge) = (self.snd.next, self.snd.edge());
+        if edge >= next || next - edge < 1 << self.window.scale {
+            next
+        } else {
+            edge
+        }
     }
 
     /// Lost segments, lowest first.
@@ -261,7 +273,7 @@ impl Connection {
         self.out.tail_probe_retransmitted = false;
         let packet = if (self.unsent() > 0 || self.fin_due()) && self.window_takes_next() {
             self.emit_new(pool, false)
-        } else if self.board.packets_out > 0 {
+        } else if self.board.packets_out > 0 && self.window_takes_last() {
             self.out.tail_probe_retransmitted = true;
             self.send_again(self.board.end() - 1, pool)
         } else {
@@ -272,6 +284,13 @@ impl Connection {
         }
         self.rearm_retransmission();
         packet
+    }
+
+    /// Whether the last segment begins within the window, which may have shrunk since it
+    /// was sent; the first one may be sent again in any case (`__tcp_retransmit_skb`).
+    fn window_takes_last(&self) -> bool {
+        let last = self.board.get(self.board.end() - 1);
+        last.is_some_and(|s| s.seq <= self.snd.una || s.seq < self.snd.edge())
     }
 
     /// The tail was probed just now.
@@ -401,9 +420,8 @@ impl Connection {
         pool: &mut PacketPool,
     ) -> Box<Packet> {
         let seq = self.snd.next;
-        // PSH where the application's data ends, once every half of the largest
-        // window so that a reader is not left waiting, and at the end of a burst so
-        // that the receiver does not wait for more of it (`__tcp_transmit_skb`).
+        // PSH where the application's data ends, and once every half of the largest
+        // window so that a reader is not left waiting.
         let forced = seq + bytes > self.snd.pushed + (self.snd.largest >> 1);
         if push || forced {
             self.snd.pushed = seq + bytes;
@@ -412,7 +430,7 @@ impl Connection {
             seq,
             len: bytes as u32 + u32::from(fin),
             flags: if fin { flag::FIN } else { 0 },
-            push: push || forced || self.out.joined && self.out.burst == 0,
+            push: push || forced,
             ..Segment::default()
         };
         self.note_leaving(bytes as u32);
@@ -433,6 +451,9 @@ impl Connection {
         if first || self.timers.purpose() == crate::timers::Purpose::LossProbe {
             self.rearm_retransmission();
         }
+        // At the end of a burst, so that the receiver does not wait for more of it; what
+        // is sent again is no such burst (`__tcp_transmit_skb`).
+        segment.push |= self.out.joined && self.out.burst == 0;
         self.build_data(pool, &segment, true)
     }
 
