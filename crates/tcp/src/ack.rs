@@ -185,9 +185,13 @@ impl Connection {
         self.alert(prior_una, 0, ack);
     }
 
-    /// The window that a segment offers.
-    fn offered_by(&self, tcp: &Tcp) -> u64 {
-        u64::from(tcp.window) << self.agreed.peer_scale
+    /// The window that a segment offers: that of a SYN is not scaled (RFC 7323 §2.2).
+    pub(crate) fn offered_by(&self, tcp: &Tcp) -> u64 {
+        let scale = match tcp.flags.has(narrows_wire::TcpFlags::SYN) {
+            true => 0,
+            false => self.agreed.peer_scale,
+        };
+        u64::from(tcp.window) << scale
     }
 
     /// RFC 9293 §3.10.7.4 with Linux's laxer rule for old segments

@@ -226,13 +226,19 @@ impl Connection {
         self.packet(pool, fields, ecn, &[], 0)
     }
 
-    /// An ACK for what comes in TIME-WAIT, where nothing is left of the connection
-    /// but its numbers, its timestamps and its codepoint (`tcp_v4_timewait_ack`).
-    pub(crate) fn build_time_wait_ack(&mut self, pool: &mut PacketPool) -> Box<Packet> {
-        let ecn = match self.ecn.feedback {
+    /// The codepoint that a time-wait socket remembers (`tw_tos`).
+    pub(crate) fn time_wait_ecn(&self) -> Ecn {
+        match self.ecn.feedback {
             Feedback::Accurate => self.capable_ecn(),
             _ => Ecn::NotEct,
-        };
+        }
+    }
+
+    /// An ACK, marked `ecn`, for what comes in TIME-WAIT, where nothing is left of the
+    /// connection but its numbers, its timestamps and its codepoint
+    /// (`tcp_v4_timewait_ack`). Its ACE field is zero, in v6.18 to v7.2 too.
+    pub(crate) fn build_time_wait_ack(&mut self, pool: &mut PacketPool, ecn: Ecn) -> Box<Packet> {
+        self.ack_left();
         let fields = TcpFields {
             seq: self.snd.next as u32,
             ack: self.incoming.next as u32,

@@ -138,6 +138,11 @@ pub struct Connection {
     pub(crate) snd: SendWindow,
     pub(crate) outgoing: CountedBytes,
     pub(crate) closing: bool,
+    /// The application has closed the socket, and reads no more (`SOCK_DEAD`).
+    pub(crate) orphaned: bool,
+    /// Nothing is left of the connection but its numbers: Linux's time-wait socket, in
+    /// FIN-WAIT-2 already (`tcp_time_wait`).
+    pub(crate) only_numbers: bool,
     pub(crate) corked: bool,
     pub(crate) write_refused: bool,
     pub(crate) board: Scoreboard,
@@ -238,6 +243,8 @@ impl Connection {
                 ..Agreed::default()
             },
             closing: false,
+            orphaned: false,
+            only_numbers: false,
             corked: false,
             write_refused: false,
             board: Scoreboard::default(),
@@ -352,6 +359,15 @@ impl Connection {
             }
             _ => self.closing = true,
         }
+    }
+
+    /// The application is done with the socket in both directions (`close`): the same as
+    /// [`close`](Self::close), but that in FIN-WAIT-2 nothing is left but the connection's
+    /// numbers, from which the peer's FIN is acknowledged.
+    pub fn release(&mut self, now: Instant) {
+        self.close(now);
+        self.orphaned = true;
+        self.only_numbers |= self.state == TcpState::FinWait2;
     }
 
     /// Resets the connection.
@@ -477,7 +493,7 @@ impl Connection {
         self.timestamp_at(self.departure())
     }
 
-    fn timestamp_at(&self, at: Instant) -> u32 {
+    pub(crate) fn timestamp_at(&self, at: Instant) -> u32 {
         ((at.as_nanos() / 1_000_000) as u32).wrapping_add(self.ts_offset)
     }
 

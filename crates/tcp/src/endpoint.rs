@@ -106,7 +106,7 @@ impl Endpoint for Connection {
         if self.readable() > 0 {
             Connection::abort(self, now);
         } else {
-            Connection::close(self, now);
+            Connection::release(self, now);
         }
     }
 

@@ -4,8 +4,9 @@
 use narrows_packet::{Packet, PacketPool};
 use narrows_units::{Duration, Instant};
 use narrows_wire::tcp::FastOpenCookie;
-use narrows_wire::{Ecn, TcpFields, TcpFlags, TcpOptions};
+use narrows_wire::{Ecn, Tcp, TcpFields, TcpFlags, TcpOptions};
 
+use crate::ack::seen;
 use crate::config::AccEcnOptionUse;
 use crate::connection::Connection;
 use crate::delayed_ack::DelayedAck;
@@ -13,6 +14,7 @@ use crate::ecn::{self, Feedback};
 use crate::event::{TcpEvent, TcpState};
 use crate::input::Arrived;
 use crate::limits::Limit;
+use crate::rack::TIMEOUT_MIN;
 use crate::rate_sample::micros;
 use crate::reassembly::Reassembly;
 use crate::rtt::FALLBACK_RTO_US;
@@ -38,7 +40,9 @@ pub(crate) struct Handshake {
     pub(crate) finished: bool,
     /// Whether the congestion control runs.
     started: bool,
-    sent_at: Instant,
+    pub(crate) sent_at: Instant,
+    /// Timestamp of the first SYN or SYN-ACK.
+    first_timestamp: u32,
     passive: bool,
     /// ACE field of the next ACK: what the SYN-ACK was marked with.
     pub(crate) reflect: Option<u8>,
@@ -46,14 +50,14 @@ pub(crate) struct Handshake {
     /// When the congestion control began to run.
     pub(crate) begun_at: Instant,
     /// Payload bytes in the SYN.
-    early: u64,
+    pub(crate) early: u64,
     /// Data in the SYN was acknowledged by the SYN-ACK, whichever end sent it.
     pub(crate) syn_data_acked: bool,
     /// Data in the SYN was accepted.
     pub(crate) accepted_early: bool,
     /// The cookie that the server gave.
     pub(crate) cookie: Option<FastOpenCookie>,
-    give_cookie: Option<FastOpenCookie>,
+    pub(crate) give_cookie: Option<FastOpenCookie>,
 }
 
 impl Connection {
@@ -72,6 +76,9 @@ impl Connection {
     pub(crate) fn transmit_handshake(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
         if !std::mem::take(&mut self.handshake.due) {
             return None;
+        }
+        if self.handshake.sent_again == 0 {
+            self.handshake.first_timestamp = self.timestamp();
         }
         self.handshake.sent_at = self.now;
         self.snd.next = self.snd.next.max(self.snd.una + 1);
@@ -97,7 +104,7 @@ impl Connection {
             request => request,
         };
         let mut options = TcpOptions {
-            mss: Some(self.config.advertised_mss() as u16),
+            mss: Some(self.config.mss_for(self.path_mtu) as u16),
             window_scale: self.config.window_scaling.then_some(self.window.scale),
             sack_permitted: self.config.sack,
             timestamps: self.config.timestamps.then(|| (self.timestamp(), 0)),
@@ -155,11 +162,18 @@ impl Connection {
         if self.ecn.feedback == Feedback::Accurate {
             // A SYN-ACK that was lost may have been lost for its option, then for
             // its flags (RFC 9768 §3.2.3.2.2; so Linux v7.0). Feedback stays
-            // accurate, but ECT is not set after flags of zero (§3.1.5).
-            if self.handshake.sent_again == 0 && self.config.accecn_option != AccEcnOptionUse::Off {
+            // accurate, but ECT is not set after flags of zero (§3.1.5). That of a
+            // simultaneous open has the option once more, and keeps its flags
+            // (`tcp_syn_options`, v6.18).
+            let passive = self.handshake.passive;
+            let option_due = match passive {
+                true => self.handshake.sent_again == 0,
+                false => self.handshake.timeouts < 2,
+            };
+            if option_due && self.config.accecn_option != AccEcnOptionUse::Off {
                 self.accecn.fit(&mut options, 0, OPTION_ROOM);
             }
-            if self.handshake.timeouts > 1 {
+            if passive && self.handshake.timeouts > 1 {
                 ace_flags = 0;
                 self.ecn.capable = false;
             }
@@ -242,31 +256,6 @@ impl Connection {
         );
     }
 
-    /// Data in the SYN is taken if the cookie is ours; who has none is given
-    /// one (RFC 7413 §4.2).
-    fn consider_fast_open(&mut self, a: &Arrived<'_>) {
-        let Some(offered) = a.tcp.options.fast_open.filter(|_| self.config.fast_open) else {
-            return;
-        };
-        let ours = self.cookie_for_peer();
-        if offered.as_slice() != ours.as_slice() {
-            self.handshake.give_cookie = Some(ours);
-            return;
-        }
-        self.handshake.accepted_early = true;
-        self.handshake.syn_data_acked |= a.len > 0;
-        self.take_early_data(a);
-        self.start_transfer();
-    }
-
-    /// A cookie that only this server can make for this address: eight bytes
-    /// of a keyed hash (RFC 7413 §4.1.2).
-    fn cookie_for_peer(&self) -> FastOpenCookie {
-        let name = format!("fast-open {}", self.config.remote.ip());
-        let hash = narrows_units::seed_of(self.config.fast_open_key, &name).to_be_bytes();
-        FastOpenCookie::new(&hash[..8]).unwrap_or_default()
-    }
-
     /// A segment for an end that has sent a SYN.
     pub(crate) fn on_syn_sent(&mut self, a: &Arrived<'_>) {
         let flags = a.tcp.flags;
@@ -275,7 +264,17 @@ impl Connection {
             && (una <= self.snd.una || una > self.snd.next + self.handshake.early)
         {
             // An answer to something else: the peer remembers an old
-            // connection (RFC 9293 §3.5.2).
+            // connection (RFC 9293 §3.5.2). It is tried again at once, as what is
+            // ignored may have been its end.
+            if !flags.has(TcpFlags::RST) {
+                self.out.stray_reset = Some(a.tcp.ack);
+            }
+            if self.handshake.timeouts == 0 {
+                self.start_timer(Purpose::Retransmit, TIMEOUT_MIN);
+            }
+            return;
+        }
+        if flags.has(TcpFlags::ACK) && !self.echoes_handshake(&a.tcp, self.timestamp()) {
             if !flags.has(TcpFlags::RST) {
                 self.out.stray_reset = Some(a.tcp.ack);
             }
@@ -293,8 +292,15 @@ impl Connection {
         }
         self.take_syn_options(a);
         if !flags.has(TcpFlags::ACK) {
-            // Both ends opened at once (RFC 9293 §3.5 figure 7).
+            // Both ends opened at once (RFC 9293 §3.5 figure 7). Data of the peer's SYN is
+            // not taken; that of our own is sent again when a timer expires. Nothing is
+            // agreed upon for which our SYN did not ask (`tcp_ecn_rcv_syn`).
+            if self.handshake.early > 0 {
+                self.put_early_data_on_board();
+            }
+            self.ecn.grant = self.ecn.request;
             self.ecn.syn_received(flags.ace(), a.ecn);
+            self.refuse_fallback();
             if self.ecn.feedback == Feedback::Accurate {
                 self.accecn.handshake_received(a.ecn);
             }
@@ -303,12 +309,7 @@ impl Connection {
             return;
         }
         self.ecn.syn_ack_received(flags.ace(), a.ecn);
-        if self.ecn.feedback == Feedback::Classic && self.cc.needs().accecn {
-            // L4STeam's tree: an algorithm for Accurate ECN runs without ECN
-            // rather than with classic feedback.
-            self.ecn.feedback = Feedback::None;
-            self.ecn.capable = false;
-        }
+        self.refuse_fallback();
         if self.ecn.feedback == Feedback::Accurate {
             self.accecn.handshake_received(a.ecn);
             self.accecn.handshake_option(a.tcp.options.accecn);
@@ -317,19 +318,42 @@ impl Connection {
             self.handshake.cookie = Some(cookie).filter(|c| !c.as_slice().is_empty());
         }
         self.syn_acknowledged(a, una);
-        // Data of the SYN that was not taken is sent again at once and
+        // Data of the SYN that was not taken is lost: it is sent again at once and
         // acknowledges the SYN-ACK (`tcp_rcv_fastopen_synack`).
-        let repeats = self.handshake.early > 0 && !self.outgoing.is_empty();
-        let refused = repeats && una == self.snd.start && self.snd.size > 0;
+        let refused = una < self.snd.start + self.handshake.early;
         if !refused {
             self.acknowledge_syn_ack(a.ecn);
         }
         self.state = TcpState::Established;
         self.start_transfer();
+        if refused {
+            self.resend_early_data();
+        }
+        self.establish();
         if self.config.fast_open && !refused {
             self.take_early_data(a);
         }
-        self.establish();
+    }
+
+    /// L4STeam's tree: an algorithm for Accurate ECN runs without ECN rather than with
+    /// classic feedback.
+    fn refuse_fallback(&mut self) {
+        if self.ecn.feedback == Feedback::Classic && self.cc.needs().accecn {
+            self.ecn.feedback = Feedback::None;
+            self.ecn.capable = false;
+        }
+    }
+
+    /// Whether the timestamp that a segment echoes, if it does, was sent between our first
+    /// SYN or SYN-ACK and `last` (`tcp_rcv_synsent_state_process`; `tcp_check_req`, since
+    /// v6.15).
+    fn echoes_handshake(&self, tcp: &Tcp, last: u32) -> bool {
+        let first = self.handshake.first_timestamp;
+        let echo = tcp
+            .options
+            .timestamps
+            .filter(|t| self.config.timestamps && t.1 != 0);
+        echo.is_none_or(|(_, echo)| echo.wrapping_sub(first) <= last.wrapping_sub(first))
     }
 
     /// A SYN-ACK marked `ecn` came: it is acknowledged before any data, and the ACE
@@ -383,7 +407,7 @@ impl Connection {
     }
 
     /// The congestion control begins (`tcp_init_transfer`).
-    fn start_transfer(&mut self) {
+    pub(crate) fn start_transfer(&mut self) {
         if std::mem::replace(&mut self.handshake.started, true) {
             return;
         }
@@ -461,8 +485,14 @@ impl Connection {
         if flags.has(TcpFlags::SYN) {
             let same = a.seq + 1 == self.incoming.next
                 || self.handshake.accepted_early && a.seq < self.incoming.next;
-            // The peer's SYN-ACK completes a simultaneous open.
-            if !(same && acks_syn && !self.handshake.passive) {
+            // The peer's SYN-ACK completes a simultaneous open, if it acknowledges all that
+            // our SYN had; otherwise it is answered with what completes the peer's.
+            let crossed = same && acks_syn && !self.handshake.passive;
+            if crossed && una < self.snd.next {
+                self.challenge_with_reflection();
+                return false;
+            }
+            if !crossed {
                 if same {
                     self.answer_repeated_syn();
                 }
@@ -475,7 +505,10 @@ impl Connection {
             }
             return false;
         }
-        if self.is_old_timestamp(&a.tcp) {
+        let request = self.handshake.passive && !self.handshake.accepted_early;
+        let sent = self.timestamp_at(self.handshake.sent_at);
+        let foreign = request && self.agreed.timestamps && !self.echoes_handshake(&a.tcp, sent);
+        if self.is_old_timestamp(&a.tcp) || foreign {
             // PAWS (RFC 7323 §5.3).
             self.challenge();
             return false;
@@ -496,6 +529,11 @@ impl Connection {
         self.start_transfer();
         self.establish();
         if flags.has(TcpFlags::SYN) {
+            if self.board.packets_out > 0 {
+                self.on_ack(&a.tcp, a.seq, 1, seen::SYN_ACKED);
+            }
+            // The SYN came before: RFC 2883 §4.1.
+            self.incoming.report_duplicate(a.seq, a.seq + 1);
             self.acknowledge_syn_ack(a.ecn);
             return false;
         }
@@ -522,16 +560,15 @@ impl Connection {
             let next = self.snd.next;
             self.syn_acknowledged(a, syn_end);
             self.snd.next = next;
-            self.rearm_retransmission();
+            if self.handshake.passive {
+                self.rearm_retransmission();
+            } else {
+                self.set_transmit_timer();
+            }
         } else {
             self.syn_acknowledged(a, una.min(syn_end));
         }
-        let scale = if a.tcp.flags.has(TcpFlags::SYN) {
-            0
-        } else {
-            self.agreed.peer_scale
-        };
-        self.snd.size = u64::from(a.tcp.window) << scale;
+        self.snd.size = self.offered_by(&a.tcp);
         self.snd.largest = self.snd.largest.max(self.snd.size);
         self.snd.updated_by = a.seq;
     }
@@ -540,9 +577,17 @@ impl Connection {
     /// was marked (RFC 9768 table 4). A field of zero, or another marking than
     /// was sent, means that the path garbles it: then nothing is sent
     /// ECN-capable.
+    ///
+    /// Only an ACK without data, SYN or SACK blocks reflects it surely, and what has blocks
+    /// is not the first that left (`tcp_accecn_third_ack`, v6.18).
     fn check_reflection(&mut self, a: &Arrived<'_>) {
-        let ace = a.tcp.flags.ace();
-        let garbled = a.len == 0 && ecn::reflected(ace).is_some_and(|e| e != Ecn::NotEct);
+        let first = a.tcp.options.sack.as_slice().is_empty();
+        let ace = if first {
+            a.tcp.flags.ace()
+        } else {
+            ecn::reflect(Ecn::NotEct)
+        };
+        let garbled = a.is_pure_ack() && ecn::reflected(ace).is_some_and(|e| e != Ecn::NotEct);
         if !self.accecn.check_first(ace) || garbled {
             self.ecn.capable = false;
         }

@@ -130,7 +130,7 @@ impl Connection {
         if !self.on_ack(&a.tcp, a.seq, taken, flags) {
             return;
         }
-        self.note_fin_acked();
+        self.note_fin_acked(a);
         if matches!(self.state, TcpState::Closed | TcpState::TimeWait) {
             return;
         }
@@ -227,7 +227,7 @@ impl Connection {
 
     /// A SYN on a live connection (RFC 5961 §4): the challenge ACK for a repeated
     /// SYN-ACK reflects its ECN field again (RFC 9768 §3.2.2.1).
-    fn challenge_with_reflection(&mut self) {
+    pub(crate) fn challenge_with_reflection(&mut self) {
         if self.ecn.feedback == Feedback::Accurate {
             self.handshake.reflect = Some(crate::ecn::reflect(self.ecn.syn_came_with));
         }
@@ -259,12 +259,15 @@ impl Connection {
     }
 
     /// Our FIN may have been acknowledged (RFC 9293 §3.10.7.4, fifth step).
-    fn note_fin_acked(&mut self) {
+    fn note_fin_acked(&mut self, a: &Arrived<'_>) {
         if self.snd.fin.is_none_or(|fin| self.snd.una <= fin) {
             return;
         }
         match self.state {
-            TcpState::FinWait1 => self.state = TcpState::FinWait2,
+            TcpState::FinWait1 => {
+                self.state = TcpState::FinWait2;
+                self.only_numbers = self.orphaned && !a.tcp.flags.has(TcpFlags::FIN);
+            }
             TcpState::Closing => self.enter_time_wait(),
             TcpState::LastAck => self.enter_closed(Some(TcpEvent::Closed)),
             _ => {}
@@ -280,28 +283,30 @@ impl Connection {
         self.emit(TcpEvent::Closed);
     }
 
+    /// What comes in TIME-WAIT (`tcp_timewait_state_process`): an exact reset ends it
+    /// (`net.ipv4.tcp_rfc1337` 0), what is old or has an ACK restarts 2 MSL, and what is not
+    /// an ACK that was expected is acknowledged, without ECT as it may be replayed.
     fn on_time_wait(&mut self, a: &Arrived<'_>) {
-        if a.tcp.flags.has(TcpFlags::RST) {
-            // RFC 1337: a reset does not end TIME-WAIT.
+        let flags = a.tcp.flags;
+        let old = self.is_old_timestamp(&a.tcp);
+        let expected = !old && a.seq == self.incoming.next;
+        if flags.has(TcpFlags::RST) {
+            if expected {
+                self.enter_closed(None);
+            }
             return;
         }
-        if a.end() > a.seq {
-            // RFC 9293 §3.10.7.4: a repeated FIN is acknowledged and restarts 2 MSL.
-            self.out.time_wait_ack = true;
-            if a.tcp.flags.has(TcpFlags::FIN) {
-                self.timers.time_wait = Some(self.now + self.config.time_wait);
-            }
+        if old || flags.has(TcpFlags::ACK) {
+            self.timers.time_wait = Some(self.now + self.config.time_wait);
         }
-    }
-
-    /// Data in a SYN or SYN-ACK, which Fast Open lets it carry
-    /// (`tcp_fastopen_add_skb`).
-    pub(crate) fn take_early_data(&mut self, a: &Arrived<'_>) {
-        if a.len > 0 {
-            let first = self.incoming.next;
-            self.incoming
-                .take(first, first + u64::from(a.len), a.payload);
-            self.emit(TcpEvent::Readable);
+        if expected && a.end() == a.seq {
+            self.replace_ts_recent(&a.tcp, a.seq);
+            return;
+        }
+        // `tcp_oow_rate_limited`
+        let limited = a.end() == a.seq || flags.has(TcpFlags::SYN);
+        if !limited || self.may_challenge() {
+            self.out.time_wait_ack = Some(Ecn::NotEct);
         }
     }
 
@@ -407,7 +412,7 @@ impl Connection {
     }
 
     /// The peer's FIN is in order (`tcp_fin`).
-    fn on_peer_closed(&mut self) {
+    pub(crate) fn on_peer_closed(&mut self) {
         match self.state {
             TcpState::Established => {
                 self.state = TcpState::CloseWait;
@@ -416,6 +421,9 @@ impl Connection {
             TcpState::FinWait1 => {
                 self.state = TcpState::Closing;
                 self.out.ack = true;
+            }
+            TcpState::FinWait2 if self.only_numbers => {
+                self.out.time_wait_ack = Some(self.time_wait_ecn());
             }
             TcpState::FinWait2 => self.out.ack = true,
             _ => return,

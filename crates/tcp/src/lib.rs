@@ -66,6 +66,7 @@ mod delayed_ack;
 mod ecn;
 mod endpoint;
 mod event;
+mod fast_open;
 mod fq;
 mod handshake;
 mod info;

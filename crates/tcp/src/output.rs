@@ -9,6 +9,7 @@
 use narrows_cc::CwndEvent;
 use narrows_packet::{Packet, PacketPool, RecoveryEvent};
 use narrows_units::Instant;
+use narrows_wire::Ecn;
 
 use crate::connection::Connection;
 use crate::event::{TcpEvent, TcpState};
@@ -20,8 +21,8 @@ use crate::sequence;
 pub(crate) struct Output {
     /// An ACK is to leave now.
     pub(crate) ack: bool,
-    /// An ACK for what came in TIME-WAIT is to leave now.
-    pub(crate) time_wait_ack: bool,
+    /// An ACK for what came in TIME-WAIT is to leave now, with this codepoint.
+    pub(crate) time_wait_ack: Option<Ecn>,
     /// The application has written since packets were last asked for.
     pub(crate) written: bool,
     /// A reset is to leave.
@@ -108,8 +109,8 @@ impl Connection {
             _ => {}
         }
         if self.state == TcpState::TimeWait {
-            if std::mem::take(&mut self.out.time_wait_ack) {
-                return Some(self.build_time_wait_ack(pool));
+            if let Some(ecn) = self.out.time_wait_ack.take() {
+                return Some(self.build_time_wait_ack(pool, ecn));
             }
             return self.transmit_ack(pool);
         }

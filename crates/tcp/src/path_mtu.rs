@@ -14,9 +14,8 @@ impl Connection {
     /// that quotes `packet` from its IP header on. It is used if what it quotes is
     /// in flight (RFC 5927 §7.2); segments are then smaller, and those that were too
     /// large leave again. That is no sign of congestion (RFC 1191 §6.5): the window
-    /// stays.
-    ///
-    /// Lost data of a SYN (Fast Open) waits for the SYN's timeout.
+    /// stays. A SYN with data (Fast Open) is taken for lost and leaves again at once,
+    /// without its data.
     pub fn packet_too_big(&mut self, now: Instant, mtu: u32, packet: &[u8]) -> bool {
         self.advance(now);
         let seq = Ip::parse(packet).ok().and_then(|ip| {
@@ -34,7 +33,9 @@ impl Connection {
         self.path_mtu = mtu;
         let before = self.agreed.mss;
         self.agreed.mss = before.min(self.full_mss());
-        if self.agreed.mss < before {
+        if self.state == TcpState::SynSent && self.handshake.early > 0 {
+            self.resend_syn();
+        } else if self.agreed.mss < before {
             self.resend_too_large();
         }
         true
@@ -50,6 +51,12 @@ impl Connection {
             let most = self.board.packets_out - self.board.lost_out;
             self.board.sacked_out = self.board.sacked_out.min(most);
         }
+        self.repair_without_congestion();
+    }
+
+    /// What is marked lost leaves again, and the window stays
+    /// (`tcp_non_congestion_loss_retransmit`).
+    pub(crate) fn repair_without_congestion(&mut self) {
         if self.cong.state != CaState::Loss {
             self.cong.high_seq = self.snd.next;
             self.cong.ssthresh = self.cong.current_ssthresh();

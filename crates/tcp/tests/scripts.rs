@@ -8,7 +8,7 @@
 //! set KEY VALUE…                cc, ecn, sack, timestamps, nagle, buffer, option, fast-open, cookie, tso,
 //!                               pacing, cwnd, compress, mtu; keep-alive TIME [INTERVAL [PROBES]];
 //!                               tolerance TIME: how far off `after` may be
-//! open | write N | queue N | text WORD | read | readtext WORD | cork on|off | close | abort
+//! open | write N | queue N | text WORD | read | readtext WORD | cork on|off | close | release | abort
 //! again                         the end is made anew
 //! peer N                        the next steps are about peer N (0), which has a port and an end of its
 //!                               own; packets to different peers are expected in the order of sending

@@ -318,6 +318,10 @@ impl Player {
                 self.end().close(now);
                 self.collect();
             }
+            "release" => {
+                self.end().release(now);
+                self.collect();
+            }
             "abort" => {
                 self.end().abort(now);
                 self.collect();
