@@ -3,11 +3,11 @@
 use std::fmt;
 
 use narrows_packet::{EntityId, Packet, Queue};
-use narrows_units::{Rate, Rng, WordError, Words};
+use narrows_units::{Duration, Rate, Rng, WordError, Words};
 
 use crate::cnq::{self, Cnq, CnqConfig};
 use crate::codel::{CodelConfig, CodelQueue};
-use crate::dualpi2::{DualPi2, DualPi2Config};
+use crate::dualpi2::{DualPi2, DualPi2Config, StepThreshold, Variant};
 use crate::fifo::{Fifo, FifoConfig};
 use crate::fq_codel::{self, FqCodel, FqCodelConfig};
 use crate::pie::{PieConfig, PieQueue};
@@ -54,6 +54,26 @@ macro_rules! queues {
                     $($kind => reading::fresh(words).map(Self::$name),)+
                     _ => return None,
                 })
+            }
+
+            /// How long a packet may wait before it is marked for that alone, whatever waits
+            /// behind it; `None` where time alone marks nothing.
+            pub fn marking_step(&self) -> Option<Duration> {
+                match self {
+                    Self::DualPi2(c) => match c.step {
+                        // The ramp of RFC 9332 begins there, and a least length of the queue
+                        // spares single packets.
+                        StepThreshold::Time(step)
+                            if c.variant != Variant::Rfc9332 && c.min_qlen_step == 0 =>
+                        {
+                            Some(step)
+                        }
+                        _ => None,
+                    },
+                    Self::Codel(c) => c.ce_threshold,
+                    Self::FqCodel(c) => c.ce_threshold,
+                    _ => None,
+                }
             }
 
             /// The kind's name, the first word of its line.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use narrows_aqm::QueueSpec;
 use narrows_packet::{Change, Element, EntityId, Packet};
-use narrows_units::{Instant, WordError, Words};
+use narrows_units::{Duration, Instant, WordError, Words};
 
 use crate::by::BySpec;
 use crate::mmb::MmbSpec;
@@ -270,6 +270,21 @@ impl ElementSpec {
             Self::Rate(spec) => Some(&spec.queue),
             Self::Trace(spec) => Some(&spec.queue),
             _ => None,
+        }
+    }
+
+    /// How long a packet may wait in its queue before it is marked for that alone, if its
+    /// queue has such a threshold for a single packet.
+    pub fn marking_step(&self) -> Option<Duration> {
+        self.queue()?.marking_step()
+    }
+
+    /// Bytes that it counts for each packet above its IP length; 0 where it has no rate.
+    pub fn overhead_bytes(&self) -> u32 {
+        match self {
+            Self::Rate(spec) => spec.overhead,
+            Self::Trace(spec) => spec.overhead(),
+            _ => 0,
         }
     }
 

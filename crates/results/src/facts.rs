@@ -36,8 +36,34 @@ impl RateSteps {
     /// The lowest rate; of a recording the mean, for its lowest is mostly
     /// none.
     pub fn lowest(&self) -> Rate {
+        self.lowest_between(Instant::ZERO, Instant::MAX)
+    }
+
+    /// The same from `from` on and before `to`.
+    pub fn lowest_between(&self, from: Instant, to: Instant) -> Rate {
+        let within = self.steps().filter(|at| from < *at && *at < to);
+        let rates = std::iter::once(from).chain(within).map(|at| self.at(at));
+        rates.min().unwrap_or_default()
+    }
+
+    /// When the rate changes; never, as this counts, that of a recording.
+    pub fn steps(&self) -> impl Iterator<Item = Instant> + '_ {
+        let steps = match self {
+            Self::Steps(rates) => rates.steps(),
+            Self::Recorded(_) => &[],
+        };
+        steps.iter().map(|step| step.0)
+    }
+
+    /// The rate at `at`; of a recording the mean.
+    pub fn at(&self, at: Instant) -> Rate {
         match self {
-            Self::Steps(rates) => rates.steps().iter().map(|s| s.1).min().unwrap_or_default(),
+            Self::Steps(rates) => {
+                let steps = rates.steps();
+                let last = steps.iter().take_while(|step| step.0 <= at).last();
+                last.or(steps.first())
+                    .map_or(Rate::default(), |step| step.1)
+            }
             Self::Recorded(recording) => recording.mean_rate(),
         }
     }

@@ -25,8 +25,8 @@ pub struct RunSummary {
     pub duration_s: f64,
     /// The steady window.
     pub window: WindowSummary,
-    /// Jain's fairness index of the flows' goodputs; `None` with fewer than
-    /// two flows in the window, and where not all of them compete: each of
+    /// Jain's fairness index of the goodputs of bulk flows; `None` with fewer than two of
+    /// them in the window, and where not all of these compete: each of
     /// [`directions`](Self::directions) has its own.
     pub jain: Option<f64>,
     /// The flows in groups that compete with each other, such as uploads and
@@ -72,8 +72,12 @@ pub struct DirectionSummary {
     pub flows: Vec<String>,
     /// Sum of their goodputs; `None` if none of them has one.
     pub goodput_mbit: Option<f64>,
-    /// Jain's fairness index of their goodputs; `None` with fewer than two.
+    /// Jain's fairness index of the goodputs of the bulk flows among them, which send for as
+    /// long as they may; `None` with fewer than two.
     pub jain: Option<f64>,
+    /// How many bulk flows those are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bulk_flows: usize,
 }
 
 /// The steady window, in seconds of the run.
@@ -136,6 +140,9 @@ pub struct FlowSummary {
     pub ce_marks: u64,
     /// The flow's packets that were dropped in the window, by whatever element.
     pub drops: u64,
+    /// Where that was, of the elements with a rate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<FlowSignals>,
     /// Changes of congestion state over the whole run.
     pub recovery: RecoverySummary,
     /// What else than congestion held the sender back, over the whole run.
@@ -149,6 +156,25 @@ pub struct FlowSummary {
     /// What its sender's congestion control reports of itself, in the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub telemetry: Vec<TelemetrySummary>,
+}
+
+/// What an element signalled to a flow in the window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowSignals {
+    /// Full name of the element.
+    pub element: String,
+    /// The flow's packets that it marked CE.
+    pub marks: u64,
+    /// The flow's packets that it dropped.
+    pub drops: u64,
+}
+
+impl FlowSummary {
+    /// What the element of this name signalled to the flow.
+    pub fn signals_at(&self, element: &str) -> FlowSignals {
+        let there = self.signals.iter().find(|s| s.element == element);
+        there.cloned().unwrap_or_default()
+    }
 }
 
 /// A flow in one of the scenario's further windows.
@@ -500,6 +526,10 @@ impl DirectionSummary {
         };
         format!("{} → {}", side(&self.from), side(&self.to))
     }
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// `value` to six decimals: of milliseconds a nanosecond, of Mbit/s a bit per

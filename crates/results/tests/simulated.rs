@@ -486,6 +486,28 @@ to   = "client"
 cc   = "cubic"
 "#;
 
+/// A CUBIC flow and a call of 64 kbit/s have no fairness between them.
+#[test]
+fn jains_index_is_over_bulk_flows_alone() {
+    let call = "[[flow]]\nname = \"call\"\nfrom = \"client\"\nto = \"server\"\n\
+        traffic = \"cbr rate 64kbit\"\n";
+    let both = SCENARIO.to_owned() + call;
+    let summary = run(&SimEngine, &plan_of(&both)).summary;
+    let bulk: Vec<f64> = summary.flows[..2]
+        .iter()
+        .filter_map(|f| f.goodput_mbit)
+        .collect();
+    let jain = narrows_results::fairness::jain(&bulk).unwrap();
+    assert!((summary.jain.unwrap() - jain).abs() < 1e-5 && jain > 0.8);
+    assert_eq!(summary.directions[0].bulk_flows, 2);
+    let first = both.find("[[flow]]").unwrap();
+    let second = both[first + 1..].find("[[flow]]").unwrap() + first + 1;
+    let one = both[..first].to_owned() + &both[second..];
+    let summary = run(&SimEngine, &plan_of(&one)).summary;
+    assert_eq!(summary.flows.len(), 2);
+    assert_eq!((summary.jain, summary.directions[0].jain), (None, None));
+}
+
 #[test]
 fn flows_that_compete_are_a_group_and_fairness_is_of_groups() {
     let summary = run(&SimEngine, &plan_of(WAYS)).summary;

@@ -285,6 +285,12 @@ impl FlowPlan {
         self.transport == Transport::Tcp && !self.traffic.is_datagram()
     }
 
+    /// Whether it sends for as long as it may; of a modelled flow, whose window or rate is
+    /// its definition, no faster than that.
+    pub fn is_bulk(&self) -> bool {
+        self.traffic == Traffic::Bulk
+    }
+
     /// What decides how fast it sends, in words: its congestion control, what a
     /// modelled flow has in its place, or `none` for datagrams.
     pub fn control_words(&self) -> String {

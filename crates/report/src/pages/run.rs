@@ -149,7 +149,7 @@ fn goodputs(run: &RunResult) -> Markup {
                         strong { (fixed(total, 2)) " Mbit/s" }
                         @if mine.len() > 1 { " in all" }
                     }
-                    @if let Some(jain) = direction.jain { ", Jain's index " strong { (fixed(jain, 3)) } " (1 is equal)" }
+                    @if let Some(jain) = direction.jain { ", Jain's index " @if direction.bulk_flows > 0 { "of " (direction.bulk_flows) " bulk flows " } strong { (fixed(jain, 3)) } " (1 is equal)" }
                 }
                 dl.bars { @for (index, flow) in &mine[..named] {
                     @let place = drawn.iter().position(|d| d == index);
@@ -423,7 +423,7 @@ const DEFINITIONS: [(&str, &str); 14] = [
     ),
     (
         "Jain's index",
-        "(Σx)² / (n·Σx²) of the goodputs x of flows that compete: 1 is equal, 1/n is one flow alone",
+        "(Σx)² / (n·Σx²) of the goodputs x of bulk flows that compete: 1 is equal, 1/n is one flow alone",
     ),
     (
         "TCP RTT (ms)",

@@ -116,6 +116,7 @@ pub fn direction(flows: &[&str], goodput: f64, jain: Option<f64>) -> DirectionSu
         flows: flows.iter().map(|name| format!("flow/{name}")).collect(),
         goodput_mbit: Some(goodput),
         jain,
+        bulk_flows: flows.len(),
     }
 }
 

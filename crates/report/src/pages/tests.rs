@@ -176,6 +176,7 @@ fn two_ways() -> RunResult {
             flows: vec!["flow/download".into()],
             goodput_mbit: Some(90.0),
             jain: None,
+            bulk_flows: 1,
         });
     let queue = &mut summary.queues[1];
     queue.utilisation = Some(0.97);
@@ -198,7 +199,7 @@ fn each_direction_has_its_goodput_and_its_fairness() {
     let page = run_html(&two_ways(), &shared());
     for shown in [
         "Goodput, client → server",
-        "<strong>47.23 Mbit/s</strong> in all, Jain's index <strong>0.829</strong>",
+        "<strong>47.23 Mbit/s</strong> in all, Jain's index of 2 bulk flows <strong>0.829</strong>",
         "Goodput, server → client",
         "<strong>90.00 Mbit/s</strong>",
     ] {

@@ -67,11 +67,15 @@ pub fn run_table(result: &RunResult) -> String {
     text
 }
 
-/// Jain's index of the flows; where not all of them compete, one of each group.
+/// Jain's index of the bulk flows; where not all of them compete, one of each group.
 fn fairness(summary: &RunSummary) -> String {
     let several = summary.directions.len() > 1;
     let line = |d: &DirectionSummary| {
-        let jain = format!("Jain's index {:.3}", d.jain?);
+        let of = match d.bulk_flows {
+            0 => String::new(),
+            n => format!(" of {n} bulk flows"),
+        };
+        let jain = format!("Jain's index{of} {:.3}", d.jain?);
         Some(match several {
             true => format!("{jain}, {}\n", d.label()),
             false => jain + "\n",

@@ -10,7 +10,8 @@ use super::bins::{Column, Columns, mbit, mean_ms};
 use super::window::{InWindow, Spread};
 use crate::distribution::Distribution;
 use crate::summary::{
-    CodepointSummary, FlowInWindow, FlowSummary, LimitedSummary, RecoverySummary, millionths,
+    CodepointSummary, FlowInWindow, FlowSignals, FlowSummary, LimitedSummary, RecoverySummary,
+    millionths,
 };
 
 const COLUMNS: [(&str, Column); 11] = [
@@ -58,6 +59,8 @@ pub(super) struct FlowState {
     windows: (u64, u64),
     marks: u64,
     drops: u64,
+    /// Elements with a rate that marked or dropped its packets, with how many of either.
+    signals: Vec<(EntityId, u64, u64)>,
     recovery: RecoverySummary,
     limited: LimitedSummary,
     /// The last before the window, and the last before its end.
@@ -122,6 +125,7 @@ impl FlowState {
             windows: (0, 0),
             marks: 0,
             drops: 0,
+            signals: Vec::new(),
             recovery: RecoverySummary::default(),
             limited: LimitedSummary::default(),
             limited_until: Default::default(),
@@ -182,14 +186,42 @@ impl FlowState {
         }
     }
 
-    pub(super) fn marked(&mut self, inside: bool) {
+    pub(super) fn marked(&mut self, inside: bool, queue: EntityId) {
         self.marks += u64::from(inside);
         self.bin.marks += 1;
+        if inside {
+            self.signal(queue).1 += 1;
+        }
     }
 
-    pub(super) fn dropped(&mut self, inside: bool) {
+    /// By whatever element; `queue` is it, if it has a rate.
+    pub(super) fn dropped(&mut self, inside: bool, queue: Option<EntityId>) {
         self.drops += u64::from(inside);
         self.bin.drops += 1;
+        if let Some(queue) = queue.filter(|_| inside) {
+            self.signal(queue).2 += 1;
+        }
+    }
+
+    fn signal(&mut self, element: EntityId) -> &mut (EntityId, u64, u64) {
+        let known = self.signals.iter().position(|s| s.0 == element);
+        let at = known.unwrap_or_else(|| {
+            self.signals.push((element, 0, 0));
+            self.signals.len() - 1
+        });
+        &mut self.signals[at]
+    }
+
+    /// What each element signalled to it, of which `name` gives the name.
+    pub(super) fn signals(&self, name: impl Fn(EntityId) -> String) -> Vec<FlowSignals> {
+        let mut signals = self.signals.clone();
+        signals.sort_unstable();
+        let of = |(element, marks, drops)| FlowSignals {
+            element: name(element),
+            marks,
+            drops,
+        };
+        signals.into_iter().map(of).collect()
     }
 
     pub(super) fn retransmitted(&mut self, inside: bool) {
@@ -351,6 +383,7 @@ impl FlowState {
                 .then(|| millionths(self.windows.0 as f64 / self.windows.1 as f64)),
             ce_marks: self.marks,
             drops: self.drops,
+            signals: Vec::new(),
             recovery: self.recovery,
             limited: self.limited,
             limited_in_window: self.limited_until[1].since(self.limited_until[0]),

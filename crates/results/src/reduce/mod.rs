@@ -155,11 +155,12 @@ impl Reducer {
     }
 
     fn dropped(&mut self, inside: bool, element: EntityId, packet: &Packet, cause: DropCause) {
-        if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
-            flow.dropped(inside);
-        }
         let slot = self.queue_slots.get(element.0 as usize);
-        if let Some(&slot) = slot.filter(|&&s| s != UNSEEN) {
+        let slot = slot.filter(|&&s| s != UNSEEN);
+        if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
+            flow.dropped(inside, slot.map(|_| element));
+        }
+        if let Some(&slot) = slot {
             self.queues[slot as usize].dropped(inside, cause);
             return;
         }
@@ -198,8 +199,10 @@ impl Reducer {
         let mut columns = Vec::new();
         let (mut flow_summaries, mut windows) = (Vec::new(), Vec::new());
         for (flow, facts) in std::mem::take(&mut self.flows).into_iter().zip(&plan.flows) {
-            let (summary, in_windows, flow_columns) =
+            let signals = flow.signals(|element| self.name(element));
+            let (mut summary, in_windows, flow_columns) =
                 flow.finish(plan, facts, self.from, until, end);
+            summary.signals = signals;
             windows.extend(in_windows);
             columns.push(flow_columns);
             flow_summaries.push(summary);
@@ -246,9 +249,12 @@ impl Reducer {
                 from_s: self.from.as_secs_f64(),
                 to_s: self.to.as_secs_f64(),
             },
-            jain: match directions.as_slice() {
-                [only] => only.jain,
-                _ => None,
+            jain: {
+                let mut with_bulk = directions.iter().filter(|d| d.bulk_flows > 0);
+                let first = with_bulk.next();
+                first
+                    .filter(|_| with_bulk.next().is_none())
+                    .and_then(|d| d.jain)
             },
             directions,
             flows: flow_summaries,
@@ -286,14 +292,20 @@ fn directions(plan: &Plan, flows: &[FlowSummary]) -> Vec<DirectionSummary> {
             .iter()
             .filter_map(|f| flows[*f].goodput_mbit)
             .collect();
+        // What an application or a model holds back takes no share that it could have.
+        let bulk = group.iter().filter(|f| {
+            let facts = &plan.flows[**f];
+            facts.is_bulk() && facts.transport.modelled().is_none()
+        });
+        let bulk: Vec<f64> = bulk.filter_map(|f| flows[*f].goodput_mbit).collect();
+        let jain = jain(&bulk).filter(|_| bulk.len() > 1);
         DirectionSummary {
             from: hosts(&group, |flow| &flow.from),
             to: hosts(&group, |flow| &flow.to),
             flows: group.iter().map(|f| flows[*f].name.clone()).collect(),
             goodput_mbit: (!rates.is_empty()).then(|| millionths(rates.iter().sum())),
-            jain: (rates.len() > 1)
-                .then(|| jain(&rates).map(millionths))
-                .flatten(),
+            jain: jain.map(millionths),
+            bulk_flows: bulk.len(),
         }
     };
     facts::directions(plan).into_iter().map(of).collect()
@@ -354,7 +366,7 @@ impl EventSink for Reducer {
                 cause,
             } => {
                 if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
-                    flow.marked(inside);
+                    flow.marked(inside, queue);
                 }
                 self.queue(queue).marked(inside, cause);
             }

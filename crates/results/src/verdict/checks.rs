@@ -2,23 +2,13 @@
 
 use narrows_path::routes::Routes;
 use narrows_path::{MtuSpec, Percent};
-use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, NamedElement, Plan, Traffic};
+use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, Plan};
 use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
-use crate::facts::RateSteps;
-use crate::summary::{FlowSummary, QueueSummary, RunSummary};
+use crate::summary::{FlowSummary, RunSummary};
 use narrows_run::Rig;
 
-/// A bottleneck that is used less than this *and* never makes a packet wait
-/// for two others limits no flow.
-const IDLE_UTILISATION: f64 = 0.9;
-/// A bottleneck that is used less than this limits nobody, however long the few
-/// packets of a burst wait for each other. A window that is halved whenever the link is
-/// full leaves three quarters of it in use; two such halvings in a row, a third.
-const UNUSED_UTILISATION: f64 = 0.25;
-/// Packets that a queue must hold up at the 99th percentile to have built up.
-const IDLE_PACKETS: f64 = 2.0;
 /// Part of a flow's time for which something else than congestion may hold
 /// its sender back.
 const LIMITED_SHARE: f64 = 0.01;
@@ -60,7 +50,7 @@ fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) 
     if summary.engine == "sim" {
         stand_ins(&mut found, plan);
     }
-    bottlenecks(&mut found, plan, &routes, summary);
+    super::bottleneck::judge(&mut found, plan, &routes, summary);
     other_limits(&mut found, plan, summary);
     found.expect(&plan.expected);
     found.verdict()
@@ -119,21 +109,22 @@ fn stand_ins(found: &mut Findings, plan: &Plan) {
     }
 }
 
-/// Whether the flow sends for as long as it may.
-fn is_bulk(facts: &FlowPlan) -> bool {
-    matches!(facts.traffic, Traffic::Bulk)
+/// The part of the steady window that lies between `start` and `stop`.
+pub(super) fn window_of(plan: &Plan, start: Instant, stop: Option<Instant>) -> (Instant, Instant) {
+    let until = stop.map_or(plan.measure.to, |stop| stop.min(plan.measure.to));
+    (start.max(plan.measure.from), until)
 }
 
-/// How much of the steady window lies between `start` and `stop`.
+/// How long that is.
 fn part_of_window(plan: &Plan, start: Instant, stop: Option<Instant>) -> Duration {
-    let until = stop.map_or(plan.measure.to, |stop| stop.min(plan.measure.to));
-    until.since(start.max(plan.measure.from))
+    let (from, to) = window_of(plan, start, stop);
+    to.since(from)
 }
 
 /// Whether the flow is to be sending for at least half of the steady window.
-fn fills_window(plan: &Plan, facts: &FlowPlan) -> bool {
+pub(super) fn fills_window(plan: &Plan, facts: &FlowPlan) -> bool {
     let part = part_of_window(plan, facts.start, facts.stop);
-    is_bulk(facts) && part * 2 >= plan.measure.length()
+    facts.is_bulk() && part * 2 >= plan.measure.length()
 }
 
 /// Whether it sends for as long as it may.
@@ -310,7 +301,7 @@ fn sender_limits(found: &mut Findings, plan: &Plan, facts: &FlowPlan, flow: &Flo
         (
             limited.application_s,
             "having nothing to send",
-            is_bulk(facts),
+            facts.is_bulk(),
         ),
     ];
     for (seconds, by, matters) in limits {
@@ -336,7 +327,7 @@ fn window(
     flow: &FlowSummary,
 ) {
     let part = part_of_window(plan, facts.start, facts.stop);
-    if !is_bulk(facts) || part.is_zero() {
+    if !facts.is_bulk() || part.is_zero() {
         return;
     }
     // Without a sample, the round trip is at least that of the empty path.
@@ -357,86 +348,12 @@ fn window(
     }
 }
 
-/// The elements with a rate that a flow's data meets, each with its lowest rate; where it
-/// goes by a proxy, those of the leg with the lowest, for the other has a sender of its own.
-fn rated<'a>(plan: &'a Plan, routes: &Routes, facts: &FlowPlan) -> Vec<(&'a NamedElement, u64)> {
-    let between = |from, to| -> Vec<_> {
-        plan.elements_between(routes, from, to)
-            .filter_map(|(_, e)| Some((e, RateSteps::of(plan, &e.name)?.lowest().as_bits())))
-            .collect()
-    };
-    let legs = plan
-        .legs(facts)
-        .into_iter()
-        .map(|(from, to)| between(from, to));
-    let lowest = |leg: &Vec<(_, u64)>| leg.iter().map(|(_, bits)| *bits).min();
-    let slower = legs.filter(|leg| !leg.is_empty());
-    slower.min_by_key(lowest).unwrap_or_default()
-}
-
-fn bottlenecks(found: &mut Findings, plan: &Plan, routes: &Routes, summary: &RunSummary) {
-    for facts in plan.flows.iter().filter(|f| fills_window(plan, f)) {
-        let rated = rated(plan, routes, facts);
-        let Some(&(meant, lowest)) = rated.iter().min_by_key(|(_, bits)| *bits) else {
-            continue;
-        };
-        let signals = |q: &QueueSummary| q.marks.total() + q.drops.total();
-        let meant_queue = summary.queue(&meant.name);
-        // Of several with the same rate, any may be the bottleneck.
-        let mut lowest_ones = rated.iter().filter(|(_, bits)| *bits == lowest);
-        let seen = is_seen(plan, summary, &meant.name);
-        let idle = lowest_ones.all(|(e, _)| summary.queue(&e.name).is_none_or(is_idle));
-        if seen && idle {
-            let used = meant_queue.and_then(|q| q.utilisation).unwrap_or(0.0);
-            found.distrust(
-                "idle-bottleneck",
-                &meant.name,
-                format!(
-                    "{} was meant to be the bottleneck, and no queue built up there; it was used \
-                     to {:.1} %",
-                    meant.name,
-                    100.0 * used
-                ),
-            );
-        }
-        let meant_signals = meant_queue.map_or(0, signals);
-        for (other, bits) in &rated {
-            let Some(queue) = summary.queue(&other.name) else {
-                continue;
-            };
-            if *bits > lowest && signals(queue) > meant_signals {
-                found.distrust(
-                    "wrong-bottleneck",
-                    &other.name,
-                    format!(
-                        "{} marked and dropped more than {}, which was meant to be the bottleneck",
-                        other.name, meant.name
-                    ),
-                );
-            }
-        }
-    }
-}
-
 /// Whether it is known what happened in an element: not in a live run where
 /// the kernel's disciplines carry its link.
 pub(super) fn is_seen(plan: &Plan, summary: &RunSummary, element: &str) -> bool {
     let mut theirs = plan.links.iter().filter(|l| !l.datapath.is_own());
     summary.engine == "sim"
         || !theirs.any(|l| l.up.iter().chain(&l.down).any(|e| e.name == element))
-}
-
-fn is_idle(queue: &QueueSummary) -> bool {
-    let Some(sojourn) = &queue.sojourn_ms else {
-        return true;
-    };
-    let (Some(rate), Some(utilisation)) = (queue.rate_mbit, queue.utilisation) else {
-        return false;
-    };
-    let mean_bits = queue.wire_bytes as f64 * 8.0 / queue.packets.max(1) as f64;
-    let packet_ms = mean_bits / (rate * 1e3);
-    utilisation < UNUSED_UTILISATION
-        || utilisation < IDLE_UTILISATION && sojourn.p99 < IDLE_PACKETS * packet_ms
 }
 
 /// What a smaller MTU in the middle dropped, and whether the sender got an ICMP error.

@@ -390,7 +390,9 @@ impl Choices for Finding {
         "never-started",
         "nothing-delivered",
         "sender-limited",
+        "starved",
         "unanswered",
+        "wrong-bottleneck",
         "wrong-limit",
     ];
 }

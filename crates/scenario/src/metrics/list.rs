@@ -67,7 +67,7 @@ pub(super) const RUN: MetricKind = MetricKind {
     entity: "run",
     about: "the run as a whole; flows are counted in the scenario's order",
     metrics: metrics! {
-        "jain", "", "Jain's index of fairness of all flows' goodputs: 1 for equal shares";
+        "jain", "", "Jain's index of fairness of the bulk flows' goodputs, where all of them compete: 1 for equal shares";
         "rate{n}_mbit", "Mbit/s", "goodput of the n-th flow";
         "share{n}_pct", "%", "the n-th flow's part of the goodput of all";
         "ratio", "", "goodput of the first flow over the second's";
