@@ -286,6 +286,14 @@ pub struct TcpConfig {
     /// Shortest retransmission timeout (`TCP_RTO_MIN` 200 ms; RFC 6298 says
     /// 1 s).
     pub min_rto: Duration,
+    /// Longest retransmission timeout and interval of window probes (`TCP_RTO_MAX_MS`,
+    /// `net.ipv4.tcp_rto_max_ms`, since v6.15: 1 s to 120 s, the default). In v6.17 that of
+    /// a SYN-ACK stays 120 s; here it follows, as in v7.2.
+    pub max_rto: Duration,
+    /// How long sent data may stay unacknowledged, or a window shut, before the connection
+    /// is given up (`TCP_USER_TIMEOUT`, RFC 5482); `None`, Linux's default, for what the
+    /// numbers of retransmissions and probes make.
+    pub user_timeout: Option<Duration>,
     /// Keep-alive (`SO_KEEPALIVE`); `None`, Linux's default, for none.
     pub keep_alive: Option<KeepAlive>,
     /// How long TIME-WAIT lasts (`TCP_TIMEWAIT_LEN` 60 s).
@@ -320,6 +328,8 @@ impl TcpConfig {
             initial_cwnd: 10,
             cwnd_clamp: 0,
             min_rto: Duration::from_millis(200),
+            max_rto: Duration::from_secs(120),
+            user_timeout: None,
             keep_alive: None,
             time_wait: Duration::from_secs(60),
             host: HostModel::default(),

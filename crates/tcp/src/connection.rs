@@ -214,7 +214,7 @@ impl Connection {
             ..EcnState::default()
         };
         Self {
-            rtt: Rtt::new(config.min_rto),
+            rtt: Rtt::new(config.min_rto, config.max_rto),
             window: ReceiveWindow::new(config.receive_buffer, mss, config.window_scaling),
             cong: Congestion::new(config.initial_cwnd, config.cwnd_clamp),
             delack: DelayedAck::new(mss),

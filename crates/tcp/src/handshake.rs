@@ -42,7 +42,7 @@ pub(crate) struct Handshake {
     started: bool,
     pub(crate) sent_at: Instant,
     /// Timestamp of the first SYN or SYN-ACK.
-    first_timestamp: u32,
+    pub(crate) first_timestamp: u32,
     passive: bool,
     /// ACE field of the next ACK: what the SYN-ACK was marked with.
     pub(crate) reflect: Option<u8>,

@@ -27,7 +27,8 @@
 //! # Where it differs from Linux
 //! - A segment is a segment: Linux keeps super-packets and counts segments
 //!   inside them; SACKs that name part of a segment are ignored here, and a
-//!   segment is never cut again, so there is no path MTU discovery.
+//!   segment is cut only for a smaller path MTU or MSS, not where a window that
+//!   has shrunk ends in it.
 //! - Linux pushes packets out in the midst of processing an ACK; here they
 //!   leave at the same instant in the same order, when they are polled.
 //! - The host has no queue of its own, unless it is one with fq
@@ -42,9 +43,25 @@
 //! - Of memory only this is modelled: what a full segment takes in the receive
 //!   buffer, one segment at a time; there what waits to be read counts as payload.
 //!   The send buffer counts payload unless [`SendBuffer::Auto`] is asked for.
-//! - `close` is a half-close; unread data does not reset the connection.
-//! - No urgent data, MD5, MPTCP, SYN cookies, metrics cache, and no CE events
-//!   for the congestion control of a receiver (only DCTCP uses them).
+//! - `close` is a half-close; unread data does not reset the connection, nor does
+//!   data that comes after [`release`](Connection::release). A SYN does not open a
+//!   connection anew that is in TIME-WAIT.
+//! - No urgent data, `MSG_EOR`, MD5, MPTCP, SYN cookies, metrics cache, and no CE
+//!   events for the congestion control of a receiver (only DCTCP uses them).
+//!
+//! # Where versions of Linux differ
+//! Followed is v6.17, but for:
+//! - AccECN, which came with v6.18, and of which the last ACK of a simultaneous open
+//!   reflects the SYN-ACK (RFC 9768 §3.2.2.1), where v6.18 to v7.2 count.
+//! - A FIN beyond a window that is shut while data waits to be read: it is taken, as by
+//!   v6.12 and v7.2; v6.17 waits until the data is read.
+//! - [`max_rto`](TcpConfig::max_rto) of a SYN-ACK, as v7.2.
+//!
+//! Older versions differ in what this does since v6.7 (timestamps are believed for
+//! 2,147 s), v6.14 (old ACKs with old timestamps are not answered), v6.15 (the ACK of a
+//! handshake must echo a timestamp that was sent) and v6.17 (what ends beyond the
+//! window is refused while data waits to be read; the size of out-of-order segments
+//! counts).
 //!
 //! What a real kernel reckoned of a recorded connection, this reckons as well:
 //! see the crate `narrows-bpf`'s tests, for which the feature `testkit` is.

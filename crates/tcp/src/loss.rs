@@ -14,14 +14,10 @@ use crate::rtt::INITIAL_RTO_US;
 use crate::scoreboard::flag;
 use crate::timers::Purpose;
 
-/// Data is given up this long after its first retransmission (`tcp_retries2`
-/// 15, `tcp_model_timeout`): however long the timeouts really are, ten that
-/// double from `TCP_RTO_MIN`, 200 ms, and six of `TCP_RTO_MAX`, 120 s, are
-/// waited for, 924.6 s.
-const DATA_GIVE_UP: Duration = Duration::from_millis(1023 * 200 + 6 * 120_000);
-/// Retransmissions into a shut window are given up when the peer has been
-/// silent for this long: twice `TCP_RTO_MAX` (`tcp_rtx_probe0_timed_out`).
-const WINDOW_GIVE_UP: Duration = Duration::from_secs(240);
+/// Retransmissions before data is given up (`tcp_retries2` 15).
+const DATA_RETRIES: u32 = 15;
+/// Least timeout, ms, of which those that data is given up after are made (`TCP_RTO_MIN`).
+const LEAST_RTO_MS: u64 = 200;
 /// Retransmissions of a SYN after the linear ones (`tcp_syn_retries` 6).
 const SYN_RETRIES: u32 = 6;
 /// Timeouts of a SYN that do not double the next one (`tcp_syn_linear_timeouts` 4,
@@ -30,9 +26,43 @@ const SYN_LINEAR_TIMEOUTS: u32 = 4;
 /// Retransmissions of a SYN-ACK (`tcp_synack_retries` 5).
 const SYN_ACK_RETRIES: u32 = 5;
 
+/// How soon the timer fires whose time is over, at 1 kHz.
+const ONE_TICK: Duration = Duration::from_millis(1);
+
 impl Connection {
     fn rto(&self) -> Duration {
         Duration::from_micros(self.rtt.rto_us)
+    }
+
+    /// How long after its first retransmission data is given up (`retransmits_timed_out`,
+    /// `tcp_model_timeout`): however long the timeouts really are, those are waited for that
+    /// double from `TCP_RTO_MIN`, 200 ms, up to the longest. With 120 s these are ten, and
+    /// six of 120 s: 924.6 s.
+    fn data_give_up(&self) -> Duration {
+        let longest = self.rtt.max_rto_us() / 1_000;
+        let doublings = (longest / LEAST_RTO_MS).max(1).ilog2().min(DATA_RETRIES);
+        let doubled = ((2u64 << doublings) - 1) * LEAST_RTO_MS;
+        let all = Duration::from_millis(doubled + u64::from(DATA_RETRIES - doublings) * longest);
+        self.config.user_timeout.unwrap_or(all)
+    }
+
+    /// Retransmissions into a shut window are given up when the peer has been silent for
+    /// twice the longest timeout, or when they have been made for as long as the user lets
+    /// them (`tcp_rtx_probe0_timed_out`).
+    fn window_gave_up(&self) -> bool {
+        let since = self.since_first_retransmission();
+        let user = self.config.user_timeout.unwrap_or(Duration::MAX);
+        let most = Duration::from_micros(2 * self.rtt.max_rto_us()).min(user);
+        since > user || self.now.since(self.last_ack_received) > most && since > most
+    }
+
+    /// The next timeout, no later than the user lets it be
+    /// (`tcp_clamp_rto_to_user_timeout`); `elapsed` since the first transmission that was
+    /// not answered.
+    fn clamped_rto(&self, elapsed: Duration) -> Duration {
+        let user = self.config.user_timeout.unwrap_or(Duration::MAX);
+        let left = user - elapsed.min(user);
+        self.rto().min(left.max(ONE_TICK))
     }
 
     /// What pacing adds before the next packet may leave at all.
@@ -134,10 +164,9 @@ impl Connection {
         // a peer that answers is not given up.
         let shut = self.snd.size == 0;
         let expired = if shut {
-            self.now.since(self.last_ack_received) > WINDOW_GIVE_UP
-                && self.since_first_retransmission() > WINDOW_GIVE_UP
+            self.window_gave_up()
         } else {
-            self.out.retransmissions > 0 && self.since_first_retransmission() >= DATA_GIVE_UP
+            self.out.retransmissions > 0 && self.since_first_retransmission() >= self.data_give_up()
         };
         if expired {
             self.enter_closed(Some(TcpEvent::TimedOut));
@@ -152,7 +181,10 @@ impl Connection {
         // RFC 6298 §5.4 to §5.6.
         self.out.retransmit_head = true;
         self.rtt.back_off();
-        let after = self.rto();
+        // Where there was none before, the one that is due is the first.
+        let first = self.cong.retrans_stamp;
+        let elapsed = first.map_or(Duration::ZERO, |_| self.since_first_retransmission());
+        let after = self.clamped_rto(elapsed);
         self.start_timer(Purpose::Retransmit, after);
     }
 
@@ -232,7 +264,16 @@ impl Connection {
         } else {
             SYN_ACK_RETRIES + u32::from(self.handshake.accepted_early)
         };
-        if self.handshake.timeouts >= limit {
+        let since = self
+            .timestamp()
+            .wrapping_sub(self.handshake.first_timestamp);
+        let since = Duration::from_millis(u64::from(since));
+        let timed_out = self.handshake.timeouts > 0
+            && self
+                .config
+                .user_timeout
+                .is_some_and(|user| opening && since >= user);
+        if self.handshake.timeouts >= limit || timed_out {
             self.enter_closed(Some(TcpEvent::TimedOut));
             return;
         }
@@ -245,7 +286,11 @@ impl Connection {
         if !opening || self.handshake.timeouts > SYN_LINEAR_TIMEOUTS {
             self.rtt.back_off();
         }
-        let after = self.rto();
+        let after = if opening {
+            self.clamped_rto(since)
+        } else {
+            self.rto()
+        };
         self.start_timer(Purpose::Retransmit, after);
     }
 }

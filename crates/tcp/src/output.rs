@@ -44,6 +44,9 @@ pub(crate) struct Output {
     pub(crate) probe_due: bool,
     /// Window or keep-alive probes without any answer (`icsk_probes_out`).
     pub(crate) probes: u32,
+    /// When the first of the window probes was due that have not opened it
+    /// (`icsk_probes_tstamp`).
+    pub(crate) probing_since: Option<Instant>,
     /// Timeouts in a row.
     pub(crate) retransmissions: u32,
     pub(crate) pacing_released: bool,

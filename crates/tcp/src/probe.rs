@@ -5,11 +5,11 @@
 //! v6.17.
 
 use narrows_packet::{Packet, PacketPool};
-use narrows_units::Duration;
+use narrows_units::{Duration, Instant};
 
 use crate::connection::Connection;
 use crate::event::{TcpEvent, TcpState};
-use crate::rtt::MAX_RTO_US;
+use crate::rack::TIMEOUT_MIN;
 use crate::timers::Purpose;
 
 /// Unanswered window probes before giving up, and most doublings of their
@@ -37,18 +37,33 @@ impl Connection {
     /// `backoff` times (`tcp_probe0_base`, `tcp_probe0_when`).
     fn start_window_probe(&mut self, backoff: u32) {
         let base = self.rtt.rto_us.max(self.rtt.min_rto_us());
-        let doubled = (base << backoff.min(DOUBLINGS)).min(MAX_RTO_US);
-        self.start_timer(Purpose::WindowProbe, Duration::from_micros(doubled));
+        let doubled = (base << backoff.min(DOUBLINGS)).min(self.rtt.max_rto_us());
+        let after = self.clamped_to_user(Duration::from_micros(doubled));
+        self.start_timer(Purpose::WindowProbe, after);
+    }
+
+    /// `after`, but no longer than the user lets a window be shut
+    /// (`tcp_clamp_probe0_to_user_timeout`).
+    fn clamped_to_user(&self, after: Duration) -> Duration {
+        let (Some(user), Some(since)) = (self.config.user_timeout, self.out.probing_since) else {
+            return after;
+        };
+        let left = user - self.now.since(since).min(user);
+        after.min(left.max(TIMEOUT_MIN))
     }
 
     pub(crate) fn on_window_probe_timeout(&mut self) {
         if self.board.packets_out > 0 || !self.waits() {
             self.out.probes = 0;
+            self.out.probing_since = None;
             return;
         }
         // Who answers with a shut window is probed for ever (RFC 9293
-        // §3.8.6.1): each ACK sets the count back.
-        if self.out.probes >= WINDOW_PROBES {
+        // §3.8.6.1): each ACK sets the count back, but not the user's time.
+        let since: Instant = *self.out.probing_since.get_or_insert(self.now);
+        let user = self.config.user_timeout;
+        let timed_out = user.is_some_and(|user| since < self.now && self.now.since(since) >= user);
+        if self.out.probes >= WINDOW_PROBES || timed_out {
             self.enter_closed(Some(TcpEvent::TimedOut));
             return;
         }
@@ -65,6 +80,7 @@ impl Connection {
         }
         if self.window_takes_next() {
             self.rtt.backoff = 0;
+            self.out.probing_since = None;
             if self.timers.purpose() == Purpose::WindowProbe {
                 self.timers.stop();
             }
@@ -84,6 +100,7 @@ impl Connection {
             if let Some(packet) = self.emit_new(pool, true) {
                 // From now on the retransmission timer runs.
                 self.out.probes = 0;
+                self.out.probing_since = None;
                 self.rtt.backoff = 0;
                 return Some(packet);
             }
@@ -120,7 +137,11 @@ impl Connection {
             self.arm_keep_alive(keep_alive.time - silent);
             return;
         }
-        if self.out.probes >= keep_alive.probes {
+        let given_up = match self.config.user_timeout {
+            Some(user) => self.out.probes > 0 && silent >= user,
+            None => self.out.probes >= keep_alive.probes,
+        };
+        if given_up {
             self.out.reset = true;
             self.enter_closed(Some(TcpEvent::TimedOut));
             return;

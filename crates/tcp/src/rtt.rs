@@ -8,8 +8,6 @@ pub(crate) const INITIAL_RTO_US: u64 = 1_000_000;
 /// Timeout after a handshake whose SYN was lost and that gave no sample: 3 s
 /// (RFC 6298 §5.7, `TCP_TIMEOUT_FALLBACK`).
 pub(crate) const FALLBACK_RTO_US: u64 = 3_000_000;
-/// Longest timeout: 120 s (`TCP_RTO_MAX`; RFC 6298 §2.5 allows from 60 s).
-pub(crate) const MAX_RTO_US: u64 = 120_000_000;
 /// How long a minimum is kept: 300 s (`tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
 
@@ -59,6 +57,8 @@ pub(crate) struct Rtt {
     rttvar_us: u32,
     window_end: u64,
     min_rto_us: u32,
+    /// Longest timeout in µs.
+    max_rto_us: u32,
     /// Timeout in µs, backed off if it has fired.
     pub(crate) rto_us: u64,
     /// How often it has doubled, or the interval of window probes
@@ -70,7 +70,7 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    pub(crate) fn new(min_rto: Duration) -> Self {
+    pub(crate) fn new(min_rto: Duration, max_rto: Duration) -> Self {
         Self {
             srtt_us: 0,
             mdev_us: 0,
@@ -78,6 +78,7 @@ impl Rtt {
             rttvar_us: 0,
             window_end: 0,
             min_rto_us: min_rto.as_micros() as u32,
+            max_rto_us: max_rto.as_micros() as u32,
             rto_us: INITIAL_RTO_US,
             backoff: 0,
             latest_us: 0,
@@ -90,6 +91,11 @@ impl Rtt {
     /// The shortest RTO, µs.
     pub(crate) fn min_rto_us(&self) -> u64 {
         u64::from(self.min_rto_us)
+    }
+
+    /// The longest timeout.
+    pub(crate) fn max_rto_us(&self) -> u64 {
+        u64::from(self.max_rto_us)
     }
 
     /// The minimum RTT in µs; `u32::MAX` before the first sample.
@@ -145,13 +151,13 @@ impl Rtt {
 
     /// RTO = SRTT + RTTVAR, where the deviation is kept four times its size.
     fn set_rto(&mut self) {
-        self.rto_us = u64::from((self.srtt_us >> 3) + self.rttvar_us).min(MAX_RTO_US);
+        self.rto_us = u64::from((self.srtt_us >> 3) + self.rttvar_us).min(self.max_rto_us());
     }
 
     /// Doubles the timeout after it fired (RFC 6298 §5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff += 1;
-        self.rto_us = (self.rto_us * 2).min(MAX_RTO_US);
+        self.rto_us = (self.rto_us * 2).min(self.max_rto_us());
     }
 
     /// Takes the doubling back.
@@ -177,7 +183,7 @@ mod tests {
     use super::*;
 
     fn rtt() -> Rtt {
-        Rtt::new(Duration::from_millis(200))
+        Rtt::new(Duration::from_millis(200), Duration::from_secs(120))
     }
 
     #[test]
@@ -238,7 +244,7 @@ mod tests {
         for _ in 0..20 {
             r.back_off();
         }
-        assert_eq!(r.rto_us, MAX_RTO_US);
+        assert_eq!(r.rto_us, 120_000_000);
         r.reset_backoff();
         assert_eq!(r.rto_us, 300_000);
     }

@@ -6,7 +6,8 @@
 //! ```text
 //! role client|server            what is tested: an end that opens (the default), or a listener
 //! set KEY VALUE…                cc, ecn, sack, timestamps, nagle, buffer, option, fast-open, cookie, tso,
-//!                               pacing, cwnd, compress, mtu; keep-alive TIME [INTERVAL [PROBES]];
+//!                               pacing, cwnd, compress, mtu, max-rto, user-timeout; keep-alive TIME
+//!                               [INTERVAL [PROBES]];
 //!                               tolerance TIME: how far off `after` may be
 //! open | write N | queue N | text WORD | read | readtext WORD | cork on|off | close | release | abort
 //! again                         the end is made anew

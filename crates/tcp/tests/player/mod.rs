@@ -226,6 +226,8 @@ impl Player {
                     probes: words.next().map_or(linux.probes, |n| n.parse().unwrap()),
                 });
             }
+            "user-timeout" => c.user_timeout = on.then(|| duration(value)),
+            "max-rto" => c.max_rto = duration(value),
             "mtu" => c.mtu = value.parse().unwrap(),
             "tolerance" => self.tolerance = duration(value),
             k => panic!("{}: set {k}", self.place),
