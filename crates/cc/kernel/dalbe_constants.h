@@ -49,6 +49,8 @@ enum nw_dalbe_map {
 #define NW_DALBE_PHI_GAIN	2U		/* 2^-2 of each new estimate */
 #define NW_DALBE_DAMPING	1U		/* 2^-1 of an error goes into the bias */
 #define NW_DALBE_EXCESS		2U	/* 2^-2 of an excess for each event in the interval */
+#define NW_DALBE_CUT		3U	/* 2^3 times what a limit cut off is not learnt */
+#define NW_DALBE_MOST_RATIO	(1ULL << 41)	/* of price and model, 8192, 2^-28 */
 #define NW_DALBE_LEAST_BIAS	(NW_Q16_ONE / 8)
 #define NW_DALBE_MOST_BIAS	(8U << NW_Q16)
 #define NW_DALBE_INTERVALS	120U		/* to the deadline, at least */

@@ -179,8 +179,9 @@ static inline u32 nw_dalbe_faded(u64 r)
 static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law,
 			       const struct nw_dalbe_rules *rules, s32 relative)
 {
-	u32 ratio = nw_q16_ratio(law->price, law->model), factor = law->bias;
-	u32 phi = nw_max(law->phi, 1);
+	u64 ratio = nw_min64(nw_dalbe_ratio(law->price, law->model) >> 12,
+			     NW_DALBE_MOST_RATIO);	/* 2^-28 */
+	u32 factor = law->bias, phi = nw_max(law->phi, 1);
 
 	law->error = nw_sq_of(nw_q30_of_q16(nw_q_size(relative)), relative < 0);
 	if (rules->mode == NW_DALBE_REPRODUCTION) {
@@ -188,23 +189,40 @@ static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law,
 
 		factor = sum > 0 ? (u32)sum : 0;
 	}
-	ratio = nw_q16_mul(ratio, factor);
+	/* below 2^63; a factor of more than 64 leads to the same end of the range */
+	ratio = ratio * nw_min(factor, 1U << 22) / phi;
 	if (rules->fades)
-		return nw_dalbe_faded(((u64)ratio << 24) / phi);
-	return nw_q_div(ratio, phi, NW_Q30);
+		return nw_dalbe_faded(ratio >> 4);
+	return nw_q_of(nw_min64(ratio, 1ULL << 40) << 2);
 }
 
-/* The bias after an error; `learns` is what it learns of an excess, Q16.16. */
+/* The bias after an error; `learns` is what it learns of an excess, Q16.16. Of an error that
+ * a limit or an end of w's range leaves, it learns the less the more was cut off, and nothing
+ * from an eighth on: all or nothing would let the last bit of a goal decide.
+ */
 static inline u32 nw_dalbe_learn(const struct nw_dalbe_law *law, s32 relative,
-				 u32 learns)
+				 u32 learns, u32 goal, u32 w)
 {
 	u32 size = nw_q_mul(nw_q_size(relative), relative < 0 ? learns : NW_Q16_ONE,
 			    NW_Q16);
 	u32 part = size >> NW_DALBE_DAMPING;
-	u32 bias = nw_q16_mul(law->bias, relative < 0 ? NW_Q16_ONE - part :
-							NW_Q16_ONE + part);
+	u32 cut = 0;
+	u32 bias;
 
+	if (w != goal && (goal > w) == (relative > 0))
+		cut = nw_q16_ratio(goal > w ? goal - w : w - goal, nw_max(goal, w));
+	part = nw_q16_mul(part, NW_Q16_ONE - nw_min(cut << NW_DALBE_CUT, NW_Q16_ONE));
+	bias = nw_q16_mul(law->bias, relative < 0 ? NW_Q16_ONE - part :
+						    NW_Q16_ONE + part);
 	return nw_min(nw_max(bias, NW_DALBE_LEAST_BIAS), NW_DALBE_MOST_BIAS);
+}
+
+/* A gain times a magnitude, with its sign. */
+static inline s64 nw_dalbe_term(u32 size, u32 gain, u32 shift, int negative)
+{
+	s64 term = (s64)(((u64)size * gain + (1ULL << (shift - 1))) >> shift);
+
+	return negative ? -term : term;
 }
 
 /* PID: Q2.30, before limit and clamp; *sum is what the sum becomes. */
@@ -221,13 +239,13 @@ static inline u32 nw_dalbe_pid(struct nw_dalbe_law *law,
 	change = nw_sq_sub(error, law->error);
 	law->error = error;
 
-	size = nw_q_mul(nw_q_size(error), gains->p, NW_Q16);
-	u = nw_sq_of(size, error < 0);
-	size = nw_q_mul(nw_q_size(*sum), gains->i, 2);
-	u += nw_sq_of(size, *sum < 0);
-	size = nw_q_div(nw_q_size(change), nw_max(seconds, 1), NW_Q16);
-	size = nw_q_mul(size, gains->d, NW_Q16);
-	u += nw_sq_of(size, change < 0);
+	/* Each term has the range that it needs: cut off at an error's, 2, a sum of more
+	 * than 2 / Ki would not count, and the other terms would have to make up for it.
+	 */
+	u = nw_dalbe_term(nw_q_size(error), gains->p, NW_Q16, error < 0);
+	u += nw_dalbe_term(nw_q_size(*sum), gains->i, 2, *sum < 0);
+	u += nw_dalbe_term(nw_q_div(nw_q_size(change), nw_max(seconds, 1), NW_Q16),
+			   gains->d, NW_Q16, change < 0);
 	if (map == NW_DALBE_INCREMENTAL)
 		u += law->w;
 	return u > 0 ? nw_q_of((u64)u) : 0;
@@ -296,7 +314,7 @@ NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 	u64 former_target, wanted, of;
 	u32 former, goal, w;
 	s32 sum, relative;
-	int improved, held;
+	int improved;
 
 	if (!law || !rules || !in)
 		return 0;
@@ -339,10 +357,9 @@ NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 	/* What a limit cut off is not remembered. */
 	if (improved && w != goal && rules->policy == NW_DALBE_PID)
 		sum = nw_dalbe_unwind(sum, goal, w, rules->gains.i);
-	held = w != goal && (goal > w) == (relative > 0);
 	law->sum = sum;
-	if (rules->policy == NW_DALBE_MBC && !held)
-		law->bias = nw_dalbe_learn(law, relative, learns);
+	if (rules->policy == NW_DALBE_MBC)
+		law->bias = nw_dalbe_learn(law, relative, learns, goal, w);
 	nw_dalbe_set_w(law, rules, w);
 	return law->w;
 }

@@ -14,6 +14,8 @@ const LEAST_W: f64 = 0.05;
 const BIAS: (f64, f64) = (1.0 / 8.0, 8.0);
 /// Of an error, what is learnt as the model's bias.
 const DAMPING: f64 = 0.5;
+/// How many times what a limit cut off a goal is not learnt.
+const CUT: f64 = 8.0;
 /// Of losses, what the improved law ignores at most.
 const MOST_IGNORED: f64 = 0.4;
 /// Of the time that is left, what makes up for lacks.
@@ -254,12 +256,16 @@ impl DalbeLaw {
         };
         let next = limited.clamp(LEAST_W, 1.0);
         if self.mbc {
-            let held = next != goal && (goal > next) == (relative > 0.0);
-            if !held {
-                let learns = if relative < 0.0 { exact.learns } else { 1.0 };
-                let bias = exact.bias * (1.0 + DAMPING * learns * relative);
-                exact.bias = bias.clamp(BIAS.0, BIAS.1);
-            }
+            let held = (goal > next) == (relative > 0.0);
+            let cut = (goal - next).abs() / goal.max(next);
+            let left = if held {
+                (1.0 - CUT * cut).max(0.0)
+            } else {
+                1.0
+            };
+            let learns = if relative < 0.0 { exact.learns } else { 1.0 };
+            let bias = exact.bias * (1.0 + DAMPING * learns * left * relative);
+            exact.bias = bias.clamp(BIAS.0, BIAS.1);
         } else if !self.reproduction && self.gains[1] > 0.0 {
             exact.sum -= (goal - next) / self.gains[1];
         }

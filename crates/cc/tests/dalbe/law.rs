@@ -195,12 +195,14 @@ fn over_a_control_that_goes_by_events_an_excess_is_learnt_as_they_come_and_a_lac
         let relative = (now.target - mbit) / now.target.max(mbit);
         let part = if relative < 0.0 { learns } else { 1.0 };
         let learnt = now.bias / before.bias - 1.0;
-        // A weight that may not rise as far as the model says has nothing to learn.
-        if learnt != 0.0 && now.bias > 0.13 && now.bias < 8.0 {
+        // Of an error that a limit on the weight leaves there is less to learn.
+        if now.bias > 0.13 && now.bias < 8.0 {
             let exact = 0.5 * part * relative;
-            assert!((learnt - exact).abs() < 1e-3, "{learnt}, exactly {exact}");
-            slowly += u32::from(relative < 0.0 && learns < 0.5);
-            at_once += u32::from(relative > 0.0);
+            let all = (learnt - exact).abs() < 1e-3;
+            let some = (-1e-3..=1.001).contains(&(learnt / exact));
+            assert!(all || some, "{learnt}, exactly {exact}");
+            slowly += u32::from(all && relative < 0.0 && learns < 0.5);
+            at_once += u32::from(all && relative > 0.0);
         }
         before = now;
     }
@@ -288,6 +290,80 @@ fn check(words: &str, before: &DalbeInterval, now: &DalbeInterval, exact: &Dalbe
     }
 }
 
+/// One drawn transfer, its intervals as (rate of what is needed, queueing delay in us,
+/// reductions): each against double precision.
+fn compare(words: &str, mbit: u32, rates: &[(f64, u32, u8)]) {
+    let mut flow = Flow::new(words);
+    let law = flow.law();
+    flow.ack(0, 30_000);
+    for &(rate, queue_us, losses) in rates {
+        let Some(due) = flow.cc.timer_at() else { break };
+        let took = (due - flow.facts.now_ns) as f64 / 1e9;
+        let all = f64::from(mbit) * rate * took * 125_000.0;
+        let before = flow.reported();
+        for _ in 0..losses {
+            flow.reduce();
+        }
+        for _ in 0..4 {
+            flow.ack((all / 4.0).min(2e9) as u32, 30_000 + queue_us);
+        }
+        flow.end_interval();
+        let now = flow.reported();
+        let exact = law.step(&before, &now);
+        check(words, &before, &now, &exact);
+    }
+}
+
+#[test]
+fn a_sum_of_errors_counts_beyond_the_range_of_an_error() {
+    // Ki times a sum of 69 s is 2.07, of which fixed point counted 2.
+    let rates = [(0.1, 0, 0); 60];
+    for map in ["position", "incremental"] {
+        let words = format!(
+            "dalbe over vegas policy pid mode reproduction map {map} \
+             deadline 2057s size 257125000b"
+        );
+        compare(&words, 1, &rates);
+    }
+}
+
+#[test]
+fn a_goal_at_the_edge_of_the_limit_of_rises_leaves_the_bias_where_double_precision_does() {
+    // 0.0621099 is a tenth of itself above 0.0559, but for the last bits: learning of the
+    // error all or nothing, fixed point took one side and double precision the other.
+    let flow = Flow::new("dalbe over cubic policy mbc deadline 3355s size 88907500000b");
+    let law = flow.law();
+    let before = DalbeInterval {
+        intervals: 32.0,
+        w: 0.055_899_047_292_768_955,
+        mu: 0.055_892_944_335_937_5,
+        phi: 1.0,
+        target: 210.078_064,
+        bias: 0.125,
+        ..DalbeInterval::default()
+    };
+    let goal = |price: f64| DalbeInterval {
+        price,
+        model_price: 4.963_913_852_407_131e-6,
+        phi: 1.0,
+        remaining: 75_491_530_172.0,
+        left: 3025.0,
+        interval_bytes: 221_918_356.0,
+        interval: 10.0,
+        learns: 1.0,
+        ..DalbeInterval::default()
+    };
+    let price = 2.466_469_595_674_425_4e-6;
+    let all: Vec<f64> = [0.999_9, 0.999_99, 1.0, 1.000_01, 1.000_1]
+        .iter()
+        .map(|by| law.step(&before, &goal(price * by)).bias)
+        .collect();
+    assert!(all[2] > 0.13, "the error is learnt: {all:?}");
+    for pair in all.windows(2) {
+        assert!((pair[1] / pair[0] - 1.0).abs() < 2e-4, "{all:?}");
+    }
+}
+
 proptest! {
     // Each case is a transfer of up to 80 intervals.
     #![proptest_config(ProptestConfig::with_cases(128))]
@@ -308,24 +384,6 @@ proptest! {
             "dalbe over {over} policy {policy} mode {mode} map {map} \
              deadline {seconds}s size {size}b"
         );
-        let mut flow = Flow::new(&words);
-        let law = flow.law();
-        flow.ack(0, 30_000);
-        for (rate, queue_us, losses) in rates {
-            let Some(due) = flow.cc.timer_at() else { break };
-            let took = (due - flow.facts.now_ns) as f64 / 1e9;
-            let all = f64::from(mbit) * rate * took * 125_000.0;
-            let before = flow.reported();
-            for _ in 0..losses {
-                flow.reduce();
-            }
-            for _ in 0..4 {
-                flow.ack((all / 4.0).min(2e9) as u32, 30_000 + queue_us);
-            }
-            flow.end_interval();
-            let now = flow.reported();
-            let exact = law.step(&before, &now);
-            check(&words, &before, &now, &exact);
-        }
+        compare(&words, mbit, &rates);
     }
 }
