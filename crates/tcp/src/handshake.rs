@@ -320,7 +320,8 @@ impl Connection {
         self.syn_acknowledged(a, una);
         // Data of the SYN that was not taken is lost: it is sent again at once and
         // acknowledges the SYN-ACK (`tcp_rcv_fastopen_synack`).
-        let refused = una < self.snd.start + self.handshake.early;
+        let early = self.handshake.early;
+        let refused = early > 0 && una < self.snd.start + early;
         if !refused {
             self.acknowledge_syn_ack(a.ecn);
         }

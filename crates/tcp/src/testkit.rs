@@ -102,6 +102,7 @@ impl Replay {
         let first = sequence::first(iss);
         connection.iss = iss;
         connection.ts_offset = ts_offset;
+        connection.snd.start = first + 1;
         connection.snd.una = first;
         connection.snd.next = first;
         connection.snd.small_end = first;
