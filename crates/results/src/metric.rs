@@ -15,7 +15,7 @@ mod listed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::summary::{Distribution, RunSummary, TelemetrySummary, millionths};
+use crate::summary::{Distribution, OneWaySummary, RunSummary, TelemetrySummary, millionths};
 
 /// One number of a summary.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +64,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(e, "ecn_reductions", flow.recovery.ecn_reductions);
         list.count(e, "spurious_undos", flow.recovery.spurious_undos);
         list.count(e, "slow_start_exits", flow.recovery.slow_start_exits);
+        list.one_way(e, "", flow.one_way.as_ref());
         list.telemetry(e, &flow.telemetry);
     }
     for flow in &summary.windows {
@@ -103,6 +104,11 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
     for probe in &summary.probes {
         list.distribution(&probe.name, "rtt_ms", probe.rtt_ms.as_ref());
         list.count(&probe.name, "lost", probe.lost);
+        let answered = probe.rtt_ms.map_or(0, |d| d.count);
+        let asked = answered + probe.lost;
+        list.percent(&probe.name, "loss_pct", probe.lost, asked);
+        list.one_way(&probe.name, "there/", probe.there.as_ref());
+        list.one_way(&probe.name, "back/", probe.back.as_ref());
     }
     for dropper in &summary.droppers {
         list.count(&dropper.name, "drops", dropper.drops.total());
@@ -281,6 +287,22 @@ impl List {
     fn percent(&mut self, entity: &str, metric: &str, part: u64, of: u64) {
         let value = (of > 0).then(|| millionths(100.0 * part as f64 / of as f64));
         self.maybe(entity, metric, value);
+    }
+
+    /// Delay and jitter one way; names begin with `way`.
+    fn one_way(&mut self, entity: &str, way: &str, of: Option<&OneWaySummary>) {
+        let Some(o) = of else { return };
+        let delay = &o.one_way_ms;
+        self.distribution(entity, &format!("{way}one_way_ms"), Some(delay));
+        for (part, value) in [
+            ("jitter_ms/mean", o.jitter_mean_ms),
+            ("jitter_ms/max", o.jitter_max_ms),
+            ("variation_ms/p50", o.variation_ms(delay.p50)),
+            ("variation_ms/p95", o.variation_ms(delay.p95)),
+            ("variation_ms/p99", o.variation_ms(delay.p99)),
+        ] {
+            self.maybe(entity, &format!("{way}{part}"), Some(value));
+        }
     }
 
     fn distribution(&mut self, entity: &str, metric: &str, of: Option<&Distribution>) {

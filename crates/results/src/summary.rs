@@ -143,6 +143,9 @@ pub struct FlowSummary {
     /// Where that was, of the elements with a rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<FlowSignals>,
+    /// Delay and jitter of a flow of datagrams; `None` of other flows, and if none arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWaySummary>,
     /// Changes of congestion state over the whole run.
     pub recovery: RecoverySummary,
     /// What else than congestion held the sender back, over the whole run.
@@ -156,6 +159,25 @@ pub struct FlowSummary {
     /// What its sender's congestion control reports of itself, in the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub telemetry: Vec<TelemetrySummary>,
+}
+
+/// One-way delay and jitter of the packets that were sent in the window and arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OneWaySummary {
+    /// From when a packet was put on the path to when its host received it (RFC 7679).
+    pub one_way_ms: Distribution,
+    /// Mean over the packets of the interarrival jitter (RFC 3550 §6.4.1).
+    pub jitter_mean_ms: f64,
+    /// The greatest of its values.
+    pub jitter_max_ms: f64,
+}
+
+impl OneWaySummary {
+    /// The packet delay variation of a delay (RFC 5481 §4.2): by how much it is longer than
+    /// the least. Of a percentile of delays it is the percentile of variations.
+    pub fn variation_ms(&self, delay_ms: f64) -> f64 {
+        millionths(delay_ms - self.one_way_ms.min)
+    }
 }
 
 /// What an element signalled to a flow in the window.
@@ -325,6 +347,12 @@ pub struct ProbeSummary {
     pub rtt_cdf: Vec<(f64, f64)>,
     /// Probes without an answer.
     pub lost: u64,
+    /// Delay and jitter of the questions; `None` if none arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub there: Option<OneWaySummary>,
+    /// Delay and jitter of the answers; `None` if none arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<OneWaySummary>,
 }
 
 /// An element without a queue that dropped packets in the window.
@@ -501,6 +529,20 @@ impl RunSummary {
         flow.goodput_mbit
             .filter(|_| all > 0.0)
             .map(|goodput| 100.0 * goodput / all)
+    }
+
+    /// Delay and jitter of datagrams, each with whose they are (`flow/call`, `probe/ping
+    /// there`) and, of a flow, the share of its packets that were dropped, in percent.
+    pub fn one_way(&self) -> Vec<(String, OneWaySummary, Option<f64>)> {
+        let flows = self.flows.iter().filter_map(|f| {
+            let lost = (f.packets > 0).then(|| 100.0 * f.drops as f64 / f.packets as f64);
+            Some((f.name.clone(), f.one_way?, lost))
+        });
+        let probes = self.probes.iter().flat_map(|p| {
+            let ways = [("there", p.there), ("back", p.back)];
+            ways.map(|(way, of)| Some((format!("{} {way}", p.name), of?, None)))
+        });
+        flows.chain(probes.flatten()).collect()
     }
 
     /// CE marks and drops of all queues and elements in the window.

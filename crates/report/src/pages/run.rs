@@ -398,6 +398,28 @@ fn others(run: &RunResult) -> Markup {
                 }
             }
         }
+        @let ways = run.summary.one_way();
+        @if !ways.is_empty() {
+            h2 { "One-way delay of datagrams" }
+            div.scroll tabindex="0" role="region" aria-label="Table of one-way delays" {
+                table.data id="one-way" {
+                    thead { tr {
+                        (head("datagrams", "", ""))
+                        (head("delay min", "ms", "")) (head("mean", "ms", "")) (head("p50", "ms", ""))
+                        (head("p95", "ms", "")) (head("p99", "ms", "")) (head("max", "ms", ""))
+                        (head("jitter mean", "ms", "interarrival jitter, RFC 3550")) (head("max", "ms", "interarrival jitter, RFC 3550"))
+                        (head("variation p95", "ms", "longer than the least delay, RFC 5481")) (head("p99", "ms", "longer than the least delay, RFC 5481"))
+                        (head("lost", "% of packets", ""))
+                    } }
+                    tbody { @for (name, of, lost) in &ways { tr {
+                        th scope="row" { (figures::short(name)) } (spread(Some(of.one_way_ms), 3))
+                        td { (fixed(of.jitter_mean_ms, 3)) } td { (fixed(of.jitter_max_ms, 3)) }
+                        td { (fixed(of.variation_ms(of.one_way_ms.p95), 3)) } td { (fixed(of.variation_ms(of.one_way_ms.p99), 3)) }
+                        td { (number(*lost, 2)) }
+                    } } }
+                }
+            }
+        }
         @if !droppers.is_empty() {
             h2 { "Drops outside queues" }
             ul { @for dropper in droppers {

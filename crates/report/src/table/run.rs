@@ -49,6 +49,11 @@ pub fn run_table(result: &RunResult) -> String {
         text.push('\n');
         text.push_str(&probes.render());
     }
+    let ways = one_way(summary);
+    if !ways.is_empty() {
+        text.push('\n');
+        text.push_str(&ways.render());
+    }
     for dropper in &summary.droppers {
         let causes = dropper.drops.text();
         text.push_str(&format!("{} dropped {causes}\n", dropper.name));
@@ -163,6 +168,33 @@ fn queues(queues: &[QueueSummary]) -> TextTable {
             row.extend([String::new(), String::new()]);
             table.row(row);
         }
+    }
+    table
+}
+
+/// Delay, jitter and loss of datagrams, a row for each direction of a probe.
+fn one_way(summary: &RunSummary) -> TextTable {
+    let mut table = TextTable::new(&[
+        ("datagrams", Align::Left),
+        ("one_way_ms min", Align::Right),
+        ("mean", Align::Right),
+        ("p99", Align::Right),
+        ("jitter_ms mean", Align::Right),
+        ("max", Align::Right),
+        ("variation_ms p99", Align::Right),
+        ("loss", Align::Right),
+    ]);
+    for (name, of, loss) in summary.one_way() {
+        table.row(vec![
+            name,
+            number(Some(of.one_way_ms.min)),
+            number(Some(of.one_way_ms.mean)),
+            number(Some(of.one_way_ms.p99)),
+            number(Some(of.jitter_mean_ms)),
+            number(Some(of.jitter_max_ms)),
+            number(Some(of.variation_ms(of.one_way_ms.p99))),
+            loss.map_or_else(String::new, |pct| format!("{pct:.2}%")),
+        ]);
     }
     table
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::signals::SignalSummary;
 use crate::summary::{
     BandSummary, DropCounts, DropperSummary, ErrorSpread, FlowInWindow, FlowSummary,
-    ObservationSummary, ProbeSummary, QueueSummary, TelemetrySummary,
+    ObservationSummary, OneWaySummary, ProbeSummary, QueueSummary, TelemetrySummary,
 };
 
 fn choices(word: &str) -> Vec<&'static str> {
@@ -29,6 +29,7 @@ fn full() -> RunSummary {
         rtt_ms: ms,
         mean_window_packets: Some(1.0),
         packets: 1,
+        one_way: Some(OneWaySummary::default()),
         telemetry: choices("telemetry")
             .into_iter()
             .map(|name| TelemetrySummary {
@@ -60,6 +61,9 @@ fn full() -> RunSummary {
     let probe = ProbeSummary {
         name: "probe/ping".to_owned(),
         rtt_ms: ms,
+        lost: 1,
+        there: Some(OneWaySummary::default()),
+        back: Some(OneWaySummary::default()),
         ..ProbeSummary::default()
     };
     let dropper = DropperSummary {

@@ -2,11 +2,12 @@
 
 use narrows_cc::Reference;
 use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent, TelemetryField};
-use narrows_scenario::{FlowPlan, Plan, WindowPlan};
+use narrows_scenario::{FlowPlan, Plan, Window, WindowPlan};
 use narrows_units::{Duration, Histogram, Instant};
 use narrows_wire::{ip, udp};
 
 use super::bins::{Column, Columns, mbit, mean_ms};
+use super::one_way::OneWay;
 use super::window::{InWindow, Spread};
 use crate::distribution::Distribution;
 use crate::summary::{
@@ -79,6 +80,8 @@ pub(super) struct FlowState {
     reference: Option<Reference>,
     latest: Vec<(TelemetryField, i64)>,
     in_windows: Vec<InWindow>,
+    /// Of a flow of datagrams.
+    one_way: Option<OneWay>,
     /// Whether its last row is written.
     closed: bool,
 }
@@ -105,6 +108,7 @@ impl FlowState {
         plan: &FlowPlan,
         [sender, receiver]: [Option<EntityId>; 2],
         windows: &[WindowPlan],
+        measure: Window,
     ) -> Self {
         let own = plan.cc.simulated().filter(|_| plan.is_tcp());
         Self {
@@ -138,6 +142,7 @@ impl FlowState {
             reference: own.and_then(|spec| Reference::of(&spec)),
             latest: Vec::new(),
             in_windows: windows.iter().map(|w| InWindow::new(w.over)).collect(),
+            one_way: plan.traffic.is_datagram().then(|| OneWay::new(measure)),
             closed: false,
         }
     }
@@ -178,11 +183,14 @@ impl FlowState {
     }
 
     #[inline]
-    pub(super) fn received(&mut self, host: EntityId, packet: &Packet) {
+    pub(super) fn received(&mut self, now: Instant, host: EntityId, packet: &Packet) {
         self.codepoints.received[codepoint(packet)] += 1;
         if self.receiver == Some(host) {
             self.bin.arrived += payload(packet);
             self.arrives = true;
+            if let Some(one_way) = &mut self.one_way {
+                one_way.received(now, packet);
+            }
         }
     }
 
@@ -306,6 +314,9 @@ impl FlowState {
 
     pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
         let bin = std::mem::take(&mut self.bin);
+        if let Some(one_way) = &mut self.one_way {
+            one_way.close_interval(interval);
+        }
         // A flow has a row from its first interval to the one that it ends in.
         let until = (interval + 1) as f64 * seconds;
         if self.established.is_none() || self.closed || until <= self.start.as_secs_f64() {
@@ -354,6 +365,8 @@ impl FlowState {
             Some((at, complete)) => (Some(at), complete),
             None => (None, false),
         };
+        let one_way = self.one_way.take();
+        let one_way = one_way.and_then(|w| w.finish("", &mut self.columns));
         let closed = finished_at.unwrap_or(end).min(until);
         let open = closed.since(from.max(self.start));
         let summary = FlowSummary {
@@ -384,6 +397,7 @@ impl FlowState {
             ce_marks: self.marks,
             drops: self.drops,
             signals: Vec::new(),
+            one_way,
             recovery: self.recovery,
             limited: self.limited,
             limited_in_window: self.limited_until[1].since(self.limited_until[0]),

@@ -2,11 +2,12 @@
 
 mod bins;
 mod flow;
+mod one_way;
 mod queue;
 mod window;
 
 use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
-use narrows_scenario::Plan;
+use narrows_scenario::{Plan, Window};
 use narrows_units::{Duration, Histogram, Instant};
 
 use crate::distribution::{Distribution, cdf_ms};
@@ -18,6 +19,7 @@ use crate::summary::{
 };
 pub use bins::{Column, Columns};
 use flow::FlowState;
+use one_way::OneWay;
 use queue::QueueState;
 
 /// How a run is to be reduced.
@@ -47,6 +49,8 @@ pub struct Reducer {
     /// Entity → index in `queues`.
     queue_slots: Vec<u32>,
     probes: Vec<ProbeState>,
+    /// The entity of each probe of the plan.
+    probe_entities: Vec<Option<EntityId>>,
     droppers: Vec<(EntityId, DropCounts)>,
 }
 
@@ -57,6 +61,8 @@ struct ProbeState {
     bin_sum: u64,
     bin_count: u64,
     bin_lost: u64,
+    /// Questions and answers.
+    ways: [OneWay; 2],
     columns: Columns,
 }
 
@@ -81,10 +87,16 @@ impl Reducer {
                 let place = setup.names.iter().position(|name| *name == host);
                 place.map(|place| EntityId(place as u32))
             });
-            FlowState::new(flow, ends, &plan.windows)
+            FlowState::new(flow, ends, &plan.windows, plan.measure)
         };
         let flows = plan.flows.iter().map(flow).collect();
+        let entity = |probe: &narrows_scenario::ProbePlan| {
+            let probe = format!("probe/{}", probe.name);
+            let place = setup.names.iter().position(|name| *name == probe);
+            place.map(|place| EntityId(place as u32))
+        };
         Self {
+            probe_entities: plan.probes.iter().map(entity).collect(),
             from: plan.measure.from,
             to: plan.measure.to,
             interval,
@@ -148,10 +160,26 @@ impl Reducer {
     fn probe(&mut self, entity: EntityId) -> &mut ProbeState {
         let slot = self.probes.iter().position(|p| p.entity == entity);
         let slot = slot.unwrap_or_else(|| {
-            self.probes.push(ProbeState::new(entity));
+            let window = Window {
+                from: self.from,
+                to: self.to,
+            };
+            self.probes.push(ProbeState::new(entity, window));
             self.probes.len() - 1
         });
         &mut self.probes[slot]
+    }
+
+    /// A packet that is no flow's reaches its host: a probe's question or answer, if it is
+    /// one.
+    #[cold]
+    fn probe_received(&mut self, now: Instant, packet: &Packet) {
+        let Some((number, answers)) = one_way::probe_of(packet) else {
+            return;
+        };
+        if let Some(Some(entity)) = self.probe_entities.get(number) {
+            self.probe(*entity).ways[usize::from(answers)].received(now, packet);
+        }
     }
 
     fn dropped(&mut self, inside: bool, element: EntityId, packet: &Packet, cause: DropCause) {
@@ -221,12 +249,17 @@ impl Reducer {
             queue_summaries.push(summary);
         }
         let mut probe_summaries = Vec::new();
-        for probe in std::mem::take(&mut self.probes) {
+        for mut probe in std::mem::take(&mut self.probes) {
             let name = self.name(probe.entity);
+            let [there, back] = probe.ways;
+            let there = there.finish("there_", &mut probe.columns);
+            let back = back.finish("back_", &mut probe.columns);
             probe_summaries.push(ProbeSummary {
                 rtt_ms: Distribution::of_ms(&probe.rtt),
                 rtt_cdf: cdf_ms(&probe.rtt),
                 lost: probe.lost,
+                there,
+                back,
                 name: name.clone(),
             });
             columns.push(probe.columns.named(name));
@@ -347,7 +380,9 @@ impl EventSink for Reducer {
             }
             Event::Received { host, packet } => {
                 if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
-                    flow.received(host, packet);
+                    flow.received(now, host, packet);
+                } else if !self.probe_entities.is_empty() {
+                    self.probe_received(now, packet);
                 }
             }
             Event::Delivered { flow, bytes } => {
@@ -437,9 +472,10 @@ impl EventSink for Reducer {
 }
 
 impl ProbeState {
-    fn new(entity: EntityId) -> Self {
+    fn new(entity: EntityId, window: Window) -> Self {
         Self {
             entity,
+            ways: [(); 2].map(|()| OneWay::new(window)),
             rtt: Histogram::default(),
             lost: 0,
             bin_sum: 0,
@@ -465,6 +501,9 @@ impl ProbeState {
     fn close_interval(&mut self, interval: usize) {
         let rtt = bins::mean_ms(self.bin_sum, self.bin_count);
         self.columns.push(interval, &[rtt, self.bin_lost as f32]);
+        for way in &mut self.ways {
+            way.close_interval(interval);
+        }
         self.bin_sum = 0;
         self.bin_count = 0;
         self.bin_lost = 0;

@@ -102,6 +102,9 @@ pub(super) const FLOW: MetricKind = MetricKind {
         "spurious_undos", "", "reductions taken back as spurious in the whole run";
         "slow_start_exits", "",
             "exits from slow start by the algorithm's own choice in the whole run";
+        "one_way_ms.{min,mean,p50,p95,p99,max}", "ms", "of datagrams: from sending to arrival (RFC 7679)";
+        "jitter_ms.{mean,max}", "ms", "of datagrams: the interarrival jitter (RFC 3550 §6.4.1), over all packets";
+        "variation_ms.{p50,p95,p99}", "ms", "of datagrams: packet delay variation, by how much longer than the least delay (RFC 5481 §4.2)";
         "{telemetry}.{min,mean,max}", "its own",
             "what the sender's congestion control reports of itself";
     },
@@ -161,6 +164,10 @@ pub(super) const PROBE: MetricKind = MetricKind {
     metrics: metrics! {
         "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips of its packets";
         "lost", "packets", "without an answer";
+        "loss_pct", "%", "`lost` of all of which it is known";
+        "{there,back}.one_way_ms.{min,mean,p50,p95,p99,max}", "ms", "from sending to arrival (RFC 7679) of its questions, and of the answers";
+        "{there,back}.jitter_ms.{mean,max}", "ms", "their interarrival jitter (RFC 3550 §6.4.1), over all packets";
+        "{there,back}.variation_ms.{p50,p95,p99}", "ms", "their packet delay variation: by how much longer than the least delay (RFC 5481 §4.2)";
     },
 };
 
