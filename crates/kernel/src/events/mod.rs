@@ -128,7 +128,7 @@ mod tests {
             id: PacketId(id),
             parent: (id % 2 == 1).then_some(PacketId(id / 2)),
             born: Instant::from_nanos(900),
-            flow: id.is_multiple_of(3).then_some(FlowId(id as u32)),
+            flow: (id % 3 == 0).then_some(FlowId(id as u32)),
             held_since: Instant::from_nanos(900),
             bytes,
             zero_tail,

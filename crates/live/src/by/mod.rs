@@ -243,9 +243,7 @@ fn step(
 ) -> Result<(Reading, u64), ByError> {
     let (now_ns, left_ns) = now_and_left(deadline);
     let goal = pace.goal(now_ns, left_ns);
-    if let Some(sockets) = sockets
-        && *passes % LOOK_EVERY == 0
-    {
+    if let Some(sockets) = sockets.filter(|_| *passes % LOOK_EVERY == 0) {
         for pid in group.processes() {
             sockets.switch(pid, transfer, &goal)?;
         }

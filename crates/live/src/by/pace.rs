@@ -259,10 +259,8 @@ impl Pace {
             }
         };
         let all_short = tally.senders > 0 && tally.short_of == tally.senders;
-        if let Some(target) = reading.target
-            && reading.rate < target
-            && (all_short || self.short)
-        {
+        let missed = reading.target.filter(|target| reading.rate < *target);
+        if let Some(target) = missed.filter(|_| all_short || self.short) {
             let (rate, weight) = (reading.rate, reading.weight);
             say(match tally.limited * 2 > tally.senders {
                 true => Note::HeldUp { rate, target },

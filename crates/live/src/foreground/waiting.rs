@@ -72,10 +72,8 @@ impl Signals {
                     asked = Some((now, Signal::SIGTERM));
                 }
             }
-            if let Some((at, signal)) = asked
-                && insist
-                && now >= at + PATIENCE
-            {
+            let unheeded = asked.filter(|(at, _)| insist && now >= *at + PATIENCE);
+            if let Some((_, signal)) = unheeded {
                 let stronger = match signal {
                     Signal::SIGTERM => Signal::SIGHUP,
                     _ => Signal::SIGKILL,

@@ -135,9 +135,8 @@ pub fn open(options: &ByOptions) -> Result<By, OpenError> {
     if options.deadline <= SystemTime::now() {
         return refused("TIME", "one that has passed".to_owned(), "a time to come");
     }
-    if let Some(size) = options.size
-        && !(1..=MOST_BYTES).contains(&size)
-    {
+    let outside = options.size.filter(|size| !(1..=MOST_BYTES).contains(size));
+    if let Some(size) = outside {
         return refused("size", format!("{size} bytes"), size::ALLOWED);
     }
     if options.control.name() != "dalbe" {
