@@ -14,6 +14,11 @@
 #define NW_SECTION(name)	__attribute__((section(name), used))
 #define NW_INLINE		static inline __attribute__((always_inline))
 
+/* Makes the compiler forget what it knows of a number. The verifier does not know it, so
+ * that a bound which a compiler finds needless, and leaves out, is missed there.
+ */
+#define nw_forget(number)	asm volatile("" : "+r"(number))
+
 /* Map definitions as libbpf reads them from BTF. */
 #define NW_UINT(name, value)	int (*name)[value]
 #define NW_TYPE(name, type)	typeof(type) *name

@@ -181,7 +181,9 @@ NW_INLINE long nw_mmb_try(struct nw_mmb_search *s)
 }
 
 /* The place of the lowest bit that is set: how many are below it, without branches, each of
- * which the verifier would follow. clang 14 runs out of memory at __builtin_ctzll for BPF.
+ * which the verifier would follow. clang 14 runs out of memory at __builtin_ctzll for BPF. Newer
+ * ones make a lookup in a table of this, and know that what it holds is at most 64; the
+ * verifier does not.
  */
 NW_INLINE u32 nw_mmb_lowest(u64 bits)
 {
@@ -229,7 +231,9 @@ static long nw_mmb_step(u32 i, struct nw_mmb_search *s)
 	}
 	if (!words)
 		return 1;
-	word = nw_mmb_lowest(words) & (NW_MMB_WORDS - 1);
+	word = nw_mmb_lowest(words);
+	nw_forget(word);
+	word &= NW_MMB_WORDS - 1;
 	s->words = words & (words - 1);
 	s->bits = s->row[0]->word[word] & s->row[1]->word[word] & s->row[2]->word[word] &
 		  s->row[3]->word[word] & s->row[4]->word[word] & s->row[5]->word[word] &
@@ -279,8 +283,8 @@ NW_INLINE void nw_mmb_sort(struct nw_mmb_packet *p)
 	}
 }
 
-/* Finds them; whether there was room for all. */
-NW_INLINE int nw_mmb_match(struct nw_mmb_packet *p)
+/* Finds them; whether there was room for all. Its stack is not to be that of all else. */
+static __attribute__((noinline)) int nw_mmb_match(struct nw_mmb_packet *p)
 {
 	struct nw_mmb_search s = { .p = p, .words = ~0ull, .rule = NW_MMB_LAST };
 	u32 i;

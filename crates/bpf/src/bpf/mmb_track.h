@@ -318,7 +318,8 @@ static long nw_mmb_apply_rule(u32 i, struct nw_mmb_join *j)
 }
 
 /* Joins the rules of both; whether there was room for them. */
-NW_INLINE int nw_mmb_merge(struct nw_mmb_packet *p, struct nw_mmb_connection *c)
+static __attribute__((noinline)) int nw_mmb_merge(struct nw_mmb_packet *p,
+						  struct nw_mmb_connection *c)
 {
 	struct nw_mmb_join j = { .p = p, .c = c, .own = p->matched };
 
