@@ -110,4 +110,16 @@ static inline u64 nw_fraction_clamp(const struct nw_facts *f, u64 window, u32 le
 			f->cwnd_clamp : least) << NW_FRACTION);
 }
 
+/*
+ * The delay has changed the window to `cwnd`. Where that is less than before, ssthresh
+ * comes down with it, as that of Vegas does: slow start would take back at once what
+ * the delay had asked for. It is for a window that a timeout or a slowdown took away.
+ */
+static inline void nw_delays_follow(const struct nw_facts *f, u32 cwnd,
+				    struct nw_decision *d)
+{
+	if (cwnd < f->cwnd && cwnd < f->ssthresh)
+		nw_set_ssthresh(d, cwnd);
+}
+
 #endif /* NW_DELAYS_H */

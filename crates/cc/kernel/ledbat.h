@@ -6,8 +6,9 @@
  * Deviations: the delay is that of the round trip (delays.h). Where the window does
  * not limit the sender it stays, and Linux takes back what goes unused, in place of
  * the RFC's flightsize + ALLOWED_INCREASE. After a timeout the window grows back to
- * ssthresh in slow start, as Linux's do. One ACK changes the window by no more than
- * what it acknowledges times NW_LEDBAT_STEEPEST.
+ * ssthresh in slow start, as Linux's do, and ssthresh comes down with the window. One
+ * ACK changes the window by no more than what it acknowledges times
+ * NW_LEDBAT_STEEPEST.
  */
 #ifndef NW_LEDBAT_H
 #define NW_LEDBAT_H
@@ -139,7 +140,9 @@ static inline void nw_ledbat_cong_avoid(struct nw_ledbat *ca,
 		window += nw_ledbat_step(p, p->target_us - queue, acked, cwnd);
 	}
 	ca->window = nw_fraction_clamp(f, window, NW_LEDBAT_MIN_CWND);
-	nw_set_cwnd(d, (u32)(ca->window >> NW_FRACTION));
+	cwnd = (u32)(ca->window >> NW_FRACTION);
+	nw_delays_follow(f, cwnd, d);
+	nw_set_cwnd(d, cwnd);
 }
 
 NW_NO_HOOK(ledbat, cong_control)

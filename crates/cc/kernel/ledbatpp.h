@@ -161,8 +161,9 @@ static inline void nw_ledbatpp_cong_avoid(struct nw_ledbatpp *ca,
 					  const struct nw_facts *f, u32 acked,
 					  struct nw_decision *d)
 {
-	u32 queue = nw_delays_queue(&ca->delays);
+	u32 queue = nw_delays_queue(&ca->delays), cwnd;
 	u64 window = nw_fraction_of(ca->window, f->cwnd);
+	int steady = 0;
 	u64 step = ((u64)nw_min(acked, 1U << 20) << NW_FRACTION) /
 		   nw_ledbatpp_slowness(ca, p);
 
@@ -196,9 +197,13 @@ static inline void nw_ledbatpp_cong_avoid(struct nw_ledbatpp *ca,
 					  (u64)f->ssthresh << NW_FRACTION));
 	} else {
 		window = nw_ledbatpp_adjust(ca, p, f, window, queue, acked);
+		steady = 1;
 	}
 	ca->window = nw_fraction_clamp(f, window, NW_LEDBATPP_CWND);
-	nw_set_cwnd(d, (u32)(ca->window >> NW_FRACTION));
+	cwnd = (u32)(ca->window >> NW_FRACTION);
+	if (steady)
+		nw_delays_follow(f, cwnd, d);
+	nw_set_cwnd(d, cwnd);
 }
 
 NW_NO_HOOK(ledbatpp, cong_control)

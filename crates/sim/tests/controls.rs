@@ -59,6 +59,9 @@ fn ledbat_alone_fills_the_queue_to_its_target() {
     for (words, target_ms) in [
         ("ledbat target 25ms", 25.0),
         ("ledbatpp slowdown off", 60.0),
+        // Each slowdown leaves ssthresh at the window that filled the queue.
+        ("ledbatpp", 60.0),
+        ("ledbatpp target 25ms", 25.0),
     ] {
         let record = minute(
             "pfifo limit 2000",
@@ -67,7 +70,13 @@ fn ledbat_alone_fills_the_queue_to_its_target() {
         let wait = wait_ms(&record);
         assert!((wait / target_ms - 1.0).abs() < 0.1, "{words}: {wait} ms");
         let mbit = record.goodput_mbit(0, 30, 60);
-        assert!(mbit > 0.98 * IDEAL_MBIT, "{words}: {mbit}");
+        // The draft allows slowdowns a tenth of the link.
+        let least = if words.starts_with("ledbatpp") && !words.ends_with("off") {
+            0.9
+        } else {
+            0.98
+        };
+        assert!(mbit > least * IDEAL_MBIT, "{words}: {mbit}");
     }
 }
 

@@ -206,6 +206,43 @@ fn ledbatpp_slows_down_after_slow_start_and_then_after_nine_times_as_long() {
 }
 
 #[test]
+fn what_the_delay_took_from_the_window_is_not_given_back_by_slow_start() {
+    // The thresholds are those that a loss or the end of slow start leaves: above the
+    // window that the delay asks for. A round trip's slow start is worth a sixth of the
+    // window in LEDBAT++, a whole one in LEDBAT; its gain is at most one segment.
+    for (words, target_us) in [("ledbat", 100_000), ("ledbatpp slowdown off", 60_000)] {
+        let mut s = with_queue(words, 100, 100, target_us * 5 / 4);
+        s.reduce();
+        s.facts.cwnd = 100;
+        s.facts.ssthresh = 100;
+        for _ in 0..200 {
+            let window = s.facts.cwnd;
+            avoid(&mut s, window);
+            assert!(s.facts.cwnd <= window, "{words}: {window}");
+        }
+        assert!(s.facts.cwnd < 60, "{words}: {}", s.facts.cwnd);
+        for _ in 0..4 {
+            sample(&mut s, BASE_US + target_us / 2);
+        }
+        let window = s.facts.cwnd;
+        avoid(&mut s, window);
+        assert!(s.facts.cwnd <= window + 1, "{words}: {window}");
+        assert!(s.facts.ssthresh <= window, "{words}");
+        // A timeout's slow start ends there, too.
+        s.reduce();
+        s.facts.cwnd = 1;
+        for _ in 0..100 {
+            let window = s.facts.cwnd;
+            avoid(&mut s, window);
+            if s.facts.cwnd >= s.facts.ssthresh {
+                break;
+            }
+        }
+        assert!(s.facts.cwnd <= window / 2 + 1, "{words}");
+    }
+}
+
+#[test]
 fn alone_on_a_pipe_each_fills_the_queue_to_its_target() {
     // A pipe of 80 segments in 20 ms, and a queue without end.
     for (words, target_us) in [
