@@ -5,7 +5,9 @@
  *	struct nw_OUTER			with the members `inner`, NW_STATE(INNER), and
  *					`view`, struct nw_facts
  *	struct nw_OUTER_params		with a member `inner`: NW_PARAMS(INNER)
- *	nw_OUTER_DEFAULTS		with .inner = NW_DEFAULTS(INNER)
+ *	nw_OUTER_DEFAULTS		with .inner = nw_INNER_DEFAULTS, spelt out: NW_CALL(),
+ *					by which it is expanded itself, is not expanded
+ *					within its own expansion
  *	void nw_OUTER_view(ca, p, f, struct nw_facts *view)
  *					edits *view, which is a copy of *f
  *

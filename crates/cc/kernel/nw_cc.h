@@ -183,7 +183,6 @@ static inline u32 nw_now_us(const struct nw_facts *f)
 #define NW_CALL(name, hook)	NW_PASTE3(name, hook)
 #define NW_STATE(name)		struct NW_PASTE2(name)
 #define NW_PARAMS(name)		struct NW_PASTE3(name, params)
-#define NW_DEFAULTS(name)	NW_PASTE3(name, DEFAULTS)
 
 /*
  * The hooks, all of them in every algorithm, with ca its state, p its

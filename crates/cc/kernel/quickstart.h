@@ -32,7 +32,7 @@ struct nw_quickstart_params {
 	u64 rate;		/* bytes/s, headers of IP and TCP included */
 };
 
-#define nw_quickstart_DEFAULTS	{ .inner = NW_DEFAULTS(cubic) }
+#define nw_quickstart_DEFAULTS	{ .inner = nw_cubic_DEFAULTS }
 
 #define nw_quickstart_OPTIONS(P)					\
 	NW_BYTES(P, "rate", rate, 0, NW_QUICKSTART_MOST_RATE,		\

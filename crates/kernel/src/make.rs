@@ -71,21 +71,36 @@ pub(crate) fn release(tree: &Path) -> Result<String, BuildError> {
     Ok(printed.trim().to_owned())
 }
 
-/// Builds the kernel with `jobs` compilers at a time, and calls `compiled` for every step
-/// that make names. All that it prints goes to the file `log`.
+/// Makes each of `targets` in turn with `jobs` compilers at a time, and calls `compiled` for
+/// every step that make names. All that it prints goes to the file `log`.
 ///
 /// # Errors
 /// What make prints where it fails, or that `stopped` asked for the end.
 pub(crate) fn build(
     tree: &Path,
+    targets: &[&str],
     jobs: usize,
     log: &Path,
     compiled: &mut dyn FnMut(),
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), BuildError> {
     let mut file = File::create(log).map_err(BuildError::io("write", log))?;
+    for target in targets {
+        build_target(tree, target, jobs, (&mut file, log), compiled, stopped)?;
+    }
+    Ok(())
+}
+
+fn build_target(
+    tree: &Path,
+    target: &str,
+    jobs: usize,
+    (file, log): (&mut File, &Path),
+    compiled: &mut dyn FnMut(),
+    stopped: &dyn Fn() -> bool,
+) -> Result<(), BuildError> {
     let errors = file.try_clone().map_err(BuildError::io("write", log))?;
-    let mut command = make(tree, &[&format!("-j{jobs}"), "linux"]);
+    let mut command = make(tree, &[&format!("-j{jobs}"), target]);
     command.stdout(Stdio::piped()).stderr(errors);
     own_group(&mut command);
     let child = command.spawn();
@@ -187,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_counted_and_errors_shown() {
+    fn steps_are_counted_and_the_first_error_ends_the_build() {
         if !has_make() {
             return;
         }
@@ -197,19 +212,24 @@ mod tests {
         );
         let log = good.path().join("log");
         let mut steps = 0;
-        build(good.path(), 1, &log, &mut || steps += 1, &|| false).unwrap();
+        build(good.path(), &["linux"], 1, &log, &mut || steps += 1, &|| false).unwrap();
         assert_eq!(steps, 2);
         assert!(fs::read_to_string(&log).unwrap().contains("note"));
         assert_eq!(release(good.path()).unwrap(), "7.3.4");
 
-        let bad = tree("linux:\n\t@echo 'a.c:1: error: no such thing' >&2\n\t@false\n");
+        let bad = tree(
+            "first:\n\t@echo 'a.c:1: error: no such thing' >&2\n\t@false\n\
+             linux:\n\t@echo '  LD      vmlinux'\n",
+        );
         let log = bad.path().join("log");
-        let said = build(bad.path(), 1, &log, &mut || (), &|| false).unwrap_err();
+        let said = build(bad.path(), &["first", "linux"], 1, &log, &mut || (), &|| false).unwrap_err();
         let said = said.to_string();
         assert!(
-            said.contains("make linux failed: a.c:1: error: no such thing"),
+            said.contains("make first failed: a.c:1: error: no such thing"),
             "{said}"
         );
+        let made = fs::read_to_string(&log).unwrap();
+        assert!(!made.contains("vmlinux"), "{made}");
     }
 
     #[test]
@@ -220,7 +240,7 @@ mod tests {
         let tree = tree("linux:\n\t@echo $$$$ > pid; echo '  CC a.o'; exec sleep 1000\n");
         let log = tree.path().join("log");
         let pid = tree.path().join("pid");
-        let ended = build(tree.path(), 1, &log, &mut || (), &|| pid.exists());
+        let ended = build(tree.path(), &["linux"], 1, &log, &mut || (), &|| pid.exists());
         assert!(matches!(ended, Err(BuildError::Interrupted)));
         let pid = fs::read_to_string(pid).unwrap();
         if cfg!(target_os = "linux") {

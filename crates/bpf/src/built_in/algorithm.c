@@ -192,7 +192,8 @@ static const struct tcp_congestion_ops nw_hooks = {
 #endif
 };
 
-static const NW_PARAMS(NW_ALGORITHM) nw_defaults = NW_DEFAULTS(NW_ALGORITHM);
+static const NW_PARAMS(NW_ALGORITHM) nw_defaults =
+	NW_CALL(NW_ALGORITHM, DEFAULTS);
 
 static u32 nw_needs(const void *params)
 {

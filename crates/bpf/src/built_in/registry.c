@@ -242,7 +242,7 @@ static ssize_t nw_read_options(struct nw_registered *registered, int fd, char __
 	if (ret || !params)
 		return ret;
 	count = min_t(size_t, count, registered->algorithm->params_size);
-	return copy_to_user(to, params, count) ? -EFAULT : count;
+	return copy_to_user(to, params, count) ? -EFAULT : (ssize_t)count;
 }
 
 static ssize_t nw_read_counters(struct nw_registered *registered, char __user *to,
@@ -254,7 +254,7 @@ static ssize_t nw_read_counters(struct nw_registered *registered, char __user *t
 	};
 
 	count = min_t(size_t, count, sizeof(counters));
-	return copy_to_user(to, &counters, count) ? -EFAULT : count;
+	return copy_to_user(to, &counters, count) ? -EFAULT : (ssize_t)count;
 }
 
 static ssize_t nw_read_names(char __user *to, size_t count, loff_t *at)

@@ -20,7 +20,7 @@ struct nw_capped_params {
 	NW_PARAMS(cubic) inner;
 	u32 cap;
 };
-#define nw_capped_DEFAULTS	{ .inner = NW_DEFAULTS(cubic), .cap = 20 }
+#define nw_capped_DEFAULTS	{ .inner = nw_cubic_DEFAULTS, .cap = 20 }
 #define nw_capped_OPTIONS(P)						\
 	NW_NUMBER(P, "cap", cap, 2, NW_NONE, "segments of window at most") \
 	NW_NUMBER(P, "beta", inner.beta, 1, 1023, "CUBIC's, of 1024")

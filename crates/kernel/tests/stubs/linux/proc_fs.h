@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
+#include <net/tcp.h>
