@@ -327,9 +327,17 @@ fn an_interrupt_from_the_terminal_reaches_the_program_and_nothing_is_left() {
     );
     // A terminal, whose keys are what is written to script(1). Without `exec` a shell that
     // stays between them, as dash does, is ended by the interrupt too, with its own status.
-    let mut command = Command::new("script");
+    // Who starts the tests in the background of a script has them ignore the interrupt, which
+    // all below would inherit. And nothing here waits for ever.
+    let mut command = Command::new("env");
     command
-        .args(["-q", "-e", "-c", &by, "/dev/null"])
+        .args([
+            "--default-signal=INT,QUIT",
+            "timeout",
+            "--foreground",
+            "120",
+        ])
+        .args(["script", "-q", "-e", "-c", &by, "/dev/null"])
         .env_remove("SUDO_UID")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -163,6 +163,8 @@ fn apt(folder: &Path, program: &str, arguments: &[&str]) -> Command {
     option("Dir::State::lists", &folder.join("lists"));
     option("Dir::Cache", &folder.join("cache"));
     command.args(["-o", "Acquire::Languages=none"]);
+    // Without a network `update` would warn, succeed and find no package.
+    command.args(["-o", "APT::Update::Error-Mode=any"]);
     // As root it would change to a user who may not write here.
     command.args(["-o", "APT::Sandbox::User="]);
     command.args(arguments).env("LC_ALL", "C");
@@ -206,5 +208,6 @@ mod tests {
         let lists = format!("Dir::State::lists={}/lists", folder.path().display());
         assert!(said.iter().any(|word| *word == lists));
         assert!(said.contains(&"Dir::Etc::sourceparts=-".into()));
+        assert!(said.contains(&"APT::Update::Error-Mode=any".into()));
     }
 }

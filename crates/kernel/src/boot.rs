@@ -1,14 +1,16 @@
 //! Booting a kernel as a process of this machine.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::unistd::geteuid;
 use tempfile::TempDir;
 
 use crate::cores::Core;
@@ -59,6 +61,11 @@ const COMMAND_LINE: [&str; 14] = [
     "ssl=null ssl0=null,fd:1",
     "umid=narrows",
 ];
+
+/// How often, and how many times, a kernel whose output has ended is asked for its status
+/// before it is killed: a second.
+const ASKED: std::time::Duration = std::time::Duration::from_millis(10);
+const ENDS_WITHIN: u32 = 100;
 
 /// A kernel that was booted. It and all its processes are gone once this is.
 pub(crate) struct Instance {
@@ -127,8 +134,21 @@ impl Instance {
         self.child.wait()
     }
 
-    /// The last lines that the kernel or the guest wrote to their console.
-    pub(crate) fn last_words(&mut self) -> String {
+    /// Why it ended, whose output has; it is not left running.
+    pub(crate) fn why_it_ended(&mut self) -> String {
+        // Its output goes a moment before itself: what it ends by is asked for first.
+        for _ in 0..ENDS_WITHIN {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(ASKED);
+        }
+        let status = self.end();
+        cause(&self.console(), status)
+    }
+
+    /// What the kernel or the guest wrote to their console.
+    fn console(&mut self) -> String {
         let mut text = Vec::new();
         let read = self
             .log
@@ -137,7 +157,7 @@ impl Instance {
         if read.is_err() {
             return String::new();
         }
-        said(&String::from_utf8_lossy(&text))
+        String::from_utf8_lossy(&text).into_owned()
     }
 }
 
@@ -160,14 +180,28 @@ fn remove_left(temporary: &Path) {
         if !name.to_string_lossy().starts_with(FOLDER_PREFIX) {
             continue;
         }
-        let job = File::options()
-            .write(true)
-            .open(entry.path().join(JOB_FILE));
-        // One without a job is just being made; another user's cannot be opened.
-        if job.is_ok_and(|job| hold(job).is_ok()) {
+        // One without a job is just being made.
+        if own_job(&entry.path()).is_ok_and(|job| job.is_some_and(|job| hold(job).is_ok())) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// The job in `folder`, if both are this user's and it is a plain file. Anybody may put
+/// anything below a temporary folder: a FIFO would keep who opens it waiting, and a link leads
+/// elsewhere.
+fn own_job(folder: &Path) -> io::Result<Option<File>> {
+    let is_own = |facts: &Metadata| facts.uid() == geteuid().as_raw();
+    let facts = fs::symlink_metadata(folder)?;
+    if !facts.is_dir() || !is_own(&facts) {
+        return Ok(None);
+    }
+    let job = File::options()
+        .write(true)
+        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW).bits())
+        .open(folder.join(JOB_FILE))?;
+    let facts = job.metadata()?;
+    Ok((facts.is_file() && is_own(&facts)).then_some(job))
 }
 
 /// The kernel's arguments.
@@ -184,6 +218,23 @@ fn words(seed: u64) -> impl Iterator<Item = String> {
     ])
 }
 
+/// Why a kernel ended with `status`, of whose console `text` is.
+fn cause(text: &str, status: io::Result<ExitStatus>) -> String {
+    let said = said(text);
+    match status {
+        // What it said last is then how it booted.
+        Ok(status) if status.signal().is_some() && !text.contains(PANIC) => {
+            format!("it was killed ({status})")
+        }
+        _ if !said.is_empty() => said,
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// How the kernel's own last line begins.
+const PANIC: &str = "Kernel panic";
+
 /// The cause of a failure in the text of a console: the line of a panic with the one before
 /// it, else the last lines.
 fn said(text: &str) -> String {
@@ -192,7 +243,7 @@ fn said(text: &str) -> String {
         .map(str::trim)
         .filter(|l| !l.is_empty())
         .collect();
-    let panic = lines.iter().position(|line| line.contains("Kernel panic"));
+    let panic = lines.iter().position(|line| line.contains(PANIC));
     let (from, to) = match panic {
         Some(at) => (at.saturating_sub(1), at + 1),
         None => (lines.len().saturating_sub(3), lines.len()),
@@ -235,6 +286,7 @@ pub fn become_kernel(mut arguments: impl Iterator<Item = OsString>) -> io::Error
             .set(core)
             .and_then(|()| sched_setaffinity(Pid::from_raw(0), &one));
     }
+    close_inherited();
     // A kernel that panics aborts; its memory is nothing to keep.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     Command::new(kernel)
@@ -246,6 +298,18 @@ pub fn become_kernel(mut arguments: impl Iterator<Item = OsString>) -> io::Error
         // no process starts.
         .env("LC_ALL", "C")
         .exec()
+}
+
+/// Closes every descriptor but the first three: root in the guest can reach those of the process
+/// that the kernel is, and what a shell left open for `narrows` is nobody's business there.
+fn close_inherited() {
+    let entries = fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    // All of them first: one is that of the folder which is read.
+    let open: Vec<i32> = names.filter_map(|name| name.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        let _ = nix::unistd::close(descriptor);
+    }
 }
 
 #[cfg(test)]
@@ -283,6 +347,56 @@ mod tests {
         names.sort();
         let kept = ["narrows-kernel-held", "narrows-kernel-new", "someone-else"];
         assert_eq!(names, kept);
+    }
+
+    #[test]
+    fn what_others_put_below_the_temporary_folder_is_neither_waited_for_nor_followed() {
+        use nix::sys::stat::Mode;
+        use nix::unistd::mkfifo;
+
+        let temporary = tempfile::tempdir().unwrap();
+        let at = |name: &str| temporary.path().join(name);
+        let elsewhere = at("elsewhere");
+        File::create(&elsewhere).unwrap();
+        fs::create_dir(at("narrows-kernel-fifo")).unwrap();
+        mkfifo(&at("narrows-kernel-fifo/job"), Mode::S_IRWXU).unwrap();
+        fs::create_dir(at("narrows-kernel-link")).unwrap();
+        symlink(&elsewhere, at("narrows-kernel-link/job")).unwrap();
+        let real = at("real");
+        fs::create_dir(&real).unwrap();
+        File::create(real.join(JOB_FILE)).unwrap();
+        symlink(&real, at("narrows-kernel-to")).unwrap();
+        // Also where the FIFO has a reader, so that opening it does not fail.
+        let _reader = File::options()
+            .read(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
+            .open(at("narrows-kernel-fifo/job"))
+            .unwrap();
+        remove_left(temporary.path());
+        for name in [
+            "narrows-kernel-fifo",
+            "narrows-kernel-link",
+            "narrows-kernel-to",
+            "real",
+        ] {
+            assert!(at(name).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_a_kernel_that_was_killed_the_signal_is_said_and_not_how_it_booted() {
+        let booting = "Checking that ptrace can change system call numbers...OK\n\
+                       Checking PROT_EXEC mmap in /dev/shm...OK\n";
+        let killed = || Ok(ExitStatus::from_raw(9));
+        assert_eq!(
+            cause(booting, killed()),
+            "it was killed (signal: 9 (SIGKILL))"
+        );
+        let panic = format!("{booting}Kernel panic - not syncing: x\n");
+        assert!(cause(&panic, Ok(ExitStatus::from_raw(6))).ends_with("not syncing: x"));
+        let left = Ok(ExitStatus::from_raw(256));
+        assert_eq!(cause("no such file\n", left), "no such file");
+        assert_eq!(cause("", Ok(ExitStatus::from_raw(256))), "exit status: 1");
     }
 
     #[test]

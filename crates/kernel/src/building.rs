@@ -1,16 +1,18 @@
 //! From a source to a kernel in the store.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use narrows_run::VirtualKernel;
 use sha2::{Digest, Sha256};
 
 use crate::changes::{CONTROLS_FOLDER, changes};
 use crate::config;
 use crate::controls;
 use crate::error::BuildError;
-use crate::store::{BuiltKernel, Store};
+use crate::store::{BuiltKernel, Store, Work};
 use crate::survey;
 use crate::{apt, make, source};
 
@@ -74,7 +76,8 @@ const STEPS: u64 = 1500;
 
 /// Builds a kernel in virtual time and puts it into `store`; an equal one that is there is
 /// not built again. A copy of the source is changed, configured and compiled in the
-/// store's folder, and nothing is left of it, however this ends.
+/// store's folder, and nothing is left of it, however this ends; of one that is interrupted a
+/// moment later.
 ///
 /// # Errors
 /// One sentence: what is missing, does not fit or failed.
@@ -83,7 +86,6 @@ pub fn build(
     options: &BuildOptions,
     watch: &BuildWatch<'_>,
 ) -> Result<Outcome, BuildError> {
-    let began = Instant::now();
     let (packages, others): (Vec<_>, Vec<_>) = survey::missing()
         .into_iter()
         .partition(|tool| tool.for_packages);
@@ -95,17 +97,33 @@ pub fn build(
     } else if !packages.is_empty() {
         return Err(BuildError::NoPackages(packages));
     }
-    let step = |what: String| (watch.progress)(BuildProgress::Step(what));
     let work = store.begin()?;
+    let built = build_in(&work, store, options, watch);
+    if matches!(built, Err(BuildError::Interrupted)) {
+        work.abandon();
+    }
+    built
+}
+
+/// The build in its folder.
+fn build_in(
+    work: &Work,
+    store: &Store,
+    options: &BuildOptions,
+    watch: &BuildWatch<'_>,
+) -> Result<Outcome, BuildError> {
+    let began = Instant::now();
+    let step = |what: String| (watch.progress)(BuildProgress::Step(what));
     let tree = work.path().join("tree");
 
-    let (description, digest) = match &options.source {
+    let (description, sha256, digest) = match &options.source {
         Source::Tree(from) => {
             let from = source::full_path(from)?;
             step(format!("copying {}", from.display()));
             let copied = source::copy(&from, &tree)?;
             let digest = digest(&copied);
-            (from.display().to_string(), digest)
+            let sha256 = controls::hexadecimal(&copied);
+            (from.display().to_string(), sha256, digest)
         }
         Source::Newest | Source::Package(_) => {
             let asked = match &options.source {
@@ -126,10 +144,11 @@ pub fn build(
             step(format!("downloading {description}"));
             let deb = apt::download(&package)?;
             watch.go_on()?;
+            let sha256 = source::sha256(&deb)?;
             step(format!("unpacking {}", package.name));
             source::unpack(&deb, &package.name, &tree)?;
             source::check(&tree)?;
-            (description, digest)
+            (description, sha256, digest)
         }
     };
     watch.go_on()?;
@@ -172,14 +191,22 @@ pub fn build(
     let jobs = jobs(options);
     make::build(&tree, &targets, jobs, &store.log(), &mut compiled, &stopped)?;
 
+    let config = tree.join(".config");
+    let configured = fs::read_to_string(&config).map_err(BuildError::io("read", &config))?;
     let kernel = BuiltKernel {
-        id: format!("{release}-{}", &digest[..12]),
-        release,
-        source: description,
+        made: VirtualKernel {
+            id: format!("{release}-{}", &digest[..12]),
+            release,
+            source: description,
+            source_sha256: sha256,
+            config_sha256: controls::hexadecimal(&Sha256::digest(&configured)),
+            compiler: config::compiler(&configured),
+            pahole: make::pahole(),
+            controls_digest: controls::digest(),
+            changes: made.iter().map(|change| change.name.to_owned()).collect(),
+        },
         digest,
         controls: controls::registered_names(),
-        controls_digest: controls::digest(),
-        changes: made.iter().map(|change| change.name.to_owned()).collect(),
         built_s: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs()),
@@ -189,7 +216,7 @@ pub fn build(
     };
     let binary = tree.join("linux");
     make::strip(&binary)?;
-    let kernel = store.put(&work, kernel, &binary, &tree.join(".config"))?;
+    let kernel = store.put(work, kernel, &binary, &config)?;
     Ok(Outcome {
         kernel,
         was_there: false,

@@ -27,6 +27,14 @@ pub(crate) fn lacks<'a>(config: &str, more: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
+/// The compiler that `config` was made for, as it names itself; empty where it is not named.
+pub(crate) fn compiler(config: &str) -> String {
+    let named = config
+        .lines()
+        .find_map(|line| line.strip_prefix("CONFIG_CC_VERSION_TEXT="));
+    named.unwrap_or_default().trim_matches('"').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +51,13 @@ mod tests {
         assert_eq!(lacks(&without, &[]), ["CONFIG_TUN=y"]);
         let without = all.replace("CONFIG_NET_SCH_DUALPI2=y", "");
         assert!(lacks(&without, &[]).is_empty());
+    }
+
+    #[test]
+    fn the_compiler_is_the_one_that_the_configuration_names() {
+        let config = "CONFIG_X=y\nCONFIG_CC_VERSION_TEXT=\"gcc (Debian 12.2.0-14) 12.2.0\"\n";
+        assert_eq!(compiler(config), "gcc (Debian 12.2.0-14) 12.2.0");
+        assert_eq!(compiler("CONFIG_X=y\n"), "");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 
 use narrows_packet::EventSink;
-use narrows_run::{Ended, RunHandle};
+use narrows_run::{Ended, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
@@ -62,6 +62,7 @@ pub enum KernelError {
 #[derive(Clone, Debug)]
 pub struct Machine {
     kernel: PathBuf,
+    made: VirtualKernel,
     program: PathBuf,
 }
 
@@ -71,8 +72,14 @@ impl Machine {
     pub fn new(kernel: &BuiltKernel, program: impl Into<PathBuf>) -> Self {
         Self {
             kernel: kernel.binary(),
+            made: kernel.made.clone(),
             program: program.into(),
         }
+    }
+
+    /// Which kernel it is.
+    pub fn kernel(&self) -> &VirtualKernel {
+        &self.made
     }
 
     /// Whether `plan` can be handed to a guest.
@@ -141,15 +148,9 @@ impl Machine {
             }
             let read = frames.fill(&mut channel);
             if read.map_err(|_| KernelError::Garbled("its channel"))? == 0 {
-                let status = instance.end();
-                let said = instance.last_words();
                 return Err(KernelError::Ended {
                     when: received.when(),
-                    said: match (said.is_empty(), status) {
-                        (false, _) => said,
-                        (true, Ok(status)) => status.to_string(),
-                        (true, Err(error)) => error.to_string(),
-                    },
+                    said: instance.why_it_ended(),
                 });
             }
         }

@@ -70,7 +70,7 @@ pub enum BuildError {
     #[error("another `narrows kernel build` is under way in {}", .0.display())]
     UnderWay(PathBuf),
     /// The build was stopped; nothing of it is left.
-    #[error("interrupted; nothing is left of the build")]
+    #[error("interrupted; what it made is being removed")]
     Interrupted,
     /// The store.
     #[error(transparent)]

@@ -4,7 +4,7 @@
 //! ```no_run
 //! let store = narrows_kernel::Store::of_user()?;
 //! for kernel in store.list()? {
-//!     println!("{} {} {}", kernel.id, kernel.release, kernel.binary().display());
+//!     println!("{} {} {}", kernel.made.id, kernel.made.release, kernel.binary().display());
 //! }
 //! # Ok::<(), narrows_kernel::StoreError>(())
 //! ```

@@ -147,6 +147,12 @@ fn build_target(
     ))
 }
 
+/// The version of pahole, `1.24`; empty where it does not say.
+pub(crate) fn pahole() -> String {
+    let said = answer(Command::new("pahole").arg("--version")).unwrap_or_default();
+    said.trim().trim_start_matches('v').to_owned()
+}
+
 /// Takes the debugging information out of a built kernel, from which its types (BTF) have
 /// been made: some 130 of 144 MB.
 ///
@@ -156,15 +162,15 @@ pub(crate) fn strip(binary: &Path) -> Result<(), BuildError> {
     answer(Command::new("strip").arg("--strip-debug").arg(binary)).map(drop)
 }
 
-/// Compilers that make has started end with it.
+/// Compilers that make has started end with it, and Ctrl-C is not theirs.
 #[cfg(unix)]
-fn own_group(command: &mut Command) {
+pub(crate) fn own_group(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
 }
 
 #[cfg(not(unix))]
-fn own_group(_: &mut Command) {}
+pub(crate) fn own_group(_: &mut Command) {}
 
 #[cfg(target_os = "linux")]
 fn end(child: &mut Child) {
@@ -212,7 +218,15 @@ mod tests {
         );
         let log = good.path().join("log");
         let mut steps = 0;
-        build(good.path(), &["linux"], 1, &log, &mut || steps += 1, &|| false).unwrap();
+        build(
+            good.path(),
+            &["linux"],
+            1,
+            &log,
+            &mut || steps += 1,
+            &|| false,
+        )
+        .unwrap();
         assert_eq!(steps, 2);
         assert!(fs::read_to_string(&log).unwrap().contains("note"));
         assert_eq!(release(good.path()).unwrap(), "7.3.4");
@@ -222,7 +236,15 @@ mod tests {
              linux:\n\t@echo '  LD      vmlinux'\n",
         );
         let log = bad.path().join("log");
-        let said = build(bad.path(), &["first", "linux"], 1, &log, &mut || (), &|| false).unwrap_err();
+        let said = build(
+            bad.path(),
+            &["first", "linux"],
+            1,
+            &log,
+            &mut || (),
+            &|| false,
+        )
+        .unwrap_err();
         let said = said.to_string();
         assert!(
             said.contains("make first failed: a.c:1: error: no such thing"),
@@ -240,7 +262,9 @@ mod tests {
         let tree = tree("linux:\n\t@echo $$$$ > pid; echo '  CC a.o'; exec sleep 1000\n");
         let log = tree.path().join("log");
         let pid = tree.path().join("pid");
-        let ended = build(tree.path(), &["linux"], 1, &log, &mut || (), &|| pid.exists());
+        let ended = build(tree.path(), &["linux"], 1, &log, &mut || (), &|| {
+            pid.exists()
+        });
         assert!(matches!(ended, Err(BuildError::Interrupted)));
         let pid = fs::read_to_string(pid).unwrap();
         if cfg!(target_os = "linux") {

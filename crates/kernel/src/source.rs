@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 use walkdir::{DirEntry, WalkDir};
 
+use crate::controls::hexadecimal;
 use crate::error::BuildError;
 use crate::process::failed;
 
@@ -134,6 +135,18 @@ fn is_of_a_build(path: &Path) -> bool {
         || name.starts_with(".config")
         || folder("generated")
         || folder("config")
+}
+
+/// SHA-256, in hexadecimal, of the file `path`.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn sha256(path: &Path) -> Result<String, BuildError> {
+    let mut digest = Sha256::new();
+    File::open(path)
+        .and_then(|mut file| io::copy(&mut file, &mut digest))
+        .map_err(BuildError::io("read", path))?;
+    Ok(hexadecimal(&digest.finalize()))
 }
 
 /// Unpacks the source in Debian's package `deb` to `to`, which is made.

@@ -11,32 +11,27 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use narrows_run::VirtualKernel;
 use serde::{Deserialize, Serialize};
 
 use crate::controls;
 use crate::error::BuildError;
+use crate::make::own_group;
 
 /// A kernel in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltKernel {
-    /// The name of its folder: the release and the beginning of the digest.
-    pub id: String,
-    /// What the kernel calls itself (`uname -r`).
-    pub release: String,
-    /// Where its source came from: a package with its version, or a folder.
-    pub source: String,
+    /// What it was built from and with; its id is the name of its folder.
+    #[serde(flatten)]
+    pub made: VirtualKernel,
     /// SHA-256, in hexadecimal, of all that decided what was built: the source,
     /// the configuration, the changes, the congestion controls.
     pub digest: String,
     /// The congestion controls of Narrows that are built in, by the names that
     /// `setsockopt(TCP_CONGESTION)` takes.
     pub controls: Vec<String>,
-    /// SHA-256, in hexadecimal, of their texts. Empty in descriptions from before it was kept.
-    #[serde(default)]
-    pub controls_digest: String,
-    /// The names of the changes that were made to the copy of its source.
-    pub changes: Vec<String>,
     /// When it was built, in seconds since 1970 (UTC).
     pub built_s: u64,
     /// How long that took, in seconds.
@@ -65,7 +60,7 @@ impl BuiltKernel {
     /// Whether its congestion controls are those of this version of Narrows, which hands them
     /// their parameters and reads their records.
     pub fn has_present_controls(&self) -> bool {
-        self.controls_digest == controls::digest()
+        self.made.controls_digest == controls::digest()
     }
 
     fn read(folder: &Path) -> Result<Self, StoreError> {
@@ -139,6 +134,19 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Lets go of it at once: rm(1) removes the folder, some 80,000 files, after this has ended,
+    /// and the next build whatever is left then.
+    pub(crate) fn abandon(self) {
+        let mut remove = Command::new("rm");
+        remove.args(["-rf", "--"]).arg(self.folder.keep());
+        remove
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        own_group(&mut remove);
+        let _ = remove.spawn();
     }
 }
 
@@ -229,7 +237,11 @@ impl Store {
             .iter()
             .map(|id| BuiltKernel::read(&self.folder.join(id)));
         let mut kernels: Vec<_> = kernels.collect::<Result<_, _>>()?;
-        kernels.sort_by(|a, b| b.built_s.cmp(&a.built_s).then_with(|| a.id.cmp(&b.id)));
+        kernels.sort_by(|a, b| {
+            b.built_s
+                .cmp(&a.built_s)
+                .then_with(|| a.made.id.cmp(&b.made.id))
+        });
         Ok(kernels)
     }
 
@@ -268,7 +280,11 @@ impl Store {
         for entry in entries.filter_map(Result::ok) {
             if entry.file_name().to_string_lossy().starts_with(WORK) {
                 let path = entry.path();
-                fs::remove_dir_all(&path).map_err(|e| StoreError::io("remove", &path, e))?;
+                let removed = fs::remove_dir_all(&path);
+                // An interrupted build's own rm may be at it.
+                if path.exists() {
+                    removed.map_err(|e| StoreError::io("remove", &path, e))?;
+                }
             }
         }
         Ok(())
@@ -303,7 +319,7 @@ impl Store {
         let text = serde_json::to_string_pretty(&kernel).expect("a description is JSON");
         fs::write(&description, text + "\n")
             .map_err(|e| StoreError::io("write", &description, e))?;
-        let place = self.folder.join(&kernel.id);
+        let place = self.folder.join(&kernel.made.id);
         if place.exists() {
             let former = work.path().join("former");
             fs::rename(&place, &former).map_err(|e| StoreError::io("replace", &place, e))?;
@@ -379,9 +395,9 @@ impl Store {
     /// When there is none, or one cannot be read.
     pub fn find(&self, name: &str) -> Result<BuiltKernel, StoreError> {
         let kernels = self.list()?;
-        let found = kernels.iter().find(|k| k.id.starts_with(name));
+        let found = kernels.iter().find(|k| k.made.id.starts_with(name));
         found.cloned().ok_or_else(|| {
-            let ids: Vec<_> = kernels.iter().map(|k| k.id.clone()).collect();
+            let ids: Vec<_> = kernels.iter().map(|k| k.made.id.clone()).collect();
             StoreError::unknown(name, &ids)
         })
     }
@@ -414,10 +430,10 @@ mod tests {
         fs::create_dir(store.folder().join(".building")).unwrap();
         assert_eq!(store.list().unwrap().len(), 3);
         let newest = store.newest().unwrap();
-        assert_eq!(newest.id, "6.12.9-bbbb");
+        assert_eq!(newest.made.id, "6.12.9-bbbb");
         assert_eq!(newest.binary(), store.folder().join("6.12.9-bbbb/linux"));
-        assert_eq!(store.find("7.3").unwrap().id, "7.3.4-aaaa");
-        assert_eq!(store.find("6.12.9-c").unwrap().id, "6.12.9-cccc");
+        assert_eq!(store.find("7.3").unwrap().made.id, "7.3.4-aaaa");
+        assert_eq!(store.find("6.12.9-c").unwrap().made.id, "6.12.9-cccc");
         let said = store.find("5.4").unwrap_err().to_string();
         assert_eq!(
             said,
@@ -427,13 +443,16 @@ mod tests {
 
     fn built(id: &str) -> BuiltKernel {
         BuiltKernel {
-            id: id.to_owned(),
-            release: "7.3.4".to_owned(),
-            source: "linux-source-7.3 7.3.4-1".to_owned(),
+            made: VirtualKernel {
+                id: id.to_owned(),
+                release: "7.3.4".to_owned(),
+                source: "linux-source-7.3 7.3.4-1".to_owned(),
+                controls_digest: controls::digest(),
+                changes: vec!["seeded randomness".to_owned()],
+                ..VirtualKernel::default()
+            },
             digest: "ab".repeat(32),
             controls: vec!["nw_reno".to_owned()],
-            controls_digest: controls::digest(),
-            changes: vec!["seeded randomness".to_owned()],
             built_s: 10,
             build_took_s: 420,
             steps: 1400,
@@ -505,7 +524,9 @@ mod tests {
         // Nor is it tidied away.
         store.tidy().unwrap();
         assert!(work.path().exists());
-        drop(work);
+        // One that is interrupted lets go of the store at once.
+        work.abandon();
+        drop(store.begin().unwrap());
         fs::create_dir(&left).unwrap();
         store.tidy().unwrap();
         assert!(!left.exists());

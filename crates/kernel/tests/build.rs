@@ -37,7 +37,7 @@ fn a_kernel_is_built_kept_and_not_built_again() {
         .output()
         .unwrap();
     let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    assert_eq!(version, kernel.release);
+    assert_eq!(version, kernel.made.release);
     let symbols = std::fs::read(kernel.binary()).unwrap();
     let has = |name: &str| symbols.windows(name.len()).any(|w| w == name.as_bytes());
     for name in narrows_cc::names() {

@@ -39,7 +39,7 @@ pub fn kernel_engine(name: Option<&str>) -> Result<KernelEngine, Refusal> {
     let kernel = kernel.map_err(|error| refuse(error.to_string()))?;
     if !kernel.has_present_controls() {
         let why = "was built with the congestion controls of another version of Narrows";
-        return Err(refuse(format!("{} {why}", kernel.id)));
+        return Err(refuse(format!("{} {why}", kernel.made.id)));
     }
     let program = std::env::current_exe()
         .map_err(|error| refuse(format!("this program's own file cannot be found: {error}")))?;

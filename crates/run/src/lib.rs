@@ -34,6 +34,7 @@ mod handle;
 mod rig;
 mod setup;
 mod split;
+mod virtual_kernel;
 
 use narrows_efm::HostSignals;
 use narrows_units::Duration;
@@ -42,6 +43,7 @@ pub use causes::{DropCounts, MarkCounts};
 pub use handle::RunHandle;
 pub use rig::{CommandFacts, DisciplineFacts, FlowFacts, Lateness, Rig};
 pub use setup::{Carrier, Setup, SetupError, SocketPlan, TcpPlan};
+pub use virtual_kernel::VirtualKernel;
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq)]

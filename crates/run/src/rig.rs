@@ -112,7 +112,15 @@ impl FlowFacts {
             (false, true) => "classic ECN",
             (false, false) => "no ECN",
         };
+        let classic = self.ecn && !self.accecn;
         match (self.received_ce, self.delivered_ce) {
+            // One mark has ECE set in all ACKs until CWR comes: these count different things.
+            (Some(received), Some(delivered)) if classic => format!(
+                "{form}, {received} marks received; {delivered} segments acknowledged with ECE"
+            ),
+            (None, Some(delivered)) if classic => {
+                format!("{form}, {delivered} segments acknowledged with ECE")
+            }
             (Some(received), Some(delivered)) => {
                 format!("{form}, {received} marks received and {delivered} fed back")
             }
@@ -131,5 +139,29 @@ impl Rig {
             flow.notes.iter().map(move |note| format!("{name}: {note}"))
         });
         self.notes.iter().cloned().chain(of_flows).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_and_segments_with_ece_are_not_set_side_by_side_as_one_thing() {
+        let mut flow = FlowFacts {
+            ecn: true,
+            received_ce: Some(51),
+            delivered_ce: Some(2788),
+            ..FlowFacts::default()
+        };
+        assert_eq!(
+            flow.negotiated(),
+            "classic ECN, 51 marks received; 2788 segments acknowledged with ECE"
+        );
+        flow.accecn = true;
+        assert_eq!(
+            flow.negotiated(),
+            "AccECN, 51 marks received and 2788 fed back"
+        );
     }
 }

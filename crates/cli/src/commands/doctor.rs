@@ -168,7 +168,7 @@ fn kernel_tools() -> Line {
 fn built_kernels() -> Line {
     let found = kernel::list().ok().filter(|kernels| !kernels.is_empty());
     let ids = |kernels: Vec<BuiltKernel>| {
-        let ids: Vec<_> = kernels.into_iter().map(|kernel| kernel.id).collect();
+        let ids: Vec<_> = kernels.into_iter().map(|kernel| kernel.made.id).collect();
         ids.join(", ")
     };
     Line {

@@ -63,7 +63,11 @@ fn build(args: &KernelBuild) -> Outcome {
             kernel.build_took_s % 60
         ),
     }
-    print(&format!("{}  {}", kernel.id, kernel.binary().display()));
+    print(&format!(
+        "{}  {}",
+        kernel.made.id,
+        kernel.binary().display()
+    ));
     Ok(Status::Done)
 }
 
@@ -92,8 +96,8 @@ fn table(kernels: &[BuiltKernel]) -> String {
     let heads = ["ID", "SOURCE", "CONTROLS", "BUILT (UTC)"].map(str::to_owned);
     let rows = kernels.iter().map(|kernel| {
         [
-            kernel.id.clone(),
-            kernel.source.clone(),
+            kernel.made.id.clone(),
+            kernel.made.source.clone(),
             kernel.controls.join(" "),
             rfc3339(UNIX_EPOCH + Duration::from_secs(kernel.built_s)),
         ]
