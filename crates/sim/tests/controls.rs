@@ -81,6 +81,22 @@ fn ledbat_alone_fills_the_queue_to_its_target() {
 }
 
 #[test]
+fn ledbatpp_holds_its_target_on_long_paths_between_its_slowdowns() {
+    // Where slow start took back what the delay had asked for, 77 and 120 ms.
+    for (mbit, way_ms) in [(100, 25), (20, 50)] {
+        let toml = dumbbell("pfifo limit 4000", &flow("lone", "cc = \"ledbatpp\""))
+            .replace("duration = \"10s\"", "duration = \"60s\"")
+            .replace("50Mbit", &format!("{mbit}Mbit"))
+            .replace("delay 10ms", &format!("delay {way_ms}ms"));
+        let mut record = Record::default();
+        run(&plan(&toml), 1, &mut record);
+        let wait = wait_ms(&record);
+        println!("{mbit} Mbit/s, {way_ms} ms: {wait} ms");
+        assert!((54.0..66.0).contains(&wait), "{mbit} Mbit/s: {wait} ms");
+    }
+}
+
+#[test]
 fn ledbat_yields_to_cubic_where_the_queue_is_longer_than_its_target() {
     for words in ["ledbat", "ledbatpp"] {
         let flows = flow("back", &format!("cc = \"{words}\""))
