@@ -61,9 +61,9 @@ struct nw_dalbe_params {
 		   "the control that decides the window")		\
 	NW_CHOICE(P, "policy", policy, "pid mbc",			\
 		  "what finds the weight: the error, or the control's model") \
-	NW_TIME(P, "deadline", deadline_us, 0, 31622400000000,		\
+	NW_TIME(P, "deadline", deadline_us, 1, 31622400000000,		\
 		"when all is to be delivered, after the connection is established") \
-	NW_BYTES(P, "size", size, 0, 1ULL << 50, "how much that is")	\
+	NW_BYTES(P, "size", size, 1, 1ULL << 50, "how much that is")	\
 	NW_TIME(P, "interval", interval_us, 100000, 1000000000,		\
 		"how often the weight is computed, at the longest")	\
 	NW_CHOICE(P, "mode", mode, "improved reproduction",		\

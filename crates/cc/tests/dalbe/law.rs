@@ -95,6 +95,14 @@ fn it_begins_with_the_weight_that_it_is_given_and_keeps_it_while_it_is_right() {
 }
 
 #[test]
+fn a_deadline_and_a_size_of_nothing_are_refused() {
+    for words in ["dalbe deadline 0s", "dalbe size 0b"] {
+        let refused = narrows_cc::ControlSpec::parse(words).unwrap_err();
+        assert!(refused.to_string().contains('0'), "{words}: {refused}");
+    }
+}
+
+#[test]
 fn without_a_size_or_a_deadline_it_is_a_scavenger() {
     for words in ["dalbe", "dalbe deadline 10s", "dalbe size 1000000000b"] {
         let mut flow = Flow::new(words);
@@ -282,7 +290,13 @@ fn check(words: &str, before: &DalbeInterval, now: &DalbeInterval, exact: &Dalbe
         ("bias", now.bias, exact.bias, 0.125),
         ("ignored", now.ignored, exact.ignored, 0.05),
     ];
+    // The law jumps at w = 1, where losses begin to be ignored: a weight that is 1 but for its
+    // last bits may be on either side.
+    let at_the_jump = (now.w == 1.0) != (exact.w == 1.0);
     for (name, got, exact, least) in all {
+        if at_the_jump && name == "ignored" {
+            continue;
+        }
         assert!(
             near(got, exact, least),
             "{words}: {name} {got}, exactly {exact}\nbefore {before:?}\nnow {now:?}"
