@@ -1,4 +1,4 @@
-//! What the README says is done, word by word, on a machine where nothing is set up.
+//! What the README and the tour say is done, word by word, on a machine where nothing is set up.
 
 #![cfg(target_os = "linux")]
 
@@ -7,9 +7,11 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// The README, and the tour that goes on from it.
 fn readme() -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    fs::read_to_string(file).expect("the README")
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |file| fs::read_to_string(top.join(file)).expect(file);
+    ["README.md", "docs/tour.md"].map(read).concat()
 }
 
 /// Commands of one block, and the lines that the README shows of what they print.
