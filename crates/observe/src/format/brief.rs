@@ -8,10 +8,10 @@ use std::io::{self, Write};
 use narrows_units::Instant;
 
 use super::line::Line;
-use super::{Context, Form, PrefixRow, text};
+use super::{Context, Form, PrefixRow, headline, text};
 use crate::estimate::{Estimate, Unit};
 use crate::observer::ObserverCounters;
-use crate::sample::{Quantity, Sample, Side, Technique};
+use crate::sample::{Quantity, Sample, Side};
 use narrows_wire::Ecn;
 
 /// Lines that are kept until they are written; beyond that, flows with fewer bytes only
@@ -19,17 +19,6 @@ use narrows_wire::Ecn;
 const MOST: usize = 1 << 16;
 /// Decimals of round trips.
 const DECIMALS: usize = 3;
-
-/// Which round trips a line shows: the first of these that the flow has. Signals before
-/// timestamps, as they are made to be read here; parts of a path after the whole of it.
-const ROUND_TRIPS: [Technique; 6] = [
-    Technique::Delay,
-    Technique::Spin,
-    Technique::PsnPse,
-    Technique::TsAll,
-    Technique::SeqAck,
-    Technique::Handshake,
-];
 
 #[derive(Default)]
 pub(super) struct Brief {
@@ -84,12 +73,19 @@ impl Form for Brief {
         let ce = both(&|side| u64::from(flow.ecn(side, Ecn::Ce)));
         line.whole(ce, 6).text(" ");
         loss(line, all);
-        round_trip(line, all);
+        let shown = headline::of(all);
+        round_trip(line, shown.map(|shown| shown.estimate));
         let numbers = line.take();
         let mut name = on.names.flow(flow).to_string();
         if !flow.profile().is_none() {
             // Writing to memory does not fail.
             let _ = write!(name, " marked {}", flow.profile());
+        }
+        if let Some(times) = shown.and_then(|shown| shown.times_handshake) {
+            let _ = write!(name, " (rtt {times:.1} times the handshake's)");
+        }
+        if shown.is_some_and(|shown| shown.may_hold_waits) {
+            name.push_str(" (rtt may hold waits of the application)");
         }
         let order = Reverse(sums.flows);
         self.flows
@@ -206,16 +202,9 @@ fn loss(line: &mut Line, all: &[Estimate]) {
     line.text(" ");
 }
 
-/// The round trips that say most: of the first technique that has any, those of the
-/// whole path, or else of the part with the most samples.
-fn round_trip(line: &mut Line, all: &[Estimate]) {
-    let best = |technique: Technique| {
-        let of_it = all.iter().filter(move |e| e.technique == technique);
-        let full = |e: &Estimate| matches!(e.quantity, Quantity::FullRtt(_));
-        // Of equally many, the first.
-        of_it.rev().max_by_key(|e| (full(e), e.n))
-    };
-    let Some(e) = ROUND_TRIPS.into_iter().find_map(best) else {
+/// The round trips of an estimate, and which they are.
+fn round_trip(line: &mut Line, shown: Option<&Estimate>) {
+    let Some(e) = shown else {
         line.text("          -          -          -          -  -                  ");
         return;
     };

@@ -3,6 +3,7 @@
 
 mod brief;
 mod csv;
+mod headline;
 mod json;
 mod line;
 mod metrics;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::headline;
 use super::names::Names;
 use crate::flow::Flow;
 use crate::quantiles::Quantiles;
@@ -33,7 +34,7 @@ pub(super) struct PrefixRow {
     pub bytes_from: u64,
     pub bytes_to: u64,
     pub again: u64,
-    /// Round trips between the observer and it, by the technique with the most.
+    /// Round trips between the observer and it, by the technique that says most.
     pub rtt: Option<RttRow>,
 }
 
@@ -56,13 +57,22 @@ struct RoundTrips {
     spread: Quantiles,
 }
 
+impl RoundTrips {
+    fn add(&mut self, ms: f64) {
+        self.min_ms = if self.n == 0 { ms } else { self.min_ms.min(ms) };
+        self.n += 1;
+        self.sum_ms += ms;
+        self.spread.add(ms as f32);
+    }
+}
+
 #[derive(Default)]
 struct Network {
     flows: u64,
     packets: [u64; 2],
     bytes: [u64; 2],
     again: u64,
-    rtt: BTreeMap<&'static str, RoundTrips>,
+    rtt: BTreeMap<Technique, RoundTrips>,
 }
 
 /// The networks of each point.
@@ -102,15 +112,8 @@ impl Prefixes {
         };
         let ms = rtt.as_millis_f64();
         let network = self.network(tap, flow.end(side).0);
-        let trips = network.rtt.entry(sample.technique.name()).or_default();
-        trips.min_ms = if trips.n == 0 {
-            ms
-        } else {
-            trips.min_ms.min(ms)
-        };
-        trips.n += 1;
-        trips.sum_ms += ms;
-        trips.spread.add(ms as f32);
+        let trips = network.rtt.entry(sample.technique).or_default();
+        trips.add(ms);
     }
 
     /// Adds what was counted of a flow that has ended.
@@ -164,17 +167,31 @@ impl Prefixes {
     }
 }
 
-/// The technique with the most round trips; that of the handshake, which each flow shows
-/// once, only where there is no other.
-fn most(rtt: BTreeMap<&'static str, RoundTrips>) -> Option<RttRow> {
-    let opening = Technique::Handshake.name();
-    let order = |(technique, trips): &(&'static str, RoundTrips)| (*technique != opening, trips.n);
-    let (technique, trips) = rtt.into_iter().max_by_key(order)?;
+/// The round trips that say most of the path: by what cannot hold waits of an
+/// application, the delay bit before acknowledgements; or else by the technique with the
+/// most, unless the handshakes, which each flow shows once, show that waits are in them.
+fn most(mut rtt: BTreeMap<Technique, RoundTrips>) -> Option<RttRow> {
+    let mean = |trips: &RoundTrips| trips.sum_ms / trips.n as f64;
+    let opening = rtt.remove(&Technique::Handshake);
+    let order = |(technique, trips): &(Technique, RoundTrips)| match technique {
+        Technique::Delay => (2, trips.n),
+        Technique::SeqAck => (1, trips.n),
+        _ => (0, trips.n),
+    };
+    let shown = rtt
+        .into_iter()
+        .max_by_key(order)
+        .filter(|(technique, trips)| {
+            !(headline::may_hold_waits(*technique)
+                && (opening.as_ref())
+                    .is_some_and(|opening| headline::holds_waits(mean(trips), mean(opening))))
+        });
+    let (technique, trips) = shown.or(opening.map(|trips| (Technique::Handshake, trips)))?;
     let [median_ms, p95_ms] = trips.spread.at([0.5, 0.95])?;
     Some(RttRow {
-        technique,
+        technique: technique.name(),
         n: trips.n,
-        mean_ms: trips.sum_ms / trips.n as f64,
+        mean_ms: mean(&trips),
         min_ms: trips.min_ms,
         median_ms,
         p95_ms,
@@ -198,6 +215,42 @@ fn masked(address: IpAddr, lengths: PrefixLengths) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn trips(ms: &[f64]) -> RoundTrips {
+        let mut trips = RoundTrips::default();
+        for ms in ms {
+            trips.add(*ms);
+        }
+        trips
+    }
+
+    fn shown(all: &[(Technique, &[f64])]) -> &'static str {
+        let all = all.iter().map(|(technique, ms)| (*technique, trips(ms)));
+        most(all.collect()).unwrap().technique
+    }
+
+    #[test]
+    fn a_network_is_not_as_far_as_its_applications_wait() {
+        let waits: &[f64] = &[100.0, 120.0, 90.0];
+        // Fewer acknowledgements than timestamps, and yet they are what is shown.
+        assert_eq!(
+            shown(&[(Technique::TsAll, waits), (Technique::SeqAck, &[20.0])]),
+            "seq-ack"
+        );
+        assert_eq!(
+            shown(&[(Technique::TsAll, waits), (Technique::Handshake, &[20.0])]),
+            "handshake"
+        );
+        assert_eq!(
+            shown(&[(Technique::TsAll, waits), (Technique::Handshake, &[60.0])]),
+            "ts-all"
+        );
+        assert_eq!(shown(&[(Technique::TsAll, waits)]), "ts-all");
+        assert_eq!(
+            shown(&[(Technique::Delay, &[21.0]), (Technique::SeqAck, &[20.0; 9])]),
+            "delay"
+        );
+    }
 
     #[test]
     fn addresses_are_taken_together_by_their_first_bits() {
