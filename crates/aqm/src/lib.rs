@@ -41,7 +41,7 @@ pub mod red;
 mod spec;
 mod waiting;
 
-pub use spec::{LinkFacts, QueueSpec};
+pub use spec::{LinkFacts, QUEUES, QueueSpec};
 
 #[cfg(test)]
 mod properties;

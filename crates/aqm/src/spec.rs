@@ -44,8 +44,8 @@ macro_rules! queues {
             $($(#[$doc])* $name($config),)+
         }
 
-        /// The words, for error messages.
-        const KINDS: &[&str] = &[$($kind),+];
+        /// The words that queues begin with.
+        pub const QUEUES: &[&str] = &[$($kind),+];
 
         impl QueueSpec {
             /// Reads the parameters of a queue; `None` if there is no such kind.
@@ -145,7 +145,7 @@ impl Default for QueueSpec {
 
 /// What may follow `queue`.
 fn allowed() -> String {
-    let (last, others) = KINDS.split_last().unwrap_or((&"", &[]));
+    let (last, others) = QUEUES.split_last().unwrap_or((&"", &[]));
     format!("a queue: {} or {last}", others.join(", "))
 }
 

@@ -130,6 +130,8 @@ impl std::fmt::Display for Window {
 
 impl Value for Window {
     const ALLOWED: &'static str = "two times within the run, such as \"10s..58s\"";
+    const PATTERN: Option<&'static str> =
+        Some(r"([0-9]+\.?[0-9]*|\.[0-9]+)[a-z]+\s*\.\.\s*([0-9]+\.?[0-9]*|\.[0-9]+)[a-z]+");
 
     fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.split_once("..")?;

@@ -48,6 +48,9 @@ fn the_schema_refuses_what_the_reader_refuses_as_far_as_a_schema_can() {
         broken(GOOD, "version  = 1", "version = 2"),
         broken(GOOD, "name     =", "nam ="),
         broken(GOOD, "duration = \"60s\"", "duration = 60"),
+        broken(GOOD, "duration = \"60s\"", "duration = \"10\""),
+        broken(GOOD, "queue dualpi2", "queue fqcodel"),
+        broken(GOOD, "queue dualpi2", "queue"),
         broken(GOOD, "[[flow]]", "[[flows]]"),
         broken(GOOD, "from = \"client\"\n", ""),
         broken(GOOD, "[\"client\", \"server\"]", "[\"client\"]"),
@@ -111,6 +114,39 @@ fn the_schema_refuses_what_the_reader_refuses_as_far_as_a_schema_can() {
 }
 
 #[test]
+fn a_fault_is_where_the_mistake_is() {
+    let schema = Validator::of_files();
+    let start = "start = \"1s\"";
+    let shorter = "duration = \"10\"";
+    for (text, fault) in [
+        (
+            broken(GOOD, start, "startt = \"1s\""),
+            "/flow/1/startt additionalProperties",
+        ),
+        (
+            broken(GOOD, "duration = \"60s\"", shorter),
+            "/duration pattern",
+        ),
+        (
+            broken(GOOD, "[[flow]]", "[[flows]]"),
+            "/flows additionalProperties",
+        ),
+        (
+            broken(GOOD, "queue dualpi2", "queue fqcodel"),
+            "/link/0/up/1 pattern",
+        ),
+        (
+            broken(CAMPAIGN, "[published]", "[publish]"),
+            "/publish additionalProperties",
+        ),
+    ] {
+        let faults = schema.faults(&text);
+        assert!(faults.contains(&fault.to_owned()), "{fault}: {faults:?}");
+        assert_eq!(faults.len(), 1, "{faults:?}");
+    }
+}
+
+#[test]
 fn words_and_patterns_take_what_the_reader_takes() {
     let schema = Validator::of_files();
     for cc in [
@@ -127,6 +163,9 @@ fn words_and_patterns_take_what_the_reader_takes() {
     }
     for words in [
         "rate 1Mbit",
+        "rate 1Mbit queue fq_codel flows 1",
+        "rate 1Mbit overhead 4 queue red limit 10000 avpkt 1000",
+        "rate trace q scale 50 queue pfifo",
         "slow: rate 1Mbit",
         "ä.1: rate 1Mbit",
         "tap mid",

@@ -37,6 +37,8 @@ impl fmt::Display for Bytes {
 
 impl Value for Bytes {
     const ALLOWED: &'static str = "a size such as 1514, 1514b, 32Mb, 64kb";
+    const PATTERN: Option<&'static str> =
+        Some(r"([0-9]+\.?[0-9]*|\.[0-9]+)([kKmMgG]?[bB]?|[kKmMgG][bB][iI][tT])");
 
     /// tc's sizes: `b` is bytes, `k`/`kb` 1024 bytes, `m`/`mb` 1024², and so on.
     fn parse(word: &str) -> Option<Self> {

@@ -69,6 +69,9 @@ impl fmt::Display for Rate {
 
 impl Value for Rate {
     const ALLOWED: &'static str = "a rate such as 50Mbit, 1.5Gbit, 64Kbit, 1MBps";
+    const PATTERN: Option<&'static str> = Some(
+        r"([0-9]+\.?[0-9]*|\.[0-9]+)([kKmMgG][iI]?|[tT])?[bB][iI][tT]|([0-9]+\.?[0-9]*|\.[0-9]+)[kKmMgG]?[bB][pP][sS]",
+    );
 
     /// tc reads `bps` as *bytes* per second; case does not matter but for
     /// `bit` against `bps`.

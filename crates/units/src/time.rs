@@ -196,6 +196,8 @@ impl fmt::Display for Duration {
 
 impl Value for Duration {
     const ALLOWED: &'static str = "a time such as 10ms, 200us, 1.5s (units ns, us, ms, s)";
+    const PATTERN: Option<&'static str> =
+        Some(r"([0-9]+\.?[0-9]*|\.[0-9]+)([num]?s|[num]?secs?|min|h)");
 
     fn parse(word: &str) -> Option<Self> {
         crate::words::parse_scaled(

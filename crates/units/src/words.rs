@@ -9,6 +9,10 @@ pub trait Value: Sized {
     /// What is allowed, for error messages: "a time such as 10ms …".
     const ALLOWED: &'static str;
 
+    /// A regular expression that the whole of each such word matches, in the syntax that
+    /// ECMA-262, Python and Rust share; `None` where none is worth its length.
+    const PATTERN: Option<&'static str> = None;
+
     /// Reads the whole of `word`, or nothing.
     fn parse(word: &str) -> Option<Self>;
 }

@@ -115,10 +115,12 @@ impl TryFrom<Scalar> for Seeds {
     }
 }
 
-leaf_schema!(() Seeds, json_schema!({ "anyOf": [
-    { "type": "integer", "minimum": 0, "maximum": LARGEST_SEED },
-    { "type": "string", "pattern": "^\\s*[0-9]+\\s+to\\s+[0-9]+\\s*$" },
-]}));
+leaf_schema!(() Seeds, json_schema!({
+    "type": ["integer", "string"],
+    "minimum": 0,
+    "maximum": LARGEST_SEED,
+    "pattern": "^\\s*[0-9]+\\s+to\\s+[0-9]+\\s*$",
+}));
 
 /// A scenario whose version and name may be left out.
 struct BaseScenario;
@@ -177,7 +179,7 @@ impl JsonSchema for Axis {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let list = generator.subschema_for::<Vec<Filling>>();
         let table = generator.subschema_for::<IndexMap<String, IndexMap<String, Filling>>>();
-        json_schema!({ "anyOf": [list, table] })
+        json_schema!({ "if": { "type": "array" }, "then": list, "else": table })
     }
 }
 
@@ -213,7 +215,7 @@ pub(crate) struct Metric {
 
 /// The schema of a table for which its formula may stand.
 fn or_formula(schema: &mut Schema) {
-    *schema = json_schema!({ "anyOf": [{ "type": "string" }, schema] });
+    *schema = json_schema!({ "if": { "type": "string" }, "else": schema });
 }
 
 /// Metrics drawn against an axis of the matrix: published figures as points with

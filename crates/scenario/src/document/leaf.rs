@@ -354,7 +354,9 @@ pub(crate) use schema;
 
 schema!(() Name, json_schema!({
     "type": "string",
-    "pattern": r"^[\p{Alphabetic}\p{N}_][\p{Alphabetic}\p{N}_.\-]*$",
+    // Letters and digits of all scripts, as all but ASCII's other characters: `\p{…}` is
+    // not in the syntax of Python's validators.
+    "pattern": r"^[^\s\x00-/:-@\[-^`{-\x7f][^\s\x00-,/:-@\[-^`{-\x7f]*$",
     "maxLength": 64,
 }));
 schema!((const LEAST: u64, const MOST: u64) Whole<LEAST, MOST>, json_schema!({
@@ -362,7 +364,13 @@ schema!((const LEAST: u64, const MOST: u64) Whole<LEAST, MOST>, json_schema!({
     "minimum": LEAST,
     "maximum": MOST,
 }));
-schema!((T) Spelled<T>, json_schema!({ "type": "string" }));
+schema!((T: Value) Spelled<T>, {
+    let mut schema = json_schema!({ "type": "string" });
+    if let Some(pattern) = T::PATTERN {
+        schema.insert("pattern".to_owned(), format!(r"^\s*({pattern})\s*$").into());
+    }
+    schema
+});
 schema!((C: Choices) OneOf<C>, json_schema!({ "type": "string", "enum": C::WORDS }));
 schema!(() Filling, json_schema!({ "type": ["string", "number"] }));
 schema!((T: Grammar) Words<T>, {
@@ -383,11 +391,33 @@ impl JsonSchema for Element {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let kinds = narrows_path::ELEMENTS.join("|");
+        let others = narrows_path::ELEMENTS
+            .into_iter()
+            .filter(|kind| *kind != "rate");
+        let others = others.collect::<Vec<_>>().join("|");
+        let (word, queues) = (other_than("queue"), narrows_aqm::QUEUES.join("|"));
+        let rate = format!(r"rate(\s+({word}))*(\s+queue\s+({queues})(\s.*)?)?");
         json_schema!({
             "description": "An element of a link in words, with a name before them if wanted.",
             "type": "string",
-            "pattern": format!(r"^\s*([^\s:]+:\s+)?({kinds})(\s|$)"),
+            "pattern": format!(r"^\s*([^\s:]+:\s+)?(({others})(\s.*)?|{rate})\s*$"),
         })
     }
+}
+
+/// The pattern of all words but `word`, of ASCII letters, as not every validator can look
+/// ahead.
+fn other_than(word: &str) -> String {
+    let mut ways: Vec<String> = word
+        .char_indices()
+        .map(|(at, letter)| {
+            let (before, rest) = (&word[..at], format!(r"[^\s{letter}]\S*"));
+            match before {
+                "" => rest,
+                _ => format!("{before}({rest})?"),
+            }
+        })
+        .collect();
+    ways.push(format!(r"{word}\S+"));
+    ways.join("|")
 }

@@ -256,6 +256,11 @@ impl<T: JsonSchema> JsonSchema for More<T> {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let one = generator.subschema_for::<T>();
-        schemars::json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+        // Not `anyOf`, of whose parts validators do not say which was meant.
+        schemars::json_schema!({
+            "if": { "type": "array" },
+            "then": { "items": one },
+            "else": one,
+        })
     }
 }

@@ -1,9 +1,13 @@
 //! The JSON Schema of the documents, by which editors complete and check. The
 //! reader checks more.
 
-use schemars::JsonSchema;
+use std::borrow::Cow;
+
+use schemars::transform::transform_subschemas;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
+use serde_json::Value;
 
 use super::de::Fault;
 use super::scenario::Scenario;
@@ -12,21 +16,59 @@ use crate::campaign::document::Campaign;
 /// What the schema is called; the version of the format is part of it.
 const ID: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/schema/v1.json");
 
-/// A scenario or a campaign.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[allow(dead_code)] // For its schema alone.
-enum File {
-    Scenario(Box<Scenario>),
-    Campaign(Box<Campaign>),
+/// A scenario or a campaign, as its `kind` says, so that a validator names the key that is
+/// wrong rather than that the whole file is neither.
+struct File;
+
+impl JsonSchema for File {
+    fn schema_name() -> Cow<'static, str> {
+        "Narrows scenario or campaign".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let scenario = generator.subschema_for::<Scenario>();
+        let campaign = generator.subschema_for::<Campaign>();
+        json_schema!({
+            "if": { "properties": { "kind": { "const": "campaign" } }, "required": ["kind"] },
+            "then": campaign,
+            "else": scenario,
+            // Judges nothing: completion in editors by Taplo looks for keys in `anyOf`, and
+            // not in `if`.
+            "anyOf": [scenario, campaign, {}],
+        })
+    }
 }
 
 /// The schema of all files, as a JSON document.
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(File);
     schema.insert("$id".to_owned(), ID.into());
-    schema.insert("title".to_owned(), "Narrows scenario or campaign".into());
+    without_null(&mut schema);
     schema.to_value()
+}
+
+/// Takes `null` out of what may be left out: TOML has none, and a choice between it and
+/// something else hides what is wrong with the latter.
+fn without_null(schema: &mut Schema) {
+    transform_subschemas(&mut without_null, schema);
+    let null = serde_json::json!({ "type": "null" });
+    if let Some(Value::Array(ways)) = schema.get_mut("anyOf") {
+        ways.retain(|way| *way != null);
+        if let [Value::Object(only)] = &mut ways[..] {
+            let only = std::mem::take(only);
+            schema.remove("anyOf");
+            for (keyword, value) in only {
+                schema.insert(keyword, value);
+            }
+        }
+    }
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            schema.insert("type".to_owned(), only);
+        }
+    }
 }
 
 /// The keys of a table, in the order in which messages name them.
