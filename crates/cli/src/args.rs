@@ -76,6 +76,9 @@ pub struct Show {
     /// Set a value first, by name: link/access/up/bottleneck='rate 20Mbit queue dualpi2'
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -48,6 +48,19 @@ fn the_catalogue_is_listed_and_shown() {
         assert_eq!(status(&shown), 0, "{name}: {}", stderr(&shown));
         assert!(stdout(&shown).contains("link "));
     }
+    let set = "link/access/up/bottleneck=rate 20Mbit queue pie";
+    let args = ["show", "lone-prague", "--set", set, "--format", "json"];
+    let shown = json(&narrows(at.path(), &args));
+    assert_eq!(shown["kind"], "scenario");
+    assert!(
+        shown["plan"].to_string().contains("rate 20Mbit queue pie"),
+        "{shown}"
+    );
+    let shown = json(&narrows(
+        at.path(),
+        &["show", "l4s-tests/s6", "--format", "json"],
+    ));
+    assert_eq!(shown["cells"].as_array().map(Vec::len), Some(24));
 }
 
 /// What the check takes and the simulator does not, of a scenario and of a campaign's cell.
@@ -336,6 +349,11 @@ fn the_schema_is_one_json_document_and_doctor_always_has_the_simulator() {
     assert_eq!(status(&doctor), 0);
     assert!(stdout(&doctor).contains("yes  simulator"));
     assert!(stdout(&doctor).contains("live engine"));
+    let survey = json(&narrows(at.path(), &["doctor", "--format", "json"]));
+    let tools = survey["tools"].as_array().expect("tools");
+    let simulator = tools.iter().find(|tool| tool["name"] == "simulator");
+    assert_eq!(simulator.expect("a row")["present"], true);
+    assert!(survey["live"]["runs"].is_boolean());
     let clean = narrows(at.path(), &["doctor", "--clean"]);
     assert_eq!(status(&clean), 0);
 }

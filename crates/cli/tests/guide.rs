@@ -80,3 +80,29 @@ fn the_pictures_of_the_guide_are_what_their_script_draws() {
         assert!(kept == drawn, "{name}: scripts/pictures draws it anew");
     }
 }
+
+/// Rows of campaigns in the guide name their numbers of cells last, one for each name.
+#[test]
+fn the_guide_counts_the_cells_of_campaigns_as_they_are() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/campaigns.md");
+    let text = fs::read_to_string(file).expect("the guide");
+    let mut counted = 0;
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let columns: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let names: Vec<&str> = columns[0].split('`').skip(1).step_by(2).collect();
+        let Some(counts) = columns.last().and_then(|last| {
+            let counts = last.split(", ").map(str::parse::<usize>);
+            counts.collect::<Result<Vec<_>, _>>().ok()
+        }) else {
+            continue;
+        };
+        assert_eq!(names.len(), counts.len(), "{row}");
+        for (name, count) in names.into_iter().zip(counts) {
+            let loaded = narrows::scenario::load(name).expect(name);
+            let campaign = loaded.campaign(&[]).expect(name);
+            assert_eq!(campaign.cells.len(), count, "{name} in {row}");
+            counted += 1;
+        }
+    }
+    assert!(counted > 20, "{counted}");
+}

@@ -2,10 +2,10 @@
 
 use narrows::scenario::{Campaign, Cell, FileKind, Loaded, Plan, Refusal, catalog, load};
 use narrows::{Engine, Error, SimEngine};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::metrics;
-use crate::args::{List, ListFormat, Show};
+use crate::args::{Format, List, ListFormat, Show};
 use crate::output::{print, print_json};
 use crate::status::{Outcome, Status};
 
@@ -77,14 +77,15 @@ pub fn list(args: &List) -> Outcome {
 
 pub fn show(args: &Show) -> Outcome {
     let loaded = load(&args.name)?;
-    let (mut text, refused) = match loaded.kind()? {
+    let (mut text, as_json, refused) = match loaded.kind()? {
         FileKind::Campaign => {
             let campaign = loaded.campaign(&args.sets)?;
             let of = |cell: &Cell| {
                 let why = SimEngine.accepts(&cell.plan).err()?;
                 Some(format!("the cell {}: {why}", cell.name))
             };
-            (of_campaign(&campaign), campaign.cells.iter().find_map(of))
+            let refused = campaign.cells.iter().find_map(of);
+            (of_campaign(&campaign), json_of_campaign(&campaign), refused)
         }
         FileKind::Scenario => {
             let mut draft = loaded.draft()?;
@@ -92,11 +93,17 @@ pub fn show(args: &Show) -> Outcome {
                 draft.set(set)?;
             }
             let plan = draft.check()?;
-            (of_plan(&plan), SimEngine.accepts(&plan).err())
+            let as_json = json!({ "kind": "scenario", "plan": plan });
+            (of_plan(&plan), as_json, SimEngine.accepts(&plan).err())
         }
     };
-    text.push_str(&format!("\n---- {} ----\n{}", loaded.name, loaded.text()));
-    print(&text);
+    match args.format {
+        Format::Text => {
+            text.push_str(&format!("\n---- {} ----\n{}", loaded.name, loaded.text()));
+            print(&text);
+        }
+        Format::Json => print_json(&as_json),
+    }
     // As `narrows run` and `narrows campaign` do without `--engine`.
     match refused {
         Some(why) => Err(Error::Refused(why).into()),
@@ -113,6 +120,22 @@ fn head(name: &str, title: Option<&String>, source: Option<&String>) -> String {
         text.push_str(&format!("source: {source}\n"));
     }
     text
+}
+
+fn json_of_campaign(campaign: &Campaign) -> Value {
+    let axes = campaign.axes.iter();
+    let axes = axes.map(|axis| json!({ "name": axis.name, "values": axis.values }));
+    let cells = campaign.cells.iter();
+    let cells = cells.map(|cell| json!({ "name": cell.name, "plan": cell.plan }));
+    json!({
+        "kind": "campaign",
+        "name": campaign.name,
+        "title": campaign.title,
+        "source": campaign.source,
+        "seeds": campaign.seeds,
+        "axes": axes.collect::<Vec<_>>(),
+        "cells": cells.collect::<Vec<_>>(),
+    })
 }
 
 fn of_plan(plan: &Plan) -> String {

@@ -6,7 +6,10 @@ use std::process::Command;
 use clap::Args;
 use narrows::kernel::{self, BuiltKernel, survey};
 
-use crate::output::{message, print};
+use serde_json::{Value, json};
+
+use crate::args::Format;
+use crate::output::{message, print, print_json};
 use crate::status::{Outcome, Status};
 
 /// The options of `narrows doctor`.
@@ -15,6 +18,9 @@ pub struct Doctor {
     /// Remove what live runs that were killed have left behind
     #[arg(long)]
     pub clean: bool,
+    /// How it is printed
+    #[arg(long, value_enum, default_value_t, conflicts_with = "clean")]
+    pub format: Format,
 }
 
 /// One thing that the machine has or lacks.
@@ -67,8 +73,16 @@ pub fn doctor(args: &Doctor) -> Outcome {
         kernel_tools(),
         built_kernels(),
     ];
-    let text: String = lines.iter().map(Line::print).collect();
-    print(&format!("{text}\n{}", live_engine()));
+    match args.format {
+        Format::Text => {
+            let text: String = lines.iter().map(Line::print).collect();
+            print(&format!("{text}\n{}", live_engine()));
+        }
+        Format::Json => {
+            let tools: Vec<Value> = lines.iter().map(Line::json).collect();
+            print_json(&json!({ "tools": tools, "live": live_engine_json() }));
+        }
+    }
     Ok(Status::Done)
 }
 
@@ -93,6 +107,31 @@ fn live_engine() -> String {
         ));
     }
     text
+}
+
+/// The same, each finding with whether it is there and what was found or is missing.
+#[cfg(target_os = "linux")]
+fn live_engine_json() -> Value {
+    let machine = narrows::machine::survey();
+    let findings = machine.findings.iter().map(|finding| {
+        let (Ok(detail) | Err(detail)) = &finding.outcome;
+        json!({
+            "name": finding.name,
+            "purpose": finding.purpose,
+            "present": finding.outcome.is_ok(),
+            "detail": detail,
+        })
+    });
+    json!({
+        "runs": machine.runs_live(),
+        "kernel": machine.release,
+        "findings": findings.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn live_engine_json() -> Value {
+    json!({ "runs": false })
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -127,6 +166,16 @@ fn clean() -> Outcome {
 }
 
 impl Line {
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "purpose": self.what_for,
+            "present": self.found.is_some(),
+            "detail": self.found,
+            "add": self.add,
+        })
+    }
+
     fn print(&self) -> String {
         let (mark, rest) = match (&self.found, &self.add) {
             (Some(found), _) => ("yes", format!("({found})")),
