@@ -270,7 +270,7 @@ at_least = "NEEDED of 2"
     assert_eq!(status(&run), 0, "{}{}", stdout(&run), stderr(&run));
     let cells = std::fs::read_to_string(at.path().join("good/cells.csv")).expect("cells");
     assert!(
-        cells.starts_with("cell,cc,metric,published,measured,spread,difference,tolerance,within")
+        cells.starts_with("cell,cc,seed,metric,unit,value,median,spread,published,difference,")
     );
 
     std::fs::write(&file, campaign.replace("NEEDED", "2")).expect("a file");

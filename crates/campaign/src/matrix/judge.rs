@@ -1,6 +1,6 @@
 //! Seeds to medians, cells to checks.
 
-use narrows_results::campaign::{CellResult, CheckResult, MetricResult, median};
+use narrows_results::campaign::{CellResult, CheckResult, ConditionResult, MetricResult, median};
 use narrows_scenario::{Between, Campaign, Cell, Held, Judgement, Measured, Shape, Tolerance};
 
 /// The row of metric number `metric` of `cell`, from each seed's figure.
@@ -44,13 +44,18 @@ pub(super) fn checks(campaign: &Campaign, cells: &[CellResult]) -> Vec<CheckResu
     of_published(campaign)
         .map(|t| check(campaign, t, cells))
         .filter(|c| c.judged > 0)
-        .chain(campaign.shapes.iter().filter_map(|s| shape(s, cells)))
+        .chain(
+            campaign
+                .shapes
+                .iter()
+                .filter_map(|s| shape(campaign, s, cells)),
+        )
         .collect()
 }
 
 /// What `shape` says of the cells that were run, by those of its conditions that name no
 /// other; `None` if there are none of these.
-fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
+fn shape(campaign: &Campaign, shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
     let seen = |metric: usize, cell: &str| {
         let cell = cells.iter().find(|c| c.name == cell)?;
         let row = cell.metrics.get(metric);
@@ -59,20 +64,19 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
             by_seed: &m.by_seed,
         }))
     };
-    let (mut measured, mut outside) = (Vec::new(), Vec::new());
+    let name = |(metric, cell): (usize, &str)| format!("{}[{cell}]", campaign.metrics[metric].name);
+    let mut conditions = Vec::new();
     for condition in &shape.conditions {
-        match condition.judge(&seen) {
-            Held::NotRun => {}
-            Held::Judged(holds, values) => {
-                let line = condition.with(&values);
-                if !holds {
-                    outside.push(format!("{} ({line})", condition.text));
-                }
-                measured.push(line);
-            }
+        if let Held::Judged(holds, values) = condition.judge(&seen) {
+            conditions.push(ConditionResult {
+                text: condition.text.clone(),
+                measured: condition.with(&values),
+                holds,
+                figures: condition.figures().into_iter().map(name).collect(),
+            });
         }
     }
-    let (judged, of) = (measured.len(), shape.conditions.len());
+    let (judged, of) = (conditions.len(), shape.conditions.len());
     if judged == 0 {
         return None;
     }
@@ -80,14 +84,14 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
         true => format!("; {judged} of its {of} conditions, by the cells that were run"),
         false => String::new(),
     };
-    let word = match (outside.is_empty(), shape.gate) {
-        (true, _) => "pass",
-        (false, true) => "FAIL",
-        (false, false) => "differs, not required",
-    };
-    Some(CheckResult {
+    let missed = conditions.iter().filter(|c| !c.holds);
+    let outside: Vec<String> = missed
+        .map(|c| format!("{} ({})", c.text, c.measured))
+        .collect();
+    let measured: Vec<&str> = conditions.iter().map(|c| c.measured.as_str()).collect();
+    Some(headed(CheckResult {
         line: format!(
-            "{word}: {}: {}: {}{part}",
+            "{}: {}: {}{part}",
             shape.id,
             shape.text,
             measured.join("; ")
@@ -100,7 +104,14 @@ fn shape(shape: &Shape, cells: &[CellResult]) -> Option<CheckResult> {
         needed: if shape.gate { judged } else { 0 },
         passed: outside.is_empty() || !shape.gate,
         outside,
-    })
+        conditions,
+    }))
+}
+
+/// The check with the word for its outcome before its line.
+fn headed(mut check: CheckResult) -> CheckResult {
+    check.line = format!("{}: {}", check.outcome().word(), check.line);
+    check
 }
 
 /// The tolerances that are about published figures.
@@ -142,14 +153,10 @@ pub(crate) fn check_of(
     } else {
         String::new()
     };
-    CheckResult {
+    headed(CheckResult {
         line: format!(
-            "{}: {}, {metric}: {} of {} within {bands}, {} needed{part}",
-            if judgement.holds() { "pass" } else { "FAIL" },
-            tolerance.name,
-            judgement.inside,
-            judgement.judged,
-            judgement.needed,
+            "{}, {metric}: {} of {} within {bands}, {} needed{part}",
+            tolerance.name, judgement.inside, judgement.judged, judgement.needed,
         ),
         group: tolerance.name.clone(),
         metric: metric.clone(),
@@ -159,7 +166,8 @@ pub(crate) fn check_of(
         needed: judgement.needed,
         passed: judgement.holds(),
         outside: judgement.outside,
-    }
+        conditions: Vec::new(),
+    })
 }
 
 #[cfg(test)]
@@ -290,5 +298,17 @@ holds = ["goodput[one] >= 0.8", "goodput[two] >= 1.8", "goodput[three] > goodput
         );
         assert!(check.passed);
         assert_eq!((check.judged, check.inside, check.needed), (2, 1, 0));
+        assert_eq!(check.outcome(), narrows_results::campaign::Outcome::Differs);
+        let [first, second] = &check.conditions[..] else {
+            panic!("{check:?}")
+        };
+        assert_eq!(
+            (first.holds, first.measured.as_str()),
+            (false, "0.1 >= 0.8")
+        );
+        assert_eq!(
+            (second.holds, &second.figures[..]),
+            (true, &["goodput[two]".to_owned()][..])
+        );
     }
 }

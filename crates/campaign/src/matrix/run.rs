@@ -7,7 +7,7 @@ use std::time::{Duration as WallDuration, Instant as WallInstant};
 use narrows_results::Error;
 use narrows_results::campaign::cells_csv;
 use narrows_results::campaign::{
-    AxisResult, CampaignResult, CellResult, FigureResult, MetricTitle,
+    AxisResult, CampaignResult, CellResult, FigureResult, MetricTitle, SeedResult,
 };
 use narrows_results::facts::RateSteps;
 use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin};
@@ -140,6 +140,28 @@ struct SeedDone {
     verdict: Verdict,
     error: Option<String>,
     file: Option<FileRecord>,
+}
+
+impl SeedDone {
+    /// What it says of trust; of findings that the campaign expects, those that are absent
+    /// cost it.
+    fn result(&self, expected: &[String]) -> SeedResult {
+        if self.error.is_some() {
+            return SeedResult {
+                trusted: false,
+                findings: vec!["failed".to_owned()],
+            };
+        }
+        let mut verdict = self.verdict.clone();
+        add_absent(&mut verdict, expected, &[checks_of(&self.verdict)]);
+        let mut findings = checks_of(&verdict);
+        findings.sort_unstable();
+        findings.dedup();
+        SeedResult {
+            trusted: verdict.trusted(),
+            findings,
+        }
+    }
 }
 
 /// What the workers share.
@@ -330,6 +352,7 @@ impl<'a> Batch<'a> {
                 metric_row(self.campaign, plan, m, by_seed)
             })
             .collect();
+        let by_seed = seeds.iter().map(|s| s.result(&plan.expected)).collect();
         let mut verdict = Verdict::default();
         // What failed has no verdict.
         let judged = seeds.iter().filter(|seed| seed.error.is_none());
@@ -354,6 +377,7 @@ impl<'a> Batch<'a> {
                 folder: file.as_ref().map(|f| f.name.clone()).unwrap_or_default(),
                 metrics,
                 verdict,
+                by_seed,
                 error: seeds.into_iter().find_map(|s| s.error),
             },
             file,

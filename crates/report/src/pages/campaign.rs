@@ -1,7 +1,9 @@
 //! The page of a campaign.
 
 use maud::{Markup, html};
-use narrows_results::campaign::{CampaignResult, CellResult, FigureResult, MetricResult};
+use narrows_results::campaign::{
+    CampaignResult, CellResult, CheckResult, FigureResult, MetricResult, Outcome,
+};
 use narrows_results::folder::CampaignFolder;
 
 use super::command;
@@ -30,7 +32,11 @@ pub fn html(folder: &CampaignFolder, library: &Library) -> String {
     let body = html! {
         (header(campaign))
         (in_short(campaign))
-        @for figure in &figures { (section(campaign, figure, library)) }
+        @for figure in &figures {
+            @if figure.figure.metrics.iter().all(|m| campaign.is_flag(m)) {
+                @if grid.columns.len() < 2 || grid.rows.len() < 2 { (section(campaign, figure, library)) }
+            } @else { (section(campaign, figure, library)) }
+        }
         (checks(campaign))
         @if grid.columns.len() > 1 && grid.rows.len() > 1 {
             h2 { "Cell by cell" }
@@ -159,10 +165,11 @@ fn in_short(campaign: &CampaignResult) -> Markup {
         .filter(|cell| !cell.verdict.trusted())
         .collect();
     let words = campaign.checks_in_words();
+    let differs = campaign.differs();
     html! {
-        section.verdict.yes[good].no[!good] aria-label="Verdict of the checks" {
+        section.verdict.yes[good && !differs].differs[good && differs].no[!good] aria-label="Verdict of the checks" {
             strong {
-                (if good { "✓ " } else { "✗ " })
+                (match (good, differs) { (true, false) => "✓ ", (true, true) => "≠ ", (false, _) => "✗ " })
                 @match (&words, good) {
                     (Some(words), _) => { (words) },
                     (None, true) => { "complete; this campaign has no checks" },
@@ -195,9 +202,14 @@ fn checks(campaign: &CampaignResult) -> Markup {
         @if !campaign.checks.is_empty() {
             h2 { "Checks" }
             ul.checks { @for check in &campaign.checks { li {
-                @if check.passed { span.badge.yes { "✓ pass" } } @else { span.badge.no { "✗ fail" } }
-                (bare(&check.line))
-                @if !check.outside.is_empty() {
+                @match check.outcome() {
+                    Outcome::Pass => span.badge.yes { "✓ pass" },
+                    Outcome::Differs => span.badge.differs { "≠ differs" },
+                    Outcome::Fail => span.badge.no { "✗ fail" },
+                }
+                @if !check.conditions.is_empty() { (conditions(check)) }
+                @else { (bare(&check.line)) }
+                @if check.conditions.is_empty() && !check.outside.is_empty() {
                     details { summary { (check.outside.len()) " outside" }
                         ul { @for name in &check.outside { li { (cell_link(campaign.cell(name), name)) } } } }
                 }
@@ -206,9 +218,37 @@ fn checks(campaign: &CampaignResult) -> Markup {
     }
 }
 
+/// What a check says, and its conditions as a table: each as the file spells it, and what
+/// was measured. Those that do not hold come first.
+fn conditions(check: &CheckResult) -> Markup {
+    let mut rows: Vec<_> = check.conditions.iter().collect();
+    rows.sort_by_key(|condition| condition.holds);
+    let open = check.inside < check.judged || rows.len() <= FEW;
+    html! {
+        strong { (check.group) } " " (check.metric)
+        @if check.needed == 0 { span.note { " (not required)" } }
+        details open[open] {
+            summary { (check.inside) " of " (check.judged) " conditions hold" }
+            div.scroll tabindex="0" role="region" aria-label=(format!("Conditions of {}", check.group)) {
+                table.conditions {
+                    thead { tr { th scope="col" { "condition" } th.left scope="col" { "measured" } th.left scope="col" { "holds" } } }
+                    tbody { @for condition in rows { tr {
+                        th scope="row" { code { (condition.text) } }
+                        td.left { (condition.measured) }
+                        td.left { @if condition.holds { span.yes-text { "✓ yes" } } @else { span.no-text { "✗ no" } } }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+/// Conditions of a check that are shown without being asked for.
+const FEW: usize = 4;
+
 /// A check's line without the word that its badge says.
-fn bare(line: &str) -> &str {
-    ["pass: ", "fail: ", "PASS: ", "FAIL: "]
+pub(super) fn bare(line: &str) -> &str {
+    ["pass: ", "FAIL: ", "differs, not required: "]
         .iter()
         .find_map(|word| line.strip_prefix(word))
         .unwrap_or(line)
@@ -337,6 +377,7 @@ fn row(
                 td.left { @match found.within {
                     Some(true) => span.yes-text { "✓ yes" },
                     Some(false) => span.no-text { "✗ no" },
+                    None if found.published.is_some() => span.faint { "not by a tolerance" },
                     None => {},
                 } }
             }

@@ -36,7 +36,15 @@
   let following = false;
   const draw = async (figure) => {
     const source = JSON.parse(figure.querySelector("script").textContent);
-    const plot = figure.querySelector(".plot");
+    // The static picture stays for paper, which is not as wide as the screen.
+    const box = figure.querySelector(".plot");
+    let plot = box.querySelector(".live");
+    if (!plot) {
+      box.querySelector("svg")?.classList.add("still");
+      plot = document.createElement("div");
+      plot.className = "live";
+      box.append(plot);
+    }
     const style = getComputedStyle(document.documentElement);
     const { data, layout } = themed(source, style);
     const ink = style.getPropertyValue("--ink").trim();
@@ -50,7 +58,6 @@
     const config = { displaylogo: false, responsive: true, displayModeBar: touch ? false : "hover",
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
       toImageButtonOptions: { format: "svg", filename: figure.id } };
-    if (!plots.includes(plot)) plot.replaceChildren();
     await Plotly.react(plot, data, layout, config);
     if (plots.includes(plot)) return;
     plots.push(plot);
@@ -60,7 +67,7 @@
         if (following || !Object.keys(change).some((key) => key.startsWith("xaxis."))) return;
         following = true;
         const range = plot.layout.xaxis.range.slice();
-        for (const other of document.querySelectorAll('figure[data-axis="time"] .plot')) {
+        for (const other of document.querySelectorAll('figure[data-axis="time"] .live')) {
           if (other !== plot && other.layout) await Plotly.relayout(other, { "xaxis.range": range.slice() });
         }
         following = false;
@@ -83,11 +90,4 @@
     });
   }
   dark.addEventListener("change", all);
-  // Paper is light, whatever the screen is.
-  const printing = (on) => {
-    document.documentElement.classList.toggle("printing", on);
-    all();
-  };
-  addEventListener("beforeprint", () => printing(true));
-  addEventListener("afterprint", () => printing(false));
 })().catch((error) => console.warn("figures stay static:", error));

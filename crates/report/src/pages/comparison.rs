@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use narrows_results::Error;
-use narrows_results::campaign::MetricTitle;
+use narrows_results::campaign::{MetricTitle, in_words};
 use narrows_results::comparison::{CellComparison, Comparison, Row, differences};
 use narrows_results::folder::{ComparisonFolder, RunResult, open_run};
 
@@ -175,18 +175,17 @@ fn judged(comparison: &Comparison) -> (usize, usize) {
 /// The verdict: do the two sides agree?
 fn checks(comparison: &Comparison) -> Markup {
     let good = comparison.passed();
-    let passed = comparison.checks.iter().filter(|c| c.passed).count();
-    let all = comparison.checks.len();
+    let words = in_words(&comparison.checks);
     let (same, rows) = judged(comparison);
     let failed = comparison.cells.iter().filter(|c| c.error.is_some());
     html! {
         section.verdict.yes[good].no[!good] aria-label="Verdict of the comparison" {
             strong {
-                @match (all, good) {
-                    (0, true) => "✓ the two sides are the same within the spread",
-                    (0, false) => "✗ the two sides differ, or not all was compared",
-                    (_, true) => { "✓ the two sides agree: " (passed) " of " (all) " checks pass" },
-                    (_, false) => { "✗ " (passed) " of " (all) " checks pass" },
+                @match (&words, good) {
+                    (None, true) => "✓ the two sides are the same within the spread",
+                    (None, false) => "✗ the two sides differ, or not all was compared",
+                    (Some(words), true) => { "✓ the two sides agree: " (words) },
+                    (Some(words), false) => { "✗ " (words) },
                 }
             }
             @if rows > 0 { p { (same) " of " (rows) " figures are the same within the spread." } }
@@ -200,7 +199,7 @@ fn checks(comparison: &Comparison) -> Markup {
             @for cell in failed {
                 p { (cell.name) " could not be run: " (cell.error.as_deref().unwrap_or_default()) }
             }
-            @if all > 0 { ul.checks { @for check in &comparison.checks { li {
+            @if words.is_some() { ul.checks { @for check in &comparison.checks { li {
                 @if check.passed { span.badge.yes { "✓ pass" } } @else { span.badge.no { "✗ fail" } }
                 (check.line.trim_start_matches("pass: ").trim_start_matches("FAIL: "))
                 @if !check.outside.is_empty() {

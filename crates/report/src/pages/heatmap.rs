@@ -15,10 +15,17 @@ const PARTS: usize = 24;
 /// The heat-map of one metric: a table for each value of the first axis, if
 /// there are several.
 pub fn html(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Markup {
+    let reference = comparison::reference(campaign);
     let shown = Shown {
+        campaign,
         metric,
         title: campaign.title_of(metric),
-        scale: comparison::scale(campaign, metric),
+        scale: match reference {
+            Some(axis) => comparison::scale_of_differences(campaign, axis, metric),
+            None => comparison::scale(campaign, metric),
+        },
+        reference,
+        flag: campaign.is_flag(metric),
         decimals: campaign.decimals(metric),
     };
     let axes = grid.rows.first().map_or(0, |row| row.at.len());
@@ -47,6 +54,11 @@ pub fn html(campaign: &CampaignResult, grid: &Grid, metric: &str) -> Markup {
 
 /// What a map shows.
 struct Shown<'a> {
+    campaign: &'a CampaignResult,
+    /// The axis whose value `none` is what the others are coloured against, if there is one.
+    reference: Option<usize>,
+    /// Whether figures are yes or no.
+    flag: bool,
     metric: &'a str,
     title: MetricTitle,
     scale: Scale,
@@ -104,8 +116,19 @@ fn fields(cell: Option<&CellResult>, map: &Shown<'_>, published: bool) -> Markup
         exact
     };
     let shown = |value: Option<f64>| value.filter(|v| v.is_finite());
+    // How far the value is from that of the reference; the value itself where there is none.
+    let compared = |value: f64| match map.reference {
+        None => Some(value),
+        Some(axis) => comparison::beside(map.campaign, cell?, axis, map.metric).map(|r| value - r),
+    };
+    let fixed = |value: f64, decimals: usize| match (map.flag, value == 0.0) {
+        (true, true) => "no".to_owned(),
+        (true, false) => "yes".to_owned(),
+        _ => fixed(value, decimals),
+    };
     let style = |value: f64| {
-        let ground = palette::diverging(scale.place(value));
+        let place = compared(value).map_or(0.5, |value| scale.place(value));
+        let ground = palette::diverging(place);
         format!(
             "background:{};color:{}",
             palette::hex(ground),
@@ -170,6 +193,9 @@ fn legend(shown: &Shown<'_>, campaign: &CampaignResult) -> Markup {
     html! {
         p.scale {
             (title.with_unit())
+            @if let Some(axis) = shown.reference {
+                ", coloured by the difference from " (campaign.axes[axis].name) " none"
+            }
             span { (end(scale.from)) }
             span aria-hidden="true" { @for part in 0..PARTS { i style=(format!("background:{}", colour(part))) {} } }
             span { (end(scale.to)) }

@@ -26,11 +26,11 @@ pub fn json(chart: &Chart, columns: usize) -> String {
     let mut plot = Plot::new();
     match &chart.body {
         Body::Curves {
-            shape: Shape::Sweep,
+            shape: shape @ (Shape::Sweep | Shape::Dots),
             curves,
         } => {
             for (place, curve) in curves.iter().enumerate() {
-                plot.add_trace(sweep(curve, colour(curve.colour.unwrap_or(place))));
+                plot.add_trace(sweep(*shape, curve, curve.colour.unwrap_or(place)));
             }
             if chart.has_published() {
                 // Nothing but its entry in the legend.
@@ -80,8 +80,9 @@ fn trace(shape: Shape, curve: &Curve, place: usize, columns: usize) -> Box<Scatt
     };
     let x = points.iter().map(|p| digits(p[0], DIGITS + 2)).collect();
     let y = points.iter().map(|p| digits(p[1], DIGITS)).collect();
-    let colour = colour(curve.colour.unwrap_or(place));
-    let line = Line::new().color(colour.clone()).width(1.4);
+    let place = curve.colour.unwrap_or(place);
+    let colour = colour(place);
+    let line = dashed(place).color(colour.clone()).width(1.4);
     let trace = Scatter::new(x, y).name(escaped(&curve.name));
     match shape {
         Shape::Points => trace
@@ -89,14 +90,15 @@ fn trace(shape: Shape, curve: &Curve, place: usize, columns: usize) -> Box<Scatt
             .marker(Marker::new().color(colour).size(8).opacity(0.8))
             .hover_text_array(curve.labels.iter().map(|l| escaped(l)).collect())
             .hover_info(HoverInfo::All),
-        Shape::Line | Shape::Sweep => trace.mode(Mode::Lines).line(line),
+        Shape::Line | Shape::Sweep | Shape::Dots => trace.mode(Mode::Lines).line(line),
         Shape::Step | Shape::Cdf => trace.mode(Mode::Lines).line(line.shape(LineShape::Hv)),
     }
 }
 
 /// A line with marks and the spread of each; published figures as hollow marks with
 /// the ends of their tolerance.
-fn sweep(curve: &Curve, colour: String) -> Box<Scatter<f64, f64>> {
+fn sweep(shape: Shape, curve: &Curve, place: usize) -> Box<Scatter<f64, f64>> {
+    let colour = colour(place);
     let of = |axis: usize| {
         curve
             .points
@@ -128,11 +130,51 @@ fn sweep(curve: &Curve, colour: String) -> Box<Scatter<f64, f64>> {
             .marker(hollow(colour))
             .error_y(bars.thickness(1.0).width(4)),
         false => trace
-            .mode(Mode::LinesMarkers)
-            .line(Line::new().color(colour.clone()).width(1.4))
+            .mode(match shape {
+                Shape::Dots => Mode::Markers,
+                _ => Mode::LinesMarkers,
+            })
+            .line(dashed(place).color(colour.clone()).width(1.4))
             .marker(Marker::new().color(colour).size(7))
             .error_y(bars.thickness(3.0).width(0)),
     }
+}
+
+/// A line with the dashes of its place.
+fn dashed(place: usize) -> Line {
+    match crate::plot::palette::dashes(place) {
+        None => Line::new(),
+        Some([stroke, _]) if *stroke < 2.0 => Line::new().dash(DashType::Dot),
+        Some([stroke, _]) if *stroke > 6.0 => Line::new().dash(DashType::LongDash),
+        Some([_, _]) => Line::new().dash(DashType::Dash),
+        Some([stroke, ..]) if *stroke > 6.0 => Line::new().dash(DashType::LongDashDot),
+        Some(_) => Line::new().dash(DashType::DashDot),
+    }
+}
+
+/// A label in lines of so many letters as have room beside a figure.
+fn in_lines(label: &str) -> String {
+    /// Letters beside a figure of the least height.
+    const ROOM: usize = 28;
+    let mut text = String::new();
+    let mut at = 0;
+    for word in label.split(' ') {
+        let long = word.chars().count();
+        match at {
+            0 => {}
+            _ if at + 1 + long > ROOM => {
+                text.push_str("<br>");
+                at = 0;
+            }
+            _ => {
+                text.push(' ');
+                at += 1;
+            }
+        }
+        text.push_str(&escaped(word));
+        at += long;
+    }
+    text
 }
 
 fn hollow(colour: String) -> Marker {
@@ -146,7 +188,7 @@ fn layout(chart: &Chart) -> Layout {
     let points = matches!(
         chart.body,
         Body::Curves {
-            shape: Shape::Points | Shape::Sweep,
+            shape: Shape::Points | Shape::Sweep | Shape::Dots,
             ..
         }
     );
@@ -178,7 +220,7 @@ fn layout(chart: &Chart) -> Layout {
 
 fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
     let drawn = PlotlyAxis::new()
-        .title(escaped(&axis.label()))
+        .title(in_lines(&axis.label()))
         .grid_color("grid")
         .line_color("axis")
         .zero_line(false)
@@ -187,7 +229,10 @@ fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
         _ if named => drawn,
         // plotly.js wants the exponents of a logarithmic range.
         range if range.is_log() => {
-            let ticks = ticks::logarithmic(from, to);
+            let ticks = match axis.ticks.is_empty() {
+                true => ticks::logarithmic(from, to),
+                false => axis.ticks.clone(),
+            };
             let texts = ticks.iter().map(f64::to_string).collect();
             drawn
                 .type_(AxisType::Log)
@@ -202,6 +247,7 @@ fn axis(axis: &Axis, (from, to): (f64, f64), named: bool) -> PlotlyAxis {
                 .tick_values(places.collect())
                 .tick_text(axis.places.iter().map(|name| escaped(name)).collect())
         }
+        _ if !axis.ticks.is_empty() => drawn.range(vec![from, to]).tick_values(axis.ticks.clone()),
         _ => drawn.range(vec![from, to]),
     }
 }
@@ -221,6 +267,18 @@ fn drawings(chart: &Chart) -> Vec<Drawing> {
                 .y1(1)
                 .fill_color("window")
                 .line(ShapeLine::new().width(0.0)),
+        );
+    }
+    for at in &chart.changes {
+        drawings.push(
+            Drawing::new()
+                .shape_type(ShapeType::Line)
+                .y_ref("paper")
+                .x0(*at)
+                .x1(*at)
+                .y0(0)
+                .y1(1)
+                .line(ShapeLine::new().color("ink").width(1.0).dash(DashType::Dot)),
         );
     }
     let line = |dash| ShapeLine::new().color("axis").width(1.0).dash(dash);

@@ -71,7 +71,7 @@ fn colours() -> String {
     for (place, colour) in palette::ON_LIGHT.into_iter().enumerate() {
         text += &format!("--series-{place}:{};", palette::hex(colour));
     }
-    text += "}@media screen and (prefers-color-scheme:dark){:root:not(.printing){";
+    text += "}@media screen and (prefers-color-scheme:dark){:root{";
     for (place, colour) in palette::ON_DARK.into_iter().enumerate() {
         text += &format!("--series-{place}:{};", palette::hex(colour));
     }
@@ -177,7 +177,7 @@ fn inline(svg: &str) -> String {
     format!("<svg viewBox=\"{view}\" stroke-linejoin=\"round\" aria-hidden=\"true\">{body}")
 }
 
-/// The verdict on a rig.
+/// The verdict on a run.
 pub fn verdict(verdict: &Verdict) -> Markup {
     let notes: Vec<_> = verdict
         .findings
@@ -188,7 +188,7 @@ pub fn verdict(verdict: &Verdict) -> Markup {
         section.verdict.yes[verdict.trusted()].no[!verdict.trusted()] aria-label="Verdict" {
             @if verdict.trusted() {
                 strong { "✓ trust: yes" }
-                @if notes.is_empty() { " – nothing was found that speaks against the rig." }
+                @if notes.is_empty() { " – nothing was found that speaks against the run." }
             } @else {
                 strong { "✗ trust: no, because" }
                 ul { @for finding in verdict.reasons() {

@@ -121,6 +121,9 @@ fn window_note(run: &RunResult) -> String {
         seconds(window.from_s),
         seconds(window.to_s)
     );
+    if !run.summary.topology.changes.is_empty() {
+        text += " Dotted upright lines: changes of the path, which are listed above.";
+    }
     if drawn < flows {
         text += &format!(" {drawn} of {flows} flows are drawn, those with most bytes.");
     }

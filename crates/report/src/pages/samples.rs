@@ -362,6 +362,7 @@ pub fn campaign() -> CampaignFolder {
                             metric("jain", published.map(jain), jain(measured), None),
                         ],
                         verdict: Verdict::default(),
+                        by_seed: Vec::new(),
                         error: None,
                         name,
                     });
@@ -386,6 +387,7 @@ pub fn campaign() -> CampaignFolder {
             "qdisc={qdisc}: share1_pct within ±3 in {inside} of 24 cells, {needed} needed"
         ),
         outside,
+        conditions: Vec::new(),
     };
     CampaignFolder {
         dir: "results/s1".into(),

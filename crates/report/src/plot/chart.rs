@@ -25,6 +25,8 @@ pub struct Chart {
     pub rules: Vec<Rule>,
     /// Whether the line y = x is drawn, for comparing like with like.
     pub diagonal: bool,
+    /// Places on the x axis at which something changed.
+    pub changes: Vec<f64>,
 }
 
 /// An axis: what is counted and in which unit.
@@ -38,6 +40,8 @@ pub struct Axis {
     pub range: Range,
     /// Names of the places 0, 1, 2 … along it, where it has no numbers.
     pub places: Vec<String>,
+    /// Where its ticks are, if not at round numbers.
+    pub ticks: Vec<f64>,
 }
 
 /// Which part of an axis is shown.
@@ -91,6 +95,8 @@ pub enum Shape {
     /// Straight lines with a mark per point, and a bar over each point's span;
     /// what is published as marks alone.
     Sweep,
+    /// The same without lines: places that are names have nothing between them.
+    Dots,
 }
 
 /// One series of points.
@@ -206,6 +212,7 @@ impl Axis {
             unit: unit.into(),
             range: Range::Data,
             places: Vec::new(),
+            ticks: Vec::new(),
         }
     }
 
@@ -280,6 +287,7 @@ impl Chart {
             window: None,
             rules: Vec::new(),
             diagonal: false,
+            changes: Vec::new(),
         }
     }
 

@@ -2,8 +2,7 @@
 //! axes.
 
 use narrows_results::Error;
-use narrows_results::campaign::{CampaignResult, CellResult, FigureResult};
-use narrows_units::{Duration, Rate, Value as _};
+use narrows_results::campaign::{CampaignResult, CellResult, FigureResult, numbers};
 
 /// Lines in one drawing of a figure that no file asks for.
 const LINES: usize = 6;
@@ -151,25 +150,4 @@ pub(crate) fn values_of(
         .filter(occurs)
         .cloned()
         .collect()
-}
-
-/// The values of an axis as numbers of one kind, and the kind's unit: plain
-/// numbers, percentages, rates in Mbit/s or times in ms.
-pub(crate) fn numbers(values: &[String]) -> Option<(Vec<f64>, &'static str)> {
-    let all = |read: &dyn Fn(&str) -> Option<f64>| -> Option<Vec<f64>> {
-        values.iter().map(|v| read(v)).collect()
-    };
-    let plain = |v: &str| v.parse::<f64>().ok().filter(|v| v.is_finite());
-    let percent = |v: &str| plain(v.strip_suffix('%')?);
-    let millis = |v: &str| Some(Duration::parse(v)?.as_millis_f64());
-    let mbit = |v: &str| Some(Rate::parse(v)?.as_mbit_f64());
-    let found = all(&plain)
-        .map(|numbers| (numbers, ""))
-        .or_else(|| Some((all(&percent)?, "%")))
-        .or_else(|| Some((all(&millis)?, "ms")))
-        .or_else(|| Some((all(&mbit)?, "Mbit/s")))?;
-    let mut sorted = found.0.clone();
-    sorted.sort_by(f64::total_cmp);
-    sorted.dedup();
-    (sorted.len() == found.0.len()).then_some(found)
 }

@@ -3,7 +3,7 @@
 use narrows_results::campaign::{CampaignResult, CellResult};
 
 use super::chart::{Axis, Chart, Curve, Heat, Range, Scale, Shape};
-use super::choice::{figures, shown_metrics};
+use super::choice::{figures, shown_metrics, values_of};
 use super::sweep;
 
 /// A campaign's cells laid out as a table: one axis along the top, the
@@ -99,8 +99,6 @@ pub fn grid(campaign: &CampaignResult) -> Grid<'_> {
 /// near that the spread over seeds, a tolerance, or a small part of the value
 /// itself would have different colours.
 pub fn scale(campaign: &CampaignResult, metric: &str) -> Scale {
-    /// Part of the largest value that is no news.
-    const SMALL: f64 = 0.1;
     /// How often a spread, or half a tolerance, goes into the scale.
     const TIMES: f64 = 4.0;
     let rows = || campaign.cells.iter().filter_map(|cell| cell.metric(metric));
@@ -139,6 +137,55 @@ pub fn scale(campaign: &CampaignResult, metric: &str) -> Scale {
         log,
     }
 }
+
+/// The value of an axis that stands for the path as it is, without what the axis varies.
+const NOTHING: &str = "none";
+
+/// The axis that has a value `none` beside others, whose cells the others' are held
+/// against.
+pub fn reference(campaign: &CampaignResult) -> Option<usize> {
+    let cells: Vec<&CellResult> = campaign.cells.iter().collect();
+    (0..campaign.axes.len()).find(|axis| {
+        let values = values_of(campaign, *axis, &cells);
+        values.len() > 1 && values.iter().any(|value| value == NOTHING)
+    })
+}
+
+/// What was measured in the cell that differs from `cell` in nothing but having `none` on
+/// that axis.
+pub fn beside(
+    campaign: &CampaignResult,
+    cell: &CellResult,
+    axis: usize,
+    metric: &str,
+) -> Option<f64> {
+    let mut at = cell.at.clone();
+    *at.get_mut(axis)? = NOTHING.to_owned();
+    let known = campaign.cells.iter().find(|other| other.at == at)?;
+    known.metric(metric)?.measured
+}
+
+/// The colour scale of the differences from `none` on that axis; equal reach on both
+/// sides, never finer than [`scale`] would be.
+pub fn scale_of_differences(campaign: &CampaignResult, axis: usize, metric: &str) -> Scale {
+    let own = scale(campaign, metric);
+    let least = SMALL * own.from.abs().max(own.to.abs());
+    let far = campaign.cells.iter().filter_map(|cell| {
+        let measured = cell.metric(metric)?.measured?;
+        Some((measured - beside(campaign, cell, axis, metric)?).abs())
+    });
+    let reach = far.filter(|v| v.is_finite()).fold(least, f64::max);
+    let reach = if reach > 0.0 { reach } else { 1.0 };
+    Scale {
+        from: -reach,
+        neutral: 0.0,
+        to: reach,
+        log: false,
+    }
+}
+
+/// Part of the largest value that is no news.
+const SMALL: f64 = 0.1;
 
 /// All figures of a campaign that have data: what it is about against its axes,
 /// then for each of these metrics the heat-map of what was measured and of what was

@@ -1,5 +1,6 @@
 //! The figures of a run.
 
+use narrows_results::campaign::MetricTitle;
 use narrows_results::folder::RunResult;
 use narrows_results::series::Track;
 use narrows_results::summary::{FlowSummary, QueueSummary, TelemetrySummary};
@@ -42,6 +43,11 @@ pub fn of_run(run: &RunResult) -> Vec<Chart> {
     charts.push(signals(&queues));
     charts.push(probes(run));
     charts.retain(|chart| !chart.is_empty());
+    let changes = run.summary.topology.changes.iter().map(|change| change.0);
+    let changes: Vec<f64> = changes.collect();
+    for chart in charts.iter_mut().filter(|c| c.x.quantity == "time") {
+        chart.changes.clone_from(&changes);
+    }
     charts
 }
 
@@ -148,9 +154,10 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
         // A share has no unit; its sentence begins with what it is a share of.
         let unit = match field.unit.as_str() {
             "" => field.about.split(',').next().unwrap_or_default(),
-            unit => unit,
+            unit => spelled(unit),
         };
-        let axis = Axis::of(&field.name, unit).over(range);
+        let quantity = MetricTitle::of_name(&field.name).title;
+        let axis = Axis::of(&quantity, unit).over(range);
         flows(run, &field.name, &title, &field.name, axis)
     };
     let shown = drawn_flows(&run.summary.flows);
@@ -158,6 +165,14 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
         .iter()
         .flat_map(|i| declared(run, &run.summary.flows[*i]));
     shared.chain(fields.iter().map(chart)).collect()
+}
+
+/// A unit as people write it.
+fn spelled(unit: &str) -> &str {
+    match unit {
+        "mbit" => "Mbit/s",
+        unit => unit,
+    }
 }
 
 /// The charts that the sender of `flow` declares, each of fields with one unit.
@@ -189,8 +204,7 @@ fn declared(run: &RunResult, flow: &FlowSummary) -> Vec<Chart> {
         let sentence = format!("{title}; in the steady window {}.", said.join("; "));
         let unit = match first.unit.as_str() {
             "" => "no unit",
-            "mbit" => "Mbit/s",
-            unit => unit,
+            unit => spelled(unit),
         };
         let id = format!("{name}-{}", first.name);
         let y = Axis::of("value", unit).over(range);

@@ -67,6 +67,28 @@ pub const fn of_queue(place: usize, light: bool) -> usize {
     FLOWS + 2 * (place % QUEUES) + light as usize
 }
 
+/// Lengths of strokes and gaps, in turns, by which the series at `place` is known in black
+/// and white; `None` for an unbroken line.
+pub fn dashes(place: usize) -> Option<&'static [f64]> {
+    const OF_FLOWS: [&[f64]; FLOWS] = [
+        &[],
+        &[5.0, 2.0],
+        &[1.5, 1.5],
+        &[6.0, 2.0, 1.5, 2.0],
+        &[9.0, 3.0],
+        &[3.0, 3.0],
+        &[9.0, 2.0, 3.0, 2.0],
+        &[1.0, 3.0],
+    ];
+    let found = match place {
+        0..FLOWS => OF_FLOWS[place],
+        // A queue's light shade, then probes beyond the first.
+        _ if place < FLOWS + 2 * QUEUES => OF_FLOWS[(place - FLOWS) % 2],
+        _ => OF_FLOWS[(place - FLOWS - 2 * QUEUES) % PROBES],
+    };
+    (!found.is_empty()).then_some(found)
+}
+
 /// The place of a latency probe's colour.
 pub const fn of_probe(place: usize) -> usize {
     FLOWS + 2 * QUEUES + place % PROBES

@@ -96,7 +96,39 @@ pub fn draw(chart: &Chart, frame: &Frame) -> Result<String, DrawError> {
         id: chart.id.clone(),
         reason: reason.to_string(),
     })?;
-    Ok(with_head(&text, chart, frame, size))
+    Ok(with_head(&dashed(text, chart, frame), chart, frame, size))
+}
+
+/// Gives each curve's stroke the dashes of its place, by which it is known without colour.
+fn dashed(mut svg: String, chart: &Chart, frame: &Frame) -> String {
+    let Body::Curves { shape, .. } = &chart.body else {
+        return svg;
+    };
+    let widths: &[f64] = match shape {
+        Shape::Sweep => &[SWEEP],
+        Shape::Points | Shape::Dots => &[],
+        _ => &[STROKE, ENTRY],
+    };
+    for (_, place) in chart.legend() {
+        let Some(dashes) = palette::dashes(place) else {
+            continue;
+        };
+        // plotters writes capital digits.
+        let colour = palette::hex(palette::on_light(place)).to_uppercase();
+        let lengths: Vec<String> = dashes
+            .iter()
+            .map(|d| px(d * frame.text * 0.3).to_string())
+            .collect();
+        for width in widths {
+            let stroke = format!(
+                "stroke=\"{colour}\" stroke-width=\"{}\"",
+                px(frame.text * width).max(1)
+            );
+            let with = format!("{stroke} stroke-dasharray=\"{}\"", lengths.join(" "));
+            svg = svg.replace(&stroke, &with);
+        }
+    }
+    svg
 }
 
 /// Replaces plotters' root tag by one with a size in points, names for
@@ -211,14 +243,15 @@ fn legend(
         };
         match shape {
             Some(Shape::Points) => root.draw(&dot)?,
-            Some(Shape::Sweep) if name == PUBLISHED => {
+            Some(Shape::Sweep | Shape::Dots) if name == PUBLISHED => {
                 root.draw(&diamond(middle, frame, colour))?;
             }
+            Some(Shape::Dots) => root.draw(&dot)?,
             Some(Shape::Sweep) => {
-                root.draw(&dash(0.11))?;
+                root.draw(&dash(SWEEP))?;
                 root.draw(&dot)?;
             }
-            _ => root.draw(&dash(0.2))?,
+            _ => root.draw(&dash(ENTRY))?,
         }
         let style = at(face(frame.text, palette::INK), HPos::Left, VPos::Center);
         root.draw_text(name, &style, (px(x + stroke + gap), px(y)))?;
@@ -226,6 +259,12 @@ fn legend(
     }
     Ok(y + line * 0.7 - top)
 }
+
+/// Widths of a curve's stroke, of one with marks, and of its entry in the legend, in sizes
+/// of text.
+const STROKE: f64 = 0.11;
+const SWEEP: f64 = 0.14;
+const ENTRY: f64 = 0.2;
 
 /// The legend's entry for published figures of all series.
 const PUBLISHED: &str = "published";
@@ -257,6 +296,7 @@ where
     };
     let y_text = |v: &f64| printed(&chart.y, *v, y1 - y0);
     let named = bars || !chart.x.places.is_empty();
+    let named = named || !chart.x.ticks.is_empty();
     let x_text = |v: &f64| match named {
         // Names are below their places, where plotters may put no label.
         true => String::new(),
@@ -293,8 +333,24 @@ where
         .x_label_formatter(&x_text)
         .y_label_formatter(&y_text)
         .x_desc(chart.x.label())
-        .y_desc(chart.y.label())
+        .y_desc(fitting(
+            &chart.y,
+            frame.height - top - frame.text * 3.0,
+            frame.text,
+        ))
         .draw()?;
+    for at in chart.changes.iter().filter(|at| (x0..=x1).contains(at)) {
+        let (style, dot) = (
+            rgb(palette::INK).stroke_width(hair),
+            px(frame.text * 0.2) as u32,
+        );
+        context.draw_series(DashedLineSeries::new(
+            [(*at, y0), (*at, y1)],
+            dot,
+            dot * 2,
+            style,
+        ))?;
+    }
     for rule in &chart.rules {
         let style = rgb(palette::AXIS).stroke_width(hair * 2);
         let dash = frame.text * 0.5 * UNITS;
@@ -319,6 +375,7 @@ where
     match &chart.body {
         Body::Curves { shape, curves } => {
             names_below(&context, root, frame, &chart.x.places, 0.0, y0)?;
+            ticks_below(&context, root, frame, &chart.x.ticks, y0)?;
             for (place, curve) in curves.iter().enumerate() {
                 draw_curve(&mut context, chart, frame, *shape, curve, place)?;
             }
@@ -344,7 +401,7 @@ where
     Y: Ranged<ValueType = f64>,
 {
     let colour = rgb(palette::on_light(curve.colour.unwrap_or(place)));
-    let style = colour.stroke_width(px(frame.text * 0.11).max(1) as u32);
+    let style = colour.stroke_width(px(frame.text * STROKE).max(1) as u32);
     // A logarithmic axis may begin above the least value.
     let least = |range: Range, from: f64| match range.is_log() {
         true => from,
@@ -361,8 +418,8 @@ where
         context.draw_series(marks.map(|p| Circle::new((p[0], p[1]), radius, colour.filled())))?;
         return Ok(());
     }
-    if shape == Shape::Sweep {
-        return draw_sweep(context, frame, curve, colour);
+    if matches!(shape, Shape::Sweep | Shape::Dots) {
+        return draw_sweep(context, frame, shape, curve, colour);
     }
     // Columns finer than the stroke would not be seen.
     let columns = (frame.width * UNITS / f64::from(style.stroke_width) / 1.5) as usize;
@@ -384,6 +441,7 @@ where
 fn draw_sweep<X, Y>(
     context: &mut ChartContext<SVGBackend, Cartesian2d<X, Y>>,
     frame: &Frame,
+    shape: Shape,
     curve: &Curve,
     colour: RGBColor,
 ) -> Drawn
@@ -425,10 +483,15 @@ where
         }
         return Ok(());
     }
-    for part in curve.points.split(|p| !p[1].is_finite()) {
+    let joined = match shape {
+        Shape::Sweep => &curve.points[..],
+        _ => &[],
+    };
+    for part in joined.split(|p| !p[1].is_finite()) {
         let part: Vec<(i32, i32)> = part.iter().map(|p| at(p[0], p[1])).collect();
         if part.len() > 1 {
-            root.draw(&PathElement::new(part, thin))?;
+            let line = colour.stroke_width(px(frame.text * SWEEP) as u32);
+            root.draw(&PathElement::new(part, line))?;
         }
     }
     for mark in marks {
@@ -475,6 +538,50 @@ where
         }))?;
     }
     names_below(context, root, frame, categories, 0.5, ground)
+}
+
+/// The label of an upright axis, shortened where it is longer than `room`; its unit stays.
+fn fitting(axis: &Axis, room: f64, size: f64) -> String {
+    let mut axis = axis.clone();
+    while text_width(&axis.label(), size) > room && axis.quantity.chars().count() > 2 {
+        let shorter = axis.quantity.trim_end_matches('…').trim_end();
+        let kept = shorter.chars().count() - 1;
+        axis.quantity = shorter.chars().take(kept).chain(['…']).collect();
+    }
+    axis.label()
+}
+
+/// Ticks with their numbers below the x axis; a number that would touch the one before it
+/// is left out.
+fn ticks_below<X, Y>(
+    context: &ChartContext<SVGBackend, Cartesian2d<X, Y>>,
+    root: &Area,
+    frame: &Frame,
+    ticks: &[f64],
+    ground: f64,
+) -> Drawn
+where
+    X: Ranged<ValueType = f64>,
+    Y: Ranged<ValueType = f64>,
+{
+    let mut free = i32::MIN;
+    for tick in ticks {
+        let (x, y) = context.backend_coord(&(*tick, ground));
+        let line = rgb(palette::AXIS).stroke_width(px(frame.text * 0.06).max(1) as u32);
+        root.draw(&PathElement::new(
+            [(x, y), (x, y + px(frame.text * 0.3))],
+            line,
+        ))?;
+        let text = digits(*tick, 6).to_string();
+        let half = px(text_width(&text, frame.text) / 2.0);
+        if x - half < free {
+            continue;
+        }
+        free = x + half + px(frame.text * 0.5);
+        let style = at(face(frame.text, palette::AXIS), HPos::Center, VPos::Top);
+        root.draw_text(&text, &style, (x, y + px(frame.text * 0.35)))?;
+    }
+    Ok(())
 }
 
 /// Names below the x axis, one apart from each other, the first at `from`; in

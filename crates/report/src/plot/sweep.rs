@@ -2,12 +2,12 @@
 //! their tolerance, measured ones as medians with the spread over the seeds.
 
 use narrows_results::campaign::{
-    CampaignResult, CellResult, FigureResult, MetricResult, MetricTitle,
+    CampaignResult, CellResult, FigureResult, MetricResult, MetricTitle, numbers,
 };
 use narrows_scenario::Glob;
 
 use super::chart::{Axis, Chart, Curve, Range, Shape};
-use super::choice::{numbers, values_of};
+use super::choice::values_of;
 use super::palette;
 
 /// The distance of a published mark and a measured one from the place of both, in
@@ -155,9 +155,14 @@ impl Sweep<'_> {
             titles.join(", ")
         });
         let name = &self.figure.x;
-        let x = match numbers(&self.values) {
-            Some((values, unit)) => Axis::of(name, unit).over(across(&values)),
-            None => Axis::of_places(name, self.values.clone()),
+        let (x, shape) = match numbers(&self.values) {
+            Some((values, unit)) => {
+                let mut axis = Axis::of(name, unit).over(across(&values));
+                axis.ticks = values;
+                axis.ticks.sort_by(f64::total_cmp);
+                (axis, Shape::Sweep)
+            }
+            None => (Axis::of_places(name, self.values.clone()), Shape::Dots),
         };
         let y = match self.figure.metrics.len() {
             1 => Axis::of(&first.title, &first.unit),
@@ -172,7 +177,12 @@ impl Sweep<'_> {
         }
         let has_published = curves.iter().any(|c| c.published);
         let sentence = format!(
-            "{title}, against {name}: a line for each of {} series{}.",
+            "{title}, against {name}: {} for each of {} series{}.",
+            if shape == Shape::Dots {
+                "marks"
+            } else {
+                "a line"
+            },
             curves.iter().filter(|c| !c.published).count(),
             match has_published {
                 true => ", published figures as marks with their tolerance",
@@ -184,7 +194,7 @@ impl Sweep<'_> {
             &title,
             x,
             y,
-            Shape::Sweep,
+            shape,
             curves,
         )
         .describe(sentence)

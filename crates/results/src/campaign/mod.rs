@@ -1,5 +1,7 @@
 //! What a campaign came to: `campaign.json`, of which `cells.csv` is a view.
 
+mod axis;
+mod check;
 mod csv;
 mod title;
 
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::Verdict;
 
+pub use axis::numbers;
+pub use check::{CheckResult, ConditionResult, Outcome, in_words};
 pub use csv::cells_csv;
 
 /// A campaign's outcome.
@@ -91,6 +95,9 @@ pub struct CellResult {
     pub metrics: Vec<MetricResult>,
     /// Verdict over all seeds; findings that differ only by seed are one.
     pub verdict: Verdict,
+    /// What was found in each seed's run, in the order of the seeds.
+    #[serde(default)]
+    pub by_seed: Vec<SeedResult>,
     /// Why there are no figures, if it failed.
     #[serde(default)]
     pub error: Option<String>,
@@ -121,27 +128,13 @@ pub struct MetricResult {
     pub within: Option<bool>,
 }
 
-/// One rule of the campaign about a group of cells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CheckResult {
-    /// The group, `qdisc=dualpi2`.
-    pub group: String,
-    /// Which metric it judges.
-    pub metric: String,
-    /// The band in words.
-    pub tolerance: String,
-    /// Cells of the group that were run and have a published figure.
-    pub judged: usize,
-    /// Of these, the cells inside the band.
-    pub inside: usize,
-    /// How many must be.
-    pub needed: usize,
-    /// Whether they are.
-    pub passed: bool,
-    /// A sentence with all of this.
-    pub line: String,
-    /// Names of the cells outside.
-    pub outside: Vec<String>,
+/// What the verdict on one seed's run of a cell says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedResult {
+    /// Whether the run is trusted.
+    pub trusted: bool,
+    /// The names of all findings, each once; notes and what was expected are among them.
+    pub findings: Vec<String>,
 }
 
 impl CampaignResult {
@@ -178,12 +171,54 @@ impl CampaignResult {
         }
     }
 
-    /// How many checks pass, in words: `14 of 14 checks pass`; `None` without
-    /// checks.
+    /// How the checks came out, and how many published figures none of them judges, in
+    /// words: `9 of 11 checks pass, 2 differ (not required), 1 published figure is not
+    /// judged`; `None` where there is nothing to say.
     pub fn checks_in_words(&self) -> Option<String> {
-        let passed = self.checks.iter().filter(|c| c.passed).count();
-        let all = self.checks.len();
-        (all > 0).then(|| format!("{passed} of {all} checks pass"))
+        let unjudged = match self.unjudged() {
+            0 => None,
+            1 => Some("1 published figure is not judged".to_owned()),
+            n => Some(format!("{n} published figures are not judged")),
+        };
+        let words: Vec<String> = in_words(&self.checks).into_iter().chain(unjudged).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Published figures beside which something was to be measured, and which neither a
+    /// tolerance nor a condition of a check judges.
+    pub fn unjudged(&self) -> usize {
+        let named: std::collections::BTreeSet<&str> = self
+            .checks
+            .iter()
+            .flat_map(|check| &check.conditions)
+            .flat_map(|condition| &condition.figures)
+            .map(String::as_str)
+            .collect();
+        let judged = |cell: &CellResult, m: &MetricResult| {
+            m.within.is_some() || named.contains(format!("{}[{}]", m.metric, cell.name).as_str())
+        };
+        let of = |cell: &CellResult| {
+            let rows = cell.metrics.iter();
+            rows.filter(|m| m.published.is_some() && !judged(cell, m))
+                .count()
+        };
+        self.cells.iter().map(of).sum()
+    }
+
+    /// Whether that metric says yes or no of each cell: every figure is 0 or 1.
+    pub fn is_flag(&self, metric: &str) -> bool {
+        let rows = self.cells.iter().filter_map(|c| c.metric(metric));
+        let mut figures = rows
+            .flat_map(|m| [m.published, m.measured])
+            .flatten()
+            .peekable();
+        figures.peek().is_some() && figures.all(|v| v == 0.0 || v == 1.0)
+    }
+
+    /// Whether a check that is not required did not hold.
+    pub fn differs(&self) -> bool {
+        let mut checks = self.checks.iter();
+        checks.any(|check| check.outcome() == Outcome::Differs)
     }
 
     /// Whether anything is published.

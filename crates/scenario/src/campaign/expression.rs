@@ -126,6 +126,28 @@ pub(super) enum Value {
 }
 
 impl Expression {
+    /// Adds the figures that it is worked out of to `found`: metrics by index, with their
+    /// cells.
+    pub(super) fn figures<'a>(&'a self, found: &mut Vec<(usize, &'a str)>) {
+        let mut add = |metric: usize, cell: &'a str| {
+            if !found.contains(&(metric, cell)) {
+                found.push((metric, cell));
+            }
+        };
+        match self {
+            Self::Number(_) => {}
+            Self::Metric(metric, cell) | Self::OverSeeds(_, metric, cell) => add(*metric, cell),
+            Self::Covered(interval, weight, cell) => {
+                interval.iter().chain(weight).for_each(|m| add(*m, cell));
+            }
+            Self::Abs(inner) => inner.figures(found),
+            Self::Two(a, _, b) => {
+                a.figures(found);
+                b.figures(found);
+            }
+        }
+    }
+
     /// Its value, by what was measured.
     pub(super) fn value(&self, seen: &Seen<'_>) -> Value {
         match self {

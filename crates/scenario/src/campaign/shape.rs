@@ -102,6 +102,17 @@ impl Condition {
         }
     }
 
+    /// The figures that are compared: metrics by their index in the campaign, with their
+    /// cells, each once.
+    pub fn figures(&self) -> Vec<(usize, &str)> {
+        let mut found = Vec::new();
+        self.first.figures(&mut found);
+        for (_, side) in &self.rest {
+            side.figures(&mut found);
+        }
+        found
+    }
+
     /// Whether it holds, by what was measured.
     pub fn judge(&self, seen: &Seen<'_>) -> Held {
         let mut values = Vec::with_capacity(1 + self.rest.len());
