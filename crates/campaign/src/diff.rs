@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use narrows_results::Error;
 use narrows_results::folder::{Results, RunRecord};
 use narrows_results::metric::metrics;
 use narrows_results::text::{Align, TextTable, number};
+use narrows_results::{Error, VirtualKernel};
 use serde::{Deserialize, Serialize};
 
 /// Where two results differ.
@@ -54,8 +54,11 @@ pub struct Made {
     pub engine: String,
     /// Narrows' version with its commit.
     pub version: String,
-    /// Kernel release of the machine.
+    /// Kernel release of the machine, or of the kernel in virtual time that ran.
     pub kernel: String,
+    /// The kernel in virtual time, where one ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_kernel: Option<VirtualKernel>,
     /// How many runs a number is the median of.
     pub runs: usize,
     /// `trust: yes`, or why not.
@@ -68,6 +71,7 @@ impl Made {
             engine: record.engine.clone(),
             version: record.version(),
             kernel: record.kernel.clone(),
+            virtual_kernel: record.virtual_kernel.clone(),
             runs: record.seeds.len(),
             trust: record.verdict.line(),
         }
@@ -80,9 +84,10 @@ impl Made {
     }
 
     fn line(&self) -> String {
-        let kernel = match self.engine.as_str() {
-            "sim" => String::new(),
-            _ => format!(" on Linux {}", self.kernel),
+        let kernel = match (self.engine.as_str(), &self.virtual_kernel) {
+            ("sim", _) => String::new(),
+            (_, Some(kernel)) => format!(" on {}", kernel.line()),
+            (_, None) => format!(" on Linux {}", self.kernel),
         };
         let runs = match self.runs {
             0 | 1 => String::new(),
@@ -200,7 +205,14 @@ impl Diff {
         let side =
             |name: &str, title: &str, made: &Made| format!("{name}: {title}\n   {}\n", made.line());
         let [made_a, made_b] = &self.made;
-        let head = side("A", &self.a, made_a) + &side("B", &self.b, made_b) + "\n";
+        let mut head = side("A", &self.a, made_a) + &side("B", &self.b, made_b);
+        if let (Some(a), Some(b)) = (&made_a.virtual_kernel, &made_b.virtual_kernel) {
+            let apart = a.differs_in(b);
+            if !apart.is_empty() {
+                head += &format!("the kernels differ in: {}\n", apart.join(", "));
+            }
+        }
+        head += "\n";
         if self.identical {
             return head + "identical, byte for byte\n";
         }
@@ -307,6 +319,41 @@ mod tests {
         );
         let same = diff(&on("sim", 31.0), &on("sim", 31.0)).unwrap().table();
         assert!(same.contains("   sim, narrows") && same.contains("identical"));
+    }
+
+    #[test]
+    fn kernels_of_one_release_are_told_apart_by_what_they_were_made_from() {
+        let of = |id: &str, source: &str| {
+            let mut result = on("kernel", 31.0);
+            if let Results::Run(run) = &mut result {
+                run.record.virtual_kernel = Some(VirtualKernel {
+                    id: id.to_owned(),
+                    release: "7.3.4".to_owned(),
+                    source: source.to_owned(),
+                    compiler: "gcc 12".to_owned(),
+                    ..VirtualKernel::default()
+                });
+            }
+            result
+        };
+        let debian = of("7.3.4-aaaa", "linux-source-7.3 7.3.4-1");
+        let edited = of("7.3.4-bbbb", "/src/net-next");
+        let text = diff(&debian, &edited).unwrap().table();
+        assert!(
+            text.contains("kernel on 7.3.4-aaaa (linux-source-7.3 7.3.4-1), "),
+            "{text}"
+        );
+        assert!(
+            text.contains("kernel on 7.3.4-bbbb (/src/net-next), "),
+            "{text}"
+        );
+        assert!(text.contains("the kernels differ in: source\n"), "{text}");
+        assert!(
+            !diff(&debian, &debian)
+                .unwrap()
+                .table()
+                .contains("the kernels differ")
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use narrows_packet::EventSink;
-use narrows_run::{Ended, RunHandle};
+use narrows_run::{Ended, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
@@ -11,6 +11,11 @@ use narrows_units::Duration;
 pub trait Engine: Sync {
     /// `sim`, `live` or `kernel`.
     fn name(&self) -> &'static str;
+
+    /// The kernel in virtual time that it boots, if it does.
+    fn virtual_kernel(&self) -> Option<&VirtualKernel> {
+        None
+    }
 
     /// The name of each [`EntityId`](narrows_packet::EntityId) that a run of
     /// `plan` will report.

@@ -2,7 +2,7 @@
 
 use narrows_kernel::{KernelError, Machine};
 use narrows_packet::EventSink;
-use narrows_run::{Ended, RunHandle};
+use narrows_run::{Ended, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 
 use crate::engine::Engine;
@@ -23,6 +23,10 @@ impl KernelEngine {
 impl Engine for KernelEngine {
     fn name(&self) -> &'static str {
         "kernel"
+    }
+
+    fn virtual_kernel(&self) -> Option<&VirtualKernel> {
+        Some(self.machine.kernel())
     }
 
     fn names(&self, plan: &Plan) -> Vec<String> {

@@ -55,7 +55,7 @@ pub use folder::{Output, Results, RunRecord, RunResult, open, open_run, rfc3339}
 pub use kernel::{KernelEngine, run_in_guest};
 #[cfg(target_os = "linux")]
 pub use live::LiveEngine;
-pub use narrows_run::{Ended, Rig, RunHandle};
+pub use narrows_run::{Ended, Rig, RunHandle, VirtualKernel};
 pub use run::{Reduction, RunOptions, reduce_run, run_scenario};
 pub use series::{Series, Track};
 pub use signals::{SignalSummary, Unmarked};

@@ -176,7 +176,7 @@ pub fn run_into(
     folder: Option<Folder>,
     watch: &Watch<'_>,
 ) -> Result<RunResult, Error> {
-    let mut record = crate::folder::begin(engine.name(), plan, seed);
+    let mut record = crate::folder::begin(engine, plan, seed);
     record.made_by(&options.origin);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;

@@ -101,8 +101,12 @@ pub fn compare(
     let campaign = &accepted;
     let folder = Folder::create(&options.output, &campaign.name)?;
     let seeds: Vec<u64> = (1..=options.repetitions.max(1)).collect();
-    let engine = if paired { live.name() } else { "both" };
-    let mut record = folder::begin_named("compare", engine, &campaign.name, &seeds);
+    let mut record = folder::begin_named("compare", live, &campaign.name, &seeds);
+    if !paired {
+        record.engine = "both".to_owned();
+        let against = || sim.virtual_kernel().cloned();
+        record.virtual_kernel = record.virtual_kernel.or_else(against);
+    }
     record.made_by(&options.origin);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
@@ -128,6 +132,7 @@ pub fn compare(
         repetitions: seeds.len() as u64,
         version: record.version(),
         kernel: record.kernel.clone(),
+        virtual_kernel: record.virtual_kernel.clone(),
         left_out,
         planned: if paired {
             pairs.len()

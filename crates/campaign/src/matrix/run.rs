@@ -93,7 +93,7 @@ pub fn run_campaign(
         engine.accepts(&cell.plan).map_err(in_cell)?;
     }
     let folder = Folder::create(&options.output, &campaign.name)?;
-    let mut record = folder::begin_named("campaign", engine.name(), &campaign.name, &options.seeds);
+    let mut record = folder::begin_named("campaign", engine, &campaign.name, &options.seeds);
     record.made_by(&options.origin);
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
@@ -292,7 +292,7 @@ impl<'a> Batch<'a> {
             Some(_) => thin_interval(plan),
             None => Duration::ZERO,
         };
-        let mut record = folder::begin(self.engine.name(), plan, number);
+        let mut record = folder::begin(self.engine, plan, number);
         record.commit.clone_from(&self.options.origin.commit);
         let started = WallInstant::now();
         let dir = keep.map(|parent| parent.dir().join(&self.folders[cell]));

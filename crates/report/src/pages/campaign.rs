@@ -9,6 +9,7 @@ use narrows_results::folder::CampaignFolder;
 use super::command;
 use super::heatmap;
 use super::page::{self, Library, count, fact, fixed, number};
+use super::rig;
 use crate::plot::chart::Chart;
 use crate::plot::choice::{figures, shown_metrics};
 use crate::plot::{comparison, sweep};
@@ -270,6 +271,7 @@ fn facts(folder: &CampaignFolder) -> Markup {
     html! {
         dl.facts {
             (fact("engine", &record.engine))
+            @if record.engine != "sim" { (rig::kernel(record)) }
             (fact("seeds", seeds.join(", ")))
             (fact("version", format!("narrows {}", record.version())))
             (fact("cells", format!("{} of {}", campaign.cells.len(), campaign.planned)))

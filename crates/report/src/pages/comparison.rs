@@ -7,7 +7,7 @@ use narrows_results::comparison::{CellComparison, Comparison, Row, differences};
 use narrows_results::folder::{ComparisonFolder, RunResult, open_run};
 
 use super::page::{self, Library, fact, fixed, number};
-use super::{command, pairs};
+use super::{command, pairs, rig};
 use crate::plot::chart::{Body, Chart, Range};
 use crate::plot::figures;
 use crate::table::{made_of, side_lines};
@@ -237,7 +237,7 @@ fn facts(folder: &ComparisonFolder) -> Markup {
             (fact("repetitions", comparison.repetitions))
             (fact("cells", format!("{} of {}", comparison.cells.len(), comparison.planned)))
             (fact("version", format!("narrows {}", record.version())))
-            (fact("kernel", &record.kernel))
+            (rig::kernel(record))
             (fact("took", format!("{} s", fixed(record.wall_s, 0))))
             @if !record.started_utc.is_empty() { (fact("started (UTC)", &record.started_utc)) }
         }

@@ -1,9 +1,24 @@
-//! What a page says about the machine of a live run.
+//! What a page says about the machine of a live run, and the kernel of any.
 
 use maud::{Markup, html};
+use narrows_results::folder::RunRecord;
 use narrows_run::Rig;
 
 use super::page::{count, fact, fixed};
+
+/// The kernel that ran, among the facts; of one in virtual time, what it was made from and with.
+pub(super) fn kernel(record: &RunRecord) -> Markup {
+    let Some(built) = &record.virtual_kernel else {
+        return fact("kernel", &record.kernel);
+    };
+    html! {
+        (fact("kernel", &built.id))
+        @for (name, what) in built.details().into_iter().filter(|(_, what)| !what.is_empty()) {
+            @if name.starts_with("SHA") { div.wide { dt { (name) } dd { code { (what) } } } }
+            @else { (fact(name, what)) }
+        }
+    }
+}
 
 /// The section of `rig`.
 pub(super) fn section(rig: &Rig) -> Markup {

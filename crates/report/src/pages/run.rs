@@ -243,7 +243,7 @@ fn facts(run: &RunResult) -> Markup {
                 Some(rate) if summary.engine == "sim" => format!("{} s, {} × real time", fixed(record.wall_s, 2), fixed(rate, 0)),
                 _ => format!("{} s", fixed(record.wall_s, 2)),
             }))
-            @if summary.engine != "sim" { (fact("kernel", &record.kernel)) }
+            @if summary.engine != "sim" { (rig::kernel(record)) }
             @if !record.digest.is_empty() {
                 div.wide { dt { "digest of the data files (SHA-256)" } dd { code { (record.digest) } } }
             }

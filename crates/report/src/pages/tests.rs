@@ -433,6 +433,33 @@ fn a_campaign_leads_to_each_of_its_cells_and_shares_one_script() {
 }
 
 #[test]
+fn a_page_says_which_kernel_in_virtual_time_ran() {
+    let mut run = samples::run();
+    run.summary.engine = "kernel".to_owned();
+    run.record.kernel = "7.3.4".to_owned();
+    run.record.virtual_kernel = Some(narrows_run::VirtualKernel {
+        id: "7.3.4-0123456789ab".to_owned(),
+        release: "7.3.4".to_owned(),
+        source: "/src/net-next".to_owned(),
+        source_sha256: "cd".repeat(32),
+        compiler: "gcc (Debian 12.2.0-14) 12.2.0".to_owned(),
+        changes: vec!["seeded randomness".to_owned(), "tick".to_owned()],
+        ..Default::default()
+    });
+    let page = run_html(&run, &shared());
+    for said in [
+        "7.3.4-0123456789ab",
+        "/src/net-next",
+        &"cd".repeat(32),
+        "gcc (Debian 12.2.0-14) 12.2.0",
+        "seeded randomness, tick",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(!page.contains("pahole"), "what is not known has no line");
+}
+
+#[test]
 fn a_live_run_tells_of_its_rig_and_a_simulated_one_of_its_digest() {
     let mut run = samples::run();
     let simulated = run_html(&run, &shared());

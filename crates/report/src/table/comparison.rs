@@ -115,10 +115,16 @@ pub(crate) fn side_lines(comparison: &Comparison) -> [String; 2] {
                 live.map(Live::trusted).collect()
             })
             .collect();
+        let on_linux = || format!("live on Linux {}", comparison.kernel);
         let engine = match called.as_str() {
             "sim" if simulated => "simulator".to_owned(),
-            "kernel" if !comparison.is_paired() => "a kernel in virtual time".to_owned(),
-            _ => format!("live on Linux {}", comparison.kernel),
+            "sim" | "live" if !comparison.is_paired() => on_linux(),
+            _ => match &comparison.virtual_kernel {
+                Some(kernel) => format!("the kernel {} in virtual time", kernel.line()),
+                // One of before that was kept.
+                None if called == "kernel" => "a kernel in virtual time".to_owned(),
+                None => on_linux(),
+            },
         };
         let yes = trusted.iter().filter(|t| **t).count();
         format!(

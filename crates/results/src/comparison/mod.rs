@@ -3,6 +3,7 @@
 mod csv;
 mod differences;
 
+use narrows_run::VirtualKernel;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::{CheckResult, median};
@@ -34,6 +35,9 @@ pub struct Comparison {
     /// Kernel release of the machine.
     #[serde(default)]
     pub kernel: String,
+    /// The kernel in virtual time of a side that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_kernel: Option<VirtualKernel>,
     /// Cells in their order, those that were compared; a scenario is one cell.
     pub cells: Vec<CellComparison>,
     /// How the cells compare with the file's tolerances between engines.

@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignResult;
 use crate::comparison::Comparison;
+use crate::engine::Engine;
 use crate::series::Series;
 use crate::summary::RunSummary;
 use crate::verdict::Verdict;
-use narrows_run::Rig;
+use narrows_run::{Rig, VirtualKernel};
 
 pub use digest::of_all as digest_of;
 pub use read::{open, open_run};
@@ -62,8 +63,11 @@ pub struct RunRecord {
     /// made by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Kernel release of the machine.
+    /// Kernel release of the machine, or of the kernel in virtual time that ran.
     pub kernel: String,
+    /// The kernel in virtual time, where one ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_kernel: Option<VirtualKernel>,
     /// When it started, RFC 3339 in UTC.
     pub started_utc: String,
     /// Seconds that it took.
@@ -199,7 +203,7 @@ pub struct ComparisonFolder {
 }
 
 /// The record of a run of `plan` that starts now and is not complete.
-pub fn begin(engine: &str, plan: &Plan, seed: u64) -> RunRecord {
+pub fn begin(engine: &dyn Engine, plan: &Plan, seed: u64) -> RunRecord {
     RunRecord {
         // A plan holds nothing that JSON cannot: no map with other keys than
         // strings, no number that is not finite.
@@ -209,15 +213,17 @@ pub fn begin(engine: &str, plan: &Plan, seed: u64) -> RunRecord {
 }
 
 /// The same for anything else that leaves a folder.
-pub fn begin_named(kind: &str, engine: &str, name: &str, seeds: &[u64]) -> RunRecord {
+pub fn begin_named(kind: &str, engine: &dyn Engine, name: &str, seeds: &[u64]) -> RunRecord {
+    let built = engine.virtual_kernel();
     RunRecord {
         format: FORMAT,
         kind: kind.to_owned(),
         name: name.to_owned(),
         narrows: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: engine.to_owned(),
+        engine: engine.name().to_owned(),
         seeds: seeds.to_vec(),
-        kernel: kernel(),
+        kernel: built.map_or_else(kernel, |built| built.release.clone()),
+        virtual_kernel: built.cloned(),
         started_utc: time::rfc3339(std::time::SystemTime::now()),
         ..RunRecord::default()
     }
