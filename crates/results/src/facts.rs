@@ -1,7 +1,9 @@
 //! What results need to know of a plan: rates over time, the drawing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use narrows_path::{Rates, Recording};
-use narrows_scenario::{ElementSpec, FlowPlan, HostIndex, NamedElement, Plan};
+use narrows_scenario::{ElementSpec, FlowPlan, NamedElement, Plan};
 use narrows_units::{Instant, Rate};
 
 use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
@@ -69,41 +71,45 @@ impl RateSteps {
     }
 }
 
-/// Links that data cross, each with whether it is in the link's up direction.
-type Hops = Vec<(usize, bool)>;
-
 /// The flows of `plan`, by their index, in groups that compete: two flows are of
 /// one group if their data cross a link the same way, or if a third one's do so
 /// with both. Groups are in the order of their first flows.
 pub fn directions(plan: &Plan) -> Vec<Vec<usize>> {
     let routes = plan.routes();
-    let mut groups: Vec<(Hops, Vec<usize>)> = Vec::new();
+    // Which flow comes first among those that a flow is known to compete with: a forest, whose
+    // roots are the groups' first flows.
+    let mut first: Vec<usize> = (0..plan.flows.len()).collect();
+    // The latest flow over each link and way.
+    let mut over: BTreeMap<(usize, bool), usize> = BTreeMap::new();
     for (index, flow) in plan.flows.iter().enumerate() {
         let legs = plan.legs(flow).into_iter();
-        let path = legs.flat_map(|(a, b)| routes.path(a.0, b.0).unwrap_or_default());
-        let mut hops: Hops = path.map(|hop| (hop.link, hop.up)).collect();
-        let mut members = Vec::new();
-        // What shares a hop with this flow becomes one group with it.
-        let meets = |group: &(Hops, Vec<usize>)| group.0.iter().any(|hop| hops.contains(hop));
-        let (met, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(meets);
-        groups = apart;
-        for (theirs, flows) in met {
-            hops.extend(theirs);
-            members.extend(flows);
+        for hop in legs.flat_map(|(a, b)| routes.path(a.0, b.0).unwrap_or_default()) {
+            if let Some(other) = over.insert((hop.link, hop.up), index) {
+                let [a, b] = [other, index].map(|flow| root(&mut first, flow));
+                first[a.max(b)] = a.min(b);
+            }
         }
-        members.push(index);
-        groups.push((hops, members));
     }
-    let mut groups: Vec<Vec<usize>> = groups.into_iter().map(|group| group.1).collect();
-    for group in &mut groups {
-        group.sort_unstable();
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for index in 0..first.len() {
+        let group = root(&mut first, index);
+        groups.entry(group).or_default().push(index);
     }
-    groups.sort_unstable_by_key(|group| group[0]);
-    groups
+    groups.into_values().collect()
+}
+
+/// The root of the tree that `flow` is in, which is nearer from now on.
+fn root(first: &mut [usize], mut flow: usize) -> usize {
+    while first[flow] != flow {
+        first[flow] = first[first[flow]];
+        flow = first[flow];
+    }
+    flow
 }
 
 /// The drawing of `plan`.
 pub fn topology(plan: &Plan) -> Topology {
+    let ends = ends(plan);
     let elements = |list: &[NamedElement]| {
         list.iter()
             .map(|e| TopologyElement {
@@ -119,7 +125,7 @@ pub fn topology(plan: &Plan) -> Topology {
             .enumerate()
             .map(|(index, h)| TopologyHost {
                 name: h.name.clone(),
-                router: h.router && !is_end(plan, HostIndex(index)),
+                router: h.router && !ends.contains(&index),
             })
             .collect(),
         links: plan
@@ -144,12 +150,13 @@ pub fn topology(plan: &Plan) -> Topology {
     }
 }
 
-/// Whether a flow, a probe or a program is at `host`.
-fn is_end(plan: &Plan, host: HostIndex) -> bool {
+/// The hosts, by their index, that a flow, a probe or a program is at.
+fn ends(plan: &Plan) -> BTreeSet<usize> {
     let flows = plan.flows.iter().flat_map(|f| [f.from, f.to]);
     let probes = plan.probes.iter().flat_map(|p| [p.from, p.to]);
     let commands = plan.commands.iter().map(|c| c.host);
-    flows.chain(probes).chain(commands).any(|at| at == host)
+    let at = flows.chain(probes).chain(commands);
+    at.map(|host| host.0).collect()
 }
 
 /// How `flow` goes, if it goes by a proxy.

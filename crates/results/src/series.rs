@@ -17,6 +17,7 @@
 //! A row covers the interval that *ends* at `t_s`. A gauge without a sample
 //! and a counter at zero have no row.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
 use flate2::Compression;
@@ -48,6 +49,9 @@ pub struct Track {
     pub value: Vec<f64>,
 }
 
+/// Tracks by entity and metric.
+pub type ByName<'a> = BTreeMap<(&'a str, &'a str), &'a Track>;
+
 /// Header of the file.
 pub const SERIES_HEADER: &str = "t_s,entity,metric,value";
 
@@ -57,6 +61,14 @@ impl Series {
         self.tracks
             .iter()
             .find(|t| t.entity == entity && t.metric == metric)
+    }
+
+    /// All tracks by entity and metric, for who asks for many of them.
+    pub fn by_name(&self) -> ByName<'_> {
+        let tracks = self.tracks.iter();
+        tracks
+            .map(|t| ((t.entity.as_str(), t.metric.as_str()), t))
+            .collect()
     }
 
     /// All tracks of that metric.

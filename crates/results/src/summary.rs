@@ -3,6 +3,8 @@
 //! Every field with a unit carries it in its name. Unless a field says
 //! otherwise, it is taken over the steady window.
 
+use std::collections::BTreeMap;
+
 pub use narrows_run::{DisciplineFacts, DropCounts, MarkCounts};
 use serde::{Deserialize, Serialize};
 
@@ -522,13 +524,40 @@ impl RunSummary {
     /// A flow's percentage of the goodput of all that it competes with; `None`
     /// where none of them has any.
     pub fn share_pct(&self, flow: &FlowSummary) -> Option<f64> {
-        let group = self.direction_of(&flow.name);
-        let competes = |f: &&FlowSummary| group.is_none_or(|g| g.flows.contains(&f.name));
-        let rates = self.flows.iter().filter(competes);
-        let all: f64 = rates.filter_map(|f| f.goodput_mbit).sum();
-        flow.goodput_mbit
-            .filter(|_| all > 0.0)
-            .map(|goodput| 100.0 * goodput / all)
+        let at = self.flows.iter().position(|f| f.name == flow.name)?;
+        self.shares_pct()[at]
+    }
+
+    /// [`share_pct`](Self::share_pct) of each flow, in the order of the flows: each of them
+    /// is visited a fixed number of times, however many there are.
+    pub fn shares_pct(&self) -> Vec<Option<f64>> {
+        let group = self.direction_indices();
+        let mut sums = vec![0.0; self.directions.len()];
+        let mut all = 0.0;
+        for (flow, group) in self.flows.iter().zip(&group) {
+            let goodput = flow.goodput_mbit.unwrap_or_default();
+            all += goodput;
+            if let Some(group) = group {
+                sums[*group] += goodput;
+            }
+        }
+        let share = |(flow, group): (&FlowSummary, &Option<usize>)| {
+            let of = group.map_or(all, |group| sums[group]);
+            let goodput = flow.goodput_mbit.filter(|_| of > 0.0)?;
+            Some(100.0 * goodput / of)
+        };
+        self.flows.iter().zip(&group).map(share).collect()
+    }
+
+    /// For each flow the index of its group among [`directions`](Self::directions); `None` of
+    /// a flow that is in none.
+    pub fn direction_indices(&self) -> Vec<Option<usize>> {
+        let groups = self.directions.iter().enumerate();
+        let of: BTreeMap<&str, usize> = groups
+            .flat_map(|(at, group)| group.flows.iter().map(move |name| (name.as_str(), at)))
+            .collect();
+        let flows = self.flows.iter();
+        flows.map(|f| of.get(f.name.as_str()).copied()).collect()
     }
 
     /// Delay and jitter of datagrams, each with whose they are (`flow/call`, `probe/ping

@@ -10,6 +10,7 @@
 mod campaign;
 mod command;
 mod comparison;
+mod crowd;
 mod heatmap;
 mod interactive;
 mod page;

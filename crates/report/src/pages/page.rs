@@ -179,11 +179,7 @@ fn inline(svg: &str) -> String {
 
 /// The verdict on a run.
 pub fn verdict(verdict: &Verdict) -> Markup {
-    let notes: Vec<_> = verdict
-        .findings
-        .iter()
-        .filter(|f| f.weight == Weight::Note)
-        .collect();
+    let notes = verdict.grouped(Weight::Note);
     html! {
         section.verdict.yes[verdict.trusted()].no[!verdict.trusted()] aria-label="Verdict" {
             @if verdict.trusted() {
@@ -191,12 +187,12 @@ pub fn verdict(verdict: &Verdict) -> Markup {
                 @if notes.is_empty() { " – nothing was found that speaks against the run." }
             } @else {
                 strong { "✗ trust: no, because" }
-                ul { @for finding in verdict.reasons() {
-                    li { (finding.line) " " span.note { (finding.check) } }
+                ul { @for group in verdict.grouped(Weight::Distrust) {
+                    li { (group.line) " " span.note { (group.check) } }
                 } }
             }
             @if !notes.is_empty() {
-                ul { @for finding in notes { li { "Note: " (finding.line) } } }
+                ul { @for group in notes { li { "Note: " (group.line) } } }
             }
         }
     }

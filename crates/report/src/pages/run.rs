@@ -6,6 +6,7 @@ use narrows_results::summary::{Distribution, FlowSummary, QueueSummary};
 use narrows_results::text::seconds;
 
 use super::command;
+use super::crowd;
 use super::page::{self, Library, count, fact, fixed, number};
 use super::{rig, topology};
 use crate::plot::chart::Chart;
@@ -90,7 +91,9 @@ fn body(run: &RunResult, about: &RunPage, charts: &[Chart]) -> Markup {
             }
         }
         (facts(run))
-        @if !run.record.scenario.is_null() {
+        @if summary.flows.len() > crowd::NAMED {
+            p.note { "The scenario with every default filled in is in " code { "run.json" } "." }
+        } @else if !run.record.scenario.is_null() {
             details {
                 summary { "The scenario with every default filled in" }
                 pre tabindex="0" { (serde_json::to_string_pretty(&run.record.scenario).unwrap_or_default()) }
@@ -139,10 +142,15 @@ fn goodputs(run: &RunResult) -> Markup {
         .iter()
         .filter_map(|f| f.goodput_mbit)
         .fold(0.0, f64::max);
+    let mut members = vec![Vec::new(); summary.directions.len()];
+    let indices = summary.direction_indices();
+    for (flow, direction) in summary.flows.iter().enumerate().zip(indices) {
+        if let Some(direction) = direction {
+            members[direction].push(flow);
+        }
+    }
     html! {
-        @for direction in &summary.directions {
-            @let mine = summary.flows.iter().enumerate().filter(|(_, f)| direction.flows.contains(&f.name));
-            @let mut mine: Vec<_> = mine.collect();
+        @for (direction, mut mine) in summary.directions.iter().zip(members) {
             @let named = mine.len().min(NAMED);
             @let () = mine.sort_by_key(|(index, _)| (!drawn.contains(index), *index));
             section.goodputs aria-label=(format!("Goodput, {}", direction.label())) {
@@ -287,8 +295,11 @@ fn ecn(flow: &FlowSummary) -> &'static str {
 fn flows(run: &RunResult) -> Markup {
     let flows = &run.summary.flows;
     let drawn = figures::drawn_flows(flows);
+    let shares = run.summary.shares_pct();
+    let rows = crowd::named(flows);
     html! {
         h2 { "Flows" }
+        @if rows.len() < flows.len() { (crowd::section(flows, rows.len())) }
         div.scroll tabindex="0" role="region" aria-label="Table of flows" {
             table.data.sortable id="flows" {
                 thead { tr {
@@ -301,16 +312,16 @@ fn flows(run: &RunResult) -> Markup {
                     (head("FCT", "s", "flow completion time"))
                     (words("path", "from → to", "")) (words("ECN", "negotiated", ""))
                 } }
-                tbody { @for (index, flow) in flows.iter().enumerate() { tr {
+                tbody { @for (index, flow) in rows.iter().map(|index| (index, &flows[*index])) { tr {
                     th scope="row" {
-                        @if let Some(place) = drawn.iter().position(|d| *d == index) {
+                        @if let Some(place) = drawn.iter().position(|d| d == index) {
                             span.swatch style=(format!("background:var(--series-{place})")) {}
                         }
                         (figures::short(&flow.name))
                     }
                     td.left { (flow.cc) }
                     td { (number(flow.goodput_mbit, 2)) }
-                    td { (number(run.summary.share_pct(flow), 1)) }
+                    td { (number(shares[*index], 1)) }
                     (spread(flow.rtt_ms, 2))
                     td { (count(flow.retransmissions)) } td { (count(flow.ce_marks)) } td { (count(flow.drops)) }
                     td { (fixed(flow.bytes_total as f64 / 1e6, 1)) } td { (number(flow.fct_s, 3)) }
@@ -327,7 +338,7 @@ fn flows(run: &RunResult) -> Markup {
                     (head("spurious", "undone", "reductions taken back")) (head("slow start", "exits", "by the algorithm's own choice"))
                     (head("limited by receiver", "s", "")) (head("by send buffer", "s", "")) (head("by application", "s", ""))
                 } }
-                tbody { @for flow in flows { tr {
+                tbody { @for flow in rows.iter().map(|index| &flows[*index]) { tr {
                     th scope="row" { (figures::short(&flow.name)) }
                     @let r = &flow.recovery;
                     @for n in [r.ecn_reductions, r.fast_retransmits, r.timeouts, r.tail_loss_probes, r.spurious_undos, r.slow_start_exits] {

@@ -5,6 +5,7 @@ use narrows_results::summary::{
     BandSummary, DirectionSummary, Distribution, FlowSummary, QueueSummary, RunSummary,
 };
 use narrows_results::text::{Align, TextTable, number, seconds};
+use narrows_results::verdict::Weight;
 use narrows_run::{Lateness, Rig};
 use serde_json::{Value, json};
 
@@ -62,10 +63,8 @@ pub fn run_table(result: &RunResult) -> String {
     if let Some(rig) = &result.record.rig {
         text.push_str(&rig_lines(rig));
     }
-    for finding in &result.record.verdict.findings {
-        if finding.weight == narrows_results::verdict::Weight::Note {
-            text.push_str(&format!("note: {}\n", finding.line));
-        }
+    for group in result.record.verdict.grouped(Weight::Note) {
+        text.push_str(&format!("note: {}\n", group.line));
     }
     text.push_str(&result.record.verdict.line());
     text.push('\n');

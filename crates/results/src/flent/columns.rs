@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use crate::series::{Series, Track};
+use crate::series::{ByName, Series, Track};
 
 /// The time line that all columns of a file share: ends of intervals.
 pub(super) struct Grid {
@@ -121,9 +121,9 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The series of `entity` under the keys that Flent has for them.
-    pub(super) fn of(series: &'a Series, grid: &Grid, entity: &str, keys: &[Key]) -> Self {
+    pub(super) fn of(series: &ByName<'a>, grid: &Grid, entity: &str, keys: &[Key]) -> Self {
         let columns = keys.iter().filter_map(|&(key, metric, kind)| {
-            let track = series.track(entity, metric);
+            let track = series.get(&(entity, metric)).copied();
             if track.is_none() && kind == Kind::Gauge {
                 return None;
             }

@@ -159,13 +159,15 @@ impl<'a> Parts<'a> {
 fn data_file(run: &RunResult) -> Option<DataFile<'_>> {
     let grid = Grid::of(&run.series)?;
     let names = Names::of(run);
+    let series = run.series.by_name();
     let mut parts = Parts::default();
-    for (flow, name) in run.summary.flows.iter().zip(&names.flows) {
-        let rows = Rows::of(&run.series, &grid, &flow.name, &FLOW_KEYS);
-        parts.add(name, rows, names.flow_meta(run, flow), "val", &SOCKET_KEYS);
+    for ((index, flow), name) in run.summary.flows.iter().enumerate().zip(&names.flows) {
+        let meta = names.flow_meta(run, &series, index);
+        let rows = Rows::of(&series, &grid, &flow.name, &FLOW_KEYS);
+        parts.add(name, rows, meta, "val", &SOCKET_KEYS);
     }
     for (probe, name) in run.summary.probes.iter().zip(&names.probes) {
-        let rows = Rows::of(&run.series, &grid, &probe.name, &PROBE_KEYS);
+        let rows = Rows::of(&series, &grid, &probe.name, &PROBE_KEYS);
         let meta = json!({
             "UNITS": "ms",
             "MEAN_VALUE": probe.rtt_ms.map(|d| d.mean),
@@ -174,14 +176,14 @@ fn data_file(run: &RunResult) -> Option<DataFile<'_>> {
         parts.add(name, rows, meta, "val", &[]);
     }
     for (queue, name) in run.summary.queues.iter().zip(&names.queues) {
-        let rows = Rows::of(&run.series, &grid, &queue.name, &QUEUE_KEYS);
+        let rows = Rows::of(&series, &grid, &queue.name, &QUEUE_KEYS);
         let meta = json!({ "UNITS": "misc", "NARROWS_NAME": queue.name, "QDISC": queue.words });
         parts.add(name, rows, meta, "", &["dropped", "ecn_mark"]);
     }
     if parts.raw_values.is_empty() {
         return None;
     }
-    for (name, units, values) in names.computed(run, &grid) {
+    for (name, units, values) in names.computed(run, &series, &grid) {
         parts.results.insert(name.clone(), Column::Computed(values));
         parts.meta.insert(name, json!({ "UNITS": units }));
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::folder::RunResult;
-use crate::series::Series;
+use crate::series::ByName;
 use crate::summary::{FlowSummary, millionths};
 
 use super::columns::Grid;
@@ -176,13 +176,8 @@ impl Names {
     }
 
     /// What Flent keeps of a flow beside its values.
-    pub(super) fn flow_meta(&self, run: &RunResult, flow: &FlowSummary) -> Value {
-        let asked = run
-            .summary
-            .flows
-            .iter()
-            .position(|f| f.name == flow.name)
-            .map(|i| &self.asked[i]);
+    pub(super) fn flow_meta(&self, run: &RunResult, series: &ByName<'_>, index: usize) -> Value {
+        let (flow, asked) = (&run.summary.flows[index], &self.asked[index]);
         let end = flow.finished_s.unwrap_or(run.record.virtual_s);
         let elapsed = end - flow.start_s;
         let mean = (elapsed > 0.0).then(|| millionths(flow.bytes_total as f64 * 8e-6 / elapsed));
@@ -191,9 +186,9 @@ impl Names {
             "MEAN_VALUE": mean,
             "ELAPSED_TIME": millionths(elapsed.max(0.0)),
             "BYTES_RECVD": flow.bytes_total,
-            "CONG_CONTROL": asked.filter(|a| !a.is_udp()).map(|_| &flow.cc),
-            "DATA_TOS": asked.map(|a| u32::from(a.dscp) << 2),
-            "TCP_RETRANSMIT": total(&run.series, &flow.name, "retransmissions"),
+            "CONG_CONTROL": (!asked.is_udp()).then_some(&flow.cc),
+            "DATA_TOS": u32::from(asked.dscp) << 2,
+            "TCP_RETRANSMIT": total(series, &flow.name, "retransmissions"),
             "NARROWS_NAME": flow.name,
         })
     }
@@ -202,6 +197,7 @@ impl Names {
     pub(super) fn computed(
         &self,
         run: &RunResult,
+        tracks: &ByName<'_>,
         grid: &Grid,
     ) -> Vec<(String, &'static str, Vec<Option<f64>>)> {
         let mut series = Vec::new();
@@ -214,8 +210,8 @@ impl Names {
                 .iter()
                 .zip(self.ways.iter().zip(&self.asked));
             for (flow, _) in flows.filter(|(_, (w, a))| **w == way && !a.is_udp()) {
-                add(&mut sums, &run.series, grid, &flow.name, "goodput_mbit");
-                add(&mut totals, &run.series, grid, &flow.name, "goodput_mbit");
+                add(&mut sums, tracks, grid, &flow.name, "goodput_mbit");
+                add(&mut totals, tracks, grid, &flow.name, "goodput_mbit");
             }
             if sums.iter().all(|s| s.count == 0.0) {
                 continue;
@@ -233,7 +229,7 @@ impl Names {
             series.push(("TCP totals".to_owned(), "Mbits/s", values));
             if let Some(probe) = run.summary.probes.first() {
                 let mut pings = vec![Sums::default(); grid.len()];
-                add(&mut pings, &run.series, grid, &probe.name, "rtt_ms");
+                add(&mut pings, tracks, grid, &probe.name, "rtt_ms");
                 let values = pings.iter().map(Sums::average).collect();
                 series.push(("Ping (ms) avg".to_owned(), "ms", values));
             }
@@ -254,8 +250,8 @@ fn way(run: &RunResult, flow: &FlowSummary) -> Way {
 }
 
 /// The sum of a counter over the whole run.
-fn total(series: &Series, entity: &str, metric: &str) -> f64 {
-    let track = series.track(entity, metric);
+fn total(series: &ByName<'_>, entity: &str, metric: &str) -> f64 {
+    let track = series.get(&(entity, metric));
     track.map_or(0.0, |t| t.value.iter().sum())
 }
 
@@ -282,8 +278,8 @@ impl Sums {
     }
 }
 
-fn add(sums: &mut [Sums], series: &Series, grid: &Grid, entity: &str, metric: &str) {
-    let Some(track) = series.track(entity, metric) else {
+fn add(sums: &mut [Sums], series: &ByName<'_>, grid: &Grid, entity: &str, metric: &str) {
+    let Some(track) = series.get(&(entity, metric)) else {
         return;
     };
     for (t, value) in track.t_s.iter().zip(&track.value) {

@@ -6,6 +6,8 @@ mod one_way;
 mod queue;
 mod window;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
 use narrows_scenario::{Plan, Window};
 use narrows_units::{Duration, Histogram, Instant};
@@ -81,11 +83,14 @@ impl Reducer {
     /// A reducer for a run of `plan`, whose flows start when it says.
     pub fn new(plan: &Plan, setup: Setup) -> Self {
         let interval = setup.interval;
+        let entities = setup.names.iter().enumerate();
+        let entities: BTreeMap<&str, EntityId> = entities
+            .map(|(place, name)| (name.as_str(), EntityId(place as u32)))
+            .collect();
         let flow = |flow: &narrows_scenario::FlowPlan| {
             let ends = [flow.from, flow.to].map(|end| {
                 let host = format!("host/{}", plan.host(end).name);
-                let place = setup.names.iter().position(|name| *name == host);
-                place.map(|place| EntityId(place as u32))
+                entities.get(host.as_str()).copied()
             });
             FlowState::new(flow, ends, &plan.windows, plan.measure)
         };
@@ -310,15 +315,10 @@ impl Reducer {
 
 /// What the flows that compete with each other come to.
 fn directions(plan: &Plan, flows: &[FlowSummary]) -> Vec<DirectionSummary> {
-    let hosts = |group: &[usize], host: fn(&FlowSummary) -> &String| {
-        let mut hosts: Vec<String> = Vec::new();
-        for flow in group {
-            let host = host(&flows[*flow]);
-            if !hosts.contains(host) {
-                hosts.push(host.clone());
-            }
-        }
-        hosts
+    let hosts = |group: &[usize], host: fn(&FlowSummary) -> &String| -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let hosts = group.iter().map(|flow| host(&flows[*flow]));
+        hosts.filter(|host| seen.insert(*host)).cloned().collect()
     };
     let of = |group: Vec<usize>| {
         let rates: Vec<f64> = group

@@ -4,6 +4,7 @@ mod bottleneck;
 mod buckets;
 mod checks;
 mod deadline;
+mod grouped;
 mod rig;
 
 use serde::{Deserialize, Serialize};
@@ -54,9 +55,11 @@ impl Verdict {
             .filter(|f| f.weight == Weight::Distrust)
     }
 
-    /// `trust: yes`, or `trust: no, because …`.
+    /// `trust: yes`, or `trust: no, because …`; of a check that found much, a line in
+    /// [groups](Self::grouped).
     pub fn line(&self) -> String {
-        let reasons: Vec<&str> = self.reasons().map(|f| f.line.as_str()).collect();
+        let reasons = self.grouped(Weight::Distrust);
+        let reasons: Vec<String> = reasons.into_iter().map(|group| group.line).collect();
         if reasons.is_empty() {
             "trust: yes".to_owned()
         } else {
