@@ -11,7 +11,7 @@ use crate::engine::{Engine, Progress, Watch};
 use crate::folder::{Folder, Origin, Output, RunRecord, RunResult};
 use crate::observers::Observers;
 use crate::reduce::{Reduced, Reducer, Setup};
-use crate::series::Series;
+use crate::series::{self, Series};
 use crate::verdict;
 
 /// How a run is made.
@@ -183,12 +183,12 @@ pub fn run_into(
     }
     let started = std::time::Instant::now();
     let dir = folder.as_ref().map(Folder::dir);
-    let interval = plan.sample_interval;
+    let interval = series::interval(plan);
     let outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
     record.wall_s = started.elapsed().as_secs_f64();
     let mut result = outcome.into_result(record);
     if let Some(folder) = folder {
-        folder.write_run(&mut result, true)?;
+        folder.write_run(&mut result, true, watch.cancel)?;
     }
     Ok(result)
 }

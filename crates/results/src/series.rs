@@ -23,6 +23,7 @@ use std::io::{Read, Write};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use narrows_scenario::Plan;
 use narrows_units::Duration;
 
 use crate::reduce::Reduced;
@@ -77,6 +78,27 @@ impl Series {
     }
 }
 
+/// Numbers of all series together that a run keeps: 128 MiB of them while it runs.
+const MOST_NUMBERS: u64 = 1 << 25;
+
+/// The sampling interval of `plan`, or the least multiple of it of which the run has at most
+/// `intervals`.
+pub fn interval_of_at_most(plan: &Plan, intervals: u64) -> Duration {
+    let own = plan.sample_interval.as_nanos().max(1);
+    let samples = plan.duration.as_nanos().div_ceil(own);
+    plan.sample_interval * samples.div_ceil(intervals.max(1)).max(1)
+}
+
+/// The interval of a run's series: the sampling interval; of a run so long, or of so many
+/// flows, that its series would be more than 32 million numbers, a multiple of it, so that
+/// memory and files are bounded.
+pub fn interval(plan: &Plan) -> Duration {
+    // Columns of an entity, and a few that a control declares itself.
+    let flows = plan.flows.len() as u64 * 16;
+    let others = (plan.elements().count() + plan.probes.len()) as u64 * 12;
+    interval_of_at_most(plan, MOST_NUMBERS / (flows + others).max(1))
+}
+
 impl Series {
     /// The series of a reduced run.
     pub fn of(reduced: &Reduced) -> Self {
@@ -103,20 +125,19 @@ impl Series {
         }
     }
 
-    /// The rows as CSV, compressed with gzip; the same bytes for the same
+    /// Writes the rows as CSV to `out`, compressed with gzip; the same bytes for the same
     /// series, as no time and no name go into the header.
     ///
     /// # Errors
-    /// Of the compressor; writing to memory, it has none.
-    pub fn to_csv_gz(&self) -> std::io::Result<Vec<u8>> {
+    /// Those of `out`.
+    pub fn write_csv_gz(&self, out: impl Write) -> std::io::Result<()> {
         use std::fmt::Write as _;
-        let mut gz = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+        let mut gz = GzEncoder::new(out, Compression::new(GZIP_LEVEL));
         writeln!(gz, "{SERIES_HEADER}")?;
         let mut rows = String::new();
         // Most tracks have the same times.
         let mut times: Vec<(f64, String)> = Vec::new();
         for track in &self.tracks {
-            rows.clear();
             let names = format!(",{},{},", track.entity, track.metric);
             for (i, (t, value)) in track.t_s.iter().zip(&track.value).enumerate() {
                 if times.get(i).is_none_or(|known| known.0 != *t) {
@@ -127,13 +148,17 @@ impl Series {
                 rows.push_str(&names);
                 // Writing to a string does not fail.
                 writeln!(rows, "{value}").ok();
+                if rows.len() >= ROWS_AT_ONCE {
+                    gz.write_all(rows.as_bytes())?;
+                    rows.clear();
+                }
             }
-            gz.write_all(rows.as_bytes())?;
         }
-        gz.finish()
+        gz.write_all(rows.as_bytes())?;
+        gz.finish()?.flush()
     }
 
-    /// Reads what [`to_csv_gz`](Self::to_csv_gz) wrote.
+    /// Reads what [`write_csv_gz`](Self::to_csv_gz) wrote.
     ///
     /// # Errors
     /// A sentence that says what is wrong, and in which row.
@@ -197,6 +222,9 @@ impl Series {
 /// Low enough to cost a campaign little, high enough to quarter the file.
 const GZIP_LEVEL: u32 = 4;
 
+/// Bytes of rows that the compressor is given at once: it clears 32 KB for each write.
+const ROWS_AT_ONCE: usize = 1 << 18;
+
 /// Ends of intervals in seconds.
 struct IntervalEnds(u64);
 
@@ -222,6 +250,8 @@ fn shortest(value: f32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use narrows_scenario::Draft;
+
     use super::*;
 
     fn sample() -> Series {
@@ -241,23 +271,51 @@ mod tests {
         }
     }
 
+    fn written(series: &Series) -> Vec<u8> {
+        let mut gz = Vec::new();
+        series.write_csv_gz(&mut gz).unwrap();
+        gz
+    }
+
+    fn plan(duration: &str) -> Plan {
+        let link = ["netem delay 5ms".to_owned(), "rate 1bit".to_owned()];
+        let mut draft = Draft::from_words(&link, &["cubic".to_owned()]).unwrap();
+        draft.set(&format!("duration={duration}")).unwrap();
+        draft.check().unwrap()
+    }
+
+    #[test]
+    fn series_of_a_month_take_longer_intervals_so_that_memory_is_bounded() {
+        let (short, long) = (plan("60s"), plan("720h"));
+        assert_eq!(interval(&short), short.sample_interval);
+        let ns = interval(&long).as_nanos();
+        assert_eq!(ns % long.sample_interval.as_nanos(), 0);
+        let intervals = long.duration.as_nanos() / ns;
+        // The flow's columns, and those of two elements.
+        assert!(intervals * (11 + 2 * 12) <= MOST_NUMBERS, "{intervals}");
+        assert!(
+            intervals > 100_000,
+            "no coarser than it must be: {intervals}"
+        );
+    }
+
     #[test]
     fn what_is_written_is_read_again() {
         let series = sample();
-        let gz = series.to_csv_gz().unwrap();
+        let gz = written(&series);
         assert_eq!(Series::from_csv_gz(&gz).unwrap(), series);
     }
 
     #[test]
     fn the_gzip_header_tells_no_time() {
-        let gz = sample().to_csv_gz().unwrap();
+        let gz = written(&sample());
         // RFC 1952 §2.3: FLG at 3, MTIME at 4..8.
         assert_eq!(&gz[3..8], [0; 5]);
     }
 
     #[test]
     fn a_damaged_file_is_refused_with_its_row() {
-        let gz = sample().to_csv_gz().unwrap();
+        let gz = written(&sample());
         assert!(Series::from_csv_gz(&gz[..gz.len() / 2]).is_err());
         assert!(Series::from_csv_gz(b"t_s,entity").is_err());
         let mut bad = GzEncoder::new(Vec::new(), Compression::fast());

@@ -12,6 +12,7 @@ use narrows_results::campaign::{
 use narrows_results::facts::RateSteps;
 use narrows_results::folder::{self, CampaignFolder, FileRecord, Folder, Origin};
 use narrows_results::metric::Figures;
+use narrows_results::series;
 use narrows_results::verdict::Verdict;
 use narrows_results::{Engine, Progress, Watch};
 use narrows_results::{Output, reduce_run};
@@ -288,8 +289,8 @@ impl<'a> Batch<'a> {
         let number = self.options.seeds[seed];
         let keep = self.folder.filter(|_| seed == 0);
         let interval = match keep {
-            Some(_) if self.options.full_series => plan.sample_interval,
-            Some(_) => thin_interval(plan),
+            Some(_) if self.options.full_series => series::interval(plan),
+            Some(_) => series::interval_of_at_most(plan, THIN_INTERVALS),
             None => Duration::ZERO,
         };
         let mut record = folder::begin(self.engine, plan, number);
@@ -325,7 +326,10 @@ impl<'a> Batch<'a> {
                 record.wall_s = started.elapsed().as_secs_f64();
                 let mut result = run.into_result(record);
                 // Cells are many: their files for Flent come when asked for.
-                folder.write_run(&mut result, false)?;
+                folder.write_run(&mut result, false, self.watch.cancel)?;
+                if !result.record.complete {
+                    return Ok(None);
+                }
                 file = Some(FileRecord {
                     name: name.clone(),
                     bytes: result.record.files.iter().map(|f| f.bytes).sum(),
@@ -432,14 +436,6 @@ fn folders_of(campaign: &Campaign) -> Vec<String> {
             name
         })
         .collect()
-}
-
-/// A multiple of the sampling interval with at most [`THIN_INTERVALS`] in the
-/// run.
-fn thin_interval(plan: &Plan) -> Duration {
-    let own = plan.sample_interval.as_nanos().max(1);
-    let samples = plan.duration.as_nanos().div_ceil(own);
-    plan.sample_interval * samples.div_ceil(THIN_INTERVALS).max(1)
 }
 
 /// What a run costs, in an unit of its own: bits through the first flow's

@@ -51,8 +51,11 @@ pub fn run(args: &Run) -> Outcome {
         Format::Json => print_json(&run_json(&result)),
     }
     if let Some(dir) = &result.dir {
-        // What was just measured need not be read again.
-        pages::write_run(dir, &result, &RunPage::default())?;
+        // What was just measured need not be read again. A signal while it was written ends
+        // the program: no page then.
+        if !result.record.digest.is_empty() {
+            pages::write_run(dir, &result, &RunPage::default())?;
+        }
         super::finish(dir)?;
     }
     Ok(if !result.record.complete {

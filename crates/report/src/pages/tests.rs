@@ -615,3 +615,41 @@ fn a_check_that_differs_has_neither_the_badge_nor_the_colour_of_one_that_passes(
     assert!(page.contains("<section class=\"verdict differs\""));
     assert!(page.contains("<span class=\"badge differs\">≠ differs</span>"));
 }
+
+/// A run of so many flows of two controls.
+fn crowd(flows: usize) -> RunResult {
+    let mut run = samples::run();
+    let made = (0..flows).map(|n| {
+        let mut flow = run.summary.flows[n % 2].clone();
+        flow.name = format!("flow/f{n:05}");
+        flow.bytes_total = 1_000_000 + n as u64;
+        flow
+    });
+    run.summary.flows = made.collect();
+    let names = run.summary.flows.iter().map(|flow| flow.name.clone());
+    run.summary.directions = vec![narrows_results::summary::DirectionSummary {
+        flows: names.collect(),
+        ..run.summary.directions[0].clone()
+    }];
+    run
+}
+
+#[test]
+fn a_page_of_ten_thousand_flows_sums_them_up_and_is_no_longer_than_one_of_a_hundred() {
+    let page = |flows| run_html(&crowd(flows), &RunPage::default());
+    let (hundred, many) = (page(100), page(10_000));
+    assert!(
+        many.contains("All 10\u{202f}000 flows"),
+        "what is summed up is said"
+    );
+    assert!(many.contains("flow") && many.contains("f09999") && !many.contains("f00007"));
+    // Numbers have a few digits more.
+    assert!(
+        many.len() < hundred.len() + 1_000,
+        "{} and {}",
+        hundred.len(),
+        many.len()
+    );
+    let few = page(20);
+    assert!(few.contains("f00000") && !few.contains("id=\"crowd\""));
+}

@@ -70,11 +70,19 @@ struct DataFile<'a> {
 /// # Errors
 /// Of the compressor; writing to memory, it has none.
 pub fn to_gz(run: &RunResult) -> std::io::Result<Option<Vec<u8>>> {
+    write_gz(run, Vec::new())
+}
+
+/// The same into `to`, which it returns; `None` if the run has no samples.
+///
+/// # Errors
+/// Those of `to`.
+pub(crate) fn write_gz<W: Write>(run: &RunResult, to: W) -> std::io::Result<Option<W>> {
     let Some(file) = data_file(run) else {
         return Ok(None);
     };
     // The compressor clears 32 KB for each write, and JSON is written by the word.
-    let gz = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+    let gz = GzEncoder::new(to, Compression::new(GZIP_LEVEL));
     let mut out = BufWriter::with_capacity(1 << 16, gz);
     serde_json::to_writer(&mut out, &file)?;
     out.write_all(b"\n")?;

@@ -1,6 +1,7 @@
 //! The results folder: what a run leaves behind, and how it is read again.
 
 mod digest;
+mod patience;
 mod read;
 mod time;
 mod write;

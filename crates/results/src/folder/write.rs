@@ -1,16 +1,23 @@
 //! Writing a results folder.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use std::{fs, io};
 
 use serde::Serialize;
 
+use super::patience::{Patience, Until};
 use super::{FileRecord, Output, RunRecord, RunResult, digest, time};
 use crate::Error;
 use crate::capture::CAPTURES;
 use crate::flent;
 use crate::metric;
 use crate::observers::{SAMPLES, SECONDS, TOTALS};
+use crate::verdict::Verdict;
+
+/// How long results are still written after an interrupt.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Where what programs wrote is kept.
 const COMMANDS: &str = "commands";
@@ -106,32 +113,83 @@ impl Folder {
         fs::rename(&part, &path).map_err(Error::io("write", &path))
     }
 
-    /// Writes all data files of a run and then `run.json` with their digests.
-    pub fn write_run(&self, result: &mut RunResult, with_flent: bool) -> Result<(), Error> {
-        let files = self.write_data(result, with_flent)?;
-        result.record.digest = digest::of_all(&files);
-        result.record.files = files;
+    /// Writes `name` as it comes, as [`write_file`](Self::write_file) does: whole or not at
+    /// all. Nothing is written where `write` finds nothing to write; whether there was.
+    fn write_as_it_comes<'a>(
+        &self,
+        name: &str,
+        patience: &'a Patience<'a>,
+        write: impl FnOnce(Until<'a, fs::File>) -> io::Result<bool>,
+    ) -> Result<bool, Error> {
+        let path = self.dir.join(name);
+        let part = self.dir.join(format!("{name}.part"));
+        let written = fs::File::create(&part)
+            .and_then(|file| write(patience.guard(file)))
+            .and_then(|any| match any {
+                true => fs::rename(&part, &path).map(|()| true),
+                false => fs::remove_file(&part).map(|()| false),
+            });
+        if written.is_err() {
+            // The error that counts is the first one.
+            fs::remove_file(&part).ok();
+        }
+        written.map_err(Error::io("write", &path))
+    }
+
+    /// Writes all data files of a run and then `run.json` with their digests. Once `cancel`
+    /// is set it goes on for half a second; what is not written then is left out, and the
+    /// record says that the run is not complete.
+    pub fn write_run(
+        &self,
+        result: &mut RunResult,
+        with_flent: bool,
+        cancel: &AtomicBool,
+    ) -> Result<(), Error> {
+        self.write_run_within(result, with_flent, &Patience::new(cancel, PATIENCE))
+    }
+
+    fn write_run_within(
+        &self,
+        result: &mut RunResult,
+        with_flent: bool,
+        patience: &Patience<'_>,
+    ) -> Result<(), Error> {
+        match self.write_data(result, with_flent, patience) {
+            Ok(files) => {
+                result.record.digest = digest::of_all(&files);
+                result.record.files = files;
+            }
+            Err(_) if patience.is_over() => {
+                result.record.complete = false;
+                result.record.verdict = Verdict::interrupted();
+            }
+            Err(error) => return Err(error),
+        }
         self.write_record(&result.record)?;
         result.dir = Some(self.dir.clone());
         Ok(())
     }
 
-    fn write_data(&self, result: &RunResult, with_flent: bool) -> Result<Vec<FileRecord>, Error> {
+    fn write_data(
+        &self,
+        result: &RunResult,
+        with_flent: bool,
+        patience: &Patience<'_>,
+    ) -> Result<Vec<FileRecord>, Error> {
         let (summary, series) = (&result.summary, &result.series);
         self.write_json("summary.json", summary)?;
         self.write_file("summary.csv", metric::to_csv(summary).as_bytes())?;
-        let path = self.dir.join("series.csv.gz");
-        let gz = series.to_csv_gz().map_err(Error::io("write", &path))?;
-        self.write_file("series.csv.gz", &gz)?;
+        self.write_as_it_comes("series.csv.gz", patience, |out| {
+            series.write_csv_gz(out).map(|()| true)
+        })?;
         let mut names = vec![
             "series.csv.gz".to_owned(),
             "summary.csv".to_owned(),
             "summary.json".to_owned(),
         ];
         if with_flent {
-            let path = self.dir.join(flent::FILE);
-            if let Some(gz) = flent::to_gz(result).map_err(Error::io("write", &path))? {
-                self.write_file(flent::FILE, &gz)?;
+            let write = |out| Ok(flent::write_gz(result, out)?.is_some());
+            if self.write_as_it_comes(flent::FILE, patience, write)? {
                 names.push(flent::FILE.to_owned());
             }
         }
@@ -213,5 +271,70 @@ pub fn file_name(name: &str) -> String {
         "run".to_owned()
     } else {
         clean.chars().take(100).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::open_run;
+    use crate::series::{Series, Track};
+
+    fn result() -> RunResult {
+        // Values that no compressor shrinks, so that the file takes more than one write.
+        let value = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64;
+        let track = Track {
+            entity: "flow/a".to_owned(),
+            metric: "rtt_ms".to_owned(),
+            t_s: (1..100_000).map(|i| i as f64).collect(),
+            value: (1..100_000).map(value).collect(),
+        };
+        let mut result = RunResult {
+            series: Series {
+                interval_s: 1.0,
+                tracks: vec![track],
+            },
+            ..RunResult::default()
+        };
+        result.record = RunRecord {
+            format: crate::folder::FORMAT,
+            kind: "run".to_owned(),
+            complete: true,
+            ..RunRecord::default()
+        };
+        result
+    }
+
+    #[test]
+    fn a_signal_while_results_are_written_leaves_a_readable_folder_that_says_incomplete() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(dir.path().to_owned()).unwrap();
+        let signal = AtomicBool::new(true);
+        let patience = Patience::new(&signal, Duration::ZERO);
+        let mut interrupted = result();
+        folder
+            .write_run_within(&mut interrupted, true, &patience)
+            .unwrap();
+        let read = open_run(dir.path()).unwrap();
+        assert!(!read.record.complete && !read.record.verdict.trusted());
+        assert_eq!(read.record.digest, "");
+        let names = fs::read_dir(dir.path()).unwrap();
+        let names: Vec<_> = names.map(|e| e.unwrap().file_name()).collect();
+        let half = |name: &&std::ffi::OsString| {
+            name.to_string_lossy().ends_with(".part") || *name == "series.csv.gz"
+        };
+        assert_eq!(names.iter().find(half), None, "{names:?}");
+    }
+
+    #[test]
+    fn without_a_signal_everything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::at(dir.path().to_owned()).unwrap();
+        let mut made = result();
+        folder
+            .write_run(&mut made, true, &AtomicBool::new(false))
+            .unwrap();
+        let read = open_run(dir.path()).unwrap();
+        assert!(read.record.complete && read.series == made.series);
     }
 }

@@ -29,8 +29,7 @@ pub fn judge_live(plan: &Plan, summary: &RunSummary, rig: &Rig, interrupted: boo
 fn all(plan: &Plan, summary: &RunSummary, rig: Option<&Rig>, interrupted: bool) -> Verdict {
     let mut found = Findings(Vec::new());
     if interrupted {
-        found.distrust("interrupted", "run", "it was interrupted".to_owned());
-        return found.verdict();
+        return Verdict::interrupted();
     }
     if let Some(rig) = rig {
         super::rig::judge(&mut found, plan, summary, rig);

@@ -43,6 +43,18 @@ pub enum Weight {
 }
 
 impl Verdict {
+    /// Of a run that did not get to its end.
+    pub fn interrupted() -> Self {
+        Self {
+            findings: vec![Finding {
+                weight: Weight::Distrust,
+                check: "interrupted".to_owned(),
+                entity: "run".to_owned(),
+                line: "it was interrupted".to_owned(),
+            }],
+        }
+    }
+
     /// Whether there is no finding against the run.
     pub fn trusted(&self) -> bool {
         self.reasons().next().is_none()
