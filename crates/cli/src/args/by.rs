@@ -27,11 +27,11 @@ pub struct By {
     /// As many bytes as a file or the files below a folder have
     #[arg(long, value_name = "PATH")]
     pub size_of: Option<PathBuf>,
-    /// How the weight is found: pid (from the error) or mbc (by a model) [default: pid]
+    /// How the weight is found: pid (from the error) or mbc (by a model) [default: mbc]
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
     /// The control that decides the window: vegas, cubic, reno, ledbat or dctcp
-    /// [default: vegas]
+    /// [default: cubic]
     #[arg(long, value_name = "CONTROL")]
     pub over: Option<String>,
     /// Set another option of the control: kp=600, interval=5s; may be repeated

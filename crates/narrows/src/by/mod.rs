@@ -83,8 +83,12 @@ impl ByOptions {
     }
 }
 
+/// Over CUBIC by its model, which of the controls below is on time and yields in most scenarios
+/// (`bench/deadlines`).
+const DEFAULTS: [(&str, &str); 2] = [("over", "cubic"), ("policy", "mbc")];
+
 fn plain() -> ControlSpec {
-    ControlSpec::parse("dalbe").expect("it is listed")
+    control([]).expect("it is listed")
 }
 
 /// `dalbe` with these options, names and values in turn: `over`, `policy`, `mode`, `map`,
@@ -94,7 +98,13 @@ fn plain() -> ControlSpec {
 /// On an unknown option, a value that it does not take, or one that the transfer sets
 /// itself.
 pub fn control<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<ControlSpec, Refusal> {
+    let words: Vec<&str> = words.into_iter().collect();
     let mut line = String::from("dalbe");
+    for (name, value) in DEFAULTS {
+        if !words.iter().step_by(2).any(|word| *word == name) {
+            line.push_str(&format!(" {name} {value}"));
+        }
+    }
     for (place, word) in words.into_iter().enumerate() {
         if place % 2 == 0 && ["deadline", "size", "first_weight"].contains(&word) {
             let allowed = "the control's other options: the time, --size and the transfer set this";
@@ -166,6 +176,15 @@ pub fn hindrance(error: &ByError) -> Hindrance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_over_cubic_by_its_model_unless_another_is_named() {
+        let said = |words: &[&str]| control(words.iter().copied()).unwrap().to_string();
+        assert_eq!(said(&[]), "dalbe over cubic policy mbc");
+        assert_eq!(said(&["kp", "600"]), "dalbe over cubic policy mbc kp 600");
+        let vegas = ControlSpec::parse(&said(&["over", "vegas", "policy", "pid"])).unwrap();
+        assert_eq!(vegas, ControlSpec::parse("dalbe").unwrap());
+    }
 
     #[test]
     fn options_are_those_of_the_control_but_for_what_the_transfer_sets() {
