@@ -100,7 +100,7 @@ impl BoxProgram {
 /// Loads both programs with their rules for devices with `net_at` bytes before the network header.
 pub(crate) fn load(program: &Program, net_at: u32) -> Result<Object, BpfError> {
     let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/mmb.bpf.o"));
-    let mut object = libbpf::open(bytes)?;
+    let mut object = libbpf::open("mmb", bytes)?;
     prepare(&mut object, program, net_at).map_err(|e| refused("set up the box", &e))?;
     let object = libbpf::load(object, &format!("load {PROGRAMS}"))?;
     fill(&object, program).map_err(|e| refused("give the box its rules", &e))?;

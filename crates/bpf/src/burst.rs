@@ -32,7 +32,10 @@ impl Bursts {
     /// If the kernel refuses, or the caller is not root.
     pub fn load() -> Result<Self, BpfError> {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/burst.bpf.o"));
-        let object = libbpf::load(libbpf::open(bytes)?, "load the program that counts bursts")?;
+        let object = libbpf::load(
+            libbpf::open("burst", bytes)?,
+            "load the program that counts bursts",
+        )?;
         Ok(Self {
             links: Vec::new(),
             object,

@@ -131,7 +131,7 @@ fn try_load(
     trace: Trace,
     shape: Shape,
 ) -> Result<LoadedProgram, BpfError> {
-    let mut object = libbpf::open(object_of(spec)?)?;
+    let mut object = libbpf::open(spec.name(), object_of(spec)?)?;
     let window = Controller::new(spec).mode() == ControlMode::Window;
     let ops = if window || shape.control_with_flag {
         "nw_ops"

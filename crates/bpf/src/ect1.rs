@@ -40,7 +40,7 @@ impl Ect1 {
 
     fn attach_by(ifindex: u32, try_tcx: bool) -> Result<Self, BpfError> {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/ect1.bpf.o"));
-        let object = libbpf::open(bytes)?;
+        let object = libbpf::open("ect1", bytes)?;
         let object = libbpf::load(object, "load the program that sends ECT(1)")?;
         let what = "the program that sends ECT(1)";
         Attached::new(object, ifindex, try_tcx, FilterPriority::Ect1, what).map(Self)

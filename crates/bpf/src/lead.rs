@@ -70,7 +70,7 @@ impl Lead {
     /// If the kernel refuses, or the caller is not root.
     pub fn attach(cgroup: BorrowedFd<'_>, port: u16, spared: SocketAddr) -> Result<Self, BpfError> {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/lead.bpf.o"));
-        let mut object = libbpf::open(bytes)?;
+        let mut object = libbpf::open("lead", bytes)?;
         set(&mut object, port, spared);
         let object = libbpf::load(object, "load the programs that lead connections")?;
         let map = object.maps().find(|m| m.name() == "nw_led");

@@ -196,7 +196,7 @@ pub(crate) fn load(
     options: &SignalOptions,
 ) -> Result<Object, BpfError> {
     let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/mark.bpf.o"));
-    let mut object = libbpf::open(bytes)?;
+    let mut object = libbpf::open("mark", bytes)?;
     prepare(&mut object, spec, net_at, options).map_err(|e| refused("set up marks", &e))?;
     libbpf::load(object, &format!("load {PROGRAMS} with `{spec}`"))
 }

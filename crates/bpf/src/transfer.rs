@@ -95,7 +95,7 @@ impl Transfer {
         goal: &TransferGoal,
     ) -> Result<Self, BpfError> {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/transfer.bpf.o"));
-        let mut object = libbpf::open(bytes)?;
+        let mut object = libbpf::open("transfer", bytes)?;
         prepare(&mut object, control, spec, name).map_err(|e| refused("set up a transfer", &e))?;
         let object = libbpf::load(object, "load the programs of a transfer by a deadline")?;
         let held = |name: &str| {

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use machine_rig::{bearers, has, soon, text, things};
 use narrows_live::machine::Need;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
@@ -400,9 +402,7 @@ fn a_process_that_runs_is_attached_to_and_let_go() {
     assert!(switched, "{}", control());
     assert_ne!(group(program.id()), former);
     thread::sleep(Duration::from_secs(1));
-    let pid = by.id().to_string();
-    let sent = Command::new("kill").args(["-s", "INT", &pid]).status();
-    assert!(sent.expect("kill(1)").success());
+    kill(Pid::from_raw(by.id() as i32), Signal::SIGINT).expect("it lives");
     let ended = by.wait_with_output().expect("it ends");
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{said}");

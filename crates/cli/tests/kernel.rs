@@ -13,6 +13,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use machine_rig::{one_flow, soon, text};
 use narrows_kernel::Store;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Whether there is a kernel; says why `test` is skipped if not.
@@ -311,10 +313,7 @@ fn ctrl_c_ends_a_run_with_what_there_is_and_no_process() {
     }
     let at = folder("10000s", "");
     let (mut child, kernel) = begun(at.path());
-    let asked = Command::new("kill")
-        .args(["-INT", &child.0.id().to_string()])
-        .status();
-    assert!(asked.expect("kill runs").success());
+    kill(Pid::from_raw(child.0.id() as i32), Signal::SIGINT).expect("it lives");
     assert_eq!(child.0.wait().expect("its end").code(), Some(130));
     assert!(soon(|| !kernel.iter().any(|process| lives(*process))));
     let out = at.path().join("out");

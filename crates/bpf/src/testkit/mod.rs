@@ -23,6 +23,26 @@ pub use signal_runs::{SignalRuns, signal_cost};
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 pub use tap::Tap;
 
+/// Has `work` load the objects in `folder` in the place of those that this build made.
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+pub fn with_objects_in<T>(folder: &std::path::Path, work: impl FnOnce() -> T) -> T {
+    let set = |to| {
+        *crate::libbpf::OTHERS
+            .lock()
+            .unwrap_or_else(|e| e.into_inner()) = to
+    };
+    set(Some(folder.to_owned()));
+    let done = work();
+    set(None);
+    done
+}
+
+/// Nothing can be loaded: `work` says why.
+#[cfg(not(all(target_os = "linux", feature = "load", bpf_objects)))]
+pub fn with_objects_in<T>(_: &std::path::Path, work: impl FnOnce() -> T) -> T {
+    work()
+}
+
 /// What the runs of a program took in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookCost {

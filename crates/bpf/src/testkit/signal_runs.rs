@@ -84,7 +84,10 @@ impl SignalRuns {
 /// If the kernel refuses, or the caller is not root.
 pub fn signal_cost(frame: &[u8], repeat: u32) -> Result<SignalCost, BpfError> {
     let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/signal_cost.bpf.o"));
-    let object = libbpf::load(libbpf::open(bytes)?, "load the parts of marking")?;
+    let object = libbpf::load(
+        libbpf::open("signal_cost", bytes)?,
+        "load the parts of marking",
+    )?;
     for map in object.maps().filter(|m| m.name() == "nw_hashed") {
         let key = vec![0; map.key_size() as usize];
         let value = vec![0; map.value_size() as usize];

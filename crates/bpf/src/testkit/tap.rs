@@ -34,7 +34,10 @@ impl Tap {
     /// the caller is not root.
     pub fn attach(ifindex: u32) -> Result<Self, BpfError> {
         let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/tap.bpf.o"));
-        let object = libbpf::load(libbpf::open(bytes)?, "load the program that taps packets")?;
+        let object = libbpf::load(
+            libbpf::open("tap", bytes)?,
+            "load the program that taps packets",
+        )?;
         let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
         let mut links = Vec::new();
         for program in object.progs_mut() {

@@ -10,6 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 /// How long a step may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -23,9 +26,8 @@ impl Running {
 
     /// Sends a signal by its name.
     pub fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.expect("kill(1)").success());
+        let signal: Signal = format!("SIG{name}").parse().expect("a signal's name");
+        kill(Pid::from_raw(self.0.id() as i32), signal).expect("it lives");
     }
 
     /// Waits for its end; its status and what it wrote to standard output.
