@@ -364,7 +364,10 @@ fn an_ordinary_user_has_the_digest_that_root_has() {
     let copy = at.path().join("narrows");
     fs::copy(env!("CARGO_BIN_EXE_narrows"), &copy).expect("a copy");
     let kernel = Store::of_user().and_then(|s| s.newest()).expect("a kernel");
-    let cache = at.path().join("cache/narrows/kernels").join(&kernel.made.id);
+    let cache = at
+        .path()
+        .join("cache/narrows/kernels")
+        .join(&kernel.made.id);
     fs::create_dir_all(&cache).expect("a folder");
     let from = kernel.binary();
     for name in ["linux", "kernel.json"] {
