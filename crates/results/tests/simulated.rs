@@ -486,55 +486,6 @@ to   = "client"
 cc   = "cubic"
 "#;
 
-/// Up 30 ms, of which netem makes up to 60, and down 5 ms.
-#[test]
-fn datagrams_and_probes_have_one_way_delay_jitter_and_loss() {
-    let of = |up: &str| {
-        let text = format!(
-            "version = 1\nname = \"d\"\nduration = \"20s\"\nmeasure = \"1s..20s\"\n\
-             [[link]]\nends = [\"client\", \"server\"]\nup = [\"{up}\"]\n\
-             down = [\"netem delay 5ms\"]\n\
-             [[flow]]\nname = \"call\"\nfrom = \"client\"\nto = \"server\"\n\
-             traffic = \"cbr rate 500kbit\"\n\
-             [[probe]]\nname = \"ping\"\nfrom = \"client\"\nto = \"server\"\n"
-        );
-        run(&SimEngine, &plan_of(&text))
-    };
-    let even = of("netem delay 30ms");
-    let figure = |result: &narrows_results::RunResult, name: &str| {
-        narrows_results::metric::lookup(&result.summary, name).unwrap_or_else(|| panic!("{name}"))
-    };
-    for (entity, delay) in [
-        ("flow/call", 30.0),
-        ("probe/ping/there", 30.0),
-        ("probe/ping/back", 5.0),
-    ] {
-        let of = |metric: &str| figure(&even, &format!("{entity}/{metric}"));
-        assert_eq!((of("one_way_ms/min"), of("one_way_ms/max")), (delay, delay));
-        assert_eq!((of("jitter_ms/max"), of("variation_ms/p99")), (0.0, 0.0));
-    }
-    assert_eq!(figure(&even, "flow/call/loss_pct"), 0.0);
-    assert_eq!(figure(&even, "probe/ping/loss_pct"), 0.0);
-    for (entity, metric) in [
-        ("flow/call", "jitter_ms"),
-        ("probe/ping", "there_one_way_ms"),
-    ] {
-        let track = even.series.track(entity, metric).expect("a series");
-        assert!(!track.value.is_empty(), "{entity} {metric}");
-    }
-    let rough = of("netem delay 30ms 10ms loss 10%");
-    let (jitter, variation) = (
-        figure(&rough, "flow/call/jitter_ms/mean"),
-        figure(&rough, "flow/call/variation_ms/p99"),
-    );
-    // Of two delays evenly within ±10 ms the mean difference is 20/3 ms.
-    assert!((6.0..7.4).contains(&jitter), "{jitter}");
-    assert!((18.0..=20.0).contains(&variation), "{variation}");
-    assert!((8.0..12.0).contains(&figure(&rough, "flow/call/loss_pct")));
-    assert!(figure(&rough, "probe/ping/loss_pct") > 3.0);
-    assert_eq!(figure(&rough, "probe/ping/back/jitter_ms/max"), 0.0);
-}
-
 /// A CUBIC flow and a call of 64 kbit/s have no fairness between them.
 #[test]
 fn jains_index_is_over_bulk_flows_alone() {

@@ -76,6 +76,13 @@ impl Ack {
 }
 
 impl Connection {
+    /// Sequence numbers of ours that the peer has acknowledged
+    /// (`tp->bytes_acked`): without the SYN if it was a SYN-ACK's.
+    pub(crate) fn bytes_acked(&self) -> u64 {
+        let first = sequence::first(self.iss) + u64::from(self.handshake.passive);
+        self.snd.una.saturating_sub(first)
+    }
+
     /// Processes the acknowledgement in `tcp`, a segment that begins at `seq`
     /// and has `len` sequence numbers; of it `flags` are known already. Answers
     /// whether it was acceptable.

@@ -43,7 +43,7 @@ pub(crate) struct Handshake {
     pub(crate) sent_at: Instant,
     /// Timestamp of the first SYN or SYN-ACK.
     pub(crate) first_timestamp: u32,
-    passive: bool,
+    pub(crate) passive: bool,
     /// ACE field of the next ACK: what the SYN-ACK was marked with.
     pub(crate) reflect: Option<u8>,
     pub(crate) option_sent_at: Instant,
@@ -444,13 +444,6 @@ impl Connection {
     /// SYN (Linux's request sock): counters are a socket's.
     pub(crate) fn has_socket(&self) -> bool {
         !self.handshake.passive && self.state != TcpState::Listen || self.handshake.started
-    }
-
-    /// Sequence numbers of ours that the peer has acknowledged
-    /// (`tp->bytes_acked`): without the SYN if it was a SYN-ACK's.
-    pub(crate) fn bytes_acked(&self) -> u64 {
-        let first = sequence::first(self.iss) + u64::from(self.handshake.passive);
-        self.snd.una.saturating_sub(first)
     }
 
     /// Both ends agree.

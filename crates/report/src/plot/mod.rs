@@ -5,6 +5,7 @@
 pub mod chart;
 pub(crate) mod choice;
 pub mod comparison;
+mod dashes;
 pub mod export;
 pub mod figures;
 mod heat;

@@ -10,6 +10,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::chart::{Axis, Bars, Body, Chart, Curve, Range, Shape};
+use super::dashes;
 use super::heat;
 use super::palette::{self, Rgb};
 use super::thin::{digits, thin};
@@ -96,39 +97,12 @@ pub fn draw(chart: &Chart, frame: &Frame) -> Result<String, DrawError> {
         id: chart.id.clone(),
         reason: reason.to_string(),
     })?;
-    Ok(with_head(&dashed(text, chart, frame), chart, frame, size))
-}
-
-/// Gives each curve's stroke the dashes of its place, by which it is known without colour.
-fn dashed(mut svg: String, chart: &Chart, frame: &Frame) -> String {
-    let Body::Curves { shape, .. } = &chart.body else {
-        return svg;
-    };
-    let widths: &[f64] = match shape {
-        Shape::Sweep => &[SWEEP],
-        Shape::Points | Shape::Dots => &[],
-        _ => &[STROKE, ENTRY],
-    };
-    for (_, place) in chart.legend() {
-        let Some(dashes) = palette::dashes(place) else {
-            continue;
-        };
-        // plotters writes capital digits.
-        let colour = palette::hex(palette::on_light(place)).to_uppercase();
-        let lengths: Vec<String> = dashes
-            .iter()
-            .map(|d| px(d * frame.text * 0.3).to_string())
-            .collect();
-        for width in widths {
-            let stroke = format!(
-                "stroke=\"{colour}\" stroke-width=\"{}\"",
-                px(frame.text * width).max(1)
-            );
-            let with = format!("{stroke} stroke-dasharray=\"{}\"", lengths.join(" "));
-            svg = svg.replace(&stroke, &with);
-        }
-    }
-    svg
+    Ok(with_head(
+        &dashes::dashed(text, chart, frame),
+        chart,
+        frame,
+        size,
+    ))
 }
 
 /// Replaces plotters' root tag by one with a size in points, names for
@@ -262,9 +236,9 @@ fn legend(
 
 /// Widths of a curve's stroke, of one with marks, and of its entry in the legend, in sizes
 /// of text.
-const STROKE: f64 = 0.11;
-const SWEEP: f64 = 0.14;
-const ENTRY: f64 = 0.2;
+pub(super) const STROKE: f64 = 0.11;
+pub(super) const SWEEP: f64 = 0.14;
+pub(super) const ENTRY: f64 = 0.2;
 
 /// The legend's entry for published figures of all series.
 const PUBLISHED: &str = "published";
