@@ -8,7 +8,6 @@ mod kernel_box;
 #[path = "../../mmb/tests/naive/mod.rs"]
 #[allow(dead_code)]
 mod naive;
-#[allow(dead_code)]
 mod rig;
 
 use std::collections::BTreeSet;

@@ -96,7 +96,7 @@ pub fn bpf_objects(
     write_models(&cc, out);
     // It reads the state of one control.
     let made = format!("-I{}", out.display());
-    compile("transfer", &[made.clone()], "transfer");
+    compile("transfer", std::slice::from_ref(&made), "transfer");
     for hook in hooks {
         compile(hook, &[], hook);
     }

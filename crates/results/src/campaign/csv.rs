@@ -38,13 +38,12 @@ pub fn cells_csv(result: &CampaignResult) -> String {
     // Into memory, and all rows have the same length: this does not fail.
     csv.write_record(&head).ok();
     for cell in &result.cells {
-        let at =
-            |((axis, (_, numbers)), value): ((&AxisResult, &(_, Option<Vec<f64>>)), &String)| {
-                let place = axis.values.iter().position(|v| v == value);
-                let number = numbers.as_ref().zip(place).and_then(|(n, p)| n.get(p));
-                number.map_or_else(|| value.clone(), f64::to_string)
-            };
-        let axes = result.axes.iter().zip(&columns).zip(&cell.at).map(at);
+        let axes = result.axes.iter().zip(&columns).zip(&cell.at);
+        let axes = axes.map(|((axis, (_, numbers)), value)| {
+            let place = axis.values.iter().position(|v| v == value);
+            let number = numbers.as_ref().zip(place).and_then(|(n, p)| n.get(p));
+            number.map_or_else(|| value.clone(), f64::to_string)
+        });
         let mut stem = vec![cell.name.clone()];
         stem.extend(axes);
         stem.resize(1 + columns.len(), String::new());
