@@ -24,8 +24,8 @@ const ROUND_TRIPS: [Technique; 6] = [
 /// of a round trip in each round trip reaches it. Our own choice.
 const HELD: f64 = 2.0;
 
-/// A mean beyond this multiple of the handshake's is said to be: a queue, a slow end or a
-/// wait. Our own choice.
+/// A mean beyond this multiple of the handshake's is marked: a queue, a slow end or a wait
+/// lengthens it. Our own choice.
 const REMARKABLE: f64 = 3.0;
 
 /// The round trips that a line shows.

@@ -107,7 +107,7 @@ fn a_page_of_ten_thousand_flows_sums_them_up_and_is_no_longer_than_one_of_a_hund
     let (hundred, many) = (page(100), page(10_000));
     assert!(
         many.contains("All 10\u{202f}000 flows"),
-        "what is summed up is said"
+        "the page names what it sums up"
     );
     assert!(many.contains("flow") && many.contains("f09999") && !many.contains("f00007"));
     // Numbers have a few digits more.
