@@ -151,6 +151,14 @@ impl BoxProgram {
         Err(BpfError::NotBuilt(NOT_BUILT))
     }
 
+    pub fn attach_again(&mut self, _: u32) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
+    pub fn ifindex(&self) -> Option<u32> {
+        match self.0 {}
+    }
+
     pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
         match self.0 {}
     }

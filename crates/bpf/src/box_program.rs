@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
 use narrows_mmb::{Program, RuleCounters};
 
@@ -14,7 +15,7 @@ use crate::tcx;
 use crate::{BoxConnection, BoxTotals};
 
 /// 64-bit words of `struct nw_mmb_totals`.
-const TOTALS: usize = 13;
+const TOTALS: usize = 17;
 /// The program that forgets old connections; it is at no device.
 const SWEEP: &str = "nw_mmb_sweep";
 
@@ -27,6 +28,8 @@ pub struct BoxProgram {
     links: Vec<Link>,
     object: Object,
     rules: usize,
+    /// Bytes before the network header at the devices for which it was loaded.
+    net_at: u32,
 }
 
 impl fmt::Debug for BoxProgram {
@@ -47,20 +50,41 @@ impl BoxProgram {
     pub fn attach(ifindex: u32, program: &Program) -> Result<Self, BpfError> {
         let device = Device::of(ifindex, "attach a box to")?;
         let object = load(program, device.net_at)?;
-        let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
-        let mut links = Vec::new();
-        for program in object.progs_mut().filter(|p| p.name() != SWEEP) {
-            let link = tcx::attach(&program, index).ok_or_else(|| BpfError::Kernel {
-                what: format!("{PROGRAMS} cannot be attached to {}", device.name),
-                hint: "this needs tcx, which Linux has from 6.6 on",
-            })?;
-            links.push(link);
-        }
         Ok(Self {
-            links,
+            links: links(&object, ifindex, &device)?,
             object,
             rules: program.rules.len(),
+            net_at: device.net_at,
         })
+    }
+
+    /// Attaches it to another device, with its connections and what it has counted.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach), or if packets of that device begin with another header. It is then at
+    /// no device.
+    pub fn attach_again(&mut self, ifindex: u32) -> Result<(), BpfError> {
+        self.links.clear();
+        let what = "attach a box again to";
+        let device = Device::of(ifindex, what)?;
+        if device.net_at != self.net_at {
+            return Err(BpfError::Refused {
+                what: format!("{what} {}", device.name),
+                why: "it came back as a device of another type".to_owned(),
+            });
+        }
+        self.links = links(&self.object, ifindex, &device)?;
+        Ok(())
+    }
+
+    /// The number of the device where the kernel has it, at both sides; `None` where that device is gone.
+    pub fn ifindex(&self) -> Option<u32> {
+        let mut at = self.links.iter().map(|link| match link.info().ok()?.info {
+            LinkTypeInfo::Tcx(tcx) => Some(tcx.ifindex).filter(|index| *index != 0),
+            _ => None,
+        });
+        let first = at.next()??;
+        at.all(|other| other == Some(first)).then_some(first)
     }
 
     /// What each rule has counted, in their order.
@@ -95,6 +119,19 @@ impl BoxProgram {
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
         totals(&self.object)
     }
+}
+
+/// The programs of `object` at both sides of `device`.
+fn links(object: &Object, ifindex: u32, device: &Device) -> Result<Vec<Link>, BpfError> {
+    let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
+    let at_device = object.progs_mut().filter(|p| p.name() != SWEEP);
+    let links = at_device.map(|program| {
+        tcx::attach(&program, index).ok_or_else(|| BpfError::Kernel {
+            what: format!("{PROGRAMS} cannot be attached to {}", device.name),
+            hint: "this needs tcx, which Linux has from 6.6 on",
+        })
+    });
+    links.collect()
 }
 
 /// Loads both programs with their rules for devices with `net_at` bytes before the network header.
@@ -171,6 +208,10 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         begun,
         forgotten,
         related,
+        stray_fragments,
+        fragments_full,
+        tiny_fragments,
+        evicted,
     ] = sum;
     Ok(BoxTotals {
         packets,
@@ -184,6 +225,10 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         ports_used_up,
         table_full,
         related,
+        stray_fragments,
+        fragments_full,
+        tiny_fragments,
+        evicted,
         // Read one after the other while packets come.
         connections: begun.saturating_sub(forgotten),
     })

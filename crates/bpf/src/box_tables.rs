@@ -13,6 +13,9 @@ const OPTIONS: usize = 40;
 /// Fragmented packets that are followed at a time, as in a box of narrows-mmb.
 const FRAGMENTED: usize = 16_384;
 
+/// Connections that may have to make room for new ones, as in a box of narrows-mmb.
+const NEWEST: usize = 65_536;
+
 /// Elements that are given to the kernel at once, which stay in the cache until then.
 const BATCH: usize = 1024;
 
@@ -32,6 +35,8 @@ pub(crate) fn prepare(
         enabled,
         u32::from(program.stateful),
         changes(program).count() as u32,
+        u32::from(program.translates),
+        u32::from(program.actions.iter().any(|a| !a.sums.is_empty())),
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut look_at = [0; LOOKS];
@@ -59,6 +64,7 @@ pub(crate) fn prepare(
                 program.most_connections
             }
             "nw_mmb_fragments" if program.stateful => FRAGMENTED,
+            "nw_mmb_newest" if program.stateful => NEWEST,
             _ => continue,
         };
         map.set_max_entries(entries.max(1) as u32)?;
@@ -233,12 +239,12 @@ fn action((action, starts): (&ProgramAction, [u32; 2]), to: &mut Vec<u8>) {
         action.options.len() as u32,
         first_mapping,
         action.mappings.len() as u32,
-        0,
+        action.sums.len() as u32,
     ] {
         to.extend(number.to_ne_bytes());
     }
     let start = to.len();
-    for set in &action.sets {
+    for set in action.sets.iter().chain(&action.sums) {
         to.extend([set.layer, u8::from(set.from_ip)]);
         to.extend(set.at.to_ne_bytes());
         to.extend(set.keep);

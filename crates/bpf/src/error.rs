@@ -28,6 +28,14 @@ pub enum BpfError {
         /// What the kernel or the verifier answered.
         why: String,
     },
+    /// This process may not do it.
+    #[error("could not {what}: {why}: this needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)")]
+    NoPermission {
+        /// The step, as a verb phrase.
+        what: String,
+        /// What the kernel answered.
+        why: String,
+    },
     /// An option was refused.
     #[error(transparent)]
     Option(#[from] narrows_cc::OptionError),

@@ -192,6 +192,15 @@ pub struct BoxTotals {
     pub table_full: u64,
     /// ICMP errors about a connection.
     pub related: u64,
+    /// Dropped because a rule translates and nobody knows to which connection they belong: later
+    /// fragments before whose packet's first one none went on, or whose connection was forgotten.
+    pub stray_fragments: u64,
+    /// First fragments dropped because a rule translates and there was no room to follow their packet.
+    pub fragments_full: u64,
+    /// Dropped fragments that hide what is above IP (RFC 1858 §3).
+    pub tiny_fragments: u64,
+    /// Connections without an answer that made room for others when the table was full.
+    pub evicted: u64,
     /// Connections that are tracked, those that were idle for too long until the next sweep.
     pub connections: u64,
 }

@@ -46,16 +46,14 @@ pub(crate) fn refused(what: impl Into<String>, error: &libbpf_rs::Error) -> BpfE
     for line in complaints {
         tracing::debug!(target: "libbpf", "{line}");
     }
+    let what = what.into();
     // The verifier answers EACCES as well, to whom it did verify for.
     if let Some(lines) = verifier {
         why = format!("{why}; the kernel's verifier refused the program:\n{lines}");
     } else if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
-        why += ": this needs root (CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)";
+        return BpfError::NoPermission { what, why };
     }
-    BpfError::Refused {
-        what: what.into(),
-        why,
-    }
+    BpfError::Refused { what, why }
 }
 
 /// Lines of the verifier's that a refusal shows.

@@ -20,6 +20,9 @@ use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::{FlowKey, Icmp, TcpFlags};
 use packets::{segment, tcp, udp};
 
+/// fd00::1.
+const INSIDE_6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+
 /// A box and its programs.
 struct Both {
     middlebox: Middlebox,
@@ -73,6 +76,15 @@ impl Both {
             (totals.ports_used_up, totals.table_full, totals.related),
             (own.ports_used_up, own.table_full, own.related)
         );
+        assert_eq!(totals.evicted, own.evicted);
+        assert_eq!(
+            [
+                totals.stray_fragments,
+                totals.fragments_full,
+                totals.tiny_fragments
+            ],
+            [own.stray_fragments, own.fragments_full, own.tiny_fragments]
+        );
         assert_eq!(
             (totals.malformed, totals.overmatched, totals.unwritten),
             (0, 0, 0)
@@ -106,7 +118,7 @@ fn drawn(rng: &mut Rng) -> Vec<u8> {
     let h = naive::headers(&packet);
     if !h.v4 && !h.fragment && rng.below(6) == 0 {
         let next = std::mem::replace(&mut packet[6], 44);
-        let offset = [[0, 1], [0, 8], [0, 0]][rng.below(3) as usize];
+        let offset = [[0, 1], [0, 8], [0, 16], [0, 24], [0, 0]][rng.below(5) as usize];
         let header = [next, 0, offset[0], offset[1], 0, 0, 0, rng.below(3) as u8];
         packet.splice(40..40, header);
         let len = packet.len() as u16 - 40;
@@ -190,6 +202,9 @@ fn stateful(rng: &mut Rng) -> Rule {
         "shuffle udp-sport",
         "shuffle tcp-dport",
         "shuffle udp-dport",
+        "shuffle icmp-ident",
+        "map icmp-ident 5",
+        "shuffle icmp6-ident",
         "shuffle ip-id",
         "shuffle ip6-flow-label",
         "shuffle tcp-seq-num",
@@ -282,6 +297,71 @@ fn connections_are_in_the_kernel_what_they_are_in_the_box() {
         begun > 200 && changed > 1_000 && related > 100,
         "{begun} {changed} {related}"
     );
+}
+
+/// 100,000 fragments: trains in any order, with some missing and some twice, under rules that translate: the
+/// kernel's programs and the box do the same, and no inside address leaves.
+#[test]
+fn fragments_are_in_the_kernel_what_they_are_in_the_box_and_no_inside_address_leaves() {
+    let mut rng = Rng::for_name(1, "fragments in the kernel");
+    let mut left = 0;
+    for round in 0..10 {
+        let nat = "add-stateful in inside map ip-saddr 192.0.2.1 map ip6-saddr 2001:db8::99 \
+                   shuffle tcp-sport shuffle udp-sport";
+        let mut rules = vec![Rule::parse(nat).unwrap()];
+        rules.extend((0..round % 3).map(|_| rules::drawn(&mut rng)));
+        let moves = |rule: &Rule| {
+            let text = rule.to_string();
+            text.contains("addr") || text.contains("ip-ver") || text.contains("ip6-ver")
+        };
+        rules.retain(|rule| rule.is_stateful() || !moves(rule));
+        let commands: Vec<_> = rules.into_iter().map(Command::Add).collect();
+        if boxed(&commands).program().is_err() {
+            continue;
+        }
+        let Some(mut both) = Both::new(boxed(&commands), "fragments in the kernel") else {
+            return;
+        };
+        let mut waiting: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..10_000 {
+            if waiting.len() < 8 {
+                let v4 = rng.below(2) == 0;
+                let (a, b) = match v4 {
+                    true => ("10.0.0.1:5000", "10.0.1.1:80"),
+                    false => ("[fd00::1]:5000", "[2001:db8::9]:80"),
+                };
+                let len = rng.below(120) as usize;
+                let payload = vec![rng.draw_u32() as u8; len];
+                let packet = match rng.below(2) {
+                    0 => udp(a, b, &payload),
+                    _ => tcp(a, b, segment(rng.draw_u32() as u16 & 0x3f, 1, 1), &payload),
+                };
+                let size = [8, 16, 24, 32, 64][rng.below(5) as usize];
+                waiting.extend(packets::pieces(&packet, rng.below(6) as u16, size));
+            }
+            let packet = waiting[rng.below(waiting.len() as u32) as usize].clone();
+            match rng.below(4) {
+                0 => {}
+                _ => waiting.retain(|other| *other != packet),
+            }
+            if has_double_zero(&packet) {
+                continue;
+            }
+            if let Some(after) = both.push(true, &packet) {
+                let h = naive::headers(&after);
+                let source = if h.v4 { &after[12..16] } else { &after[8..24] };
+                let inside = [&[10, 0, 0, 1][..], &INSIDE_6[..]];
+                assert!(!inside.contains(&source), "{packet:02x?}");
+                left += 1;
+            }
+            if rng.below(100) == 0 {
+                both.wait([1, 29, 31, 130][rng.below(4) as usize]);
+            }
+        }
+        both.counts_agree();
+        assert!(both.runs.totals().unwrap().stray_fragments > 50);
+    }
+    assert!(left > 1_000, "{left}");
 }
 
 /// The ready boxes with state, where they stand between hosts.
@@ -382,6 +462,9 @@ fn a_full_table_and_ports_that_are_used_up_are_counted_and_old_connections_make_
     let to = |n: u32| udp("10.0.0.1:5000", &format!("198.51.100.{n}:53"), b"?");
     for n in 1..=3 {
         assert!(both.push(true, &to(n)).is_some());
+        // With an answer it makes no room for others.
+        let answer = udp(&format!("198.51.100.{n}:53"), "192.0.2.1:7", b"!");
+        assert!(both.push(false, &answer).is_some());
     }
     assert!(both.push(true, &to(4)).is_none());
     // Another host's packets would look the same.
@@ -395,4 +478,44 @@ fn a_full_table_and_ports_that_are_used_up_are_counted_and_old_connections_make_
     assert_eq!(both.runs.totals().unwrap().connections, 0);
     assert!(both.push(true, &to(4)).is_some());
     both.counts_agree();
+}
+
+/// A table with room for a dozen, under openings, answers and ends in any order: the same connections make
+/// room in the kernel as in the box.
+#[test]
+fn the_same_connections_make_room_in_the_kernel_as_in_the_box() {
+    let mut rng = Rng::for_name(1, "room in the kernel");
+    let settings = Settings {
+        most_connections: 12,
+        ..Settings::default()
+    };
+    let mut middlebox = Middlebox::new(settings, Rng::for_name(1, "box"));
+    let rules = "add-stateful in inside map ip-saddr 192.0.2.1 shuffle tcp-sport shuffle udp-sport";
+    middlebox.carry_out(&commands(rules).unwrap()).unwrap();
+    let Some(mut both) = Both::new(middlebox, "room in the kernel") else {
+        return;
+    };
+    let mut left: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..4_000 {
+        let from = format!("10.0.0.{}:{}", rng.below(4), 5_000 + rng.below(8));
+        let flags = [TcpFlags::SYN, TcpFlags::ACK, TcpFlags::FIN][rng.below(3) as usize];
+        let packet = match rng.below(2) {
+            0 => udp(&from, "198.51.100.1:53", b"?"),
+            _ => tcp(&from, "198.51.100.1:80", segment(flags, 1, 1), b""),
+        };
+        left.extend(both.push(true, &packet));
+        if rng.below(3) == 0 && !left.is_empty() {
+            let about = left.swap_remove(rng.below(left.len() as u32) as usize);
+            both.push(false, &turned(&about, &mut rng));
+        }
+        if left.len() > 20 {
+            left.remove(0);
+        }
+        if rng.below(200) == 0 {
+            both.wait(30);
+        }
+    }
+    both.counts_agree();
+    let totals = both.runs.totals().unwrap();
+    assert!(totals.evicted > 200 && totals.table_full > 20, "{totals:?}");
 }

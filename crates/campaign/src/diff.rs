@@ -27,7 +27,7 @@ pub struct Diff {
 /// One number of two results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiffRow {
-    /// `flow/prague/goodput_mbit`; of a campaign with the cell before it.
+    /// `goodput_mbit of flow/prague`; of a campaign with the cell before it.
     pub metric: String,
     /// In the first.
     pub a: Option<f64>,
@@ -297,7 +297,7 @@ mod tests {
 
     fn goodput(diff: &Diff) -> &DiffRow {
         let mut rows = diff.rows.iter();
-        rows.find(|r| r.metric == "flow/prague/goodput_mbit")
+        rows.find(|r| r.metric == "goodput_mbit of flow/prague")
             .unwrap()
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::net::if_::{if_indextoname, if_nameindex, if_nametoindex};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::CaptureError;
 use crate::frame::Block;
@@ -45,6 +46,8 @@ pub struct Statistics {
 #[derive(Debug)]
 pub struct Capture {
     name: String,
+    /// Its number; 0 for all devices.
+    device: u32,
     ring: Ring,
     statistics: Statistics,
     /// Packets that were read.
@@ -90,6 +93,7 @@ impl Capture {
         }
         Ok(Self {
             name: name.to_owned(),
+            device,
             ring,
             statistics: Statistics::default(),
             read: 0,
@@ -150,34 +154,37 @@ impl AsFd for Capture {
     }
 }
 
-/// Waits until one of these has packets, or for this long. A signal ends it.
+/// Waits until one of these has packets, or for this long. A signal ends it. The name of a device that is
+/// gone, deleted or moved to another network namespace, after which its capture sees nothing any more; one
+/// that is down may come up again, and is seen then.
 ///
 /// # Errors
-/// When a device went away, or the kernel refuses to wait.
+/// When the kernel refuses to wait.
 pub fn wait<'a>(
-    captures: impl Iterator<Item = &'a Capture> + Clone,
+    mut captures: impl Iterator<Item = &'a Capture> + Clone,
     at_most: Duration,
-) -> io::Result<()> {
+) -> io::Result<Option<&'a str>> {
     let mut waits: Vec<_> = captures
         .clone()
         .map(|c| PollFd::new(c.as_fd(), PollFlags::POLLIN))
         .collect();
     let timeout = PollTimeout::try_from(at_most).unwrap_or(PollTimeout::MAX);
     match poll(&mut waits, timeout) {
-        Err(Errno::EINTR) => return Ok(()),
+        Err(Errno::EINTR) => return Ok(None),
         result => result?,
     };
-    let gone = waits.iter().position(|w| {
-        w.revents()
-            .is_some_and(|events| events.contains(PollFlags::POLLERR))
-    });
-    match gone {
-        Some(at) => {
-            let name = captures.map(Capture::name).nth(at).unwrap_or_default();
-            Err(io::Error::other(format!("the device `{name}` went down")))
+    for (capture, wait) in captures.clone().zip(&waits) {
+        if wait
+            .revents()
+            .is_some_and(|r| r.contains(PollFlags::POLLERR))
+        {
+            // A device went down, which is reported until it is asked for.
+            let _ = getsockopt(&capture.ring.as_fd(), sockopt::SocketError);
         }
-        None => Ok(()),
     }
+    // The kernel reports that a device goes down, and not that it is deleted then.
+    let gone = |c: &&Capture| c.device != 0 && name_of(c.device).is_none();
+    Ok(captures.find(gone).map(Capture::name))
 }
 
 fn is_loopback(name: &str) -> bool {
@@ -201,10 +208,13 @@ fn loopback() -> Option<u32> {
 
 /// The name of the device with this number, or the number if it has gone.
 pub fn device_name(index: u32) -> String {
-    match if_indextoname(index) {
-        Ok(name) => name.to_string_lossy().into_owned(),
-        Err(_) => format!("device {index}"),
-    }
+    name_of(index).unwrap_or_else(|| format!("device {index}"))
+}
+
+/// The name of the device with this number, if there is one; without, nix answers an empty one.
+fn name_of(index: u32) -> Option<String> {
+    let name = if_indextoname(index).ok()?.to_string_lossy().into_owned();
+    (!name.is_empty()).then_some(name)
 }
 
 fn present() -> String {

@@ -44,17 +44,13 @@ struct nw_dalbe {
 	u64 acked;		/* bytes since the start */
 	u64 acked_then;		/* when the interval began */
 	u32 una;		/* acked goes as far as this */
-	u32 delivered;		/* when the interval began */
-	u32 delivered_ce;
 	u32 intervals;
-	u32 short_of;		/* in a row, best effort is not enough */
+	u32 short_of;		/* intervals in which best effort was not enough */
 	u32 out_of_reach_ms;	/* after the start; 0 as long as it is not */
-	u32 srtt_us;		/* at the end of the last interval, as are */
-	u32 cwnd;
+	u32 cwnd;		/* at the end of the last interval, as is */
 	u32 ssthresh;
 	u32 mean_rate;		/* 16 bytes/s, and ... */
 	u32 mean_w;		/* ... w over the same intervals, Q2.30 */
-	u8 ignoring;		/* the reduction under way */
 };
 _Static_assert(sizeof(struct nw_dalbe) <= 336, "no more than the thesis's state");
 
@@ -144,8 +140,8 @@ static inline void nw_dalbe_begin(struct nw_dalbe *ca, const struct nw_facts *f)
 {
 	ca->since_ns = f->now_ns;
 	ca->acked_then = ca->acked;
-	ca->delivered = f->delivered;
-	ca->delivered_ce = f->delivered_ce;
+	ca->seen.delivered = f->delivered;
+	ca->seen.marked = f->delivered_ce;
 	ca->seen.rtt_sum_us = 0;
 	ca->seen.rtts = 0;
 }
@@ -226,11 +222,63 @@ static inline u64 nw_dalbe_reach(const struct nw_dalbe *ca)
 	return w ? ((u64)ca->mean_rate << 20) / w : 0;
 }
 
-/* Whether that is less than the rest needs, without the reserve. */
+/* Whether that, and what was achieved, is less than the rest needs, without the reserve. */
 static inline int nw_dalbe_falls_short(const struct nw_dalbe *ca)
 {
-	return ca->mean_w > 1 &&
-	       nw_dalbe_reach(ca) < nw_dalbe_rate(ca->last.remaining, ca->last.left_us);
+	u64 needs = nw_dalbe_rate(ca->last.remaining, ca->last.left_us);
+
+	return ca->mean_w > 1 && nw_dalbe_reach(ca) < needs &&
+	       ca->seen.law.achieved < needs;
+}
+
+/* Where the window still follows w, the rate by w is less than best effort's, and an interval
+ * that falls short says nothing.
+ */
+static inline u32 nw_dalbe_short_of(const struct nw_dalbe *ca)
+{
+	u32 rate = (u32)nw_min64(ca->seen.law.achieved >> 4, NW_NONE);
+
+	if (!nw_dalbe_falls_short(ca))
+		return 0;
+	if (rate > nw_add_sat(ca->mean_rate, ca->mean_rate / NW_DALBE_GROWS))
+		return ca->short_of;
+	return nw_add_sat(ca->short_of, 1);
+}
+
+/* ----- what others leave, and are left ----- */
+
+/* What the target has in flight, 2^-16; 0 where nothing is to be held to it. */
+static inline u64 nw_dalbe_held(const struct nw_dalbe *ca,
+				const struct nw_dalbe_params *p)
+{
+	if (p->mode == NW_DALBE_REPRODUCTION || !ca->last.left_us)
+		return 0;
+	return nw_dalbe_packets(&ca->seen, ca->seen.law.target);
+}
+
+static inline u32 nw_dalbe_is_behind(const struct nw_dalbe *ca)
+{
+	return ca->seen.law.achieved < ca->seen.law.target;
+}
+
+/* Held, the stack paces; a socket that the fq discipline paces stays so. */
+static inline void nw_dalbe_pace(const struct nw_dalbe *ca, const struct nw_facts *f,
+				 struct nw_decision *d)
+{
+	u32 status = ca->seen.others.cap && !nw_dalbe_is_behind(ca) ?
+		     NW_PACING_NEEDED : NW_PACING_NONE;
+
+	if (f->pacing_status != NW_PACING_FQ && f->pacing_status != status)
+		nw_set_pacing_status(d, status);
+}
+
+static inline void nw_dalbe_hold(const struct nw_dalbe *ca, const struct nw_facts *f,
+				 struct nw_decision *d)
+{
+	u32 cwnd = d->set & NW_SET_CWND ? d->cwnd : f->cwnd;
+
+	if (ca->seen.others.cap && cwnd > ca->seen.others.cap)
+		nw_set_cwnd(d, ca->seen.others.cap);
 }
 
 /* Not inlined: every hook of a kernel's object has the timer's call in it.
@@ -247,11 +295,11 @@ static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 	u64 us = (f->now_ns - ca->since_ns) / 1000;
 	u32 w = s->law.w;
 
-	s->mode = p->mode;
-	s->mss = f->mss;
-	s->delivered = f->delivered - ca->delivered;
-	s->marked = f->delivered_ce - ca->delivered_ce;
-	s->learns = nw_dalbe_learns(s, &rules);
+	s->mode = (u8)p->mode;
+	s->mss = (u16)nw_min(f->mss, 0xffff);
+	s->delivered = f->delivered - s->delivered;
+	s->marked = f->delivered_ce - s->marked;
+	s->law.learns = nw_dalbe_learns(s, &rules);
 	if (s->rtts)
 		s->mean_us = (u32)(s->rtt_sum_us / s->rtts);
 	nw_dalbe_look(ca, p, f);
@@ -260,20 +308,19 @@ static __attribute__((__noinline__)) u32 nw_dalbe_end(struct nw_dalbe *ca,
 	nw_dalbe_update_phi(ca, p);
 	s->law.price = nw_dalbe_smoothed(ca, &rules, nw_dalbe_price(ca, p));
 	s->law.model = nw_dalbe_model(ca, p, nw_dalbe_target(&rules, &ca->last));
-	nw_dalbe_step(&s->law, &rules, &ca->last, s->learns);
+	nw_dalbe_step(&s->law, &rules, &ca->last);
 	nw_dalbe_set_phantom(s);
 	if (s->events >= NW_DALBE_EVENTS) {
 		s->events /= 2;
 		s->packets /= 2;
 	}
+	nw_others_end(&s->others, s->law.achieved, s->mss, nw_dalbe_held(ca, p),
+		      nw_dalbe_is_behind(ca));
 	nw_dalbe_learn_reach(ca, w);
-	ca->srtt_us = f->srtt_us >> 3;
+	s->srtt_us = f->srtt_us >> 3;
 	ca->cwnd = f->cwnd;
 	ca->ssthresh = f->ssthresh;
-	if (nw_dalbe_falls_short(ca))
-		ca->short_of = nw_add_sat(ca->short_of, 1);
-	else
-		ca->short_of = 0;
+	ca->short_of = nw_dalbe_short_of(ca);
 	if (ca->short_of == NW_DALBE_OUT_OF_REACH && !ca->out_of_reach_ms)
 		ca->out_of_reach_ms = (u32)((f->now_ns - ca->start_ns) / 1000000);
 	ca->due_ns = p->size && ca->acked >= p->size ? 0 : nw_dalbe_next(ca, p, f);
@@ -313,10 +360,9 @@ static inline void nw_dalbe_init(struct nw_dalbe *ca,
 	ca->short_of = 0;
 	ca->out_of_reach_ms = 0;
 	ca->mean_w = 0;
-	ca->ignoring = 0;
 	law->bias = NW_Q16_ONE;
-	ca->seen.mss = f->mss;
-	ca->seen.mode = p->mode;
+	ca->seen.mss = (u16)nw_min(f->mss, 0xffff);
+	ca->seen.mode = (u8)p->mode;
 	ca->seen.round_end = f->snd_una;
 	nw_dalbe_look(ca, p, f);
 	nw_dalbe_inner_init(ca, p, f, d);
@@ -324,6 +370,16 @@ static inline void nw_dalbe_init(struct nw_dalbe *ca,
 	phi = nw_dalbe_weight(ca, p);
 	law->phi = phi ? phi : NW_DALBE_FIRST_PHI;
 	nw_dalbe_first(law, p);
+	nw_others_begin(&ca->seen.others);
+	if (f->srtt_us && ca->last.remaining && p->mode == NW_DALBE_IMPROVED) {
+		u64 target = nw_dalbe_target(&p->rules, &ca->last);
+
+		/* It begins as a scavenger: with half of what it needs. */
+		ca->seen.others.cap = nw_others_cap(
+			nw_dalbe_in_flight(target, f->srtt_us >> 3, f->mss) / 2,
+			NW_OTHERS_ROOM);
+	}
+	nw_dalbe_pace(ca, f, d);
 	nw_dalbe_begin(ca, f);
 	ca->due_ns = nw_dalbe_next(ca, p, f);
 }
@@ -342,13 +398,14 @@ static inline u32 nw_dalbe_ssthresh(struct nw_dalbe *ca,
 {
 	u32 ignored = ca->seen.law.ignored;
 
-	ca->seen.events = nw_add_sat(ca->seen.events, 1);
-	ca->seen.losses = nw_min(ca->seen.losses + 1, 1U << 16);
-	ca->ignoring = 0;
+	ca->seen.events = (u16)nw_min(ca->seen.events + 1, 0xffff);
+	ca->seen.losses = (u16)nw_min(ca->seen.losses + 1, 0xffff);
+	ca->seen.others.reduced = 1;
+	ca->seen.ignoring = 0;
 #define NW_DALBE_REDUCE(n)						\
 	case NW_DALBE_OVER_##n:						\
 		if (nw_model_##n##_IGNORES && f->random < ignored) {	\
-			ca->ignoring = 1;				\
+			ca->seen.ignoring = 1;				\
 			return nw_max(f->cwnd, NW_RENO_SSTHRESH_MIN);	\
 		}							\
 		return nw_model_##n##_reduce(&ca->inner.n, &p->n,	\
@@ -374,7 +431,7 @@ static inline void nw_dalbe_set_state(struct nw_dalbe *ca,
 				      struct nw_decision *d)
 {
 	if (new_state < NW_CA_CWR)
-		ca->ignoring = 0;
+		ca->seen.ignoring = 0;
 #define NW_DALBE_STATE(n)						\
 	NW_DALBE_CASE(n, nw_##n##_set_state(&ca->inner.n, &p->n, f,	\
 					    new_state, d))
@@ -389,12 +446,12 @@ static inline void nw_dalbe_cwnd_event(struct nw_dalbe *ca,
 #define NW_DALBE_EVENT(n)						\
 	NW_DALBE_CASE(n, nw_##n##_cwnd_event(&ca->inner.n, &p->n, f,	\
 					     event, d);			\
-		if (event == NW_EV_LOSS && ca->ignoring)		\
+		if (event == NW_EV_LOSS && ca->seen.ignoring)		\
 			nw_set_ssthresh(d,				\
 				nw_##n##_ssthresh(&ca->inner.n, &p->n, f)))
 	NW_DALBE_EACH(NW_DALBE_EVENT)
 	if (event == NW_EV_LOSS)
-		ca->ignoring = 0;
+		ca->seen.ignoring = 0;
 }
 
 static inline void nw_dalbe_in_ack_event(struct nw_dalbe *ca,
@@ -427,8 +484,8 @@ static inline void nw_dalbe_timer(struct nw_dalbe *ca,
 				  const struct nw_dalbe_params *p,
 				  const struct nw_facts *f, struct nw_decision *d)
 {
-	(void)d;
 	ca->intervals = nw_dalbe_end(ca, p, f);
+	nw_dalbe_pace(ca, f, d);
 }
 
 static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
@@ -437,10 +494,15 @@ static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
 				       struct nw_decision *d)
 {
 	struct nw_dalbe_seen *s = &ca->seen;
+	u32 full = f->acked_sacked * s->mss;
 
 	if (nw_before(ca->una, f->snd_una)) {
-		ca->acked += f->snd_una - ca->una;
+		u32 bytes = f->snd_una - ca->una;
+
+		ca->acked += bytes;
 		ca->una = f->snd_una;
+		if (bytes >= full && f->rtt_us && f->ca_state == NW_CA_OPEN)
+			nw_others_see(&s->others, f->rtt_us);
 	}
 	s->packets = nw_min(nw_add_sat(s->packets, f->acked_sacked), 1U << 31);
 	if (f->rtt_us) {
@@ -451,6 +513,8 @@ static inline void nw_dalbe_pkts_acked(struct nw_dalbe *ca,
 		}
 	}
 	nw_dalbe_inner_acked(ca, p, f, d);
+	if (!s->others.cap)
+		nw_dalbe_pace(ca, f, d);
 }
 
 static inline void nw_dalbe_cong_avoid(struct nw_dalbe *ca,
@@ -466,6 +530,7 @@ static inline void nw_dalbe_cong_avoid(struct nw_dalbe *ca,
 	if ((d->set & NW_SET_CWND) && d->cwnd < f->cwnd)
 		ca->seen.reduced = nw_min(nw_add_sat(ca->seen.reduced,
 			nw_q16_ratio(f->cwnd - d->cwnd, f->cwnd)), 1U << 31);
+	nw_dalbe_hold(ca, f, d);
 }
 
 static inline u32 nw_dalbe_needs(const struct nw_dalbe_params *p)

@@ -36,11 +36,13 @@ enum nw_dalbe_map {
  */
 #define NW_DALBE_RISE		107374182U	/* 0.1, Q2.30 */
 
-/* Ours: in a row, best effort is reckoned to be short of what is needed; and 2^-4 of each
- * interval, since CUBIC's window takes some ten from one loss to the next.
+/* Ours: in so many intervals best effort is reckoned to be short of what is needed, and none
+ * between says otherwise; 2^-4 of each interval, since CUBIC's window takes some ten from one
+ * loss to the next; and a rate above the mean one by a fifth is still growing.
  */
-#define NW_DALBE_OUT_OF_REACH	3U
+#define NW_DALBE_OUT_OF_REACH	6U
 #define NW_DALBE_REACH_GAIN	4U
+#define NW_DALBE_GROWS		5U
 
 /* Improved. */
 #define NW_DALBE_LEAST_PHI	6554U		/* 0.1, Q16.16 */
@@ -56,7 +58,8 @@ enum nw_dalbe_map {
 #define NW_DALBE_INTERVALS	120U		/* to the deadline, at least */
 #define NW_DALBE_LEFT		20U		/* an interval is 1/20 of what is left */
 #define NW_DALBE_RESERVE	20U		/* 1/20 of what is left makes up for lacks */
-#define NW_DALBE_FADED		(19ULL << 24)	/* r of w = 0.95, 2^-24 */
+#define NW_DALBE_FADED		19ULL		/* r from which a price counts no more */
+#define NW_DALBE_NEAR_ONE	1020054733U	/* 0.95, Q2.30: losses begin to be ignored */
 #define NW_DALBE_SMOOTHING	2U		/* 2^-2 of each delay goes into its price */
 #define NW_DALBE_SHORTEST_US	100000U
 #define NW_DALBE_ROUNDS		4U		/* round trips in an interval, at least */

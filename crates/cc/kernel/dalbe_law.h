@@ -25,7 +25,8 @@
  *	- Over a control that goes by delay the price fades: mu = w phi / (1 - w), so that
  *	  at w = 1 delay does not count at all. Others' best effort does not go by it, and
  *	  no factor makes Vegas or LEDBAT hold their own against that; a price that is
- *	  dropped all at once makes the rate jump.
+ *	  dropped all at once makes the rate jump. For the same reason losses come to be
+ *	  ignored between w = 0.95 and 1, where the thesis ignores them at 1 alone.
  *	- MBC: (1 + e) on top of a model that is off corrects twice, and swings. A part of
  *	  each error goes into a bias instead, which the model is multiplied by. Where
  *	  losses or marks are the price, an excess is learnt as slowly as they come: a
@@ -57,12 +58,12 @@ struct nw_dalbe_gains {
 struct nw_dalbe_law {
 	u32 w;			/* Q2.30 */
 	u32 phi;		/* Q16.16 */
-	u32 mu;			/* Q16.16 */
-	u32 inflation;		/* 1 / mu, Q16.16 */
+	u32 inflation;		/* 1 / mu, Q16.16: how often the price counts */
 	u32 ignored;		/* probability, 2^-32 */
 	u32 bias;		/* of the model, Q16.16 */
 	s32 error;		/* e, Q2.30 */
 	s32 sum;		/* of T e, Q16.16 */
+	u32 learns;		/* the bias, of the last excess, Q16.16 */
 	u64 target;		/* bytes/s */
 	u64 achieved;
 	u64 price;		/* 2^-40 */
@@ -147,32 +148,58 @@ static inline u32 nw_dalbe_limit(u32 goal, u32 former, u32 rise)
 	return goal - former > most ? former + most : goal;
 }
 
+/* mu, Q16.16: w phi, or w phi / (1 - w), which is infinite at w = 1; NW_UNKNOWN there. */
+static inline s64 nw_dalbe_mu(const struct nw_dalbe_law *law,
+			      const struct nw_dalbe_rules *rules)
+{
+	u64 product = (u64)law->w * law->phi;	/* 2^-46 */
+
+	if (!rules->fades)
+		return (s64)(product >> NW_Q30);
+	if (law->w == NW_Q30_ONE)
+		return NW_UNKNOWN;
+	return (s64)(product / (NW_Q30_ONE - law->w));
+}
+
+/* Of a probability, what holds at w: improved, it comes with the last twentieth of w. */
+static inline u32 nw_dalbe_near_one(const struct nw_dalbe_rules *rules, u32 w, u32 whole)
+{
+	u32 above;
+
+	if (w == NW_Q30_ONE)
+		return whole;
+	if (rules->mode == NW_DALBE_REPRODUCTION || w <= NW_DALBE_NEAR_ONE)
+		return 0;
+	above = w - NW_DALBE_NEAR_ONE;
+	return (u32)((u64)whole * above / (NW_Q30_ONE - NW_DALBE_NEAR_ONE));
+}
+
 static inline void nw_dalbe_set_w(struct nw_dalbe_law *law,
 				  const struct nw_dalbe_rules *rules, u32 w)
 {
+	u64 mu = nw_max64((u64)w * law->phi, 1);	/* 2^-46, before it fades */
+	u32 ignored = 0;
+
 	law->w = w;
-	law->mu = nw_max(nw_q_mul(w, law->phi, NW_Q30), 1);
-	law->inflation = nw_q16_div(NW_Q16_ONE, law->mu);
-	law->ignored = 0;
-	if (w == NW_Q30_ONE && law->mu > NW_Q16_ONE)
-		law->ignored = (NW_Q16_ONE - law->inflation) << 16;
+	law->inflation = nw_q_of((1ULL << 62) / mu);
+	if (law->inflation < NW_Q16_ONE)
+		ignored = (NW_Q16_ONE - law->inflation) << 16;
 	if (rules->mode == NW_DALBE_IMPROVED)
-		law->ignored = nw_min(law->ignored, NW_DALBE_MOST_IGNORED);
-	if (rules->fades) {
-		law->mu = nw_q_div(law->mu, NW_Q30_ONE - w, NW_Q30);
-		law->inflation = w == NW_Q30_ONE ? 0 :
-				 nw_q16_div(NW_Q16_ONE, law->mu);
-	}
+		ignored = nw_min(ignored, NW_DALBE_MOST_IGNORED);
+	law->ignored = nw_dalbe_near_one(rules, w, ignored);
+	if (rules->fades)
+		law->inflation = nw_q_mul(law->inflation, NW_Q30_ONE - w, NW_Q30);
 }
 
-/* w of w / (1 - w) = r, which is in 2^-24; 1 from where a price that fades counts no
- * more than a scavenger's w is.
+/* w of r = w / (1 - w), in 2^-24, for a price that is to fade. That would be 1 for no r at
+ * all: it is R r / (R + (R - 1) r), which is nearly that and 1 at R, without a jump.
  */
 static inline u32 nw_dalbe_faded(u64 r)
 {
-	if (r >= NW_DALBE_FADED)
+	if (r >= (u64)NW_DALBE_FADED << 24)
 		return NW_Q30_ONE;
-	return (u32)((r << NW_Q30) / ((1ULL << 24) + r));
+	return (u32)((NW_DALBE_FADED * r << NW_Q30) /
+		     (((u64)NW_DALBE_FADED << 24) + (NW_DALBE_FADED - 1) * r));
 }
 
 /* Model-based: Q2.30, before limit and clamp. */
@@ -196,15 +223,15 @@ static inline u32 nw_dalbe_mbc(struct nw_dalbe_law *law,
 	return nw_q_of(nw_min64(ratio, 1ULL << 40) << 2);
 }
 
-/* The bias after an error; `learns` is what it learns of an excess, Q16.16. Of an error that
+/* The bias after an error. Of an error that
  * a limit or an end of w's range leaves, it learns the less the more was cut off, and nothing
  * from an eighth on: all or nothing would let the last bit of a goal decide.
  */
 static inline u32 nw_dalbe_learn(const struct nw_dalbe_law *law, s32 relative,
-				 u32 learns, u32 goal, u32 w)
+				 u32 goal, u32 w)
 {
-	u32 size = nw_q_mul(nw_q_size(relative), relative < 0 ? learns : NW_Q16_ONE,
-			    NW_Q16);
+	u32 size = nw_q_mul(nw_q_size(relative),
+			    relative < 0 ? law->learns : NW_Q16_ONE, NW_Q16);
 	u32 part = size >> NW_DALBE_DAMPING;
 	u32 cut = 0;
 	u32 bias;
@@ -298,18 +325,17 @@ static inline s32 nw_dalbe_unwind(s32 sum, u32 goal, u32 w, u32 ki)
 }
 
 /*
- * The end of an interval; law->price and law->model are set. Past the deadline it is
+ * The end of an interval; law->price, law->model and law->learns are set. Past the deadline it is
  * best effort; with nothing left to send, or nothing to go by, the least weight.
- * Of an excess MBC's bias learns `learns`, Q16.16.
  * Returns the weight.
  */
 NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 			   const struct nw_dalbe_rules *rules,
-			   const struct nw_dalbe_interval *in, u32 learns);
+			   const struct nw_dalbe_interval *in);
 
 NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 			   const struct nw_dalbe_rules *rules,
-			   const struct nw_dalbe_interval *in, u32 learns)
+			   const struct nw_dalbe_interval *in)
 {
 	u64 former_target, wanted, of;
 	u32 former, goal, w;
@@ -359,7 +385,7 @@ NW_APART u32 nw_dalbe_step(struct nw_dalbe_law *law,
 		sum = nw_dalbe_unwind(sum, goal, w, rules->gains.i);
 	law->sum = sum;
 	if (rules->policy == NW_DALBE_MBC)
-		law->bias = nw_dalbe_learn(law, relative, learns, goal, w);
+		law->bias = nw_dalbe_learn(law, relative, goal, w);
 	nw_dalbe_set_w(law, rules, w);
 	return law->w;
 }

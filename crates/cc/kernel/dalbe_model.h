@@ -18,35 +18,39 @@
  *	nw_model_NAME_FADES		1 if the price is to count ever less as w nears 1
  *	nw_model_NAME_DEFAULTS		its parameters under DA-LBE
  *
- * DA-LBE itself counts, computes the weight, and ignores losses at w = 1.
+ * DA-LBE itself counts, computes the weight, ignores losses near w = 1, and holds the window
+ * while others are there (dalbe_others.h).
  */
 #ifndef NW_DALBE_MODEL_H
 #define NW_DALBE_MODEL_H
 
 #include "dalbe_law.h"
+#include "dalbe_others.h"
 
 #define NW_DALBE_EVENTS		8U	/* of a price: older ones then count half */
 #define NW_DALBE_MOST_INFLATION	(64U << NW_Q16)
 
 struct nw_dalbe_seen {
 	struct nw_dalbe_law law;
+	struct nw_dalbe_others others;
+	u64 phantom;		/* events to add per packet, 2^-40 */
+	u64 credit;		/* what has come together of one, 2^-40 */
 	u64 rtt_sum_us;		/* of this interval */
 	u32 rtts;
 	u32 mean_us;		/* of the last interval; 0 before */
+	u32 srtt_us;		/* smoothed, at its end */
 	u32 base_us;		/* least RTT of the connection */
-	u32 mss;
 	u32 packets;		/* acknowledged, and ... */
-	u32 events;		/* ... reductions, that a price is made of */
-	u32 losses;		/* reductions since phi was computed, and ... */
-	u32 reduced;		/* ... sum of relative ones by delay, Q16.16 */
-	u32 delivered;		/* in this interval, and ... */
+	u32 reduced;		/* sum of relative reductions by delay, Q16.16, and ... */
+	u16 losses;		/* ... by loss, since phi was computed */
+	u16 events;		/* ... reductions, that a price is made of */
+	u32 delivered;		/* before this interval; at its end in it, and ... */
 	u32 marked;		/* ... of these, marked */
-	u64 phantom;		/* events to add per packet, 2^-40 */
-	u64 credit;		/* what has come together of one, 2^-40 */
 	u32 round_end;		/* no other event before this is acknowledged */
-	u32 mode;		/* enum nw_dalbe_mode */
+	u16 mss;
+	u8 mode;		/* enum nw_dalbe_mode */
+	u8 ignoring;		/* the reduction under way */
 	u32 acked;		/* segments, of the cong_avoid under way */
-	u32 learns;		/* of the last interval's excess, Q16.16 */
 };
 
 /* Mean round trip beyond the least one, seconds. */
@@ -92,12 +96,17 @@ static inline u64 nw_dalbe_packet_rate(const struct nw_dalbe_seen *s, u64 target
 	return (nw_min64(target, 1ULL << 40) << 16) / nw_max(s->mss, 1);
 }
 
-static inline u64 nw_dalbe_packets(const struct nw_dalbe_seen *s, u64 target)
+static inline u64 nw_dalbe_in_flight(u64 target, u32 rtt_us, u32 mss)
 {
-	u64 bytes = nw_min64(target, 1ULL << 30) * s->mean_us;
+	u64 bytes = nw_min64(target, 1ULL << 30) * rtt_us;
 
 	/* below 2^62 / 10^6 * 2^16 */
-	return (bytes / 1000000 << 16) / nw_max(s->mss, 1);
+	return (bytes / 1000000 << 16) / nw_max(mss, 1);
+}
+
+static inline u64 nw_dalbe_packets(const struct nw_dalbe_seen *s, u64 target)
+{
+	return nw_dalbe_in_flight(target, s->mean_us, s->mss);
 }
 
 /* RFC 8312 section 5.2 has Reno's window at 1.22 / sqrt(p): p = 1.5 / W^2. */

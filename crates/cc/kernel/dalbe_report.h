@@ -20,11 +20,12 @@
 #define NW_DALBE_PRICES		"congestion price, measured and modelled"
 #define NW_DALBE_TRIPS		"round trips of an interval"
 #define NW_DALBE_WINDOW		"congestion window and slow start threshold"
+#define NW_DALBE_OTHERS		"share of packets that waited for others"
 
 #define nw_dalbe_TELEMETRY(FIELD)					\
 	FIELD("w", "", 1ULL << 30, ca->seen.law.w,			\
 	      "weight: 0.05 a scavenger, 1 best effort", NW_DALBE_WEIGHTS) \
-	FIELD("mu", "", 1 << 16, ca->seen.law.mu,			\
+	FIELD("mu", "", 1 << 16, nw_dalbe_mu(&ca->seen.law, &p->rules),	\
 	      "w phi, where the price fades w phi / (1 - w): it counts 1 / mu times", \
 	      NW_DALBE_WEIGHTS)						\
 	FIELD("phi", "", 1 << 16, ca->seen.law.phi,			\
@@ -53,7 +54,7 @@
 	FIELD("mean_rtt", "ms", 1000,					\
 	      ca->seen.mean_us ? (s64)ca->seen.mean_us : NW_UNKNOWN,	\
 	      "mean round trip of the last interval", NW_DALBE_TRIPS)	\
-	FIELD("smoothed_rtt", "ms", 1000, NW_DALBE_TOLD(ca->srtt_us),	\
+	FIELD("smoothed_rtt", "ms", 1000, NW_DALBE_TOLD(ca->seen.srtt_us),	\
 	      "smoothed round trip at its end", NW_DALBE_TRIPS)		\
 	FIELD("least_rtt", "ms", 1000,					\
 	      ca->seen.base_us == NW_NONE ? NW_UNKNOWN :		\
@@ -69,8 +70,17 @@
 	      "PID's sum of errors, seconds")				\
 	FIELD("bias", "", 1 << 16, ca->seen.law.bias,			\
 	      "what the model is multiplied by")			\
-	FIELD("learns", "", 1 << 16, NW_DALBE_TOLD(ca->seen.learns),	\
+	FIELD("learns", "", 1 << 16, NW_DALBE_TOLD(ca->seen.law.learns),	\
 	      "how much of an excess the bias learns, of what it does of a lack") \
+	FIELD("busy", "", 1 << 16,					\
+	      ca->seen.others.share,					\
+	      "share of packets that waited for others', when last judged", \
+	      NW_DALBE_OTHERS)						\
+	FIELD("held_to", "segments", 1,					\
+	      ca->seen.others.cap ? (s64)ca->seen.others.cap : NW_UNKNOWN, \
+	      "window that others leave by the deadline", NW_DALBE_WINDOW) \
+	FIELD("free", "", 1, ca->seen.others.free,			\
+	      "intervals for which it is not held any more, as nobody else was found") \
 	FIELD("losses", "", 1, ca->seen.losses,				\
 	      "reductions that the next phi is computed from")		\
 	FIELD("intervals", "", 1, ca->intervals, "intervals that have passed") \
@@ -88,7 +98,7 @@
 	      ca->mean_w > 1 ? (s64)NW_DALBE_BITS(nw_dalbe_reach(ca)) : NW_UNKNOWN, \
 	      "rate at best effort, as reckoned from mean rate and mean weight") \
 	FIELD("short_of", "", 1, ca->short_of,				\
-	      "intervals in a row in which that is less than is needed: 3 mean that the deadline is out of reach") \
+	      "intervals in which that was less than is needed, and none between in which it was not: 6 mean that the deadline is out of reach") \
 	FIELD("out_of_reach", "s", 1000,				\
 	      ca->out_of_reach_ms ? (s64)ca->out_of_reach_ms : NW_UNKNOWN, \
 	      "when the deadline was first found to be out of reach, after the start")

@@ -89,6 +89,7 @@ struct nw_ops {
 	u32 (*max_tso_segs)(const void *ca, const void *p);
 	void (*report)(const void *ca, const void *p, s64 *out);
 	u32 (*needs)(const void *p);
+	u32 (*sees_acks)(const void *p);
 	const char *(*settle)(void *p);
 	const char *name;
 	const void *defaults;
@@ -128,6 +129,10 @@ static u32 alg##_needs(const void *p)					\
 {									\
 	return nw_##alg##_needs(p);					\
 }									\
+static u32 alg##_sees_acks(const void *p)				\
+{									\
+	return nw_##alg##_sees_acks(p);				\
+}									\
 static const char *alg##_settle(void *p)				\
 {									\
 	return nw_##alg##_settle(p);					\
@@ -148,6 +153,7 @@ static const char *alg##_settle(void *p)				\
 	.timer_at = alg##_timer_at,					\
 	.max_tso_segs = alg##_max_tso_segs,				\
 	.needs = alg##_needs,						\
+	.sees_acks = alg##_sees_acks,					\
 	.settle = alg##_settle,					\
 	.name = #alg,							\
 	.mode = nw_##alg##_MODE,					\

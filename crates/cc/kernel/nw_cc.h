@@ -194,7 +194,7 @@ static inline u32 nw_now_us(const struct nw_facts *f)
  *	void cwnd_event(ca, p, f, u32 event, d)
  *	void in_ack_event(ca, p, f, d)	pkts_acked(ca, p, f, d)
  *	u32 sees_acks(p)		whether in_ack_event() does anything: where not,
- *					a kernel is spared the call
+ *					the stack is spared the call
  *	void cong_avoid(ca, p, f, u32 acked, d)	in NW_MODE_WINDOW
  *	void cong_control(ca, p, f, d)		in NW_MODE_RATE
  *	u32 max_tso_segs(ca, p)		NW_NONE if bursts have no limit

@@ -226,6 +226,13 @@ impl Controller {
         self.call(Call::CwndEvent(event), facts).decision
     }
 
+    /// Whether anybody needs [`in_ack_event`](Self::in_ack_event): of many algorithms it
+    /// does nothing.
+    #[inline]
+    pub fn sees_acks(&self) -> bool {
+        self.observer.is_some() || self.instance.sees_acks()
+    }
+
     /// An ACK arrived, before it is processed.
     pub fn in_ack_event(&mut self, facts: &Facts) -> Decision {
         self.call(Call::InAckEvent, facts).decision
@@ -273,6 +280,7 @@ impl Controller {
 
     /// The largest burst in segments that the algorithm allows, if it limits
     /// bursts (Linux's `max_tso_segs` hook in L4STeam's tree).
+    #[inline]
     pub fn max_tso_segs(&self) -> Option<u32> {
         self.instance.max_tso_segs()
     }

@@ -20,10 +20,10 @@ const CUT: f64 = 8.0;
 const MOST_IGNORED: f64 = 0.4;
 /// Of the time that is left, what makes up for lacks.
 const RESERVE: f64 = 1.0 / 20.0;
-/// w / (1 - w) of a weight at which a price that fades is dropped.
+/// w / (1 - w) from which a price that fades counts no more.
 const FADED: f64 = 19.0;
-/// Where an unsigned Q16.16 ends, that of mu.
-const MOST_MU: f64 = 65536.0;
+/// The weight from which losses begin to be ignored, all that are to be at 1.
+const NEAR_ONE: f64 = 0.95;
 /// Where a signed Q2.30 ends, the format of errors.
 const MOST_ERROR: f64 = 2.0;
 
@@ -37,7 +37,7 @@ pub struct DalbeInterval {
     pub intervals: f64,
     /// Weight that the interval ended with.
     pub w: f64,
-    /// `w` times `phi`.
+    /// `w` times `phi`; where the price fades by 1 - `w`, and infinite at 1.
     pub mu: f64,
     /// The equivalence factor φ.
     pub phi: f64,
@@ -70,9 +70,12 @@ pub struct DalbeInterval {
 }
 
 impl DalbeInterval {
-    /// From what a control reports; fields without a value are 0.
+    /// From what a control reports; fields without a value are 0, and μ is infinite.
     pub fn of(reported: impl Iterator<Item = (TelemetryField, i64)>) -> Self {
-        let mut all = Self::default();
+        let mut all = Self {
+            mu: f64::INFINITY,
+            ..Self::default()
+        };
         for (field, value) in reported {
             all.set(field.name, field.in_units(value));
         }
@@ -190,16 +193,15 @@ impl DalbeLaw {
             }
         };
         exact.mu = exact.w * now.phi;
-        exact.ignored = if exact.w == 1.0 && exact.mu > 1.0 {
-            1.0 - 1.0 / exact.mu
+        exact.ignored = (1.0 - 1.0 / exact.mu).max(0.0);
+        if self.reproduction {
+            exact.ignored *= f64::from(u8::from(exact.w == 1.0));
         } else {
-            0.0
-        };
-        if !self.reproduction {
-            exact.ignored = exact.ignored.min(MOST_IGNORED);
+            let near = (exact.w - NEAR_ONE) / (1.0 - NEAR_ONE);
+            exact.ignored = exact.ignored.min(MOST_IGNORED) * near.max(0.0);
         }
         if self.fades {
-            exact.mu = (exact.mu / (1.0 - exact.w)).min(MOST_MU);
+            exact.mu /= 1.0 - exact.w;
         }
         exact
     }
@@ -228,7 +230,7 @@ impl DalbeLaw {
             let r = model * factor;
             let goal = match self.fades {
                 true if r >= FADED => 1.0,
-                true => r / (1.0 + r),
+                true => FADED * r / (FADED + (FADED - 1.0) * r),
                 false => r,
             };
             (relative, goal)

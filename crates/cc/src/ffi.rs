@@ -63,6 +63,7 @@ struct Ops {
     max_tso_segs: unsafe extern "C" fn(*const c_void, *const c_void) -> u32,
     report: unsafe extern "C" fn(*const c_void, *const c_void, *mut i64),
     needs: unsafe extern "C" fn(*const c_void) -> u32,
+    sees_acks: unsafe extern "C" fn(*const c_void) -> u32,
     settle: unsafe extern "C" fn(*mut c_void) -> *const c_char,
     name: *const c_char,
     defaults: *const c_void,
@@ -374,6 +375,14 @@ impl Instance {
         (at != 0).then_some(at)
     }
 
+    /// Whether `in_ack_event` does anything.
+    #[inline]
+    pub(crate) fn sees_acks(&self) -> bool {
+        // SAFETY: of this instance's table, and only reads the parameters.
+        unsafe { (self.ops.sees_acks)(self.params.pointer()) != 0 }
+    }
+
+    #[inline]
     pub(crate) fn max_tso_segs(&self) -> Option<u32> {
         let (state, params) = (self.state.as_ptr().cast(), self.params.pointer());
         // SAFETY: as in `timer_at`.

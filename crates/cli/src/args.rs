@@ -1,17 +1,27 @@
 //! The command line.
 
 mod by;
+#[cfg(test)]
+mod guide;
 mod kernel;
+mod link;
 mod mmb;
+#[cfg(test)]
+mod names;
 mod pep;
 mod shell;
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+
+use crate::completion;
 
 pub use by::By;
 pub use kernel::{Kernel, KernelBuild, KernelCommand, KernelList, KernelRemove};
+pub use link::PathElements;
 pub use mmb::Mmb;
 pub use pep::{LogFormat, Pep, PepCommand, PepRun, PepServe, PepStatus, PepWay};
 pub use shell::Shell;
@@ -28,12 +38,17 @@ use crate::commands::Command;
 )]
 #[command(
     after_help = "Exit status: 0 done, 1 failed, 2 refused input, 3 not trustworthy, \
-    4 out of tolerance with --check, 70 a mistake in narrows itself, 130 interrupted, 141 when the reader of the output has \
-    gone (| head)."
+    4 out of tolerance with --check, 70 a mistake in narrows itself, 77 a right is missing (root, or to a file), \
+    130 interrupted, 141 when the reader of the output has gone (| head)."
 )]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Has a shell complete an argument by what `names` offers.
+fn completing(names: fn(&OsStr) -> Vec<CompletionCandidate>) -> ArgValueCompleter {
+    ArgValueCompleter::new(names)
 }
 
 /// How results are printed.
@@ -61,7 +76,7 @@ pub enum ListFormat {
 #[derive(Args, Debug)]
 pub struct List {
     /// `metrics` for what campaigns can measure; otherwise the beginning of names
-    #[arg(value_name = "metrics|PREFIX")]
+    #[arg(value_name = "metrics|PREFIX", add = completing(completion::listed))]
     pub what: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -71,7 +86,7 @@ pub struct List {
 #[derive(Args, Debug)]
 pub struct Show {
     /// An entry of the catalogue, or a file
-    #[arg(value_name = "NAME|FILE")]
+    #[arg(value_name = "NAME|FILE", add = completing(completion::entries))]
     pub name: String,
     /// Set a value first, by name: link/access/up/bottleneck='rate 20Mbit queue dualpi2'
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -110,16 +125,14 @@ impl EngineName {
 A download beside an upload: --flow cubic --flow 'down: cubic from server to client'")]
 pub struct Run {
     /// A scenario's file, or its name in the catalogue
-    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["links", "flows"],
-        conflicts_with_all = ["links", "flows"])]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["link", "up", "down", "flows"],
+        conflicts_with_all = ["link", "up", "down", "flows"], add = completing(completion::scenarios))]
     pub name: Option<String>,
-    /// An element of the link between client and server, in both directions unless `up` or
-    /// `down` is written before it
-    #[arg(long = "link", value_name = "ELEMENT")]
-    pub links: Vec<String>,
+    #[command(flatten)]
+    pub links: PathElements,
     /// A flow: [NAME:] congestion control [from HOST to HOST] [ecn MODE] [start TIME]
     /// [bytes SIZE] …; from client to server unless `from server to client` turns it round
-    #[arg(long = "flow", value_name = "FLOW")]
+    #[arg(long = "flow", value_name = "FLOW", add = completing(completion::controls))]
     pub flows: Vec<String>,
     /// Write the scenario to a file, as it is run
     #[arg(long, value_name = "FILE")]
@@ -128,7 +141,7 @@ pub struct Run {
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineName,
     /// Of `--engine kernel`, which: how its id begins [default: the one that was built last]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completing(completion::kernels))]
     pub kernel: Option<String>,
     /// The seed of all randomness
     #[arg(long, value_name = "N")]
@@ -148,14 +161,17 @@ pub struct Run {
 #[derive(Args, Debug)]
 pub struct Campaign {
     /// A campaign's file, its name in the catalogue, or a pattern of names
-    #[arg(value_name = "FILE|NAME|GLOB")]
+    #[arg(value_name = "FILE|NAME|GLOB", add = completing(completion::campaigns))]
     pub name: String,
     /// Run only cells whose names fit: '50Mbit/*/pfifo/*'; may be repeated
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", add = completing(completion::cells))]
     pub only: Vec<String>,
     /// Run each cell with seeds 1 to N, live N times; figures are medians
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: Option<u64>,
+    /// Run each cell with this seed alone
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    pub seed: Option<u64>,
     /// Cells at a time [default: as many as there are processors; live always one]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub jobs: Option<u32>,
@@ -169,7 +185,7 @@ pub struct Campaign {
     #[arg(long, value_enum, default_value_t)]
     pub engine: EngineName,
     /// Of `--engine kernel`, which: how its id begins [default: the one that was built last]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completing(completion::kernels))]
     pub kernel: Option<String>,
     /// Set a value in every cell by name
     #[arg(long = "set", value_name = "NAME=VALUE")]
@@ -184,7 +200,10 @@ pub struct Campaign {
 
 #[derive(Args, Debug)]
 #[command(after_help = "For instance: narrows completion bash \
-    > ~/.local/share/bash-completion/completions/narrows")]
+    > ~/.local/share/bash-completion/completions/narrows
+
+What it prints asks narrows itself at each completion, so that names of the catalogue, cells, devices \
+and kernels are those of the moment.")]
 pub struct Completion {
     /// The shell
     #[arg(value_enum, value_name = "SHELL")]
@@ -202,10 +221,10 @@ pub struct Man {
 #[derive(Args, Debug)]
 pub struct Compare {
     /// A scenario's or a campaign's file, or its name in the catalogue
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = completing(completion::entries))]
     pub name: String,
     /// Compare only cells whose names fit: '20-20/*'; may be repeated
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", add = completing(completion::cells))]
     pub only: Vec<String>,
     /// Seeds in the simulator and in virtual time, and repetitions live; of pairs, repetitions of each side
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -217,7 +236,7 @@ pub struct Compare {
     #[arg(long, value_enum, default_value_t)]
     pub against: EngineName,
     /// Of the side that is `kernel`, which: how its id begins [default: the one built last]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completing(completion::kernels))]
     pub kernel: Option<String>,
     /// How often a live repetition whose rig is not trusted is made again
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=25))]
@@ -289,10 +308,16 @@ pub enum Width {
 #[derive(Args, Debug)]
 pub struct Plot {
     /// A results folder
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub dir: PathBuf,
     /// What to draw figures as
-    #[arg(long = "as", value_enum, value_name = "FORMAT", default_value_t)]
+    #[arg(
+        long = "format",
+        visible_alias = "as",
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t
+    )]
     pub drawing: Drawing,
     /// How wide figures are
     #[arg(long, value_enum, default_value_t)]
@@ -302,13 +327,13 @@ pub struct Plot {
     pub figure: Option<String>,
     /// Of a campaign, this metric in place of what the campaign is about; several are lines of
     /// one figure
-    #[arg(long = "metric", value_name = "METRIC")]
+    #[arg(long = "metric", value_name = "METRIC", add = completing(completion::metrics))]
     pub metrics: Vec<String>,
     /// The axis of the campaign to draw it against [default: the one with most values]
-    #[arg(long, value_name = "AXIS", requires = "metrics")]
+    #[arg(long, value_name = "AXIS", requires = "metrics", add = completing(completion::axes))]
     pub against: Option<String>,
     /// An axis whose values are lines; may be repeated, the others have a figure for each value
-    #[arg(long, value_name = "AXIS", requires = "metrics")]
+    #[arg(long, value_name = "AXIS", requires = "metrics", add = completing(completion::axes))]
     pub by: Vec<String>,
     /// Where to put them [default: DIR/figures; for flent, DIR]
     #[arg(long, value_name = "DIR")]
@@ -317,14 +342,15 @@ pub struct Plot {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "For instance: narrows mark --dev eth0 --profile d+q port 443
+    after_help = "For instance: narrows mark -i eth0 --profile d+q port 443
 
 Connections that begin while it runs are marked, until Ctrl-C. A filter is host ADDRESS, \
 port NUMBER, or both with `and` between them."
 )]
 pub struct Mark {
     /// The device where packets leave and arrive
-    #[arg(long, value_name = "IF")]
+    #[arg(short = 'i', long, alias = "interface", value_name = "DEV",
+        add = completing(completion::devices))]
     pub dev: String,
     /// The signals and their rules: d, s, d+q, s+vec, 's+d+q', 'd delay thesis' …
     #[arg(long, value_name = "PROFILE")]
@@ -333,8 +359,11 @@ pub struct Mark {
     #[arg(value_name = "FILTER")]
     pub filter: Vec<String>,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long, visible_alias = "for", value_name = "TIME")]
     pub duration: Option<String>,
+    /// Wait for the device, and go on when it returns after it was gone
+    #[arg(long)]
+    pub wait: bool,
     /// How to print the counters
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -395,9 +424,11 @@ pub struct Observe {
     /// A device whose packets to observe as they pass, `any` for all (Linux); may be repeated
     #[arg(
         short = 'i',
-        long = "interface",
-        value_name = "DEVICE",
-        conflicts_with = "read"
+        long = "dev",
+        alias = "interface",
+        value_name = "DEV",
+        conflicts_with = "read",
+        add = completing(completion::devices_and_any)
     )]
     pub interfaces: Vec<String>,
     /// Captures to read where neither -r nor -i names any, then which packets to observe
@@ -432,6 +463,7 @@ pub struct Observe {
     /// End after this time [default: at Ctrl-C]
     #[arg(
         long,
+        alias = "for",
         value_name = "TIME",
         requires = "interfaces",
         conflicts_with = "read"

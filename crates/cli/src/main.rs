@@ -8,6 +8,7 @@
 
 mod args;
 mod commands;
+mod completion;
 mod defect;
 #[cfg(target_os = "linux")]
 mod gauge;
@@ -30,6 +31,9 @@ fn program() -> ExitCode {
     if let Err(error) = narrows::take_part(std::env::args_os().skip(1)) {
         output::message!("narrows: {error}");
         return ExitCode::FAILURE;
+    }
+    if let Some(answered) = completion::answered() {
+        return answered;
     }
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,

@@ -6,10 +6,18 @@ use std::time::Duration;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use narrows::Progress;
 
+use crate::args::EngineName;
 use crate::output::message;
 
 /// Set by the first Ctrl-C.
 static CANCEL: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program may be ended wherever it is.
+static ENDS_ANYWHERE: AtomicBool = AtomicBool::new(false);
+
+/// How long what is simulated has to end by itself, so that all is over within a second.
+/// Results are written for half a second of it.
+const GRACE: Duration = Duration::from_millis(850);
 
 /// The flag that ends runs early; from now on Ctrl-C sets it, and a second
 /// one ends the program at once.
@@ -20,8 +28,25 @@ pub fn cancel_flag() -> &'static AtomicBool {
             std::process::exit(130);
         }
         message!("\nnarrows: interrupted; writing what there is (again to stop at once)");
+        if ENDS_ANYWHERE.load(Ordering::SeqCst) {
+            std::thread::spawn(end_soon);
+        }
     });
     &CANCEL
+}
+
+/// The same for runs of `engine`. What the simulator does, and what follows from it, is ended
+/// wherever it is: files are whole or not there. An engine that has changed the machine has
+/// to put it back.
+pub fn cancel_flag_of(engine: EngineName) -> &'static AtomicBool {
+    ENDS_ANYWHERE.store(engine == EngineName::Sim, Ordering::SeqCst);
+    cancel_flag()
+}
+
+fn end_soon() {
+    std::thread::sleep(GRACE);
+    message!("narrows: ended before all was written; the results are not finished");
+    std::process::exit(130);
 }
 
 /// A bar with the time left; nothing where standard error is no terminal.

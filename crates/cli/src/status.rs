@@ -9,6 +9,9 @@ use narrows::scenario::Refusal;
 
 use crate::output::message;
 
+/// What refused input ends with.
+const REFUSED: u8 = 2;
+
 /// Why the program ends; scripts distinguish these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -22,6 +25,8 @@ pub enum Status {
     Failed,
     /// Done, but the reader of standard output closed it before the end (`| head`).
     ReaderGone,
+    /// This user lacks a right that it takes: root's, or to a file.
+    NoPermission,
     /// Stopped by a signal.
     Interrupted,
     /// The program has a mistake, which was reported.
@@ -35,19 +40,26 @@ impl Status {
     /// of env(1).
     pub const NOT_MADE: Self = Self::Command(125);
 
+    /// What the process ends with.
     pub fn code(self) -> ExitCode {
-        ExitCode::from(match self {
+        ExitCode::from(self.number())
+    }
+
+    fn number(self) -> u8 {
+        match self {
             Self::Done => 0,
             Self::Failed => 1,
             Self::NotTrustworthy => 3,
             Self::OutOfTolerance => 4,
             // EX_SOFTWARE of BSD's sysexits.h: an internal software error.
             Self::Defect => 70,
+            // EX_NOPERM of the same: the right to do it is missing.
+            Self::NoPermission => 77,
             Self::Interrupted => 130,
             // What a shell shows for a program that SIGPIPE (13) ended: 128 + 13.
             Self::ReaderGone => 141,
             Self::Command(code) => code,
-        })
+        }
     }
 
     /// The graver of two.
@@ -57,7 +69,7 @@ impl Status {
             Self::NotTrustworthy => 1,
             Self::OutOfTolerance => 2,
             Self::ReaderGone => 3,
-            Self::Failed => 4,
+            Self::Failed | Self::NoPermission => 4,
             Self::Interrupted | Self::Defect | Self::Command(_) => 5,
         };
         if gravity(other) > gravity(self) {
@@ -76,6 +88,7 @@ impl From<narrows::shell::Hindrance> for Status {
             Hindrance::NotFound => Self::Command(127),
             Hindrance::NotRun => Self::Command(126),
             Hindrance::NotMade => Self::NOT_MADE,
+            Hindrance::NoPermission => Self::NoPermission,
         }
     }
 }
@@ -117,27 +130,34 @@ impl From<Error> for Failure {
 
 impl Failure {
     /// Says it on standard error, and gives the exit status: 2 for refused
-    /// input, 1 for what failed.
+    /// input, 77 for a right that is missing, 1 for what failed.
     pub fn report(self) -> ExitCode {
         match self {
             Self::Refused(refusal) => {
+                let of_rights = refusal.is_of_rights();
                 // A log wants one line; at a terminal all of it is shown.
                 if refusal.file().is_some() && std::io::stderr().is_terminal() {
                     message!("{:?}", miette::Report::new(refusal));
                 } else {
                     message!("{}", refusal.to_line());
                 }
-                ExitCode::from(2)
+                match of_rights {
+                    true => Status::NoPermission.code(),
+                    false => ExitCode::from(REFUSED),
+                }
             }
             Self::Lab(error) => {
                 message!("narrows: {error}{}", remedy(&error));
-                ExitCode::from(if error.is_refusal() { 2 } else { 1 })
+                if error.is_of_rights() {
+                    return Status::NoPermission.code();
+                }
+                ExitCode::from(if error.is_refusal() { REFUSED } else { 1 })
             }
             Self::Kernel(error) => {
                 message!("narrows: {error}");
                 match error {
                     BuildError::Interrupted => Status::Interrupted.code(),
-                    error => ExitCode::from(if error.is_refusal() { 2 } else { 1 }),
+                    error => ExitCode::from(if error.is_refusal() { REFUSED } else { 1 }),
                 }
             }
         }
@@ -160,3 +180,43 @@ fn remedy(error: &Error) -> &'static str {
 }
 
 pub type Outcome = Result<Status, Failure>;
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The statuses in the first table of the guide's page.
+    fn documented() -> Vec<u8> {
+        let page = include_str!("../../../docs/exit-status.md");
+        let rows = page.lines().skip_while(|line| !line.starts_with("|---"));
+        let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+        let number = |line: &str| line.split('|').nth(1)?.trim().parse().ok();
+        rows.filter_map(number).collect()
+    }
+
+    #[test]
+    fn the_guide_and_the_help_have_every_status() {
+        let mut known: Vec<u8> = [
+            Status::Done,
+            Status::Failed,
+            Status::NotTrustworthy,
+            Status::OutOfTolerance,
+            Status::Defect,
+            Status::NoPermission,
+            Status::Interrupted,
+            Status::ReaderGone,
+        ]
+        .map(Status::number)
+        .to_vec();
+        known.push(REFUSED);
+        known.sort();
+        assert_eq!(documented(), known);
+        let help = crate::args::Cli::command().render_help().to_string();
+        let (_, help) = help.split_once("Exit status: ").expect("statuses");
+        let words = |c: char| !c.is_ascii_digit();
+        let said: Vec<u8> = help.split(words).filter_map(|n| n.parse().ok()).collect();
+        assert_eq!(said, known);
+    }
+}

@@ -1,10 +1,12 @@
-//! Advice for options that belong elsewhere.
+//! Advice for options that belong elsewhere, and for commands that are spelled wrongly.
 
 use std::process::ExitCode;
 
-use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error};
+use narrows::scenario::nearest;
 
+use crate::args::Cli;
 use crate::output::message;
 
 /// Says what is wrong with the command line, and what was probably meant: status 2.
@@ -20,7 +22,32 @@ pub fn refuse(error: &Error) -> ExitCode {
             message!("\n{advice}");
         }
     }
+    let meant = matches!(error.kind(), ErrorKind::InvalidSubcommand)
+        .then(|| error.get(ContextKind::InvalidSubcommand))
+        .flatten();
+    if let (Some(ContextValue::String(word)), None) =
+        (meant, error.get(ContextKind::SuggestedSubcommand))
+    {
+        if let Some(command) = meant_command(std::env::args().skip(1), word) {
+            message!("\nDid you mean `narrows {command}`?");
+        }
+    }
     ExitCode::from(2)
+}
+
+/// The command, with those above it, that `word` among the arguments is probably a slip for.
+fn meant_command(arguments: impl Iterator<Item = String>, word: &str) -> Option<String> {
+    let root = Cli::command();
+    let mut at = &root;
+    let mut above = String::new();
+    for argument in arguments.take_while(|argument| argument != word) {
+        if let Some(next) = at.find_subcommand(&argument) {
+            at = next;
+            above = format!("{above}{argument} ");
+        }
+    }
+    let near = nearest(word, at.get_subcommands().map(Command::get_name))?;
+    Some(format!("{above}{near}"))
 }
 
 /// What to write for `option`, which `command` has not.
@@ -35,7 +62,7 @@ fn advice(command: &str, option: &str) -> Option<&'static str> {
         ("run", "--seeds") => {
             "A run has one seed, --seed N. A campaign runs its cells with several, --seeds N"
         }
-        ("campaign" | "compare", "--seed") => "Seeds 1 to N are run with --seeds N",
+        ("compare", "--seed") => "Seeds 1 to N are run with --seeds N",
         ("run", "--rate" | "--delay" | "--loss" | "--queue" | "--qdisc") => {
             "The path is made of elements: --link 'netem delay 10ms loss 1%' \
              --link 'rate 50Mbit queue fq_codel'"
@@ -44,7 +71,6 @@ fn advice(command: &str, option: &str) -> Option<&'static str> {
         ("run" | "campaign" | "compare", "-o" | "--output") => {
             "The results folder is named by --out DIR"
         }
-        ("plot", "--format") => "The format is named by --as: svg, png, pdf or flent",
         _ => return None,
     })
 }

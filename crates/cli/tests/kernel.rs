@@ -1,5 +1,6 @@
 //! The command line over a kernel in virtual time. Where none was built these tests are
-//! skipped, with a line on standard error; `narrows kernel build` builds one.
+//! skipped, with a line on standard error; `narrows kernel build` builds one. With
+//! NARROWS_KERNEL_TEST set they fail instead (`make kernel-test`).
 
 #![cfg(target_os = "linux")]
 
@@ -19,16 +20,16 @@ use serde_json::Value;
 
 /// Whether there is a kernel; says why `test` is skipped if not.
 fn has_kernel(test: &str) -> bool {
-    match Store::of_user().and_then(|store| store.newest()) {
-        Err(error) => eprintln!("skipped: {test}: {error}"),
+    let lacks = match Store::of_user().and_then(|store| store.newest()) {
+        Err(error) => error.to_string(),
         Ok(kernel) if !kernel.has_present_controls() => {
-            eprintln!(
-                "skipped: {test}: {} has other congestion controls",
-                kernel.made.id
-            );
+            format!("{} has other congestion controls", kernel.made.id)
         }
         Ok(_) => return true,
-    }
+    };
+    let needed = std::env::var_os("NARROWS_KERNEL_TEST").is_some();
+    assert!(!needed, "{test}: {lacks}");
+    eprintln!("skipped: {test}: {lacks}");
     false
 }
 
@@ -131,6 +132,126 @@ fn ten_equal_runs_have_one_digest_wherever_and_beside_whatever_they_run() {
     for _ in 0..4 {
         assert_eq!(digest("1"), first, "beside {} busy processes", load.0.len());
     }
+}
+
+/// A run on the kernel that was built last, into `out`; what the terminal showed.
+fn run_here(at: &Path, name: &str, sets: &[&str]) -> String {
+    let sets = sets.iter().flat_map(|set| ["--set", *set]);
+    let words = ["run", name, "--engine", "kernel", "--out", "out"];
+    let ran = narrows(at, &words.into_iter().chain(sets).collect::<Vec<_>>());
+    let status = ran.status.code();
+    // Whether so short a run can be trusted is for the verdict.
+    assert!(matches!(status, Some(0 | 3)), "{}", text(&ran.stderr));
+    text(&ran.stdout)
+}
+
+#[test]
+fn every_control_of_ours_carries_data_in_the_kernel_that_was_built_and_results_say_which_it_was() {
+    if !has_kernel("every control in a kernel in virtual time") {
+        return;
+    }
+    let kernel = Store::of_user().and_then(|s| s.newest()).expect("a kernel");
+    let controls: Vec<_> = narrows_kernel::registered_names();
+    let flow = |name: &str| {
+        let cc = name.trim_start_matches("nw_");
+        format!("[[flow]]\nname = \"{cc}\"\nfrom = \"client\"\nto = \"server\"\ncc = \"{cc}\"\n")
+    };
+    let flows: String = controls.iter().map(|name| flow(name)).collect();
+    let at = folder("4s", &flows);
+    let printed = run_here(at.path(), "two.toml", &[]);
+    let out = at.path().join("out");
+    let record = record(&out);
+    let summary = fs::read_to_string(out.join("summary.json")).expect("summary.json");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    for name in &controls {
+        let cc = name.trim_start_matches("nw_");
+        let of = |all: &Value| {
+            let mut flows = all.as_array().expect("flows").iter();
+            let found = flows.find(|flow| flow["name"] == format!("flow/{cc}"));
+            found.unwrap_or_else(|| panic!("{cc}")).clone()
+        };
+        let got = of(&record["rig"]["flows"])["congestion_control"].to_string();
+        // A name that is too long for the kernel is cut.
+        let (run, own) = got.trim_matches('"').split_once('_').expect("a run's name");
+        assert!(run.starts_with("nw") && cc.starts_with(own), "{cc}: {got}");
+        let bytes = of(&summary["flows"])["bytes_total"].as_u64();
+        assert!(bytes > Some(100_000), "{cc}: {bytes:?}");
+    }
+    let built = &record["virtual_kernel"];
+    assert_eq!(built["id"], kernel.made.id);
+    for key in [
+        "source_sha256",
+        "config_sha256",
+        "compiler",
+        "pahole",
+        "controls_digest",
+    ] {
+        assert!(
+            built[key].as_str().is_some_and(|said| !said.is_empty()),
+            "{key}"
+        );
+    }
+    assert_eq!(
+        built["changes"].as_array().map(Vec::len),
+        Some(kernel.made.changes.len())
+    );
+    let line = format!("rig: Linux {} (", kernel.made.id);
+    assert!(printed.contains(&line), "{printed}");
+    let page = fs::read_to_string(out.join("report.html")).expect("the page");
+    for said in [
+        &kernel.made.id,
+        &kernel.made.source_sha256,
+        &kernel.made.compiler,
+    ] {
+        assert!(page.contains(said.as_str()), "{said}");
+    }
+}
+
+#[test]
+fn bursts_towards_our_elements_are_said_and_compare_simulates_them() {
+    if !has_kernel("bursts in virtual time") {
+        return;
+    }
+    let prague =
+        "[[flow]]\nname = \"prague\"\nfrom = \"client\"\nto = \"server\"\ncc = \"prague\"\n";
+    let at = folder("4s", prague);
+    let printed = run_here(at.path(), "two.toml", &[]);
+    let record = record(&at.path().join("out"));
+    let facts = &record["rig"]["flows"];
+    let longest = |flow: usize| facts[flow]["gso_max_segs"].as_u64();
+    if longest(0) == Some(0) {
+        eprintln!("skipped: bursts in virtual time: nothing counts them here");
+        return;
+    }
+    assert!(longest(0) > Some(1), "{facts}");
+    // As its own tree has it; mainline asks no control for its longest burst.
+    assert_eq!(longest(1), Some(1), "{facts}");
+    assert!(
+        printed.contains("its packets left in bursts of up to"),
+        "{printed}"
+    );
+    let words = [
+        "compare", "two.toml", "--engine", "kernel", "--seeds", "1", "--out", "both",
+    ];
+    let compared = text(&narrows(at.path(), &words).stdout);
+    assert!(
+        compared.contains("simulated with segmentation \"tso"),
+        "{compared}"
+    );
+}
+
+#[test]
+fn a_scenario_of_the_catalogue_runs_with_its_recording() {
+    if !has_kernel("a recording of rates in virtual time") {
+        return;
+    }
+    let at = tempfile::tempdir().expect("a folder");
+    run_here(
+        at.path(),
+        "pep/base-station",
+        &["duration=2s", "measure=1s..2s"],
+    );
+    assert!(record(&at.path().join("out"))["packets"].as_u64() > Some(1000));
 }
 
 #[test]

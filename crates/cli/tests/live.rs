@@ -80,7 +80,7 @@ fn a_comparison_leaves_both_engines_runs_side_by_side() {
     let said = text(&ran.stderr);
     assert!(matches!(ran.status.code(), Some(0 | 3)), "{said}");
     let table = text(&ran.stdout);
-    assert!(table.contains("flow/first/goodput_mbit"), "{table}");
+    assert!(table.contains("goodput_mbit of flow/first"), "{table}");
     let cell = at.path().join("out/cells/one-flow");
     for (leaf, engine) in [
         ("sim-1", "sim"),

@@ -50,14 +50,19 @@ fn run(test: &str, plan: &str, script: &str) -> Option<Output> {
     Some(output)
 }
 
-/// Expects that `script` is refused in a line that has all `words`.
+/// Expects that `script` is refused as bad input, in a line that has all `words`.
 fn refused(test: &str, plan: &str, script: &str, words: &[&str]) {
+    refused_with(2, test, plan, script, words);
+}
+
+/// Expects that `script` is refused with `status` in a line that has all `words`.
+fn refused_with(status: i32, test: &str, plan: &str, script: &str, words: &[&str]) {
     let Some(output) = run(test, plan, script) else {
         return;
     };
     let line = refusal(&output);
     assert!(words.iter().all(|word| line.contains(word)), "{line}");
-    assert_eq!(output.status.code(), Some(2), "{line}");
+    assert_eq!(output.status.code(), Some(status), "{line}");
     assert_eq!(text(&output.stdout), "");
 }
 
@@ -103,7 +108,8 @@ fn a_user_who_may_make_no_namespace_is_told_which_switch_allows_it() {
     );
     let script = format!("exec unshare --user --map-root-user -- sh -ec '{inner}'");
     let words = ["/proc/sys/user/max_user_namespaces", "sudo"];
-    refused("without user namespaces", PLAIN, &script, &words);
+    // A right that is missing (docs/exit-status.md).
+    refused_with(77, "without user namespaces", PLAIN, &script, &words);
 }
 
 #[test]

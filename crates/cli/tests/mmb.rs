@@ -151,3 +151,36 @@ fn what_is_wrong_is_refused_where_it_stands() {
         assert!(said.contains(says), "{words:?}: {said}");
     }
 }
+
+#[test]
+fn several_commands_are_one_json_document_and_options_come_first() {
+    let run = |words: &[&str]| {
+        let output = narrows(Path::new("."), words);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let (status, printed, _) = run(&["mmb", "--format", "json", "add all drop; list; boxes"]);
+    assert_eq!(status, Some(0));
+    let both: serde_json::Value = serde_json::from_str(&printed).expect("one document");
+    assert_eq!(both[1]["rules"][0]["rule"], "add all drop", "{both}");
+    assert!(both[2]["boxes"].is_array(), "{both}");
+    let (status, printed, _) = run(&["mmb", "--format", "json", "boxes"]);
+    assert_eq!(status, Some(0));
+    let one: serde_json::Value = serde_json::from_str(&printed).expect("one document");
+    assert!(one["boxes"].is_array(), "{one}");
+    for words in [
+        &["mmb", "attach", "--whole-bundles", "lo", "udp-block"][..],
+        &["mmb", "attach", "lo", "--wait", "udp-block"],
+    ] {
+        let (status, _, said) = run(words);
+        assert_eq!(status, Some(2), "{said}");
+        assert!(said.contains("options before the command"), "{said}");
+    }
+    let (status, _, said) = run(&["mmb", "add tcp-dport 80 tcp-dport 443 drop"]);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("can match no packet"), "{said}");
+}

@@ -203,31 +203,6 @@ fn after_a_restart_of_either_end_the_next_transfer_is_whole() {
 }
 
 #[test]
-fn out_of_budget_whoever_reads_is_served() {
-    let limits = "[limits]\nbudget = \"1mb\"\nbacklog = \"1mb\"\nread_ahead = \"0s\"";
-    let daemon = Daemon::start(LOOPBACK, limits);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let target = listener.local_addr().expect("bound");
-    // Nobody reads what these send.
-    let stalled: Vec<_> = (0..4).map(|_| daemon.tunnel(target)).collect();
-    let data = payload(1 << 20);
-    for mut stream in &stalled {
-        stream.set_nonblocking(true).expect("set");
-        while stream.write(&data).is_ok() {}
-    }
-    let most = |used: &serde_json::Value| used.as_u64().is_some_and(|used| used > 900_000);
-    assert!(soon(|| {
-        for mut stream in &stalled {
-            let _ = stream.write(&data);
-        }
-        most(&daemon.status()["backlog_bytes"])
-    }));
-    assert!(comes_back(&daemon.tunnel(echo()), &data));
-    let used = &daemon.status()["backlog_bytes"];
-    assert!(most(used) && used.as_u64() <= Some(1 << 20), "{used}");
-}
-
-#[test]
 fn streams_are_whole_through_loss_and_reordering_of_either_leg() {
     let test = "streams_are_whole_through_loss_and_reordering_of_either_leg";
     let Some(path) = Behind::open(test, ["netem delay 3ms reorder 20%", "netem loss 1%"]) else {

@@ -9,8 +9,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use nix::unistd::geteuid;
-use pep_rig::Daemon;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use pep_rig::{Daemon, soon};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 const THREADS: usize = 2;
@@ -224,7 +225,7 @@ fn who_is_not_root_is_led_by_the_library_and_told_so() {
         &["--", "true"],
     ];
     let refused = inside(&pair.names[0], &by_kernel.concat()).output();
-    assert_eq!(refused.expect("it starts").status.code(), Some(125));
+    assert_eq!(refused.expect("it starts").status.code(), Some(77));
 }
 
 #[test]
@@ -276,4 +277,45 @@ fn its_status_is_the_command_s_and_what_cannot_be_is_refused() {
         return;
     };
     assert_eq!(pair.runs(&[], "10.0.1.1", "exit 7").status.code(), Some(7));
+}
+
+#[test]
+fn what_a_killed_run_leaves_is_cleaned_by_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |words: &[&str]| {
+        let mut command = Command::new(NARROWS);
+        let via = [
+            "pep",
+            "run",
+            "--by",
+            "preload",
+            "--via",
+            "127.0.0.1:9",
+            "--",
+        ];
+        command.args(via).args(words).env("TMPDIR", folder.path());
+        command
+    };
+    let left = || fs::read_dir(folder.path()).expect("a folder").count();
+    let began = folder.path().join("began");
+    let words = "touch \"$0\"; exec sleep 1000";
+    let began_at = began.to_str().expect("UTF-8");
+    let mut one = run(&["sh", "-c", words, began_at])
+        .spawn()
+        .expect("it starts");
+    assert!(soon(|| began.exists()));
+    let alive = left();
+    // Beside one that lives nothing of it is taken.
+    assert!(run(&["true"]).status().is_ok_and(|status| status.success()));
+    assert_eq!(left(), alive);
+    let children = format!("/proc/{0}/task/{0}/children", one.id());
+    let child = fs::read_to_string(children).expect("a process");
+    one.kill().expect("it is there");
+    one.wait().expect("it ends");
+    assert_eq!(left(), alive, "it could clean nothing");
+    assert!(run(&["true"]).status().is_ok_and(|status| status.success()));
+    assert_eq!(left(), 1, "the test's own file");
+    // Its command goes on.
+    let pid = Pid::from_raw(child.trim().parse().expect("a number"));
+    kill(pid, Signal::SIGKILL).expect("it is there");
 }

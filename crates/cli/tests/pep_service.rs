@@ -98,6 +98,12 @@ fn the_units_agree_with_the_configuration_beside_them() {
     let longest = setting("narrows-pep.service", "TimeoutStopSec");
     let longest: u64 = longest.parse().expect("seconds");
     assert!(config.drain < narrows_units::Duration::from_secs(longest));
+    // Two descriptors for each tunnel, and those that are kept (64 and 128).
+    let descriptors: usize = setting("narrows-pep.service", "LimitNOFILE")
+        .parse()
+        .expect("a number");
+    assert!(descriptors >= 2 * config.limits.tunnels + 64 + 128);
+    assert_eq!(setting("narrows-pep.service", "MemoryMax"), "50%");
 }
 
 /// The daemon of the configuration in `file`, handed `listener` as a service manager does

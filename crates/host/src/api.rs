@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
-    CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Role,
+    CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Relayed, Role,
     SocketError, SocketId, Sockets,
 };
 use narrows_units::Instant;
@@ -213,6 +213,26 @@ impl Sockets for Api<'_, '_> {
             self.note(socket);
         }
         bytes
+    }
+
+    fn relay(
+        &mut self,
+        from: SocketId,
+        to: SocketId,
+        ahead: u64,
+        queue: &mut CountedBytes,
+    ) -> Relayed {
+        let mut done = Relayed::default();
+        let mut most = ahead;
+        if ahead == 0 && queue.is_empty() {
+            let sink = self.own(to).and_then(Socket::stream);
+            most = sink.map_or(0, |stream| stream.endpoint.room());
+            done.left = most == 0;
+        }
+        if most > 0 {
+            done.read = self.read_counted(from, most, queue);
+        }
+        done
     }
 
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {

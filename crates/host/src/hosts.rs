@@ -328,12 +328,13 @@ impl Hosts {
         let mtu = self.links[hop.link].mtu;
         if packet.len() > mtu {
             self.report_error(net, node, Icmp::TooBig { mtu }, &packet);
-        } else if !address::spend_hop(&mut packet.bytes) {
+            self.enter(net, hop, packet);
+        } else if address::spend_hop(&mut packet.bytes) {
+            net.paths.send(self.links[hop.link].first(hop), packet);
+        } else {
             self.report_error(net, node, Icmp::TimeExceeded, &packet);
             self.drop_packet(net, entity, packet, DropCause::Unreachable);
-            return;
         }
-        self.enter(net, hop, packet);
     }
 
     /// Drops a packet that is in no element.

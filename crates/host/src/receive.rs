@@ -3,7 +3,7 @@
 use narrows_packet::{DropCause, Event, Packet, Role, SocketEvent};
 use narrows_units::Instant;
 use narrows_wire::tcp::TcpFlags;
-use narrows_wire::{Icmp, ip, udp};
+use narrows_wire::{Icmp, checksum, ip, udp};
 
 use crate::address::Addressing;
 use crate::hosts::{Hosts, Net};
@@ -42,6 +42,11 @@ impl Hosts {
             self.drop_packet(net, entity, packet, DropCause::Malformed);
             return;
         };
+        // A machine's own stack may leave them to a device.
+        if net.system.is_none() && !checksum::hold(&packet.bytes, packet.zero_tail) {
+            self.drop_packet(net, entity, packet, DropCause::Malformed);
+            return;
+        }
         let port = addressing.destination.port();
         let table = &self.nodes[node].table;
         let found = table.find(addressing.protocol, port, addressing.source);

@@ -14,6 +14,14 @@ use crate::hosts::{Hosts, Net};
 use crate::profile::{Ends, Part, Transport};
 use crate::socket::{Kind, Socket, Stream};
 
+/// What a connection has to report.
+enum News {
+    /// Something happened.
+    Event(EndpointEvent),
+    /// This application may write.
+    Room(usize),
+}
+
 impl Hosts {
     /// The time has come for which `slot` asked.
     #[inline]
@@ -39,8 +47,7 @@ impl Hosts {
         if let Some(endpoint) = self.endpoint(s) {
             endpoint.on_timeout(net.now);
         }
-        self.touch(net, s);
-        let next = self.endpoint(s).and_then(Endpoint::next_timeout);
+        let next = self.touch(net, s);
         net.paths.wakes.serve(slot, next);
     }
 
@@ -66,20 +73,29 @@ impl Hosts {
     }
 
     /// Reports what happened to a connection, lets its application write, sends what it
-    /// has to send, and sets its timer: to be called after every call that may change it.
-    pub(crate) fn touch(&mut self, net: &mut Net<'_>, s: u32) {
+    /// has to send, and sets its timer, which it returns: to be called after every call
+    /// that may change it.
+    pub(crate) fn touch(&mut self, net: &mut Net<'_>, s: u32) -> Option<Instant> {
         let outer = self.current.replace(s);
         let mut first = true;
         loop {
             self.changed = false;
             let mut news = false;
-            while let Some(event) = self.next_event(s) {
-                self.dispatch(net, s, event);
+            loop {
+                match self.next_news(s) {
+                    Some(News::Event(event)) => self.dispatch(net, s, event),
+                    // The application writes ahead before the connection sends, lest it
+                    // seem to have nothing to send.
+                    Some(News::Room(app)) => {
+                        self.call(net, app, |app, host| {
+                            app.on_event(SocketId(s), SocketEvent::Writable, host);
+                        });
+                        break;
+                    }
+                    None => break,
+                }
                 news = true;
             }
-            // The application writes ahead before the connection sends, lest it seem
-            // to have nothing to send.
-            self.offer_room(net, s);
             if !first && !news && !self.changed {
                 break;
             }
@@ -90,18 +106,25 @@ impl Hosts {
         self.current = outer;
         let next = self.endpoint(s).and_then(Endpoint::next_timeout);
         net.paths.wakes.at_latest(self.socket_slot(s), next);
-        self.bury(net, s);
+        let buried = self.bury(net, s);
+        next.filter(|_| !buried)
     }
 
-    /// The next event of a connection, first those that came before it was accepted.
-    fn next_event(&mut self, s: u32) -> Option<EndpointEvent> {
-        let stream = self.sockets[s as usize].as_mut()?.stream()?;
-        if stream.listener.is_none() {
-            if let Some(held) = stream.held.pop_front() {
-                return Some(held);
-            }
+    /// What a connection has to report next: first the events that came before it was
+    /// accepted, and after all events room, if its application asked for that.
+    fn next_news(&mut self, s: u32) -> Option<News> {
+        let socket = self.sockets[s as usize].as_mut()?;
+        let app = socket.app;
+        let stream = socket.stream()?;
+        let held = match stream.listener {
+            None => stream.held.pop_front(),
+            Some(_) => None,
+        };
+        if let Some(event) = held.or_else(|| stream.endpoint.poll_event()) {
+            return Some(News::Event(event));
         }
-        stream.endpoint.poll_event()
+        let has_room = stream.wants_room && stream.endpoint.room() > 0;
+        app.filter(|_| has_room).map(News::Room)
     }
 
     fn dispatch(&mut self, net: &mut Net<'_>, s: u32, event: EndpointEvent) {
@@ -188,24 +211,6 @@ impl Hosts {
         if let Some(app) = parent.app {
             self.call(net, app, |app, host| {
                 app.on_event(SocketId(listener), SocketEvent::Incoming, host);
-            });
-        }
-    }
-
-    /// Lets the application of `s` write, if it asked to and there is room.
-    #[inline]
-    fn offer_room(&mut self, net: &mut Net<'_>, s: u32) {
-        let Some(socket) = &mut self.sockets[s as usize] else {
-            return;
-        };
-        let Some(app) = socket.app else { return };
-        let writable = match &socket.kind {
-            Kind::Stream(stream) => stream.wants_room && stream.endpoint.room() > 0,
-            _ => false,
-        };
-        if writable {
-            self.call(net, app, |app, host| {
-                app.on_event(SocketId(s), SocketEvent::Writable, host);
             });
         }
     }
@@ -426,11 +431,12 @@ impl Hosts {
         system.bind(s, Profile(socket.profile as u32), socket.local, backlog)
     }
 
-    /// Forgets socket `s` if its application is done with it and its connection is over.
+    /// Forgets socket `s` if its application is done with it and its connection is over;
+    /// whether it was so.
     #[inline]
-    fn bury(&mut self, net: &mut Net<'_>, s: u32) {
+    fn bury(&mut self, net: &mut Net<'_>, s: u32) -> bool {
         let Some(socket) = &self.sockets[s as usize] else {
-            return;
+            return true;
         };
         let over = match &socket.kind {
             Kind::Stream(stream) => {
@@ -441,6 +447,7 @@ impl Hosts {
         if over {
             self.forget(net, s);
         }
+        over
     }
 
     /// Takes socket `s` out of its host.

@@ -1,6 +1,5 @@
 //! A run in a booted kernel, as its machine sees it.
 
-use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
@@ -216,9 +215,9 @@ impl Received<'_> {
         let path = folder.join(name);
         let write = || -> io::Result<()> {
             if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
+                narrows_files::create_dir_all(parent)?;
             }
-            let mut file = OpenOptions::new().create(true).append(true).open(&path)?;
+            let mut file = narrows_files::append(&path)?;
             file.write_all(&bytes[1..])
         };
         write().map_err(|why| KernelError::Keep {

@@ -27,6 +27,18 @@ pub enum BuildError {
         /// What a tree would have.
         lack: &'static str,
     },
+    /// The tree is of a kernel that is older than the changes.
+    #[error(
+        "{} is Linux {found}, and time travel with these changes needs 6.12 or newer: name another \
+         tree with --source DIR, or a package such as linux-source-6.12 with --package NAME",
+        tree.display()
+    )]
+    TooOld {
+        /// What was named.
+        tree: PathBuf,
+        /// Which kernel it is.
+        found: String,
+    },
     /// The keys that Debian's packages are signed with are not there.
     #[error(
         "Debian's signatures cannot be checked: apt-get install debian-archive-keyring, or name a tree with --source DIR"
@@ -87,7 +99,11 @@ impl BuildError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::NoTree { .. } | Self::NoPackage { .. } | Self::Misfit(_) | Self::Config(_)
+            Self::NoTree { .. }
+                | Self::TooOld { .. }
+                | Self::NoPackage { .. }
+                | Self::Misfit(_)
+                | Self::Config(_)
         ) || matches!(self, Self::Store(error) if error.is_refusal())
     }
 }

@@ -84,7 +84,7 @@ pub(crate) fn build(
     compiled: &mut dyn FnMut(),
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), BuildError> {
-    let mut file = File::create(log).map_err(BuildError::io("write", log))?;
+    let mut file = narrows_files::create(log).map_err(BuildError::io("write", log))?;
     for target in targets {
         build_target(tree, target, jobs, (&mut file, log), compiled, stopped)?;
     }

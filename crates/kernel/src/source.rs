@@ -35,10 +35,24 @@ const CODE: [&str; 8] = ["c", "h", "S", "dts", "dtsi", "rst", "yaml", "json"];
 /// What user-mode Linux is in.
 const ARCHITECTURE: &str = "arch/um/Kconfig";
 
-/// Refuses what is no kernel's source.
+/// The oldest kernel that is built: the texts that changes look for may be in an older one, which
+/// then fails after minutes.
+const OLDEST: (u32, u32) = (6, 12);
+
+/// The kernel's version by the first lines of its `Makefile`, as far as they say it.
+fn version(makefile: &str) -> Option<(u32, u32)> {
+    let number = |name: &str| {
+        let said = makefile.lines().filter_map(|line| line.split_once('='));
+        let mut said = said.filter(|(key, _)| key.trim() == name);
+        said.next()?.1.trim().parse().ok()
+    };
+    Some((number("VERSION")?, number("PATCHLEVEL")?))
+}
+
+/// Refuses what is no kernel's source, and a kernel that is too old.
 ///
 /// # Errors
-/// What it lacks.
+/// What it lacks, or which kernel it is.
 pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
     for lack in ["Makefile", ARCHITECTURE, "net/ipv4/tcp_cong.c"] {
         if !tree.join(lack).is_file() {
@@ -48,7 +62,15 @@ pub(crate) fn check(tree: &Path) -> Result<(), BuildError> {
             });
         }
     }
-    Ok(())
+    let makefile = tree.join("Makefile");
+    let text = fs::read_to_string(&makefile).map_err(BuildError::io("read", &makefile))?;
+    match version(&text) {
+        Some((major, minor)) if (major, minor) < OLDEST => Err(BuildError::TooOld {
+            tree: tree.to_path_buf(),
+            found: format!("{major}.{minor}"),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Copies the tree `from` to `to`, which is made, and answers the digest of what was
@@ -300,6 +322,31 @@ mod tests {
         write(folder.path(), ARCHITECTURE, "");
         write(folder.path(), "net/ipv4/tcp_cong.c", "");
         assert!(check(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_refused_before_it_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), ARCHITECTURE, "");
+        write(folder.path(), "net/ipv4/tcp_cong.c", "");
+        let of = |version: u32, level: u32| {
+            let head = "# SPDX-License-Identifier: GPL-2.0\n";
+            let text = format!("{head}VERSION = {version}\nPATCHLEVEL = {level}\nSUBLEVEL = 9\n");
+            write(folder.path(), "Makefile", &text);
+            check(folder.path())
+        };
+        for (version, level) in [(6, 1), (6, 11), (5, 19)] {
+            let refused = of(version, level).unwrap_err();
+            assert!(refused.is_refusal());
+            let said = refused.to_string();
+            assert!(
+                said.contains(&format!("is Linux {version}.{level}, ")),
+                "{said}"
+            );
+        }
+        for (version, level) in [(6, 12), (6, 18), (7, 0), (7, 3)] {
+            assert!(of(version, level).is_ok());
+        }
     }
 
     #[test]

@@ -159,7 +159,7 @@ type Lock = fs::File;
 /// Held by whoever builds; the system lets go of it when its process ends.
 fn lock(folder: &Path) -> Result<Lock, BuildError> {
     let path = folder.join(".lock");
-    let file = fs::File::create(&path).map_err(BuildError::io("write", &path))?;
+    let file = narrows_files::create(&path).map_err(BuildError::io("write", &path))?;
     #[cfg(target_os = "linux")]
     let file = nix::fcntl::Flock::lock(file, nix::fcntl::FlockArg::LockExclusiveNonblock)
         .map_err(|_| BuildError::UnderWay(folder.to_path_buf()))?;
@@ -199,17 +199,16 @@ pub struct Store {
 }
 
 impl Store {
-    /// The user's: `narrows/kernels` in `$XDG_CACHE_HOME`, or in `~/.cache`.
+    /// The user's: `narrows/kernels` in `$XDG_CACHE_HOME`, or in `~/.cache`; under sudo in that
+    /// of the user who called it.
     ///
     /// # Errors
     /// Where neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
     pub fn of_user() -> Result<Self, StoreError> {
-        let absolute = |name: &str| {
-            let path = PathBuf::from(std::env::var_os(name)?);
-            path.is_absolute().then_some(path)
-        };
-        let cache = absolute("XDG_CACHE_HOME")
-            .or_else(|| Some(absolute("HOME")?.join(".cache")))
+        let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = named
+            .filter(|path| path.is_absolute())
+            .or_else(|| Some(narrows_files::home()?.join(".cache")))
             .ok_or(StoreError::NoPlace)?;
         Ok(Self::at(cache.join("narrows/kernels")))
     }
@@ -260,7 +259,7 @@ impl Store {
     /// When another build is under way, or the folder cannot be made.
     pub(crate) fn begin(&self) -> Result<Work, BuildError> {
         let make = BuildError::io("make", &self.folder);
-        fs::create_dir_all(&self.folder).map_err(make)?;
+        narrows_files::create_dir_all(&self.folder).map_err(make)?;
         let lock = lock(&self.folder)?;
         self.sweep()?;
         let folder = tempfile::Builder::new()
@@ -308,16 +307,16 @@ impl Store {
         config: &Path,
     ) -> Result<BuiltKernel, StoreError> {
         let entry = work.path().join("entry");
-        fs::create_dir(&entry).map_err(|e| StoreError::io("make", &entry, e))?;
+        narrows_files::create_dir(&entry).map_err(|e| StoreError::io("make", &entry, e))?;
         let copy = |from: &Path, name: &str| {
             let to = entry.join(name);
-            fs::copy(from, &to).map_err(|e| StoreError::io("write", &to, e))
+            narrows_files::copy(from, &to).map_err(|e| StoreError::io("write", &to, e))
         };
         copy(binary, "linux")?;
         copy(config, "config")?;
         let description = entry.join(DESCRIPTION);
         let text = serde_json::to_string_pretty(&kernel).expect("a description is JSON");
-        fs::write(&description, text + "\n")
+        narrows_files::write(&description, text + "\n")
             .map_err(|e| StoreError::io("write", &description, e))?;
         let place = self.folder.join(&kernel.made.id);
         if place.exists() {

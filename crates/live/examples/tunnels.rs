@@ -7,6 +7,12 @@
 //!   tunnels busy TUNNELS STALLED MS TO [VIA]   round trips a second of all of TUNNELS
 //!   tunnels idle TUNNELS TO [VIA]           says `ready`, and holds them to the end of its input
 //!   tunnels churn COUNT TO [VIA]            connections a second, each for one round trip
+//!
+//! What a hostile client does, each until the end of its input, and says `ready` when it is at it:
+//!
+//!   tunnels stall TUNNELS TO [VIA]          fills tunnels to a server that does not read, in turn
+//!   tunnels storm HELD TO [VIA]             holds so many, and opens others without end
+//!   tunnels press FLOWS TO [VIA]            sends as much as it can
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -60,7 +66,10 @@ fn main() -> Result<(), Failure> {
         }
         ["idle", tunnels, ref way @ ..] => idle(tunnels.parse()?, Way::of(way)?),
         ["churn", count, ref way @ ..] => churn(count.parse()?, Way::of(way)?),
-        _ => Err("usage: tunnels serve|bulk|echo|busy|idle|churn …".into()),
+        ["stall", tunnels, ref way @ ..] => stall(tunnels.parse()?, Way::of(way)?),
+        ["storm", held, ref way @ ..] => storm(held.parse()?, Way::of(way)?),
+        ["press", flows, ref way @ ..] => press(flows.parse()?, Way::of(way)?),
+        _ => Err("usage: tunnels serve|bulk|echo|busy|idle|churn|stall|storm|press …".into()),
     }
 }
 
@@ -243,18 +252,64 @@ fn echo(count: usize, bytes: usize, way: Way) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A connection whose server does not read. Its end could not reach that one: it is reset.
+fn unread(way: Way) -> Result<TcpStream, Failure> {
+    let stream = way.open(Service::Stall)?;
+    stream.set_nonblocking(true)?;
+    let reset = nix::libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(&stream, sockopt::Linger, &reset)?;
+    Ok(stream)
+}
+
+/// Says that it is at it, and waits for the end of the input.
+fn at_it() -> Result<(), Failure> {
+    println!("ready");
+    io::copy(&mut io::stdin(), &mut io::sink())?;
+    Ok(())
+}
+
+fn stall(tunnels: usize, way: Way) -> Result<(), Failure> {
+    let mut held = Vec::new();
+    for _ in 0..tunnels {
+        held.push(unread(way)?);
+        fill(&held[held.len() - 1..])?;
+    }
+    at_it()
+}
+
+fn storm(held: usize, way: Way) -> Result<(), Failure> {
+    let to = way.via.unwrap_or(way.to);
+    let kept: Result<Vec<_>, _> = (0..held).map(|_| TcpStream::connect(to)).collect();
+    let kept = kept?;
+    for _ in 0..CHURNERS {
+        thread::spawn(move || {
+            loop {
+                // Reset or not, the next one follows.
+                let _ = TcpStream::connect(to);
+            }
+        });
+    }
+    at_it()?;
+    drop(kept);
+    Ok(())
+}
+
+fn press(flows: usize, way: Way) -> Result<(), Failure> {
+    for _ in 0..flows {
+        let mut stream = way.open(Service::Discard)?;
+        let data = vec![1; AT_ONCE];
+        thread::spawn(move || while stream.write_all(&data).is_ok() {});
+    }
+    at_it()
+}
+
 fn busy(tunnels: usize, stalled: usize, time: Duration, way: Way) -> Result<(), Failure> {
     let mut held = Vec::new();
     for _ in 0..stalled {
-        let stream = way.open(Service::Stall)?;
-        stream.set_nonblocking(true)?;
-        // Their end could not reach a server that does not read.
-        let reset = nix::libc::linger {
-            l_onoff: 1,
-            l_linger: 0,
-        };
-        setsockopt(&stream, sockopt::Linger, &reset)?;
-        held.push(stream);
+        held.push(unread(way)?);
     }
     fill(&held)?;
     let mut streams = Vec::new();
@@ -316,9 +371,7 @@ fn idle(tunnels: usize, way: Way) -> Result<(), Failure> {
         answers(&mut stream)?;
         held.push(stream);
     }
-    println!("ready");
-    io::copy(&mut io::stdin(), &mut io::sink())?;
-    Ok(())
+    at_it()
 }
 
 fn churn(count: usize, way: Way) -> Result<(), Failure> {

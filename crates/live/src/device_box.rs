@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use narrows_bpf::{BoxConnection, BoxProgram, BoxTotals};
 use narrows_mmb::{Program, RuleCounters};
-use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
 
 use crate::LiveError;
+use crate::device_watch::device_name;
 
 /// How long another process may take for its question, and this one for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,13 +71,12 @@ impl DeviceBox {
     /// Attaches `program` to both sides of `device`: what leaves by it comes from inside.
     ///
     /// # Errors
-    /// If there is no such device, it has a box already, the kernel or this build has no BPF,
-    /// or the caller is not root.
-    pub fn attach(device: &str, program: &Program) -> Result<(Self, BoxSocket), LiveError> {
-        let absent = |e: nix::Error| {
-            LiveError::refused(format!("there is no device {device}"), io::Error::from(e))
-        };
-        let index = if_nametoindex(device).map_err(absent)?;
+    /// If it has a box already, the kernel or this build has no BPF, or the caller is not root.
+    pub fn attach(
+        device: &str,
+        index: u32,
+        program: &Program,
+    ) -> Result<(Self, BoxSocket), LiveError> {
         let bind = address(device).and_then(|at| UnixListener::bind_addr(&at));
         let socket = bind.map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => LiveError::BoxThere(device.to_owned()),
@@ -89,6 +88,25 @@ impl DeviceBox {
         };
         let program = BoxProgram::attach(index, program).map_err(refused)?;
         Ok((Self { program }, BoxSocket(socket)))
+    }
+
+    /// Attaches it to `device` of that number in place of one that is gone, with its connections and
+    /// what it has counted.
+    ///
+    /// # Errors
+    /// If the device is of another type or gone again, or the kernel refuses.
+    pub fn attach_again(&mut self, device: &str, index: u32) -> Result<(), LiveError> {
+        self.program
+            .attach_again(index)
+            .map_err(|error| LiveError::Box {
+                device: device.to_owned(),
+                error,
+            })
+    }
+
+    /// The name of the device where the kernel has it now; `None` where that device is gone.
+    pub fn stands_at(&self) -> Option<String> {
+        device_name(self.program.ifindex()?)
     }
 
     /// What each rule has counted, in their order.

@@ -10,10 +10,11 @@ use narrows_scenario::{HostIndex, LinkIndex, Plan};
 use narrows_units::Duration;
 
 use crate::bursts::Bursts;
+use crate::clock::is_virtual_time;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::disciplines::{Counted, KernelQueue, Timers, Watching, translate};
-use crate::flows::{Commands, Flows};
+use crate::flows::{Commands, Flows, note_of_bursts};
 use crate::signals::RunSignals;
 use crate::steal_time::Ticks;
 use crate::{Clock, LiveError, RunHandle, RunId, World, reports};
@@ -94,6 +95,11 @@ pub fn run(
     let ended = Instant::now();
     let mut flow_facts = flows.stop();
     bursts.add_to(plan, &mut flow_facts);
+    if is_virtual_time() {
+        for (flow, facts) in plan.flows.iter().zip(&mut flow_facts) {
+            facts.notes.extend(note_of_bursts(flow, facts.gso_max_segs));
+        }
+    }
     let command_facts = commands.stop();
     let driven = driven?;
     let passed_on = path.pass_on_rest(&reports, driven.reached, sink);

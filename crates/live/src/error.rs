@@ -183,6 +183,19 @@ impl LiveError {
         )
     }
 
+    /// Whether what is missing is a right of this user's: root has it, or whoever may make user
+    /// namespaces.
+    pub fn is_of_rights(&self) -> bool {
+        use narrows_bpf::BpfError::NoPermission;
+        match self {
+            Self::NoPermission { .. } | Self::NoUserNamespace { .. } => true,
+            Self::Signals { error, .. } | Self::Box { error, .. } | Self::Control { error, .. } => {
+                matches!(error, NoPermission { .. })
+            }
+            _ => false,
+        }
+    }
+
     /// What the kernel's answer to the request `what` means.
     pub(crate) fn refused(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         let (what, source) = (what.into(), source.into());

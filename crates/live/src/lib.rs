@@ -40,6 +40,8 @@ pub mod detect;
 #[cfg(target_os = "linux")]
 mod device_box;
 #[cfg(target_os = "linux")]
+mod device_watch;
+#[cfg(target_os = "linux")]
 mod disciplines;
 #[cfg(target_os = "linux")]
 mod engine;
@@ -77,6 +79,8 @@ pub use check::{check, check_plan};
 pub use clock::Clock;
 #[cfg(target_os = "linux")]
 pub use device_box::{BoxQuestion, BoxSocket, DeviceBox, ask as ask_box};
+#[cfg(target_os = "linux")]
+pub use device_watch::DeviceWatch;
 #[cfg(target_os = "linux")]
 pub use engine::run;
 #[cfg(target_os = "linux")]

@@ -51,6 +51,8 @@ pub(crate) struct Mapping {
 pub(crate) struct Action {
     pub verdicts: Vec<Verdict>,
     pub sets: Vec<Set>,
+    /// Of checksums, which are written after all other changes.
+    pub sums: Vec<Set>,
     pub options: Vec<OptionChange>,
     pub mappings: Vec<Mapping>,
 }
@@ -103,7 +105,11 @@ impl Action {
                             (None, Takes::Constant(n)) => n.into(),
                             (None, _) => 0,
                         };
-                        self.sets.push(Set::Bits {
+                        let sets = match field.is_checksum() {
+                            true => &mut self.sums,
+                            false => &mut self.sets,
+                        };
+                        sets.push(Set::Bits {
                             layer,
                             at,
                             width,
@@ -151,7 +157,16 @@ impl Action {
 
     /// Makes the changes in place.
     pub(crate) fn set(&self, edit: &mut Edit<'_>) {
-        for set in &self.sets {
+        Self::make(&self.sets, edit);
+    }
+
+    /// Writes the checksums.
+    pub(crate) fn set_checksums(&self, edit: &mut Edit<'_>) {
+        Self::make(&self.sums, edit);
+    }
+
+    fn make(sets: &[Set], edit: &mut Edit<'_>) {
+        for set in sets {
             match set {
                 Set::Bits {
                     layer,

@@ -150,7 +150,11 @@ impl std::error::Error for FileError {}
 pub fn commands(text: &str) -> Result<Vec<Command>, FileError> {
     let mut commands = Vec::new();
     let mut patterns = Patterns::default();
-    let mut offset = 0;
+    // A byte-order mark, as editors of Windows write it, is no part of the first line.
+    let (text, mut offset) = match text.strip_prefix('\u{feff}') {
+        Some(rest) => (rest, text.len() - rest.len()),
+        None => (text, 0),
+    };
     for (index, line) in text.split_inclusive('\n').enumerate() {
         if let Some(rule) = patterns.read(line) {
             // Lines that are alike are about as long.
@@ -203,6 +207,8 @@ mod tests {
                 "del 2"
             ]
         );
+        let marked = commands("\u{feff}list\nadd all drop").unwrap();
+        assert_eq!(marked.len(), 2, "a byte-order mark is none of the words");
         let error = commands("list\nadd all drop; add tcp-fni drop").unwrap_err();
         assert_eq!((error.line, error.offset), (2, 5));
         assert_eq!(

@@ -1,11 +1,13 @@
 //! The connections that a box tracks.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use narrows_units::{Duration, Instant, stable_hash};
 use narrows_wire::{FlowKey, Icmp, TcpFlags, ip};
 
+use crate::fragments::{Followed, Fragmented, Fragments};
 use crate::layout::{Above, Layout};
 use crate::places::Places;
 use crate::translate::Mapped;
@@ -23,10 +25,10 @@ const SWEEP: Duration = Duration::from_secs(5);
 /// Connections at a time, as in mmb 0.4.
 pub(crate) const MOST: usize = 1_000_000;
 
-/// How long a fragmented packet is followed: Linux's `ipfrag_time`.
-const FRAGMENTS: Duration = Duration::from_secs(30);
-/// Fragmented packets at a time.
-const MOST_FRAGMENTED: usize = 16_384;
+/// Connections that may have to make room for new ones: those that began last.
+const NEWEST: usize = 65_536;
+/// How many of them are tried before there is no room.
+const TRIED: usize = 64;
 
 /// Which of a connection's two directions a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +92,10 @@ pub(crate) struct Connection {
     pub last_active: Instant,
     /// TCP flags seen, forward and reverse.
     pub flags: [u8; 2],
+    /// Whether a reverse packet came.
+    pub replied: bool,
+    /// What the forward and the reverse end acknowledged last, in the numbers of the other end.
+    pub acked: [Option<u32>; 2],
 }
 
 /// Whether a TCP connection is open of which these flags were seen, forward and reverse: SYN and ACK
@@ -123,6 +129,43 @@ impl Connection {
         is_closing(self.flags)
     }
 
+    /// A packet of it comes at `now`, with these flags, sequence and acknowledgement number if it is of TCP.
+    /// A RST counts only with the number that the other end waits for (RFC 5961 §3.2), as far as that is
+    /// known: anybody can send another one.
+    pub(crate) fn see(&mut self, now: Instant, direction: Direction, tcp: Option<(u8, u32, u32)>) {
+        const RST: u8 = TcpFlags::RST as u8;
+        const ACK: u8 = TcpFlags::ACK as u8;
+        self.last_active = now;
+        self.replied |= direction == Direction::Reverse;
+        let Some((mut flags, seq, ack)) = tcp else {
+            return;
+        };
+        let (own, other) = match direction {
+            Direction::Forward => (0, 1),
+            Direction::Reverse => (1, 0),
+        };
+        if flags & RST != 0 {
+            if self.acked[other].is_some_and(|waits_for| waits_for != seq) {
+                flags &= !RST;
+            }
+        } else if flags & ACK != 0 {
+            // As the other end has its numbers, before or after they are shifted.
+            self.acked[own] = Some(match direction {
+                Direction::Forward => ack.wrapping_add(self.shifts.ack),
+                Direction::Reverse => ack.wrapping_sub(self.shifts.seq),
+            });
+        }
+        self.flags[own] |= flags;
+    }
+
+    /// Whether its other end has shown itself: it makes no room for others.
+    fn is_assured(&self) -> bool {
+        match self.forward.protocol {
+            ip::TCP => self.is_established(),
+            _ => self.replied,
+        }
+    }
+
     /// When it is forgotten without further packets.
     pub(crate) fn expiry(&self) -> Instant {
         self.last_active + kept_for(self.forward.protocol, self.flags)
@@ -148,20 +191,21 @@ fn hash(key: &FlowKey) -> u64 {
     stable_hash(0, &bytes)
 }
 
-/// Source, destination, protocol and identification of a fragmented packet.
-type Fragmented = (IpAddr, IpAddr, u8, u32);
-
 /// The connections of a box. An entry is found by the key of either direction.
 #[derive(Debug)]
 pub(crate) struct Connections {
     entries: Vec<Option<Connection>>,
     free: Vec<u32>,
     places: Places,
-    fragmented: std::collections::BTreeMap<Fragmented, (FlowKey, Instant)>,
+    fragments: Fragments,
     next_sweep: Option<Instant>,
     /// No connection expires before: its sweep finds none.
     earliest_expiry: Instant,
     most: usize,
+    /// The forward keys of the connections that began last, the oldest first.
+    newest: VecDeque<FlowKey>,
+    /// How many made room for others.
+    evicted: u64,
     /// The rules of the newest connection.
     newest_rules: Arc<[u32]>,
 }
@@ -173,10 +217,12 @@ impl Connections {
             entries: Vec::new(),
             free: Vec::new(),
             places: Places::default(),
-            fragmented: std::collections::BTreeMap::new(),
+            fragments: Fragments::default(),
             next_sweep: None,
             earliest_expiry: Instant::ZERO,
             most,
+            newest: VecDeque::new(),
+            evicted: 0,
             newest_rules: Arc::new([]),
         }
     }
@@ -238,11 +284,40 @@ impl Connections {
         self.entries.get_mut(at as usize)?.as_mut()
     }
 
+    /// One of the connections that began last and have had no answer makes room, the oldest first: a
+    /// flood of openings takes the place of its own. Whether one did.
+    fn make_room(&mut self) -> bool {
+        for _ in 0..TRIED {
+            let Some(key) = self.newest.pop_front() else {
+                return false;
+            };
+            let found = self.find(&key);
+            let Some((at, Direction::Forward)) = found else {
+                continue;
+            };
+            if self.get(at).is_some_and(|c| !c.is_assured()) {
+                self.remove(at);
+                self.evicted += 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// How many made room for others.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
     /// Adds one; `None` if the table is full.
     pub(crate) fn insert(&mut self, connection: Connection) -> Option<u32> {
-        if self.len() >= self.most {
+        if self.len() >= self.most && !self.make_room() {
             return None;
         }
+        if self.newest.len() == NEWEST {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(connection.forward);
         let keys = [connection.forward, connection.reverse];
         self.next_sweep
             .get_or_insert(connection.last_active + SWEEP);
@@ -272,7 +347,10 @@ impl Connections {
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new(self.most);
+        *self = Self {
+            evicted: self.evicted,
+            ..Self::new(self.most)
+        };
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -304,9 +382,7 @@ impl Connections {
         if now >= self.earliest_expiry {
             self.remove_expired(now);
         }
-        self.fragmented
-            .retain(|_, (_, seen)| now.since(*seen) < FRAGMENTS);
-        let any = self.len() > 0 || !self.fragmented.is_empty();
+        let any = self.fragments.sweep(now) || self.len() > 0;
         self.next_sweep = any.then(|| now + SWEEP);
     }
 
@@ -325,50 +401,28 @@ impl Connections {
         }
     }
 
-    /// The key of the packet that comes at `now`: of a fragment, that of the first one. The
-    /// first fragment has to come first; a later one that it did not precede has no ports.
-    pub(crate) fn key(&mut self, now: Instant, bytes: &[u8], layout: &Layout) -> Option<FlowKey> {
-        let ip = &layout.ip;
-        let mut ident = ip.ident;
-        if ip.more_fragments || ip.fragment_offset > 0 {
-            if !layout.v4 {
-                ident = fragment_ident(bytes)?;
-            }
-            let fragmented = (ip.source, ip.destination, ip.protocol, ident);
-            if ip.fragment_offset > 0 {
-                let (key, seen) = self.fragmented.get(&fragmented)?;
-                return (now.since(*seen) < FRAGMENTS).then_some(*key);
-            }
-            let key = key_of(bytes)?;
-            if self.fragmented.len() < MOST_FRAGMENTED {
-                self.fragmented.insert(fragmented, (key, now));
-                self.next_sweep.get_or_insert(now + SWEEP);
-            }
-            return Some(key);
-        }
+    /// The key of a packet that is no later fragment.
+    pub(crate) fn key(bytes: &[u8], layout: &Layout) -> Option<FlowKey> {
         match layout.above {
-            Above::Icmp | Above::Icmp6 | Above::Udp | Above::Tcp => key_of(bytes),
-            Above::Other => FlowKey::of(bytes),
+            Above::Other if !layout.ip.more_fragments => FlowKey::of(bytes),
+            _ => key_of(bytes),
         }
     }
-}
 
-/// The identification in an IPv6 fragment header.
-fn fragment_ident(bytes: &[u8]) -> Option<u32> {
-    let mut next = *bytes.get(6)?;
-    let mut at = 40;
-    loop {
-        let header = bytes.get(at..at + 8)?;
-        match next {
-            44 => {
-                return Some(u32::from_be_bytes([
-                    header[4], header[5], header[6], header[7],
-                ]));
-            }
-            51 => at += (usize::from(header[1]) + 2) * 4,
-            0 | 43 | 60 | 135 => at += (usize::from(header[1]) + 1) * 8,
-            _ => return None,
-        }
-        next = header[0];
+    /// What is known of the packet of a later fragment.
+    pub(crate) fn followed(&self, now: Instant, of: &Fragmented) -> Option<Followed> {
+        self.fragments.find(now, of)
+    }
+
+    /// Follows the packet whose first fragment has `key`. Whether there is room.
+    pub(crate) fn follow(
+        &mut self,
+        now: Instant,
+        of: Fragmented,
+        key: FlowKey,
+        connected: bool,
+    ) -> bool {
+        self.next_sweep.get_or_insert(now + SWEEP);
+        self.fragments.follow(now, of, key, connected)
     }
 }

@@ -65,4 +65,10 @@ impl Deeds {
     pub(crate) fn any_stateful(&self) -> bool {
         self.kinds.iter().any(|kind| kind.stateful)
     }
+
+    /// Whether packets of a connection may get other addresses, ports or numbers.
+    pub(crate) fn translate(&self) -> bool {
+        let maps = |does: &Does| !does.action.mappings.is_empty();
+        self.kinds.iter().any(maps)
+    }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Edit<'a> {
     pub bytes: &'a mut Vec<u8>,
     pub zero_tail: &'a mut u32,
     pub layout: Layout,
+    /// Bytes beyond which it does not grow.
+    pub mtu: usize,
 }
 
 /// The change of a one's-complement sum by words that were replaced.
@@ -202,7 +204,8 @@ impl Edit<'_> {
             return true;
         }
         let len = self.layout.len - old.len() + new.len();
-        if len > MOST || new.len() > ROOM {
+        let grows = len > self.layout.len;
+        if grows && len > self.mtu.min(MOST) || new.len() > ROOM {
             return false;
         }
         let header_len = self.layout.ip.header_len;

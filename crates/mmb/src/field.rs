@@ -198,10 +198,12 @@ pub(crate) const TABLE: &[Row] = &[
     row("icmp-type", Icmp, bits(0, 8), Number, "type"),
     row("icmp-code", Icmp, bits(8, 8), Number, "code"),
     row("icmp-checksum", Icmp, bits(16, 16), Number, "checksum"),
+    row("icmp-ident", Icmp, bits(32, 16), Number, "identifier of an echo"),
     row("icmp-payload", Icmp, Payload, Bytes, "what follows the eight bytes of the header"),
     row("icmp6-type", Icmp6, bits(0, 8), Number, "type"),
     row("icmp6-code", Icmp6, bits(8, 8), Number, "code"),
     row("icmp6-checksum", Icmp6, bits(16, 16), Number, "checksum"),
+    row("icmp6-ident", Icmp6, bits(32, 16), Number, "identifier of an echo"),
     row("icmp6-payload", Icmp6, Payload, Bytes, "what follows the eight bytes of the header"),
     row("udp-sport", Udp, bits(0, 16), Number, "source port"),
     row("udp-dport", Udp, bits(16, 16), Number, "destination port"),
@@ -354,7 +356,7 @@ impl Field {
 
     /// Whether `map` takes it.
     pub fn can_be_mapped(self) -> bool {
-        const NAMES: [&str; 10] = [
+        const NAMES: [&str; 12] = [
             "ip-saddr",
             "ip-daddr",
             "ip6-saddr",
@@ -363,6 +365,8 @@ impl Field {
             "tcp-dport",
             "udp-sport",
             "udp-dport",
+            "icmp-ident",
+            "icmp6-ident",
             "ip-id",
             "ip6-flow-label",
         ];
@@ -371,17 +375,24 @@ impl Field {
 
     /// Whether `shuffle` takes it.
     pub fn can_be_shuffled(self) -> bool {
-        const NAMES: [&str; 8] = [
+        const NAMES: [&str; 10] = [
             "tcp-seq-num",
             "tcp-ack-num",
             "tcp-sport",
             "tcp-dport",
             "udp-sport",
             "udp-dport",
+            "icmp-ident",
+            "icmp6-ident",
             "ip-id",
             "ip6-flow-label",
         ];
         NAMES.contains(&self.name())
+    }
+
+    /// Whether it is a checksum.
+    pub(crate) fn is_checksum(self) -> bool {
+        self.name().ends_with("-checksum")
     }
 
     /// Whether it has a bit of the ECN field.

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{DropCause, Port};
 use narrows_units::{Instant, Rng};
-use narrows_wire::{FlowKey, Icmp};
+use narrows_wire::FlowKey;
 
 use crate::action::{Action, Verdict, change_options};
 use crate::classifier::Classifier;
@@ -15,10 +15,12 @@ use crate::connections::{Connection, Connections, Direction, MOST, destination, 
 use crate::constraint::{Names, UnknownInterface};
 use crate::deeds::Deeds;
 use crate::edit::Edit;
+use crate::fragments::{Fragmented, fragmented, is_tiny};
 use crate::layout::{Above, Layout};
 use crate::rule::Rule;
 use crate::translate;
 
+mod related;
 mod view;
 
 pub use view::{BoxCounters, ConnectionView, RuleCounters, TableView};
@@ -35,15 +37,18 @@ pub struct Settings {
     pub interfaces: [String; 2],
     /// Connections at a time.
     pub most_connections: usize,
+    /// Bytes of IP beyond which options make no packet longer: the MTU of its link.
+    pub mtu: u32,
 }
 
 impl Default for Settings {
-    /// No address; `inside` and `outside`; a million connections.
+    /// No address; `inside` and `outside`; a million connections; no MTU.
     fn default() -> Self {
         Self {
             own: [IpAddr::V4([0; 4].into()), IpAddr::V6([0; 16].into())],
             interfaces: ["inside", "outside"].map(str::to_owned),
             most_connections: MOST,
+            mtu: u32::MAX,
         }
     }
 }
@@ -97,6 +102,8 @@ pub struct Middlebox {
     counted: Vec<[u64; 2]>,
     classifier: Classifier,
     stateful: bool,
+    /// Whether packets of a connection may get other addresses, ports or numbers.
+    translates: bool,
     /// The flows that rules without state gave other addresses or ports, as far as an [`Outcome`]
     /// reported it.
     reported: BTreeSet<FlowKey>,
@@ -121,6 +128,7 @@ impl Middlebox {
             counted: Vec::new(),
             classifier: Classifier::empty(),
             stateful: false,
+            translates: false,
             reported: BTreeSet::new(),
             enabled: [true; 2],
             rng,
@@ -204,6 +212,7 @@ impl Middlebox {
         }
         self.reported.clear();
         self.stateful = deeds.any_stateful();
+        self.translates = deeds.translate();
         self.deeds = deeds;
         self.classifier = classifier;
         self.enabled = enabled;
@@ -228,6 +237,11 @@ impl Middlebox {
     /// How its rules are found.
     pub(crate) fn classifier(&self) -> &Classifier {
         &self.classifier
+    }
+
+    /// Whether packets of a connection may get other addresses, ports or numbers.
+    pub(crate) fn translates(&self) -> bool {
+        self.translates
     }
 
     /// Whether packets of each way are handled.
@@ -268,17 +282,35 @@ impl Middlebox {
             .find(&window, bytes, &layout, &mut self.matched);
         let mut connection = None;
         let mut key = None;
+        if is_tiny(&layout) {
+            self.counters.tiny_fragments += 1;
+            return dropped(DropCause::Malformed);
+        }
+        let fragmented = fragmented(bytes, &layout).filter(|_| self.stateful);
         if self.stateful {
             if let Some(related) = self.related(now, bytes, &layout) {
                 return self.pass_related(related, bytes, &layout, zero_tail);
             }
-            key = self.connections.key(now, bytes, &layout);
-            let flags = match layout.above {
-                Above::Tcp => bytes[layout.ip.header_len + 13],
-                _ => 0,
+            let followed = fragmented.filter(|_| layout.ip.fragment_offset > 0);
+            let followed = followed.and_then(|of| self.connections.followed(now, &of));
+            key = match layout.ip.fragment_offset {
+                0 => Connections::key(bytes, &layout),
+                _ => followed.map(|followed| followed.key),
             };
+            let tcp = (layout.above == Above::Tcp)
+                .then(|| numbers(&bytes[layout.ip.header_len..]))
+                .flatten();
+            let flags = tcp.map_or(0, |(flags, ..)| flags);
             connection = key.and_then(|key| self.connections.find_live(now, &key, flags));
-            self.join(now, connection, flags);
+            if layout.ip.fragment_offset > 0
+                && self.translates
+                && connection.is_none()
+                && followed.is_none_or(|followed| followed.connected)
+            {
+                self.counters.stray_fragments += 1;
+                return dropped(DropCause::Policy);
+            }
+            self.join(now, connection, tcp);
         }
         self.merge(connection);
         if let Some(cause) = self.verdict() {
@@ -291,6 +323,7 @@ impl Middlebox {
             bytes,
             zero_tail,
             layout,
+            mtu: self.settings.mtu as usize,
         };
         let known = connection.and_then(|(at, direction)| {
             let connection = self.connections.get(at)?;
@@ -306,7 +339,7 @@ impl Middlebox {
         };
         change(&self.deeds, &self.applied, &mut edit, &mut self.counters);
         let moved = came.and_then(|came| moved(&mut self.reported, came, &edit));
-        match (known, key) {
+        let outcome = match (known, key) {
             (Some((connection, Direction::Forward)), _) => {
                 let key = leaving(&edit, &connection.forward);
                 connection.translate(&mut edit, &key, Direction::Forward);
@@ -320,11 +353,37 @@ impl Middlebox {
                 }
             }
             _ => passed(moved),
+        };
+        if outcome.dropped.is_none() {
+            set_checksums(&self.deeds, &self.applied, &mut edit);
+        }
+        let first = fragmented.filter(|_| layout.ip.fragment_offset == 0);
+        match (first, key) {
+            (Some(of), Some(key)) if outcome.dropped.is_none() => {
+                self.follow(now, of, key, outcome)
+            }
+            _ => outcome,
         }
     }
 
+    /// Follows the packet `of`, whose first fragment goes on as `outcome` says: only then do later ones,
+    /// of which nobody could tell the connection.
+    fn follow(&mut self, now: Instant, of: Fragmented, key: FlowKey, outcome: Outcome) -> Outcome {
+        let connected = self.belongs.is_some();
+        if self.connections.follow(now, of, key, connected) || !self.translates {
+            return outcome;
+        }
+        self.counters.fragments_full += 1;
+        dropped(DropCause::Overflow)
+    }
+
     /// The packet of a known connection also belongs to the stateful rules that it matches.
-    fn join(&mut self, now: Instant, connection: Option<(u32, Direction)>, flags: u8) {
+    fn join(
+        &mut self,
+        now: Instant,
+        connection: Option<(u32, Direction)>,
+        tcp: Option<(u8, u32, u32)>,
+    ) {
         let Some((at, direction)) = connection else {
             return;
         };
@@ -332,8 +391,7 @@ impl Middlebox {
         let Some(connection) = self.connections.get_mut(at) else {
             return;
         };
-        connection.last_active = now;
-        connection.flags[usize::from(direction == Direction::Reverse)] |= flags;
+        connection.see(now, direction, tcp);
         for rule in &self.matched {
             let stateful = self.deeds.get(*rule).stateful;
             if let (true, Err(place)) = (stateful, connection.rules.binary_search(rule)) {
@@ -411,6 +469,8 @@ impl Middlebox {
             rules: self.connections.list_of(&stateful),
             last_active: now,
             flags: [flags, 0],
+            replied: false,
+            acked: [None; 2],
         };
         let Some(at) = self.connections.insert(connection) else {
             self.counters.table_full += 1;
@@ -421,66 +481,6 @@ impl Middlebox {
             connection.translate(edit, &left, Direction::Forward);
         }
         passed(plan.mapped.any().then(|| (key.protocol, ends(&plan.left))))
-    }
-
-    /// The connection that an ICMP error is about, which way the error goes, and where its
-    /// quotation starts.
-    fn related(
-        &mut self,
-        now: Instant,
-        bytes: &[u8],
-        layout: &Layout,
-    ) -> Option<(u32, Direction, usize)> {
-        if !matches!(layout.above, Above::Icmp | Above::Icmp6) {
-            return None;
-        }
-        let message = &bytes[layout.ip.header_len..];
-        let (_, quoted) = Icmp::quoted(layout.ip.protocol, message)?;
-        let at = bytes.len() - quoted.len();
-        let key = key_of(quoted)?.reversed();
-        if key.source.is_ipv4() != layout.v4 {
-            return None;
-        }
-        let (connection, direction) = self.connections.find_live(now, &key, 0)?;
-        Some((connection, direction, at))
-    }
-
-    /// An ICMP error about a connection: rules apply to it that it matches itself, and the
-    /// `accept` of its connection.
-    fn pass_related(
-        &mut self,
-        (connection, direction, at): (u32, Direction, usize),
-        bytes: &mut Vec<u8>,
-        layout: &Layout,
-        zero_tail: &mut u32,
-    ) -> Outcome {
-        self.counters.related += 1;
-        self.belongs = Some(direction);
-        let accepts = |rule: &&u32| {
-            let verdicts = &self.deeds.get(**rule).action.verdicts;
-            verdicts.contains(&Verdict::Accept)
-        };
-        self.applied.extend_from_slice(&self.matched);
-        if let Some(connection) = self.connections.get(connection) {
-            self.applied.extend(connection.rules.iter().filter(accepts));
-            self.applied.sort_unstable();
-            self.applied.dedup();
-        }
-        self.count(layout);
-        if let Some(cause) = self.verdict() {
-            self.counters.dropped += 1;
-            return dropped(cause);
-        }
-        if let Some(connection) = self.connections.get(connection) {
-            connection.translate_error(bytes, at, direction);
-        }
-        let mut edit = Edit {
-            bytes,
-            zero_tail,
-            layout: *layout,
-        };
-        change(&self.deeds, &self.applied, &mut edit, &mut self.counters);
-        passed(None)
     }
 }
 
@@ -512,6 +512,24 @@ fn change(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>, counters: &mut Bo
     if edit.layout.above == Above::Tcp && actions().any(Action::changes_options) {
         let done = change_options(edit, actions());
         counters.options_unchanged += u64::from(!done);
+    }
+}
+
+/// The flags, the sequence and the acknowledgement number of a TCP header.
+fn numbers(header: &[u8]) -> Option<(u8, u32, u32)> {
+    let header: &[u8; 14] = header.first_chunk()?;
+    let number = |at: usize| {
+        header[at..at + 4]
+            .iter()
+            .fold(0, |n, b| n << 8 | u32::from(*b))
+    };
+    Some((header[13], number(4), number(8)))
+}
+
+/// Writes the checksums that rules set, which no other change alters any more.
+fn set_checksums(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>) {
+    for rule in applied {
+        deeds.get(*rule).action.set_checksums(edit);
     }
 }
 

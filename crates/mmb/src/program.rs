@@ -52,6 +52,8 @@ pub struct Program {
     pub enabled: [bool; 2],
     /// Whether a rule is stateful.
     pub stateful: bool,
+    /// Whether packets of a connection may get other addresses, ports or numbers.
+    pub translates: bool,
     /// Connections at a time.
     pub most_connections: usize,
     /// The state of the generator of all draws.
@@ -153,6 +155,7 @@ impl Middlebox {
             rules: Vec::with_capacity(self.rules().len()),
             enabled: self.handles(),
             stateful: self.loaded().any(|(rule, _)| rule.is_stateful()),
+            translates: self.translates(),
             most_connections: self.settings().most_connections,
             draws: self.rng().state(),
             ..Program::default()

@@ -9,7 +9,7 @@ use crate::action::Mapping;
 use crate::connections::{Connection, Connections, Direction, Shifts, destination, source};
 use crate::edit::Edit;
 use crate::field::Layer;
-use crate::layout::Above;
+use crate::layout::{Above, write_bits};
 use crate::options::options;
 
 /// Ports that are drawn, as in mmb 0.4: 49152 to 65534.
@@ -48,6 +48,8 @@ fn is_there(field_name: &str, key: &FlowKey) -> bool {
         Some(("ip", _)) => key.source.is_ipv4(),
         Some(("ip6", _)) => key.source.is_ipv6(),
         Some(("tcp", _)) => key.protocol == ip::TCP,
+        Some(("icmp", _)) => key.protocol == ip::ICMP,
+        Some(("icmp6", _)) => key.protocol == ip::ICMPV6,
         _ => key.protocol == ip::UDP,
     }
 }
@@ -96,6 +98,14 @@ pub(crate) fn plan<'a>(
                 left.destination_port = port.unwrap_or_else(|| draw_port(rng));
                 mapped.destination[1] = true;
             }
+            ("icmp-ident" | "icmp6-ident", value) => {
+                let ident = value.map(|value| value as u16);
+                drawn |= ident.is_none();
+                left.source_port = ident.unwrap_or_else(|| draw_port(rng));
+                left.destination_port = left.source_port;
+                // It stands for both ports.
+                (mapped.source[1], mapped.destination[1]) = (true, true);
+            }
             ("ip-id", Some(value)) => shifts.set_ident = Some((value as u16, ident as u16)),
             ("ip-id", None) => shifts.ident = rng.draw_u32() as u16,
             ("ip6-flow-label", value) => {
@@ -116,6 +126,10 @@ pub(crate) fn plan<'a>(
         let drawn = plan.left.source_port.wrapping_sub(FIRST_PORT);
         let next = drawn.wrapping_add(1) % PORTS;
         plan.left.source_port = FIRST_PORT + next;
+        if matches!(key.protocol, ip::ICMP | ip::ICMPV6) {
+            // The identifier stands for both.
+            plan.left.destination_port = plan.left.source_port;
+        }
     }
     None
 }
@@ -204,6 +218,41 @@ impl Connection {
         }
     }
 
+    /// Gives the packet that an error quotes, which goes in `direction`, the identification or the flow
+    /// label that it had before it was changed.
+    fn undo_ident(&self, quoted: &mut [u8], direction: Direction) {
+        let Ok(header) = Ip::parse(quoted) else {
+            return;
+        };
+        let reverse = direction == Direction::Reverse;
+        let undone = |have: u32, (value, original): (u32, u32)| match reverse {
+            true => replaced(false, have, value, original),
+            false => replaced(false, have, original, value),
+        };
+        let shifts = &self.shifts;
+        if header.source.is_ipv4() {
+            let old = header.ident as u16;
+            let shift = match reverse {
+                true => shifts.ident.wrapping_neg(),
+                false => shifts.ident,
+            };
+            let mut new = u32::from(old.wrapping_add(shift));
+            if let Some((value, original)) = shifts.set_ident {
+                new = undone(new, (value.into(), original.into()));
+            }
+            quoted[4..6].copy_from_slice(&(new as u16).to_be_bytes());
+            let sum = u16::from_be_bytes([quoted[10], quoted[11]]);
+            let sum = match u32::from(old) == new {
+                true => sum,
+                false => checksum::update(sum, old, new as u16),
+            };
+            quoted[10..12].copy_from_slice(&sum.to_be_bytes());
+        } else if let Some(both) = shifts.set_label {
+            let new = undone(header.ident, both);
+            write_bits(quoted, 12, 20, new.into());
+        }
+    }
+
     /// Changes an ICMP error about a packet of the connection that went in the direction
     /// other than `direction`, in which the error goes, and what it quotes at `at`.
     pub(crate) fn translate_error(&self, bytes: &mut [u8], at: usize, direction: Direction) {
@@ -236,6 +285,7 @@ impl Connection {
                 set_end(bytes, end, to);
             }
         }
+        self.undo_ident(&mut bytes[at..], direction);
         // The error's own checksum, by what changed of the quotation.
         let sum_at = at - icmp::HEADER_LEN + 2;
         let mut sum = u16::from_be_bytes([bytes[sum_at], bytes[sum_at + 1]]);
@@ -273,10 +323,9 @@ fn shift_numbers(edit: &mut Edit<'_>, seq: u32, ack: u32) {
         .map(|(_, body)| body)
         .collect();
     for body in blocks {
-        for at in body.step_by(4) {
-            if at + 4 <= edit.layout.tcp_len - 20 {
-                edit.shift(list + at, ack);
-            }
+        // Whole numbers of the option: what follows it is not its.
+        for at in body.clone().step_by(4).filter(|at| at + 4 <= body.end) {
+            edit.shift(list + at, ack);
         }
     }
 }

@@ -65,14 +65,6 @@ impl Bench {
     }
 }
 
-fn ends(bytes: &[u8]) -> (String, String) {
-    let key = FlowKey::of(bytes).unwrap();
-    (
-        format!("{}:{}", key.source, key.source_port),
-        format!("{}:{}", key.destination, key.destination_port),
-    )
-}
-
 fn of_tcp(bytes: &[u8]) -> Tcp {
     let ip = Ip::parse(bytes).unwrap();
     Tcp::parse(&bytes[ip.header_len..]).unwrap()
@@ -337,37 +329,6 @@ fn identification_and_flow_label_are_mapped_there_and_back() {
 }
 
 #[test]
-fn fragments_follow_the_first_one() {
-    let mut bench =
-        Bench::new("add-stateful in inside ip-proto udp map ip-saddr self\nadd in outside drop");
-    let mut first = udp(A, SERVER, &[7; 24]);
-    first[6] = 0x20;
-    let mut later = first.clone();
-    later.truncate(20);
-    later.extend([7; 16]);
-    later[2..4].copy_from_slice(&36u16.to_be_bytes());
-    later[6..8].copy_from_slice(&[0, 4]);
-    for packet in [&mut first, &mut later] {
-        let h = naive::Headers {
-            transport: "",
-            ..naive::headers(packet)
-        };
-        naive::seal(packet, &h);
-    }
-    let out = bench.push(UP, &first).unwrap();
-    assert_eq!(ends(&out).0, format!("{OWN}:5000"));
-    let out = bench.push(UP, &later).unwrap();
-    assert_eq!(FlowKey::of(&out).unwrap().source.to_string(), OWN);
-    assert_eq!(out[20..], later[20..]);
-    // One whose first did not come belongs to no connection.
-    later[5] = 99;
-    let h = naive::headers(&later);
-    naive::seal(&mut later, &h);
-    let out = bench.push(UP, &later).unwrap();
-    assert_eq!(FlowKey::of(&out).unwrap().source.to_string(), "10.0.0.1");
-}
-
-#[test]
 fn a_full_table_and_ports_that_are_used_up_are_counted_and_drop_what_comes_new() {
     let settings = Settings {
         most_connections: 1,
@@ -376,6 +337,8 @@ fn a_full_table_and_ports_that_are_used_up_are_counted_and_drop_what_comes_new()
     let mut bench = Bench::with("add-stateful udp-dport 80 accept", settings);
     let (a, b) = (udp(A, SERVER, b"a"), udp(B, SERVER, b"b"));
     assert!(bench.push(UP, &a).is_ok());
+    // With an answer it makes no room for others.
+    assert!(bench.push(DOWN, &udp(SERVER, A, b"a")).is_ok());
     assert_eq!(bench.push(UP, &b), Err(DropCause::Overflow));
     assert!(bench.push(UP, &a).is_ok());
     assert_eq!(bench.middlebox.counters().table_full, 1);

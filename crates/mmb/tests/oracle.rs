@@ -92,6 +92,46 @@ fn many_rules_are_found_as_if_each_were_tried() {
     }
 }
 
+/// A drawn rule that also sets checksums, or changes what they are over.
+fn with_checksums(rng: &mut Rng) -> Rule {
+    let further = [
+        "mod tcp-checksum x1234",
+        "mod udp-checksum 0",
+        "mod udp-checksum 7",
+        "mod ip-checksum x55aa",
+        "mod icmp-checksum 9",
+        "mod icmp6-checksum 9",
+        "mod ip-payload x0102",
+        "mod ip6-payload x0102",
+        "strip all",
+        "mod tcp-sport 9",
+    ];
+    loop {
+        let mut line = rules::drawn(rng).to_string();
+        for _ in 0..=rng.below(2) {
+            line = format!("{line} {}", further[rng.below(10) as usize]);
+        }
+        if let Ok(rule) = Rule::parse(&line) {
+            return rule;
+        }
+    }
+}
+
+#[test]
+fn a_checksum_that_a_rule_sets_stands_whatever_else_rules_change() {
+    let mut rng = Rng::for_name(1, "set checksums");
+    let (mut matched, mut changed) = (0, 0);
+    for _ in 0..1_500 {
+        let rules: Vec<_> = (0..=rng.below(4))
+            .map(|_| with_checksums(&mut rng))
+            .collect();
+        let (hits, changes) = check(&rules, 12, &mut rng);
+        matched += hits;
+        changed += changes;
+    }
+    assert!(matched > 4_000 && changed > 3_000, "{matched} {changed}");
+}
+
 /// The line with other numbers in it; now and then, if `wrong`, with what is none.
 fn renumbered(rng: &mut Rng, line: &str, wrong: bool) -> String {
     const WRONG: [&str; 7] = [

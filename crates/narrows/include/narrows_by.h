@@ -44,9 +44,9 @@ struct narrows_by_status {
 	uint64_t target;	/* bytes/s that this takes, in the last interval */
 	uint64_t achieved;	/* bytes/s that were delivered in it */
 	uint32_t weight;	/* of 1000: 50 yields to everything, 1000 is best effort */
-	uint32_t short_of;	/* intervals in a row in which best effort is reckoned to be
-				 * slower than is needed: from 3 on the deadline is out of
-				 * reach */
+	uint32_t short_of;	/* intervals in which best effort was reckoned to be slower
+				 * than is needed, and none between in which it was not: from
+				 * 6 on the deadline is out of reach */
 };
 
 static inline int narrows_by_set_deadline(int fd, uint64_t us_from_now)

@@ -56,7 +56,7 @@ pub fn gain_rights() -> Result<bool, Error> {
     #[cfg(target_os = "linux")]
     if !narrows_live::world::has_rights() {
         narrows_live::become_root_of_own_user_namespace()
-            .map_err(|error| Error::Refused(error.to_string()))?;
+            .map_err(|error| Error::NoPermission(error.to_string()))?;
         return Ok(true);
     }
     Ok(false)

@@ -1,7 +1,8 @@
 //! Metrics for Prometheus: a page of text that is answered over HTTP while the program works.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,6 +13,10 @@ const PERIOD: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The longest request that is read.
 const LONGEST: usize = 8 << 10;
+
+/// Clients that are answered at a time: beyond it the one that came first is cut off, so that
+/// half requests keep nobody out (our choice).
+const AT_ONCE: usize = 64;
 
 /// The page, and who answers with it until the program ends.
 pub struct Exposed {
@@ -30,12 +35,33 @@ impl Exposed {
         let address = listener.local_addr()?;
         let page = Arc::<Mutex<String>>::default();
         let shown = Arc::clone(&page);
-        // One after the other: a page is short, and a slow client is disconnected.
+        let open = Arc::<Mutex<VecDeque<(u64, TcpStream)>>>::default();
         thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let page = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // Who has gone misses nothing.
-                let _ = answer(stream, &page);
+            for (id, stream) in (0u64..).zip(listener.incoming().flatten()) {
+                let Ok(copy) = stream.try_clone() else {
+                    continue;
+                };
+                let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
+                all.push_back((id, copy));
+                if all.len() > AT_ONCE {
+                    if let Some((_, first)) = all.pop_front() {
+                        // One that has gone is no longer there.
+                        let _ = first.shutdown(Shutdown::Both);
+                    }
+                }
+                drop(all);
+                let (shown, open_then) = (Arc::clone(&shown), Arc::clone(&open));
+                let work = move || {
+                    // Who has gone misses nothing.
+                    let _ = answer(stream, &shown);
+                    let mut all = open_then.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.retain(|(other, _)| *other != id);
+                };
+                let thread = thread::Builder::new().name("metrics".to_owned());
+                if thread.spawn(work).is_err() {
+                    let mut all = open.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.retain(|(other, _)| *other != id);
+                }
             }
         });
         Ok(Self {
@@ -63,7 +89,7 @@ impl Exposed {
 }
 
 /// Reads one request of HTTP and answers it (RFC 9112), then closes.
-fn answer(mut stream: TcpStream, page: &str) -> io::Result<()> {
+fn answer(mut stream: TcpStream, page: &Mutex<String>) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
@@ -76,7 +102,8 @@ fn answer(mut stream: TcpStream, page: &str) -> io::Result<()> {
             n => request.extend_from_slice(&some[..n]),
         }
     }
-    stream.write_all(response(&request, page).as_bytes())
+    let page = page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    stream.write_all(response(&request, &page).as_bytes())
 }
 
 /// The answer to a request.
@@ -103,6 +130,32 @@ fn response(request: &[u8], page: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_requests_keep_nobody_from_an_answer() {
+        let mut exposed = Exposed::listen(([127, 0, 0, 1], 0).into()).expect("a port");
+        exposed.show("page".to_owned());
+        let open = || TcpStream::connect(exposed.address()).expect("it listens");
+        let half = || {
+            let mut stream = open();
+            stream.write_all(b"GET /metrics HT").expect("sent");
+            stream
+        };
+        let halves: Vec<_> = (0..3 * AT_ONCE).map(|_| half()).collect();
+        let begun = Instant::now();
+        let mut stream = open();
+        stream
+            .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
+            .expect("sent");
+        let mut said = String::new();
+        stream.read_to_string(&mut said).expect("an answer");
+        assert!(said.ends_with("\r\n\r\npage"), "{said}");
+        // In their stead the first were cut off, before their time.
+        let mut first = &halves[0];
+        first.set_read_timeout(Some(10 * PATIENCE)).expect("set");
+        let _ = first.read(&mut [0]);
+        assert!(begun.elapsed() < PATIENCE * halves.len() as u32);
+    }
 
     #[test]
     fn requests_are_answered_by_their_method_and_path() {

@@ -64,8 +64,10 @@ mod virtual_time;
 
 pub use engines::{EngineName, gain_rights};
 pub use narrows_campaign as campaign;
+pub use narrows_cc::names as control_names;
+pub use narrows_files as files;
 #[cfg(target_os = "linux")]
-pub use narrows_live::machine;
+pub use narrows_live::{DeviceWatch, machine};
 pub use narrows_report as report;
 pub use narrows_results as results;
 pub use narrows_scenario as scenario;

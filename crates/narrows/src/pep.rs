@@ -15,8 +15,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod log;
+
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 pub use narrows_connect::{Call, Connected, WithoutProxy, connect};
 use narrows_live::pep::Daemon;
@@ -25,8 +28,10 @@ pub use narrows_live::pep::{
     TunnelStatus, Way, read_socket, status,
 };
 pub use narrows_pep::{Counters, Parent};
+use narrows_scenario::Refusal;
 use tracing::level_filters::LevelFilter;
 
+use self::log::{Line, LogLines};
 use crate::expose::Exposed;
 use crate::shell::Hindrance;
 
@@ -62,6 +67,16 @@ pub enum ServeError {
     },
 }
 
+impl ServeError {
+    /// Whether what is missing is a right of this user's.
+    pub fn is_of_rights(&self) -> bool {
+        match self {
+            Self::Pep(error) => error.is_of_rights(),
+            Self::Metrics { reason, .. } => reason.kind() == io::ErrorKind::PermissionDenied,
+        }
+    }
+}
+
 /// Serves until SIGTERM or SIGINT, and until what is there then has ended or its time is
 /// over; what was done. SIGHUP reads the configuration again. To be called while the
 /// process has one thread.
@@ -69,11 +84,14 @@ pub enum ServeError {
 /// # Errors
 /// If the machine refuses a step of the set-up.
 pub fn serve(config: Config, log: Log) -> Result<Status, ServeError> {
-    write_log(log);
+    let lines = LogLines::new();
+    write_log(log, &lines);
     let metrics = config.metrics;
     // Opened first: with it come the user's rights, which a thread is to have as well, and
     // the signals that it is not to get.
-    let daemon = Daemon::open(config)?;
+    let daemon = Daemon::open(config);
+    let _written = lines.write_from_a_thread();
+    let daemon = daemon?;
     let exposed = metrics.map(|address| {
         let refused = |reason| ServeError::Metrics { address, reason };
         Exposed::listen(address).map_err(refused)
@@ -86,23 +104,34 @@ pub fn serve(config: Config, log: Log) -> Result<Status, ServeError> {
     })?)
 }
 
+/// Checks what of a configuration hangs on the machine: that its user is there, and that legs can
+/// have their congestion controls of the kernel.
+///
+/// # Errors
+/// The first that is missing.
+pub fn check(config: &Config) -> Result<(), Refusal> {
+    config.check()
+}
+
 /// What kept a command from running.
 pub fn hindrance(error: &RunError) -> Hindrance {
     match error {
+        error if error.is_of_rights() => Hindrance::NoPermission,
         RunError::Command(error) => Hindrance::of_command(error),
         _ => Hindrance::NotMade,
     }
 }
 
-fn write_log(log: Log) {
+fn write_log(log: Log, lines: &Arc<LogLines>) {
     let (Log::Text { details } | Log::Json { details }) = log;
     let level = if details {
         LevelFilter::DEBUG
     } else {
         LevelFilter::INFO
     };
+    let writer = Arc::clone(lines);
     let lines = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
+        .with_writer(move || Line(Arc::clone(&writer)))
         .with_ansi(false)
         .with_target(false)
         .with_max_level(level);

@@ -6,14 +6,14 @@ use narrows_live::LiveError;
 use narrows_live::foreground::CommandError;
 pub use narrows_live::shell::{Closed, ElementTally, Reading, Shell, ShellError, Way, gain_rights};
 use narrows_live::shell::{NoSubnet, Request};
-use narrows_scenario::{Refusal, Side, lone_link};
+use narrows_scenario::{Refusal, lone_link};
 
 /// What is between a command and its machine, and what the command is.
 #[derive(Clone, Debug, Default)]
 pub struct ShellOptions {
-    /// The elements of the path, in order, each in the words of a scenario and for one
-    /// way or both; up is away from the command.
-    pub elements: Vec<(Side, String)>,
+    /// The elements of the path, in order, each in the words of a scenario and for both ways,
+    /// unless `up` or `down` is written before it; up is away from the command.
+    pub elements: Vec<String>,
     /// The seed of the elements' randomness.
     pub seed: u64,
     /// The IPv4 network from which the path has its addresses; of 198.18.0.0/15 where it is
@@ -72,12 +72,15 @@ pub enum Hindrance {
     NotRun,
     /// The path could not be made, or failed.
     NotMade,
+    /// This user may not have it.
+    NoPermission,
 }
 
 impl Hindrance {
     /// Which one `error` is.
     pub fn of(error: &ShellError) -> Self {
         match error {
+            error if error.is_of_rights() => Self::NoPermission,
             ShellError::Command(error) => Self::of_command(error),
             _ => Self::NotMade,
         }

@@ -3,6 +3,7 @@
 #[path = "../../results/tests/support/mod.rs"]
 mod support;
 
+use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,10 +12,10 @@ use narrows::report::table::comparison_table;
 use narrows::results::comparison::{Comparison, FILE};
 use narrows::results::open_run;
 use narrows::results::{Ended, RunHandle};
-use narrows::{CompareOptions, Engine, Output, compare};
+use narrows::{CompareOptions, Engine, Error, Output, compare};
 use narrows_packet::EventSink;
 use narrows_run::{Lateness, Rig};
-use narrows_scenario::{Campaign, Plan, load};
+use narrows_scenario::{Campaign, HostModel, Plan, Segmentation, load};
 use support::{ModelEngine, by_seed, equal_shares, plan, unwatched};
 
 /// A model as the live engine, of which some runs have a rig that was late.
@@ -73,6 +74,93 @@ impl Engine for Rigged {
     }
 }
 
+/// An engine whose hosts send in bursts, whatever the plan says.
+struct Bursty(Rigged);
+
+impl Engine for Bursty {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn names(&self, plan: &Plan) -> Vec<String> {
+        self.0.names(plan)
+    }
+
+    fn hosts_as_here(&self, plan: &Plan) -> Plan {
+        let mut plan = plan.clone();
+        for flow in &mut plan.flows {
+            flow.host.segmentation = HostModel::TSO;
+        }
+        plan
+    }
+
+    fn run(
+        &self,
+        plan: &Plan,
+        seed: u64,
+        sink: &mut dyn EventSink,
+        handle: &RunHandle<'_>,
+    ) -> Result<Ended, String> {
+        self.0.run(plan, seed, sink, handle)
+    }
+}
+
+/// Flows that are simulated in bursts get less.
+fn by_bursts(plan: &Plan, _: u64) -> Vec<f64> {
+    let rate = |one| if one { 20.0 } else { 15.0 };
+    let flows = plan.flows.iter();
+    flows
+        .map(|f| rate(f.host.segmentation == Segmentation::OneSegment))
+        .collect()
+}
+
+#[test]
+fn the_simulator_gets_the_hosts_of_the_engine_that_it_is_held_against_and_this_is_said() {
+    let sim = ModelEngine {
+        name: "sim",
+        ..ModelEngine::new(by_bursts)
+    };
+    let campaign = Campaign::of_one(plan());
+    let dir = tempfile::tempdir().unwrap();
+    let options = CompareOptions {
+        repetitions: 1,
+        output: Output::Folder(dir.path().join("fitted")),
+        ..CompareOptions::default()
+    };
+    let live = Bursty(Rigged::new(ModelEngine::new(by_bursts), |_| false));
+    let compared = |live: &dyn Engine, options: &CompareOptions| {
+        let found = unwatched(|watch| compare(&sim, live, &campaign, options, watch));
+        found.unwrap().0
+    };
+    let goodput = |found: &Comparison| {
+        let row = found.cells[0].row("goodput_mbit of flow/first").unwrap();
+        (row.first.median.unwrap(), row.second.median.unwrap())
+    };
+    let found = compared(&live, &options);
+    let (simulated, own) = goodput(&found);
+    // The other side runs what the scenario says, as it always does.
+    assert!((simulated - 15.0).abs() < 0.5, "{simulated}");
+    assert!((own - 20.0).abs() < 0.5, "{own}");
+    let said =
+        "hosts: simulated with segmentation \"tso min_segments 2 gso_max_bytes 65536\" for \"one\"";
+    assert_eq!(found.hosts, [said]);
+    assert!(comparison_table(&found).contains(said));
+    let page = fs::read_to_string(pages::again(&dir.path().join("fitted")).unwrap().0).unwrap();
+    assert!(page.contains("simulated with segmentation"));
+    let folder = dir.path().join("fitted").join(&found.cells[0].sim[0]);
+    let ran = open_run(&folder).unwrap().record.scenario;
+    assert_ne!(ran["flows"][0]["host"]["segmentation"], "one-segment");
+
+    let alike = Rigged::new(ModelEngine::new(by_bursts), |_| false);
+    let options = CompareOptions {
+        output: Output::Nowhere,
+        ..options
+    };
+    let found = compared(&alike, &options);
+    assert!((goodput(&found).0 - 20.0).abs() < 0.5);
+    assert_eq!(found.hosts, [""; 0]);
+}
+
 fn compared(live: &Rigged, campaign: &Campaign, output: Output) -> Comparison {
     let sim = ModelEngine {
         name: "sim",
@@ -114,11 +202,11 @@ fn engines_that_share_otherwise_are_told_apart_and_what_is_alike_stays_so() {
     let found = compared(&live, &Campaign::of_one(plan()), Output::Nowhere);
     assert!(!found.passed());
     let row = |metric| found.cells[0].row(metric).unwrap();
-    for metric in ["flow/first/goodput_mbit", "share1_pct"] {
+    for metric in ["goodput_mbit of flow/first", "share1_pct"] {
         assert_eq!(row(metric).verdict(), "differs", "{metric}");
         assert!(row(metric).difference.unwrap() < 0.0);
     }
-    assert_eq!(row("flow/second/goodput_mbit").same, Some(true));
+    assert_eq!(row("goodput_mbit of flow/second").same, Some(true));
 }
 
 #[test]
@@ -174,7 +262,7 @@ fn a_repetition_on_a_late_rig_is_made_again_and_named() {
     let columns = csv.lines().next().unwrap().split(',').count();
     assert!(csv.lines().all(|line| line.split(',').count() == columns));
     // The page leads to the page of each of them.
-    let page = pages::again(dir.path()).unwrap();
+    let (page, _) = pages::again(dir.path()).unwrap();
     assert_eq!(page, dir.path().join(pages::COMPARISON_FILE));
     let page = std::fs::read_to_string(page).unwrap();
     for folder in found.cells[0].folders() {
@@ -245,9 +333,12 @@ impl Engine for Lacking {
         self.rigged.names(plan)
     }
 
-    fn accepts(&self, plan: &Plan) -> Result<(), String> {
+    fn accepts(&self, plan: &Plan) -> Result<(), Error> {
         match plan.name.contains(self.lacks) {
-            true => Err(format!("there is no `queue {}`", self.lacks)),
+            true => Err(Error::Refused(format!(
+                "there is no `queue {}`",
+                self.lacks
+            ))),
             false => Ok(()),
         }
     }

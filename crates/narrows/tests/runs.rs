@@ -230,10 +230,10 @@ fn two_results_are_compared_number_by_number() {
     let row = other
         .rows
         .iter()
-        .find(|r| r.metric == "flow/first/goodput_mbit")
+        .find(|r| r.metric == "goodput_mbit of flow/first")
         .unwrap();
     assert_eq!(row.difference, Some(row.b.unwrap() - row.a.unwrap()));
-    assert!(other.table().contains("flow/first/goodput_mbit"));
+    assert!(other.table().contains("goodput_mbit of flow/first"));
 }
 
 #[test]

@@ -97,6 +97,23 @@ pub struct Estimate {
     pub basis: Basis,
 }
 
+impl Estimate {
+    /// The same of other round trips: of `samples` in milliseconds, each with how many of
+    /// them it stands for, of which `rejected` were not taken. `None` of no sample.
+    pub fn of_round_trips(
+        &self,
+        samples: impl IntoIterator<Item = (f64, u32)>,
+        rejected: u64,
+    ) -> Option<Self> {
+        let mut mean = Mean::default();
+        for (ms, weight) in samples {
+            mean.add(ms);
+            mean.repeat(ms, weight.saturating_sub(1));
+        }
+        of_mean(&mean, self.quantity, (self.technique, rejected, self.basis))
+    }
+}
+
 /// All estimates of a flow, round trips first.
 pub(crate) fn of(flow: &Flow) -> Vec<Estimate> {
     let mut all = Vec::with_capacity(16);

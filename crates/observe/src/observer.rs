@@ -286,6 +286,12 @@ impl Observer {
         }
     }
 
+    /// From now on the rates of all flows are of what passes from here on. What was learnt
+    /// of their signals is kept, and the block that is passing counts when it ends.
+    pub fn restart_counts(&mut self) {
+        self.table.each(Flow::restart_counts);
+    }
+
     /// What is known of a flow.
     pub fn estimates(flow: &Flow) -> Vec<Estimate> {
         estimate::of(flow)

@@ -74,6 +74,15 @@ impl Table {
         (self.oldest != NONE).then_some(self.oldest)
     }
 
+    /// Calls `with` for each flow.
+    pub fn each(&mut self, mut with: impl FnMut(&mut Flow)) {
+        let mut at = self.oldest;
+        while at != NONE {
+            with(self.flow_mut(at));
+            at = self.links[at as usize].newer;
+        }
+    }
+
     /// Flows from the one that was silent longest to the newest.
     pub fn iter(&self) -> impl Iterator<Item = &Flow> {
         let mut at = self.oldest;

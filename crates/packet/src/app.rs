@@ -262,24 +262,18 @@ pub trait Sockets {
         read
     }
 
-    /// Relays: reads up to `most` bytes of `from`, and writes of what waits in `queue` and
-    /// of these, in this order, what `to` takes; the rest waits at the end of `queue`. An
-    /// implementation may leave the writing to its caller, and all of it in `queue`; or
-    /// bytes that `to` has no room for unread.
+    /// Relays: writes what waits in `queue` to `to`, then of what `from` has what `to` takes as
+    /// well, and reads up to `ahead` bytes more, which wait at the end of `queue`. Where `ahead`
+    /// is 0 nothing is kept: what `to` has no room for stays with `from`. An implementation may
+    /// leave the writing to its caller, and with it what `to` takes in `queue`; or bytes that
+    /// `to` has no room for unread.
     fn relay(
         &mut self,
         from: SocketId,
         to: SocketId,
-        most: u64,
+        ahead: u64,
         queue: &mut CountedBytes,
-    ) -> Relayed {
-        let _ = to;
-        Relayed {
-            read: self.read_counted(from, most, queue),
-            written: 0,
-            left: false,
-        }
-    }
+    ) -> Relayed;
 
     /// Writes to a stream; how many bytes were taken.
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64;

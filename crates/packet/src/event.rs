@@ -45,7 +45,7 @@ pub enum DropCause {
     Unreachable,
     /// A rule of a middlebox, or a receiver's replay window.
     Policy,
-    /// The packet could not be read.
+    /// The packet could not be read, or had a wrong checksum.
     Malformed,
     /// Larger than the link's MTU.
     TooBig,

@@ -140,6 +140,7 @@ impl BySpec {
             key: self.key,
             class_of,
             lanes,
+            wake: Instant::MAX,
             counters: ElementCounters::default(),
         }
     }
@@ -238,7 +239,7 @@ fn lane(specs: &[ElementSpec], site: &Site<'_>, label: &str) -> Lane {
     });
     Lane {
         chain: Chain::new(elements.collect()),
-        wake: None,
+        wake: Instant::MAX,
     }
 }
 
@@ -277,7 +278,8 @@ fn write_chain(f: &mut fmt::Formatter<'_>, chain: &[ElementSpec]) -> fmt::Result
 /// One class's chain and when it wants to be woken.
 struct Lane {
     chain: Chain,
-    wake: Option<Instant>,
+    /// [`Instant::MAX`] if it does not.
+    wake: Instant,
 }
 
 /// The running box: packets of each class in their own chain.
@@ -287,16 +289,27 @@ pub struct By {
     class_of: [u8; 64],
     /// Lane 0 is `else`.
     lanes: Vec<Lane>,
+    /// The first of the lanes' wakes.
+    wake: Instant,
     counters: ElementCounters,
 }
 
 impl By {
+    /// Lane `i` may want to be woken at another time.
+    fn note_wake(&mut self, i: usize) {
+        let lane = &mut self.lanes[i];
+        let wake = lane.chain.next_wake().unwrap_or(Instant::MAX);
+        if std::mem::replace(&mut lane.wake, wake) != wake {
+            let wakes = self.lanes.iter().map(|lane| lane.wake);
+            self.wake = wakes.fold(Instant::MAX, Instant::min);
+        }
+    }
+
     /// Runs `f` on lane `i` and counts what comes out.
     fn run(&mut self, i: usize, out: &mut Outlet<'_>, f: impl FnOnce(&mut Chain, &mut Outlet<'_>)) {
         let before = out.sent.len();
-        let lane = &mut self.lanes[i];
-        f(&mut lane.chain, out);
-        lane.wake = lane.chain.next_wake();
+        f(&mut self.lanes[i].chain, out);
+        self.note_wake(i);
         for (_, packet) in &out.sent[before..] {
             self.counters.packets_out += 1;
             self.counters.bytes_out += u64::from(packet.len());
@@ -313,12 +326,12 @@ impl Element for By {
     }
 
     fn next_wake(&self) -> Option<Instant> {
-        self.lanes.iter().filter_map(|lane| lane.wake).min()
+        (self.wake < Instant::MAX).then_some(self.wake)
     }
 
     fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
         for i in 0..self.lanes.len() {
-            if self.lanes[i].wake.is_some_and(|t| t <= now) {
+            if self.lanes[i].wake <= now {
                 self.run(i, out, |chain, out| chain.wake(now, out));
             }
         }
@@ -347,19 +360,19 @@ impl Element for By {
                 }
             };
             let words = inner.text.to_owned();
-            let lane = &mut self.lanes[lane];
-            lane.chain
+            let chain = &mut self.lanes[lane].chain;
+            chain
                 .change(now, &Change { words })
                 .map_err(|e| e.shifted(inner.start))?;
-            lane.wake = lane.chain.next_wake();
+            self.note_wake(lane);
         }
         Ok(())
     }
 
     fn counters(&self) -> ElementCounters {
         let mut counters = self.counters;
-        for lane in &self.lanes {
-            let inner = lane.chain.counters();
+        for element in self.lanes.iter().flat_map(|lane| &lane.chain.elements) {
+            let inner = element.counters();
             counters.dropped += inner.dropped;
             counters.marked += inner.marked;
         }

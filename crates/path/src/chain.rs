@@ -1,24 +1,22 @@
-//! Boxes one after the other, as one box.
+//! Boxes one after the other.
 
-use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_packet::{Change, Element, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError};
 
 /// A one-way chain of elements: what the first lets out, the second takes.
 /// Empty, it is a plain wire.
 #[derive(Default)]
-pub struct Chain {
-    elements: Vec<Box<dyn Element>>,
+pub(crate) struct Chain {
+    pub(crate) elements: Vec<Box<dyn Element>>,
     /// What the stage just run has let out, and what it had been given; kept
     /// so that a packet costs no allocation.
     given: Vec<(Port, Box<Packet>)>,
     passed: Vec<(Port, Box<Packet>)>,
-    taken: (u64, u64),
-    let_out: (u64, u64),
 }
 
 impl Chain {
     /// The chain of `elements` in the order of travel.
-    pub fn new(elements: Vec<Box<dyn Element>>) -> Self {
+    pub(crate) fn new(elements: Vec<Box<dyn Element>>) -> Self {
         Self {
             elements,
             ..Self::default()
@@ -42,43 +40,40 @@ impl Chain {
                 element.push(now, port, packet, &mut inner);
             }
         }
-        let before = out.sent.len();
         out.sent.append(&mut self.passed);
-        self.count_out(before, out);
     }
 
-    /// Counts what `out` has got since it held `before` packets.
-    fn count_out(&mut self, before: usize, out: &Outlet<'_>) {
-        for (_, packet) in &out.sent[before..] {
-            self.let_out.0 += 1;
-            self.let_out.1 += u64::from(packet.len());
-        }
-    }
-}
-
-impl Element for Chain {
-    fn push(&mut self, now: Instant, port: Port, packet: Box<Packet>, out: &mut Outlet<'_>) {
-        self.taken.0 += 1;
-        self.taken.1 += u64::from(packet.len());
+    /// Takes a packet into the first element.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        port: Port,
+        packet: Box<Packet>,
+        out: &mut Outlet<'_>,
+    ) {
         if let [only] = &mut self.elements[..] {
-            let before = out.sent.len();
             only.push(now, port, packet, out);
-            self.count_out(before, out);
             return;
         }
         self.passed.push((port, packet));
         self.run_from(now, 0, out);
     }
 
-    fn next_wake(&self) -> Option<Instant> {
-        self.elements.iter().filter_map(|e| e.next_wake()).min()
+    /// When the first of the elements wants to be woken.
+    #[inline]
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        match &self.elements[..] {
+            [only] => only.next_wake(),
+            all => all.iter().filter_map(|e| e.next_wake()).min(),
+        }
     }
 
-    fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
+    /// Wakes the elements that are due.
+    #[inline]
+    pub(crate) fn wake(&mut self, now: Instant, out: &mut Outlet<'_>) {
         if let [only] = &mut self.elements[..] {
-            let before = out.sent.len();
             only.wake(now, out);
-            self.count_out(before, out);
             return;
         }
         for i in 0..self.elements.len() {
@@ -100,7 +95,7 @@ impl Element for Chain {
 
     /// A change for each element, separated by `|`; an empty one changes
     /// nothing.
-    fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
+    pub(crate) fn change(&mut self, now: Instant, change: &Change) -> Result<(), WordError> {
         let parts = split_chain(&change.words);
         if parts.len() > self.elements.len() {
             let (text, start) = parts[self.elements.len()];
@@ -121,23 +116,8 @@ impl Element for Chain {
         Ok(())
     }
 
-    fn counters(&self) -> ElementCounters {
-        let mut counters = ElementCounters {
-            packets_in: self.taken.0,
-            bytes_in: self.taken.1,
-            packets_out: self.let_out.0,
-            bytes_out: self.let_out.1,
-            ..ElementCounters::default()
-        };
-        for element in &self.elements {
-            let inner = element.counters();
-            counters.dropped += inner.dropped;
-            counters.marked += inner.marked;
-        }
-        counters
-    }
-
-    fn sample(&self, now: Instant, events: &mut dyn EventSink) {
+    /// Has each element report a sample of its state.
+    pub(crate) fn sample(&self, now: Instant, events: &mut dyn EventSink) {
         for element in &self.elements {
             element.sample(now, events);
         }

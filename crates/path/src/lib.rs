@@ -42,7 +42,6 @@ mod waiting;
 pub mod wakes;
 
 pub use by::{By, ByClass, ByKey, BySpec};
-pub use chain::Chain;
 pub use codepoint::{Dscp, EcnWord};
 pub use mmb::MmbSpec;
 pub use mtu::{Mtu, MtuSpec};

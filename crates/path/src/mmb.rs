@@ -105,6 +105,7 @@ impl MmbSpec {
     pub(crate) fn build(&self, site: &Site<'_>) -> LinkBox {
         let settings = Settings {
             own: site.addresses,
+            mtu: site.mtu,
             ..Settings::default()
         };
         let mut middlebox = Middlebox::new(settings, Rng::for_name(site.seed, site.name));

@@ -165,21 +165,23 @@ impl Paths {
     /// on its way, which need not queue up.
     #[inline]
     fn take_sent(&mut self, i: usize) -> Option<(Next, Box<Packet>)> {
-        if self.sent.len() > 1 || !self.work.is_empty() {
-            self.queue_sent(i);
-            return None;
-        }
         let (port, packet) = self.sent.pop()?;
-        Some((self.stages[i].way(port), packet))
+        let next = (self.stages[i].way(port), packet);
+        if self.sent.is_empty() && self.work.is_empty() {
+            return Some(next);
+        }
+        self.queue_sent(i, next);
+        None
     }
 
-    /// Has what element `i` has just let out queue up.
+    /// Has what element `i` has just let out queue up, `last` behind the others.
     #[inline(never)]
-    fn queue_sent(&mut self, i: usize) {
+    fn queue_sent(&mut self, i: usize, last: (Next, Box<Packet>)) {
         let stage = &self.stages[i];
         let sent = self.sent.drain(..);
         self.work
             .extend(sent.map(|(port, packet)| (stage.way(port), packet)));
+        self.work.push_back(last);
     }
 
     /// Changes the elements that `planned` names.

@@ -132,6 +132,7 @@ impl RateLink {
     }
 
     /// Starts sending if the wire is free and the queue gives a packet.
+    #[inline]
     fn start(&mut self, now: Instant, out: &mut Outlet<'_>) {
         if self.busy_until.is_some() {
             return;

@@ -194,6 +194,17 @@ mod tests {
         assert_eq!(wakes.peek(), Some((Instant::from_nanos(3), 0)));
     }
 
+    #[test]
+    fn room_that_is_made_later_keeps_what_waits() {
+        let mut wakes = Wakes::default();
+        assert_eq!(wakes.peek(), None);
+        for slot in 0..40 {
+            wakes.reserve(slot + 1);
+            wakes.set(slot, at(100 - u64::from(slot)));
+        }
+        assert_eq!(order(&mut wakes), (0..40).rev().collect::<Vec<_>>());
+    }
+
     const SLOTS: usize = 20;
 
     proptest! {

@@ -3,10 +3,13 @@
 use narrows_units::{Duration, Rate};
 
 /// How many times what is free one direction may hold (Choudhury and Hahne 1998, dynamic
-/// queue-length thresholds; 8 as switches with shared memory are shipped): a lone one
-/// gets 8/9 of the budget, ten greedy ones 8/81 of it each. Of a hundred, those that came
-/// first keep more.
+/// queue-length thresholds; 8 as switches with shared memory are shipped): ten greedy ones of as
+/// many clients hold a tenth each of what [`CLIENT_SHARE`] leaves them.
 pub(crate) const SHARE: u64 = 8;
+
+/// How many times what is free all tunnels of one client may hold (our choice: one client gets
+/// half of the budget at most, and whoever comes next half of what is left).
+pub(crate) const CLIENT_SHARE: u64 = 1;
 
 /// Bytes that a path of this round trip holds at `peak`: what the window of a leg must
 /// be for it to carry that rate, rounded up.
@@ -29,14 +32,14 @@ pub fn dip_allowance(feed: Rate, dip: Rate, lasts: Duration) -> u64 {
     in_flight(Rate::from_bits(more), lasts)
 }
 
-/// How much more a direction that holds `held` bytes may take, where `used` bytes of `total` are
-/// taken. Who holds more than [`SHARE`] times what is free gets nothing until it has given some
-/// back, so there is always some for who holds little.
-pub(crate) fn allowance(total: u64, used: u64, held: u64) -> u64 {
+/// How much more those may take who hold `held` bytes and may hold `share` times what is free,
+/// where `used` bytes of `total` are taken. Who holds more than that gets nothing until some is
+/// given back, so there is some left for who holds little.
+pub(crate) fn allowance(share: u64, total: u64, used: u64, held: u64) -> u64 {
     let free = total.saturating_sub(used);
-    let threshold = free.saturating_mul(SHARE);
-    // Each byte taken lowers the threshold by SHARE.
-    (threshold.saturating_sub(held) / (SHARE + 1)).min(free)
+    let threshold = free.saturating_mul(share);
+    // Each byte taken lowers the threshold by `share`.
+    (threshold.saturating_sub(held) / (share + 1)).min(free)
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub enum Intake {
 pub struct Parent {
     /// Where it listens.
     pub proxy: SocketAddr,
-    /// How long it may take to answer.
+    /// How long its host may take to answer, and where connections may go directly also the proxy.
     pub patience: Duration,
     /// Whether connections go directly where it is missing or refuses.
     pub or_directly: bool,
@@ -79,10 +79,14 @@ pub struct Limits {
     pub budget: u64,
     /// Tunnels at most.
     pub tunnels: usize,
-    /// Tunnels of one client's address at most.
+    /// Tunnels of one client at most.
     pub tunnels_per_client: usize,
+    /// How many first bits an IPv6 client is known by, from 1 to 128.
+    pub ipv6_prefix: u8,
     /// How long a client may take for its request.
     pub request: Duration,
+    /// How long the addresses of a name may take to be found.
+    pub resolve: Duration,
     /// How long a connection to a destination may take to open.
     pub connect: Duration,
     /// How long a tunnel may be silent.
@@ -104,8 +108,12 @@ impl Default for Limits {
             // As many as a connection each way to one port can have.
             tunnels: 65_535,
             tunnels_per_client: 65_535,
+            // The smallest network that is given to a site (RFC 6177 §2, RFC 7421).
+            ipv6_prefix: 64,
             // Our choice; as HAProxy's documentation advises for HTTP requests.
             request: Duration::from_secs(10),
+            // Our choice: as long as resolv.conf(5) has a silent server asked twice.
+            resolve: Duration::from_secs(10),
             // Our choice: a SYN and its repetitions after 1, 3, 7 and 15 seconds.
             connect: Duration::from_secs(30),
             // RFC 5382 §5: no established connection is given up before 2 h 4 min.

@@ -11,11 +11,12 @@ use tracing::{info, warn};
 use crate::config::Parent;
 use crate::convert::{Fault, Reader, Tlv};
 use crate::proxy::Proxy;
+use crate::proxy_header::header;
 use crate::request::{Asked, Layout, request, supported};
 use crate::socks;
 use crate::tunnel::{Leg, Stage};
 
-/// How long a proxy that did not answer is not asked again (our choice: as long as one
+/// How long a proxy whose host did not answer is not asked again (our choice: as long as one
 /// that has too much to do asks for, RFC 8803 §4.2.8).
 const LEFT_ALONE: Duration = Duration::from_secs(30);
 
@@ -24,6 +25,8 @@ const LEFT_ALONE: Duration = Duration::from_secs(30);
 pub(crate) struct Awaited {
     parent: Parent,
     answer: Reader,
+    /// Whether its host has answered: from then on it may be the destination that is slow.
+    is_there: bool,
 }
 
 /// What is known of other proxies.
@@ -65,8 +68,7 @@ impl Proxy {
             } => (destination, layout),
             Asked::ConnectByName { name, port } => {
                 tunnel.stage = Stage::Naming(port);
-                self.names.push((id, name));
-                return self.set_deadline(id, host.now() + self.limits.connect);
+                return self.ask_for_name(host, id, name);
             }
             Asked::Info => {
                 let answer = supported(terms.fast_open);
@@ -85,17 +87,16 @@ impl Proxy {
 
     /// Connects to a destination that is allowed, by the way that is configured.
     fn go_onward(&mut self, host: &mut dyn Sockets, id: u64, onward: SocketAddr) {
-        let parent = self.tunnels.get(&id).and_then(|t| t.listener.parent);
-        match parent {
+        let Some(tunnel) = self.tunnels.get_mut(&id) else {
+            return;
+        };
+        let announced = tunnel.listener.terms.announce;
+        let announced = announced.map(|version| header(version, tunnel.client, onward));
+        tunnel.preface = announced.unwrap_or_default();
+        match tunnel.listener.parent {
             Some(parent) => self.ask_parent(host, id, onward, parent),
             None => self.connect(host, id, onward),
         }
-    }
-
-    /// The names whose addresses are to be found, each with the number by which the answer is
-    /// given to [`resolved`](Self::resolved). Each is said once.
-    pub fn take_names(&mut self) -> Vec<(u64, String)> {
-        std::mem::take(&mut self.names)
     }
 
     /// The name with that number has these addresses; none, if they could not be found. Each is
@@ -171,7 +172,12 @@ impl Proxy {
     ) -> Result<(), SocketError> {
         let tunnel = self.tunnels.get_mut(&id).ok_or(SocketError::Closed)?;
         let listener = &tunnel.listener;
-        let far = host.connect(listener.far, listener.onward_from, to)?;
+        let from = if listener.terms.keep_source {
+            Some(SocketAddr::new(tunnel.client.ip().to_canonical(), 0))
+        } else {
+            listener.onward_from
+        };
+        let far = host.connect(listener.far, from, to)?;
         tunnel.far = Some(far);
         self.legs.insert(far, (id, Leg::Far));
         Ok(())
@@ -204,7 +210,7 @@ impl Proxy {
             .get(&proxy)
             .is_some_and(left_alone);
         if left_alone && parent.or_directly {
-            self.counters.direct += 1;
+            self.count_direct(id);
             return self.connect(host, id, destination);
         }
         let cookie = self.shared.parents().cookies.get(&proxy).cloned();
@@ -213,8 +219,11 @@ impl Proxy {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        let answer = Reader::default();
-        tunnel.awaits = Some(Awaited { parent, answer });
+        tunnel.awaits = Some(Awaited {
+            parent,
+            answer: Reader::default(),
+            is_there: false,
+        });
         match (opened, tunnel.far, asks) {
             (Ok(()), Some(far), Some(asks)) => {
                 tunnel.unasked = asks;
@@ -222,6 +231,33 @@ impl Proxy {
                 self.ask(host, id, far);
             }
             _ => self.without_parent(host, id, Breakage::Reset),
+        }
+    }
+
+    /// The other proxy's host has answered. Where connections may go directly, what it connects to
+    /// has as long again; elsewhere as long as any destination has.
+    pub(crate) fn parent_is_there(&mut self, host: &mut dyn Sockets, id: u64) {
+        let tunnel = self.tunnels.get_mut(&id);
+        if let Some(awaited) = tunnel.and_then(|t| t.awaits.as_mut()) {
+            awaited.is_there = true;
+            let Parent {
+                proxy,
+                patience,
+                or_directly,
+            } = awaited.parent;
+            self.shared.parents().missing.remove(&proxy);
+            let longest = if or_directly {
+                patience
+            } else {
+                patience.max(self.limits.connect)
+            };
+            self.set_deadline(id, host.now() + longest);
+        }
+    }
+
+    fn count_direct(&mut self, id: u64) {
+        if let Some(book) = self.tunnels.get(&id).map(|t| t.book) {
+            self.count(book).direct += 1;
         }
     }
 
@@ -272,7 +308,6 @@ impl Proxy {
         match answer {
             Answer::Granted => {
                 tunnel.awaits = None;
-                self.shared.parents().missing.remove(&parent.proxy);
                 self.open(host, id);
             }
             Answer::Cookie(cookie) if !self.shared.parents().have(parent.proxy, &cookie) => {
@@ -289,29 +324,45 @@ impl Proxy {
     }
 
     fn refused_by_parent(&mut self, host: &mut dyn Sockets, id: u64, parent: Parent, fault: Fault) {
-        info!(proxy = %parent.proxy, why = %fault, "the other proxy refuses");
+        let book = self.tunnels.get(&id).map_or(0, |t| t.book);
+        if self.logs(host.now(), book) {
+            info!(proxy = %parent.proxy, why = %fault, "the other proxy refuses");
+        }
+        self.instead_of_parent(host, id, parent, fault);
+    }
+
+    /// The other proxy has not answered. Its host is left alone where that is missing; a host that
+    /// is there says by itself, and at once, that nobody listens, and what takes long beyond it is
+    /// not its fault.
+    pub(crate) fn without_parent(&mut self, host: &mut dyn Sockets, id: u64, why: Breakage) {
+        let Some(tunnel) = self.tunnels.get(&id) else {
+            return;
+        };
+        let (book, Some(awaited)) = (tunnel.book, &tunnel.awaits) else {
+            return;
+        };
+        let (parent, is_there) = (awaited.parent, awaited.is_there);
+        if why == Breakage::TimedOut && is_there {
+            self.count(book).connect_timeouts += 1;
+        } else {
+            if self.logs(host.now(), book) {
+                warn!(proxy = %parent.proxy, %why, "the other proxy does not answer");
+            }
+            if why == Breakage::TimedOut {
+                let until = host.now() + LEFT_ALONE;
+                self.shared.parents().missing.insert(parent.proxy, until);
+            }
+        }
+        self.instead_of_parent(host, id, parent, Fault::NetworkFailure { retry_s: 0 });
+    }
+
+    /// Goes directly if it may, and refuses otherwise.
+    fn instead_of_parent(&mut self, host: &mut dyn Sockets, id: u64, parent: Parent, fault: Fault) {
         if parent.or_directly {
-            self.counters.direct += 1;
+            self.count_direct(id);
             self.again(host, id, |proxy, host, to| proxy.connect(host, id, to));
         } else {
             self.refuse(host, id, Some(fault));
-        }
-    }
-
-    /// The other proxy is missing.
-    pub(crate) fn without_parent(&mut self, host: &mut dyn Sockets, id: u64, why: Breakage) {
-        let awaited = self.tunnels.get(&id).and_then(|t| t.awaits.as_ref());
-        let Some(parent) = awaited.map(|awaited| awaited.parent) else {
-            return;
-        };
-        warn!(proxy = %parent.proxy, %why, "the other proxy does not answer");
-        let until = host.now() + LEFT_ALONE;
-        self.shared.parents().missing.insert(parent.proxy, until);
-        if parent.or_directly {
-            self.counters.direct += 1;
-            self.again(host, id, |proxy, host, to| proxy.connect(host, id, to));
-        } else {
-            self.refuse(host, id, Some(Fault::NetworkFailure { retry_s: 0 }));
         }
     }
 

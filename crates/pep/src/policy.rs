@@ -106,7 +106,7 @@ const fn v6(first: [u16; 4], last: [u16; 4], prefix: u8) -> Network {
 /// Networks that a larger one does not bring with it: whoever wants them names them, or a
 /// part of them. That of a cloud's metadata answers whoever asks with the machine's
 /// credentials; addresses that hold an IPv4 address go past what is said of that.
-const APART: [Network; 17] = [
+const APART: [Network; 18] = [
     // IANA, IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890).
     v4(0, 0, 0, 0, 8),
     v4(127, 0, 0, 0, 8),
@@ -121,12 +121,13 @@ const APART: [Network; 17] = [
     v6([0x2001, 0, 0, 0], [0; 4], 32),    // Teredo (RFC 4380)
     v6([0x2002, 0, 0, 0], [0; 4], 16),    // 6to4 (RFC 3056)
     // Metadata outside of 169.254.0.0/16, as their providers document: Alibaba Cloud,
-    // Azure (its wire server), Oracle Cloud, AWS and Google Cloud by IPv6.
+    // Azure (its wire server), Oracle Cloud, AWS, Google Cloud and Scaleway by IPv6.
     v4(100, 100, 100, 200, 32),
     v4(168, 63, 129, 16, 32),
     v4(192, 0, 0, 192, 32),
     v6([0xfd00, 0xec2, 0, 0], [0, 0, 0, 0x254], 128),
     v6([0xfd20, 0xce, 0, 0], [0, 0, 0, 0x254], 128),
+    v6([0xfd00, 0x42, 0, 0], [0, 0, 0, 0x42], 128),
 ];
 
 /// Where clients may be led.
@@ -294,6 +295,8 @@ mod tests {
             "[2002:a9fe:a9fe::1]:80",
             "[::ffff:0:169.254.169.254]:80",
             "[fd00:ec2::254]:80",
+            "[fd20:ce::254]:80",
+            "[fd00:42::42]:80",
             "100.100.100.200:80",
             "168.63.129.16:80",
             "[fe80::1]:80",

@@ -1,19 +1,23 @@
 //! The proxy: an application that accepts, reads a request, connects onward and relays.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use narrows_packet::{App, Breakage, Data, Relayed, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_packet::{App, Data, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
-use tracing::{debug, info};
+use tracing::info;
 
 use crate::config::{Intake, Limits, Listener};
 use crate::convert::Fault;
-use crate::counters::Counters;
+use crate::counters::{Book, Counters};
 use crate::hints::RatesToGive;
 use crate::link_rate::Parts;
-use crate::request::{Asked, Layout, Refused};
-use crate::shared::{Account, Shared};
+use crate::log_rate::{Line, LogRate};
+use crate::names::NameAsked;
+use crate::proxy_header::HeaderReader;
+use crate::request::{Asked, Layout, Refused, RequestReader};
+use crate::shared::{Account, Client, Full, Shared};
 use crate::socks;
 use crate::telemetry;
 use crate::tunnel::{Leg, Stage, Tunnel, TunnelFacts};
@@ -35,24 +39,26 @@ pub struct Proxy {
     pub(crate) limits: Limits,
     /// Listening sockets, by their listener.
     listening: Vec<SocketId>,
-    draining: bool,
+    pub(crate) draining: bool,
     pub(crate) tunnels: BTreeMap<u64, Tunnel>,
     pub(crate) legs: BTreeMap<SocketId, (u64, Leg)>,
-    deadlines: BTreeSet<(Instant, u64)>,
-    /// Directions that would read more, had the budget allowed it.
-    starved: BTreeSet<(u64, Leg)>,
+    pub(crate) deadlines: BTreeSet<(Instant, u64)>,
     /// What it has in common with others.
     pub(crate) shared: Shared,
-    budget: Account,
-    /// Whether some of the budget was given back since these were last served.
-    freed: bool,
+    pub(crate) budget: Account,
     /// Names whose addresses nobody was asked for yet.
-    pub(crate) names: Vec<(u64, String)>,
+    names: Vec<NameAsked>,
+    /// Names that were asked for, and whose client has gone.
+    pub(crate) unwanted: Vec<u64>,
     /// What becomes of the rates of the links beside it.
     pub(crate) rates_to_give: RatesToGive,
     /// Of the rates of links that its listeners have.
     pub(crate) parts: Parts,
-    pub(crate) counters: Counters,
+    /// What was done at each address that it listens or has listened at.
+    pub(crate) books: Vec<(SocketAddr, Book)>,
+    /// Tunnels that there were.
+    last: u64,
+    log: LogRate,
 }
 
 impl Proxy {
@@ -72,20 +78,58 @@ impl Proxy {
             tunnels: BTreeMap::new(),
             legs: BTreeMap::new(),
             deadlines: BTreeSet::new(),
-            starved: BTreeSet::new(),
             shared: shared.clone(),
             budget: Account::new(shared),
-            freed: false,
             names: Vec::new(),
+            unwanted: Vec::new(),
             rates_to_give: RatesToGive::default(),
             parts: Parts::default(),
-            counters: Counters::default(),
+            books: Vec::new(),
+            last: 0,
+            log: LogRate::default(),
         }
     }
 
     /// What it has done.
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.books.iter().map(|(_, book)| book.counters).sum()
+    }
+
+    /// What it has done at each address that it listens or has listened at.
+    pub fn books(&self) -> impl Iterator<Item = (SocketAddr, &Book)> {
+        self.books.iter().map(|(local, book)| (*local, book))
+    }
+
+    /// Where what happens at `local` is counted.
+    fn book_of(&mut self, local: SocketAddr) -> usize {
+        let known = self.books.iter().position(|(at, _)| *at == local);
+        known.unwrap_or_else(|| {
+            self.books.push((local, Book::default()));
+            self.books.len() - 1
+        })
+    }
+
+    /// What is counted there.
+    pub(crate) fn count(&mut self, book: usize) -> &mut Counters {
+        &mut self.books[book].1.counters
+    }
+
+    /// Whether a line is to be logged of what clients can cause as often as they like.
+    pub(crate) fn logs(&mut self, now: Instant, book: usize) -> bool {
+        match self.log.line(now) {
+            Line::Written(0) => true,
+            Line::Written(lines) => {
+                info!(
+                    lines,
+                    "rate limit: lines were not logged; metrics count what they were about"
+                );
+                true
+            }
+            Line::HeldBack => {
+                self.count(book).lines_held_back += 1;
+                false
+            }
+        }
     }
 
     /// Tunnels that there are.
@@ -98,16 +142,14 @@ impl Proxy {
         self.budget.waiting()
     }
 
-    /// Whether some of the budget was given back that proxies which share it wait for: each of
-    /// them is to call [`freed_elsewhere`](Self::freed_elsewhere). True once.
-    pub fn take_spare(&mut self) -> bool {
-        self.budget.take_spare()
+    /// The names whose addresses are to be found. Each is said once.
+    pub fn take_names(&mut self) -> Vec<NameAsked> {
+        std::mem::take(&mut self.names)
     }
 
-    /// Another proxy has given back some of the budget.
-    pub fn freed_elsewhere(&mut self, host: &mut dyn Sockets) {
-        self.freed = true;
-        self.settle(host);
+    /// The names whose addresses nobody wants any more, by the number of each. Each is said once.
+    pub fn take_unwanted_names(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.unwanted)
     }
 
     /// What is known of each tunnel.
@@ -153,7 +195,6 @@ impl Proxy {
         self.listeners = listeners.into_iter().map(Arc::new).collect();
         self.limits = limits;
         self.budget.resize(limits.budget);
-        self.freed = true;
         self.settle(host);
         Ok(())
     }
@@ -162,7 +203,7 @@ impl Proxy {
     pub fn abandon(&mut self, host: &mut dyn Sockets) {
         let all: Vec<u64> = self.tunnels.keys().copied().collect();
         for id in all {
-            self.reset(host, id);
+            self.reset(host, id, "given up at the end");
         }
         self.settle(host);
     }
@@ -185,28 +226,35 @@ impl Proxy {
             return;
         };
         let listener_of = Arc::clone(&self.listeners[index]);
+        let book = self.book_of(listener_of.local);
         while let Some((near, client)) = host.accept(listener) {
-            self.counters.accepted += 1;
-            let address = client.ip().to_canonical();
-            if !listener_of.terms.policy.admits(address) {
-                // A client that is not admitted receives nothing.
-                self.counters.denied += 1;
-                info!(%client, listener = %listener_of.local, "not admitted");
+            self.count(book).accepted += 1;
+            let address = client.ip();
+            let balancers = &listener_of.terms.balancers;
+            let balances = balancers.iter().any(|network| network.contains(address));
+            let account = if balances {
+                self.enter(host, &listener_of, book, address)
+            } else {
+                self.admit(host, &listener_of, book, address)
+            };
+            let Some(account) = account else {
+                // Whoever is not admitted receives nothing, and holds nothing.
                 host.reset(near);
                 host.close(near);
                 continue;
-            }
+            };
             // No number is used twice.
-            let id = self.counters.accepted;
-            let tunnel = Tunnel::new(Arc::clone(&listener_of), near, client, host.now());
-            let full = self.shared.enter(address, &self.limits);
+            self.last += 1;
+            let id = self.last;
+            let of = (Arc::clone(&listener_of), book);
+            let tunnel = Tunnel::new(of, near, (client, account), host.now());
             self.tunnels.insert(id, tunnel);
             self.legs.insert(near, (id, Leg::Near));
             self.set_deadline(id, host.now() + self.limits.request);
-            if full {
-                info!(%client, "refused: as many tunnels as are allowed");
-                let busy = Fault::ResourceExceeded { retry_s: 0 };
-                self.refuse(host, id, Some(busy));
+            if balances {
+                if let Some(tunnel) = self.tunnels.get_mut(&id) {
+                    tunnel.stage = Stage::Header(HeaderReader::default());
+                }
             } else if listener_of.terms.intake == Intake::Transparent {
                 match host.destination_of(near) {
                     Some(destination) => {
@@ -227,63 +275,165 @@ impl Proxy {
         self.settle(host);
     }
 
+    /// Counts a tunnel of the client at `address`, if it may come and there is room for it.
+    fn admit(
+        &mut self,
+        host: &dyn Sockets,
+        listener: &Listener,
+        book: usize,
+        address: IpAddr,
+    ) -> Option<Arc<Client>> {
+        let client = address.to_canonical();
+        let (now, listener_at) = (host.now(), listener.local);
+        if !listener.terms.policy.admits(client) {
+            self.count(book).denied += 1;
+            if self.logs(now, book) {
+                info!(%client, listener = %listener_at, "not admitted");
+            }
+            return None;
+        }
+        self.enter(host, listener, book, client)
+    }
+
+    /// Counts a tunnel of the client at `address`, if there is room for it.
+    fn enter(
+        &mut self,
+        host: &dyn Sockets,
+        listener: &Listener,
+        book: usize,
+        address: IpAddr,
+    ) -> Option<Arc<Client>> {
+        let client = address.to_canonical();
+        let (now, listener_at) = (host.now(), listener.local);
+        let full = match self.shared.enter(client, &self.limits) {
+            Ok(account) => return Some(account),
+            Err(full) => full,
+        };
+        let (over, why) = match full {
+            Full::Tunnels => (&mut self.count(book).over_tunnels, "are allowed"),
+            Full::Client => (&mut self.count(book).over_client, "it may have"),
+        };
+        *over += 1;
+        if self.logs(now, book) {
+            info!(%client, listener = %listener_at, "reset: there are as many tunnels as {why}");
+        }
+        None
+    }
+
     /// Reads what the client asks for.
     fn read_request(&mut self, host: &mut dyn Sockets, id: u64) {
-        let Some(tunnel) = self.tunnels.get_mut(&id) else {
-            return;
-        };
-        let (client, listener) = (tunnel.client(), Arc::clone(&tunnel.listener));
-        // Read, and behind a greeting not looked at yet.
+        // Read, and behind a header or a greeting not looked at yet.
         let mut piece = Vec::new();
-        while let Stage::Request(reader) = &mut tunnel.stage {
+        loop {
+            let Some(tunnel) = self.tunnels.get_mut(&id) else {
+                return;
+            };
+            if !matches!(tunnel.stage, Stage::Header(_) | Stage::Request(_)) {
+                return;
+            }
             if piece.is_empty() && host.read(tunnel.near, PIECE, Some(&mut piece)) == 0 {
                 // Who ends its stream before it has asked wants nothing.
                 if tunnel.up.peer_closed {
-                    self.forget(host, id);
+                    self.forget(host, id, "ended without a request");
                 }
                 return;
             }
+            let reader = match &mut tunnel.stage {
+                Stage::Request(reader) => reader,
+                Stage::Header(reader) => {
+                    match reader.take(&piece) {
+                        Ok(None) => piece.clear(),
+                        Ok(Some((client, used))) => {
+                            piece.drain(..used);
+                            self.is_of(host, id, client);
+                        }
+                        Err(why) => {
+                            let (client, book) = (tunnel.client, tunnel.book);
+                            self.count(book).refused += 1;
+                            if self.logs(host.now(), book) {
+                                info!(%client, %why, "refused");
+                            }
+                            return self.reset(host, id, "no header");
+                        }
+                    }
+                    continue;
+                }
+                _ => return,
+            };
+            let (client, listener) = (tunnel.client.ip().to_canonical(), &tunnel.listener);
             match reader.take(&piece, &listener.terms, client) {
                 Ok(None) => piece.clear(),
                 Ok(Some((Asked::Greeting(true), used))) => {
                     piece.drain(..used);
                     let greeted = socks::GREETED;
                     if host.write(tunnel.near, Data::Bytes(&greeted)) < greeted.len() as u64 {
-                        return self.reset(host, id);
+                        return self.reset(host, id, "takes no answer");
                     }
                 }
                 Ok(Some((asked, used))) => {
-                    let rest = &piece[used..];
-                    tunnel.up.bytes += rest.len() as u64;
+                    let (rest, book) = (&piece[used..], tunnel.book);
+                    let bytes = rest.len() as u64;
+                    tunnel.up.bytes += bytes;
                     tunnel.up.queue.append(rest);
-                    self.budget.take(rest.len() as u64);
-                    self.counters.bytes_up += rest.len() as u64;
+                    self.budget.take(&tunnel.account, bytes);
+                    self.count(book).bytes_up += bytes;
                     return self.grant(host, id, asked);
                 }
                 Err(Refused { answer, why }) => {
-                    info!(client = %tunnel.client, why, "refused");
+                    let (client, book) = (tunnel.client, tunnel.book);
+                    if self.logs(host.now(), book) {
+                        info!(%client, why, "refused");
+                    }
                     return self.refuse(host, id, answer);
                 }
             }
         }
     }
 
-    /// Refuses the client of a tunnel that is not open; with an answer where there is one
-    /// and the layout has answers.
-    pub(crate) fn refuse(&mut self, host: &mut dyn Sockets, id: u64, fault: Option<Fault>) {
-        self.counters.refused += 1;
+    /// The connection of a load balancer is of `client`, or of its own: it counts as that one's
+    /// from now on, if that may come.
+    fn is_of(&mut self, host: &mut dyn Sockets, id: u64, client: Option<SocketAddr>) {
         let Some(tunnel) = self.tunnels.get(&id) else {
             return;
         };
-        if let (Some(destination), Some(fault)) = (tunnel.destination, &fault) {
-            info!(client = %tunnel.client, %destination, why = %fault, "refused");
+        let (listener, book) = (Arc::clone(&tunnel.listener), tunnel.book);
+        let client = client.unwrap_or(tunnel.client);
+        match self.admit(host, &listener, book, client.ip()) {
+            Some(account) => {
+                if let Some(tunnel) = self.tunnels.get_mut(&id) {
+                    tunnel.client = client;
+                    tunnel.stage = Stage::Request(RequestReader::default());
+                    let before = std::mem::replace(&mut tunnel.account, account);
+                    self.shared.leave(&before);
+                }
+            }
+            None => self.reset(host, id, "not admitted"),
         }
+    }
+
+    /// Refuses the client of a tunnel that is not open; with an answer where there is one
+    /// and the layout has answers.
+    pub(crate) fn refuse(&mut self, host: &mut dyn Sockets, id: u64, fault: Option<Fault>) {
+        let Some(tunnel) = self.tunnels.get(&id) else {
+            return;
+        };
+        let (client, book) = (tunnel.client, tunnel.book);
+        let about = tunnel.destination.zip(fault.as_ref());
+        self.count(book).refused += 1;
+        if let Some((destination, fault)) = about {
+            if self.logs(host.now(), book) {
+                info!(%client, %destination, why = %fault, "refused");
+            }
+        }
+        let Some(tunnel) = self.tunnels.get(&id) else {
+            return;
+        };
         let layout = tunnel.layout();
         match fault.and_then(|fault| layout.answer(Some(fault))) {
             Some(answer) => self.answer_last(host, id, &answer),
             None => {
                 host.reset(tunnel.near);
-                self.forget(host, id);
+                self.forget(host, id, "refused");
             }
         }
     }
@@ -300,7 +450,7 @@ impl Proxy {
         self.release(id);
         if host.write(near, Data::Bytes(answer)) < answer.len() as u64 {
             host.reset(near);
-            return self.forget(host, id);
+            return self.forget(host, id, "takes no answer");
         }
         host.shut_down(near);
         self.set_deadline(id, host.now() + LINGER);
@@ -313,213 +463,57 @@ impl Proxy {
             let ended = tunnel.up.peer_closed;
             host.read(tunnel.near, u64::MAX, None);
             if ended {
-                self.forget(host, id);
+                self.forget(host, id, "answered");
             }
         }
     }
 
-    /// The connection to the destination is open.
-    pub(crate) fn open(&mut self, host: &mut dyn Sockets, id: u64) {
-        let idle = self.limits.idle;
+    /// Reads the first of what the client sends while the addresses of its name are being found.
+    /// Whoever ends its stream before it is answered wants none.
+    fn read_early(&mut self, host: &mut dyn Sockets, id: u64) {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        if let Stage::Connecting(layout) = tunnel.stage {
-            tunnel.stage = Stage::Open;
-            tunnel.active = host.now();
-            self.counters.opened += 1;
-            if let Some(destination) = tunnel.destination {
-                debug!(client = %tunnel.client, %destination, "opened");
-            }
-            if let Some(granted) = layout.answer(None) {
-                tunnel.down.queue.append(&granted);
-                self.budget.take(granted.len() as u64);
-            }
-            self.set_deadline(id, host.now() + idle);
-        }
-        self.relay(host, id, Leg::Far);
-        self.relay(host, id, Leg::Near);
-    }
-
-    /// Relays what comes from `leg` to the other, as far as there is room and that takes
-    /// it; then passes on its end.
-    pub(crate) fn relay(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg) {
-        let limit = self.limits.backlog;
-        let Some(tunnel) = self.tunnels.get_mut(&id) else {
-            return;
-        };
-        if tunnel.awaits.is_some() {
-            // Nothing is for the destination before another proxy has answered.
-            return;
-        }
-        let (Some(source), Some(sink)) = (tunnel.socket(leg), tunnel.socket(leg.other())) else {
-            return;
-        };
-        tunnel.active = host.now();
-        let direction = tunnel.from(leg);
-        let (mut all_read, mut left);
-        loop {
-            let held = direction.queue.len();
-            let own = limit.saturating_sub(held);
-            let room = self.budget.reserve(held, own);
-            let relayed = match room {
-                0 => Relayed::default(),
-                _ => host.relay(source, sink, room, &mut direction.queue),
-            };
-            let read = relayed.read;
-            self.budget.read(room, read);
-            direction.bytes += read;
-            let written =
-                relayed.written + direction.queue.write_with(|data| host.write(sink, data));
-            self.budget.give(written);
-            self.freed |= written > 0;
-            match leg {
-                Leg::Near => self.counters.bytes_up += read,
-                Leg::Far => self.counters.bytes_down += read,
-            }
-            left = relayed.left;
-            all_read = room > 0 && read == 0 && !left;
-            if read == 0 && written == 0 {
-                if room == 0 && own > 0 {
-                    self.starved.insert((id, leg));
-                }
-                break;
-            }
-        }
-        host.want_room(sink, left || !direction.queue.is_empty());
-        let over = direction.peer_closed && all_read && direction.queue.is_empty();
-        if over && !std::mem::replace(&mut direction.ended, true) {
-            host.shut_down(sink);
-            if tunnel.up.ended && tunnel.down.ended {
-                self.counters.closed += 1;
-                self.forget(host, id);
-            }
+        let most = PIECE.saturating_sub(tunnel.up.queue.len());
+        let read = host.read_counted(tunnel.near, most, &mut tunnel.up.queue);
+        tunnel.up.bytes += read;
+        self.budget.take(&tunnel.account, read);
+        let (book, gone) = (tunnel.book, tunnel.up.peer_closed);
+        self.count(book).bytes_up += read;
+        if gone {
+            self.forget(host, id, "left before the addresses of its name were found");
         }
     }
 
-    /// After an event: serves who waits for the budget, if some of it is free again, and
-    /// sets the timer to what is due first.
-    pub(crate) fn settle(&mut self, host: &mut dyn Sockets) {
-        loop {
-            while std::mem::take(&mut self.freed) {
-                for (id, leg) in std::mem::take(&mut self.starved) {
-                    self.relay(host, id, leg);
-                }
-            }
-            if !self.budget.starves(!self.starved.is_empty()) {
-                break;
-            }
-            self.freed = true;
-        }
-        self.budget.note_spare();
-        let due = self.deadlines.first().map(|(at, _)| *at);
-        let parts = self.next_parts(host.now());
-        let times = [due, self.rates_to_give.next(), parts];
-        host.wake_at(times.into_iter().flatten().min());
-    }
-
-    /// One end of a tunnel is gone.
-    fn break_off(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg, why: Breakage) {
+    /// Has the addresses of a name found.
+    pub(crate) fn ask_for_name(&mut self, host: &mut dyn Sockets, id: u64, name: String) {
         let Some(tunnel) = self.tunnels.get(&id) else {
             return;
         };
-        match (&tunnel.stage, leg) {
-            (Stage::Connecting(_), Leg::Far) if tunnel.awaits.is_some() => {
-                self.without_parent(host, id, why);
-            }
-            (Stage::Connecting(_), Leg::Far) => {
-                let fault = match why {
-                    Breakage::Reset => Fault::ConnectionReset,
-                    Breakage::TimedOut => Fault::NetworkFailure { retry_s: 0 },
-                };
-                self.not_opened(host, id, fault);
-            }
-            (Stage::Request(_) | Stage::Naming(_) | Stage::Refused, _) => self.forget(host, id),
-            (Stage::Connecting(_) | Stage::Open, _) => {
-                self.counters.broken += 1;
-                debug!(client = %tunnel.client, by = ?leg, %why, "broken");
-                self.reset(host, id);
-            }
-        }
+        let (book, client) = (tunnel.book, tunnel.account.of);
+        self.count(book).names += 1;
+        self.names.push(NameAsked { id, client, name });
+        self.set_deadline(id, host.now() + self.limits.resolve);
     }
 
-    /// Gives both ends up at once.
-    fn reset(&mut self, host: &mut dyn Sockets, id: u64) {
-        if let Some(tunnel) = self.tunnels.get(&id) {
-            for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {
-                host.reset(socket);
-            }
-        }
-        self.forget(host, id);
-    }
-
-    /// What waits in a tunnel is thrown away.
-    fn release(&mut self, id: u64) {
+    /// There is no room for that name.
+    pub fn name_refused(&mut self, host: &mut dyn Sockets, id: u64) {
         if let Some(tunnel) = self.tunnels.get_mut(&id) {
-            self.budget.give(tunnel.backlog());
-            self.freed = true;
-            tunnel.up.queue = Default::default();
-            tunnel.down.queue = Default::default();
+            tunnel.stage = Stage::Connecting(Layout::Socks);
+            let book = tunnel.book;
+            self.count(book).names_refused += 1;
+            self.refuse(host, id, Some(Fault::ResourceExceeded { retry_s: 0 }));
         }
-    }
-
-    /// The tunnel is over.
-    fn forget(&mut self, host: &mut dyn Sockets, id: u64) {
-        self.release(id);
-        self.starved.retain(|(starved, _)| *starved != id);
-        if let Some(tunnel) = self.tunnels.remove(&id) {
-            self.shared.leave(tunnel.client());
-            debug!(client = %tunnel.client, up = tunnel.up.bytes, down = tunnel.down.bytes, "over");
-            self.deadlines.remove(&(tunnel.deadline, id));
-            for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {
-                self.legs.remove(&socket);
-                host.close(socket);
-            }
-        }
-    }
-
-    pub(crate) fn set_deadline(&mut self, id: u64, at: Instant) {
-        if let Some(tunnel) = self.tunnels.get_mut(&id) {
-            self.deadlines.remove(&(tunnel.deadline, id));
-            tunnel.deadline = at;
-            self.deadlines.insert((at, id));
-        }
-    }
-
-    /// The time of tunnel `id` is over.
-    fn expire(&mut self, host: &mut dyn Sockets, id: u64) {
-        let now = host.now();
-        let Some(tunnel) = self.tunnels.get(&id) else {
-            return;
-        };
-        let quiet_until = tunnel.active + self.limits.idle;
-        match tunnel.stage {
-            Stage::Request(_) => {
-                self.counters.request_timeouts += 1;
-                self.reset(host, id);
-            }
-            Stage::Connecting(_) if tunnel.awaits.is_some() => {
-                self.without_parent(host, id, Breakage::TimedOut);
-            }
-            Stage::Connecting(_) | Stage::Naming(_) => {
-                self.counters.connect_timeouts += 1;
-                self.not_opened(host, id, Fault::NetworkFailure { retry_s: 0 });
-            }
-            Stage::Open if quiet_until > now => self.set_deadline(id, quiet_until),
-            Stage::Open => {
-                self.counters.idle_timeouts += 1;
-                self.reset(host, id);
-            }
-            Stage::Refused => self.reset(host, id),
-        }
+        self.settle(host);
     }
 }
 
 impl App for Proxy {
     fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
-        for listener in &self.listeners {
-            let socket = host.listen(listener.near, listener.local, BACKLOG)?;
-            self.listening.push(socket);
+        let places: Vec<_> = self.listeners.iter().map(|l| (l.near, l.local)).collect();
+        for (near, local) in places {
+            self.listening.push(host.listen(near, local, BACKLOG)?);
+            self.book_of(local);
         }
         self.settle(host);
         Ok(())
@@ -551,17 +545,27 @@ impl App for Proxy {
                 self.ask(host, id, socket);
             }
             (SocketEvent::Established { .. }, Stage::Connecting(_))
+                if leg == Leg::Far && tunnel.awaits.is_some() =>
+            {
+                self.parent_is_there(host, id);
+            }
+            (SocketEvent::Established { .. }, Stage::Connecting(_))
                 if leg == Leg::Far && tunnel.awaits.is_none() =>
             {
                 self.open(host, id);
             }
-            (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Request(_)) => {
+            (
+                SocketEvent::Readable | SocketEvent::PeerClosed,
+                Stage::Header(_) | Stage::Request(_),
+            ) => {
                 self.read_request(host, id);
             }
             (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Refused) => {
                 self.read_to_the_end(host, id);
             }
-            // What the client sends meanwhile waits in its socket.
+            (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Naming(_)) => {
+                self.read_early(host, id);
+            }
             (_, Stage::Naming(_)) => {}
             (SocketEvent::Readable | SocketEvent::PeerClosed, _) => self.relay(host, id, leg),
             (SocketEvent::Writable, _) => self.relay(host, id, leg.other()),

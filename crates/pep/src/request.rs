@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use crate::config::Intake;
 use crate::convert::{self, Fault, Message, Tlv};
 use crate::cookie::Cookies;
-use crate::policy::Policy;
+use crate::policy::{Network, Policy};
+use crate::proxy_header::HeaderVersion;
 use crate::socks::{self, Said};
 use crate::thesis;
 
@@ -92,6 +93,13 @@ pub struct Terms {
     pub intake: Intake,
     /// Who may come, and where to.
     pub policy: Policy,
+    /// Load balancers, whose connections say by a header whose they are.
+    pub balancers: Vec<Network>,
+    /// The header by which destinations are told whose a connection is.
+    pub announce: Option<HeaderVersion>,
+    /// Whether connections to destinations come from the client's own address. The host must be
+    /// able to have it.
+    pub keep_source: bool,
 }
 
 /// Reads one request from the start of a stream.

@@ -3,12 +3,12 @@
 //! A proxy alone has it for itself.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::buffers::allowance;
+use crate::buffers::{CLIENT_SHARE, SHARE, allowance};
 use crate::config::Limits;
 use crate::onward::Parents;
 
@@ -24,13 +24,14 @@ pub struct Shared(Arc<Common>);
 struct Common {
     /// Bytes that may wait in all tunnels together.
     total: AtomicU64,
+    /// Bytes that the tunnels and the host's own buffers may hold together.
+    memory: AtomicU64,
+    /// Bytes that the host's own buffers hold, as far as it says so.
+    host: AtomicU64,
     /// Bytes that wait, and those that are reserved for what is being read.
     used: AtomicU64,
     /// Bytes that are reserved at a time at most.
     at_once: u64,
-    /// Proxies that have directions which wait for some of the budget; `None` where there
-    /// is one proxy.
-    starved: Option<AtomicUsize>,
     clients: Mutex<Clients>,
     parents: Mutex<Parents>,
 }
@@ -38,49 +39,112 @@ struct Common {
 #[derive(Debug, Default)]
 struct Clients {
     tunnels: usize,
-    /// How many tunnels each has.
-    of: BTreeMap<IpAddr, usize>,
+    of: BTreeMap<IpAddr, Arc<Client>>,
+}
+
+/// What all tunnels of one client have in common.
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Its address, or the network that counts as one client.
+    pub(crate) of: IpAddr,
+    /// Its tunnels; changed under the lock of all clients.
+    tunnels: AtomicU64,
+    /// Bytes that wait in them, and those that are reserved.
+    held: AtomicU64,
+}
+
+/// Why a client gets no tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// There are as many as there may be.
+    Tunnels,
+    /// It has as many as it may have.
+    Client,
 }
 
 impl Shared {
     /// That of so many proxies, whose tunnels may hold `budget` bytes together.
     pub fn new(proxies: usize, budget: u64) -> Self {
-        let several = proxies > 1;
         Self(Arc::new(Common {
             total: AtomicU64::new(budget),
+            memory: AtomicU64::new(u64::MAX),
+            host: AtomicU64::new(0),
             used: AtomicU64::new(0),
-            at_once: if several { AT_ONCE } else { u64::MAX },
-            starved: several.then(AtomicUsize::default),
+            at_once: if proxies > 1 { AT_ONCE } else { u64::MAX },
             clients: Mutex::default(),
             parents: Mutex::default(),
         }))
     }
 
-    /// Counts a tunnel of `client`; whether there were as many as are allowed before.
-    pub(crate) fn enter(&self, client: IpAddr, limits: &Limits) -> bool {
+    /// The host's own buffers hold `host` bytes now, and together with the tunnels they may hold
+    /// `memory` bytes: what is more comes off the budget.
+    pub fn host_holds(&self, host: u64, memory: u64) {
+        self.0.host.store(host, SeqCst);
+        self.0.memory.store(memory, SeqCst);
+    }
+
+    /// Bytes that may wait in all tunnels at present.
+    pub fn room(&self) -> u64 {
+        let beside = self.0.memory.load(SeqCst);
+        let beside = beside.saturating_sub(self.0.host.load(SeqCst));
+        self.0.total.load(SeqCst).min(beside)
+    }
+
+    /// Clients that have tunnels.
+    pub fn clients(&self) -> usize {
+        lock(&self.0.clients).of.len()
+    }
+
+    /// Counts a tunnel of the client at `address`, unless there are as many as are allowed.
+    pub(crate) fn enter(&self, address: IpAddr, limits: &Limits) -> Result<Arc<Client>, Full> {
+        let of = network(address, limits.ipv6_prefix);
         let mut clients = lock(&self.0.clients);
-        let all = clients.tunnels;
+        if clients.tunnels >= limits.tunnels {
+            return Err(Full::Tunnels);
+        }
+        let own = clients.of.entry(of).or_insert_with(|| {
+            let (tunnels, held) = (AtomicU64::new(0), AtomicU64::new(0));
+            Arc::new(Client { of, tunnels, held })
+        });
+        let own = Arc::clone(own);
+        let has = own.tunnels.load(SeqCst);
+        if has >= limits.tunnels_per_client as u64 {
+            if has == 0 {
+                clients.of.remove(&of);
+            }
+            return Err(Full::Client);
+        }
+        own.tunnels.fetch_add(1, SeqCst);
         clients.tunnels += 1;
-        let own = clients.of.entry(client).or_default();
-        *own += 1;
-        all >= limits.tunnels || *own > limits.tunnels_per_client
+        Ok(own)
     }
 
     /// A tunnel of `client` is over.
-    pub(crate) fn leave(&self, client: IpAddr) {
+    pub(crate) fn leave(&self, client: &Client) {
         let mut clients = lock(&self.0.clients);
         clients.tunnels -= 1;
-        if let Some(own) = clients.of.get_mut(&client) {
-            *own -= 1;
-            if *own == 0 {
-                clients.of.remove(&client);
-            }
+        if client.tunnels.fetch_sub(1, SeqCst) == 1 {
+            clients.of.remove(&client.of);
         }
     }
 
     /// What is known of the proxies beyond these.
     pub(crate) fn parents(&self) -> MutexGuard<'_, Parents> {
         lock(&self.0.parents)
+    }
+}
+
+/// What counts as one client: of IPv4 the address, of IPv6 its first `prefix` bits, as whoever
+/// has one address of such a network has all of them.
+fn network(address: IpAddr, prefix: u8) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => {
+            let behind = 128 - u32::from(prefix.min(128));
+            let bits = u128::from(address);
+            let bits = bits.checked_shr(behind).unwrap_or(0);
+            Ipv6Addr::from(bits.checked_shl(behind).unwrap_or(0)).into()
+        }
     }
 }
 
@@ -95,12 +159,6 @@ pub(crate) struct Account {
     shared: Shared,
     /// Bytes that wait in this proxy.
     waiting: u64,
-    /// Whether this proxy is counted among those that starve.
-    starves: bool,
-    /// Whether it gave something back since `note_spare` was last called.
-    gave: bool,
-    /// Whether others starve that there may be something for.
-    spare: bool,
 }
 
 impl Account {
@@ -108,9 +166,6 @@ impl Account {
         Self {
             shared: shared.clone(),
             waiting: 0,
-            starves: false,
-            gave: false,
-            spare: false,
         }
     }
 
@@ -125,71 +180,53 @@ impl Account {
     }
 
     /// Reserves what a direction that holds `held` bytes may take, `most` at most; how much
-    /// that is. To be followed by [`read`](Self::read).
-    pub fn reserve(&self, held: u64, most: u64) -> u64 {
+    /// that is. To be followed by [`settle`](Self::settle).
+    pub fn reserve(&self, client: &Client, held: u64, most: u64) -> u64 {
         let common = &*self.shared.0;
-        let total = common.total.load(SeqCst);
+        let total = self.shared.room();
+        let of_client = client.held.load(SeqCst);
         let mut room = 0;
         // Fails where nothing is free; `room` is 0 then.
         let _ = common.used.fetch_update(SeqCst, SeqCst, |used| {
-            room = allowance(total, used, held).min(most).min(common.at_once);
+            let own = allowance(SHARE, total, used, held);
+            let all_of_client = allowance(CLIENT_SHARE, total, used, of_client);
+            room = own.min(all_of_client).min(most).min(common.at_once);
             (room > 0).then(|| used + room)
         });
+        client.held.fetch_add(room, SeqCst);
         room
     }
 
-    /// `read` bytes of those that were reserved are here and wait; the others are free again.
-    pub fn read(&mut self, reserved: u64, read: u64) {
-        self.waiting += read;
-        self.free(reserved - read);
+    /// Of a direction that held `held` bytes, for which `reserved` were reserved, `holds` wait
+    /// now: what it does not hold is free again.
+    pub fn settle(&mut self, client: &Client, reserved: u64, held: u64, holds: u64) {
+        self.waiting = self.waiting + holds - held;
+        let had = held + reserved;
+        if holds <= had {
+            self.free(client, had - holds);
+        } else {
+            // A host that cannot say how much the other leg takes.
+            client.held.fetch_add(holds - had, SeqCst);
+            self.shared.0.used.fetch_add(holds - had, SeqCst);
+        }
     }
 
     /// These bytes wait as well, whatever is left.
-    pub fn take(&mut self, bytes: u64) {
+    pub fn take(&mut self, client: &Client, bytes: u64) {
         self.waiting += bytes;
+        client.held.fetch_add(bytes, SeqCst);
         self.shared.0.used.fetch_add(bytes, SeqCst);
     }
 
     /// These bytes wait no more.
-    pub fn give(&mut self, bytes: u64) {
+    pub fn give(&mut self, client: &Client, bytes: u64) {
         self.waiting -= bytes;
-        self.free(bytes);
+        self.free(client, bytes);
     }
 
-    fn free(&mut self, bytes: u64) {
-        if bytes > 0 {
-            self.gave = true;
-            self.shared.0.used.fetch_sub(bytes, SeqCst);
-        }
-    }
-
-    /// Counts this proxy among those that starve, or no longer. True if it is counted from now
-    /// on: then it has to try once more, as what was given back before woke nobody.
-    pub fn starves(&mut self, starves: bool) -> bool {
-        let Some(count) = &self.shared.0.starved else {
-            return false;
-        };
-        if std::mem::replace(&mut self.starves, starves) == starves {
-            return false;
-        }
-        if starves {
-            count.fetch_add(1, SeqCst);
-        } else {
-            count.fetch_sub(1, SeqCst);
-        }
-        starves
-    }
-
-    /// Notes whether others starve that something was given back for.
-    pub fn note_spare(&mut self) {
-        if let (true, Some(count)) = (std::mem::take(&mut self.gave), &self.shared.0.starved) {
-            self.spare |= count.load(SeqCst) > usize::from(self.starves);
-        }
-    }
-
-    /// Whether others are to be woken as something was given back, once.
-    pub fn take_spare(&mut self) -> bool {
-        std::mem::take(&mut self.spare)
+    fn free(&mut self, client: &Client, bytes: u64) {
+        client.held.fetch_sub(bytes, SeqCst);
+        self.shared.0.used.fetch_sub(bytes, SeqCst);
     }
 }
 
@@ -198,95 +235,122 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::buffers::SHARE;
+
+    fn address(last: u8) -> IpAddr {
+        [10, 0, 0, last].into()
+    }
+
+    fn client(shared: &Shared, last: u8) -> Arc<Client> {
+        let entered = shared.enter(address(last), &Limits::default());
+        entered.unwrap_or_else(|full| panic!("{full:?}"))
+    }
 
     #[test]
-    fn greedy_directions_share_the_budget_and_leave_some_for_a_new_one() {
-        for n in [1, 2, 10] {
-            let mut budget = Account::new(&Shared::new(1, 9_000_000));
-            let mut held = vec![0u64; n];
-            // Each takes all that it may, and drains a little in its turn.
+    fn greedy_clients_share_the_budget_and_leave_some_for_a_new_one() {
+        const TOTAL: u64 = 9_000_000;
+        for n in [1u8, 2, 10] {
+            let shared = Shared::new(1, TOTAL);
+            let mut budget = Account::new(&shared);
+            let clients: Vec<_> = (0..n).map(|i| client(&shared, i)).collect();
+            // Each with ten directions, of which each takes all that it may, and drains a little
+            // in its turn.
+            let mut held = vec![[0u64; 10]; n.into()];
             for _ in 0..2_000 {
-                for own in &mut held {
-                    let drained = *own / 20;
-                    budget.give(drained);
-                    *own -= drained;
-                    let more = budget.reserve(*own, u64::MAX);
-                    budget.read(more, more);
-                    *own += more;
-                    assert!(budget.waiting() <= 9_000_000);
+                for (client, own) in clients.iter().zip(&mut held) {
+                    for own in own {
+                        let drained = *own / 20;
+                        budget.give(client, drained);
+                        *own -= drained;
+                        let more = budget.reserve(client, *own, u64::MAX);
+                        budget.settle(client, more, *own, *own + more);
+                        *own += more;
+                        assert!(budget.waiting() <= TOTAL);
+                    }
                 }
             }
-            assert_eq!(budget.waiting(), held.iter().sum::<u64>());
-            let share = 9_000_000 * SHARE / (SHARE * n as u64 + 1);
+            let all: u64 = held.iter().flatten().sum();
+            assert_eq!(budget.waiting(), all);
+            let share = TOTAL / (u64::from(n) + 1);
             for own in &held {
-                assert!(own.abs_diff(share) <= share / 50, "{own} of {share}");
+                let own: u64 = own.iter().sum();
+                assert!(own.abs_diff(share) <= share / 10, "{own} of {share}");
             }
-            assert!(budget.reserve(0, u64::MAX) > 0, "a new one of {n}");
+            let new = client(&shared, 200);
+            assert!(
+                budget.reserve(&new, 0, u64::MAX) > share / 4,
+                "a new one of {n}"
+            );
         }
     }
 
     #[test]
+    fn one_client_gets_half_however_many_tunnels_it_has_and_in_whatever_order() {
+        let shared = Shared::new(1, 1_000_000);
+        let mut budget = Account::new(&shared);
+        let greedy = client(&shared, 1);
+        for _ in 0..100 {
+            let more = budget.reserve(&greedy, 0, u64::MAX);
+            budget.settle(&greedy, more, 0, more);
+        }
+        assert!(budget.waiting() <= 500_000, "{}", budget.waiting());
+        assert_eq!(budget.reserve(&greedy, 0, u64::MAX), 0);
+        assert!(budget.reserve(&client(&shared, 2), 0, u64::MAX) >= 200_000);
+    }
+
+    #[test]
     fn who_holds_too_much_gives_way_to_a_new_one() {
-        let mut budget = Account::new(&Shared::new(1, 900_000));
-        let alone = budget.reserve(0, u64::MAX);
-        budget.read(alone, alone);
-        let other = budget.reserve(0, u64::MAX);
-        assert!(other > 0);
-        budget.read(other, other);
-        assert_eq!(budget.reserve(alone, u64::MAX), 0);
-        budget.give(alone / 2);
-        assert!(budget.reserve(other, u64::MAX) > 0);
+        let shared = Shared::new(1, 900_000);
+        let mut budget = Account::new(&shared);
+        let (one, other) = (client(&shared, 1), client(&shared, 2));
+        let alone = budget.reserve(&one, 0, u64::MAX);
+        budget.settle(&one, alone, 0, alone);
+        let late = budget.reserve(&other, 0, u64::MAX);
+        assert!(late > 0);
+        budget.settle(&other, late, 0, late);
+        assert_eq!(budget.reserve(&one, alone, u64::MAX), 0);
+        budget.give(&one, alone / 2);
+        assert!(budget.reserve(&other, late, u64::MAX) > 0);
+    }
+
+    #[test]
+    fn what_the_host_s_buffers_hold_comes_off_the_budget() {
+        let shared = Shared::new(1, 1_000);
+        assert_eq!(shared.room(), 1_000);
+        shared.host_holds(5_000, 8_000);
+        assert_eq!(shared.room(), 1_000);
+        shared.host_holds(7_600, 8_000);
+        assert_eq!(shared.room(), 400);
+        shared.host_holds(9_000, 8_000);
+        let budget = Account::new(&shared);
+        assert_eq!(budget.reserve(&client(&shared, 1), 0, 1), 0);
     }
 
     #[test]
     fn threads_together_never_hold_more_than_the_budget() {
         const TOTAL: u64 = 1_000_000;
         let shared = Shared::new(4, TOTAL);
+        let clients: Vec<_> = (0..4).map(|i| client(&shared, i)).collect();
         thread::scope(|scope| {
-            for _ in 0..4 {
+            for client in &clients {
                 scope.spawn(|| {
                     let mut account = Account::new(&shared);
                     for turn in 0..20_000u64 {
                         let held = account.waiting();
-                        let room = account.reserve(held, 300_000);
-                        account.read(room, room / (1 + turn % 3));
+                        let room = account.reserve(client, held, 300_000);
+                        account.settle(client, room, held, held + room / (1 + turn % 3));
                         assert!(shared.0.used.load(SeqCst) <= TOTAL);
-                        account.give(account.waiting() / (1 + turn % 5));
+                        account.give(client, account.waiting() / (1 + turn % 5));
                     }
-                    account.give(account.waiting());
+                    account.give(client, account.waiting());
                 });
             }
         });
         assert_eq!(shared.0.used.load(SeqCst), 0);
+        assert!(clients.iter().all(|c| c.held.load(SeqCst) == 0));
     }
 
     #[test]
-    fn who_starves_is_noted_once_by_who_gives_back() {
-        let shared = Shared::new(2, 9_000);
-        let (mut one, mut other) = (Account::new(&shared), Account::new(&shared));
-        let all = one.reserve(0, u64::MAX);
-        one.read(all, all);
-        one.give(1);
-        one.note_spare();
-        assert!(!one.take_spare(), "nobody starves");
-        assert!(other.starves(true), "it tries once more");
-        assert!(!other.starves(true));
-        one.note_spare();
-        assert!(!one.take_spare(), "nothing was given back");
-        one.give(1_000);
-        one.note_spare();
-        assert!(one.take_spare() && !one.take_spare());
-        // Who starves itself is not another.
-        other.starves(false);
-        one.starves(true);
-        one.give(1_000);
-        one.note_spare();
-        assert!(!one.take_spare());
-    }
-
-    #[test]
-    fn tunnels_are_counted_over_all_proxies() {
+    fn tunnels_are_counted_over_all_proxies_and_what_is_refused_is_not() {
         let shared = Shared::new(2, 1);
         let limits = Limits {
             tunnels: 3,
@@ -294,11 +358,49 @@ mod tests {
             ..Limits::default()
         };
         let (one, other) = (shared.clone(), shared);
-        let [a, b, c] = [1, 2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
-        assert!(!one.enter(a, &limits) && !other.enter(a, &limits));
-        assert!(one.enter(a, &limits), "two are its own");
-        other.leave(a);
-        assert!(!other.enter(b, &limits));
-        assert!(one.enter(c, &limits), "three are all");
+        let [a, b, c] = [1, 2, 3].map(address);
+        let first = one.enter(a, &limits).expect("room");
+        assert!(other.enter(a, &limits).is_ok());
+        for _ in 0..5 {
+            assert_eq!(one.enter(a, &limits).err(), Some(Full::Client));
+        }
+        other.leave(&first);
+        assert!(other.enter(b, &limits).is_ok());
+        let last = one.enter(c, &limits).expect("three are all");
+        for _ in 0..5 {
+            assert_eq!(one.enter(b, &limits).err(), Some(Full::Tunnels));
+        }
+        other.leave(&last);
+        assert!(one.enter(b, &limits).is_ok());
+    }
+
+    #[test]
+    fn clients_that_have_gone_are_forgotten() {
+        let shared = Shared::new(1, 1);
+        for i in 0..100_000u32 {
+            let address = IpAddr::from(i.to_be_bytes());
+            let entered = shared.enter(address, &Limits::default()).expect("room");
+            shared.leave(&entered);
+        }
+        // Nor do those stay that get nothing.
+        let none = Limits {
+            tunnels_per_client: 0,
+            ..Limits::default()
+        };
+        assert!(shared.enter(address(1), &none).is_err());
+        assert_eq!(shared.clients(), 0);
+    }
+
+    #[test]
+    fn all_of_an_ipv6_network_is_one_client() {
+        let of = |address: &str, prefix| network(address.parse().expect("an address"), prefix);
+        let same = |one, other, prefix| of(one, prefix) == of(other, prefix);
+        assert!(same("2001:db8::1", "2001:db8::ffff:0:0:1", 64));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1", 64));
+        assert!(same("2001:db8::1", "2001:db8:0:1::1", 56));
+        assert!(!same("2001:db8::1", "2001:db8::2", 128));
+        assert!(same("2001:db8::1", "fd00::1", 0));
+        assert!(!same("10.0.0.1", "10.0.0.2", 8), "IPv4 by its address");
+        assert!(same("10.0.0.1", "::ffff:10.0.0.1", 64));
     }
 }

@@ -1,6 +1,6 @@
 //! A tunnel: two connections, and what waits between them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use narrows_packet::{CountedBytes, SocketId};
@@ -8,7 +8,9 @@ use narrows_units::Instant;
 
 use crate::config::{Intake, Listener};
 use crate::onward::Awaited;
+use crate::proxy_header::HeaderReader;
 use crate::request::{Layout, RequestReader};
+use crate::shared::Client;
 
 /// What is known of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub struct TunnelFacts {
     pub backlog_down: u64,
     /// When the client came.
     pub since: Instant,
-    /// When something last happened.
+    /// When a byte or an end was last read or written.
     pub active: Instant,
 }
 
@@ -54,6 +56,8 @@ impl Leg {
 /// How far a tunnel has come.
 #[derive(Debug)]
 pub(crate) enum Stage {
+    /// A load balancer says whose it is.
+    Header(HeaderReader),
     /// The client says what it wants.
     Request(RequestReader),
     /// The addresses of the name that it wants this port of are being found.
@@ -85,7 +89,11 @@ pub(crate) struct Direction {
 pub(crate) struct Tunnel {
     /// What it came to.
     pub listener: Arc<Listener>,
+    /// Where what it does is counted.
+    pub book: usize,
     pub client: SocketAddr,
+    /// What it has in common with all tunnels of its client.
+    pub account: Arc<Client>,
     pub near: SocketId,
     /// Where it leads, once that is asked for.
     pub destination: Option<SocketAddr>,
@@ -95,6 +103,8 @@ pub(crate) struct Tunnel {
     pub awaits: Option<Awaited>,
     /// What is not written yet of what it is asked.
     pub unasked: Vec<u8>,
+    /// What is not written yet of what the destination is told first.
+    pub preface: Vec<u8>,
     /// The connection to the destination, once it is asked for.
     pub far: Option<SocketId>,
     pub stage: Stage,
@@ -104,24 +114,34 @@ pub(crate) struct Tunnel {
     pub down: Direction,
     /// When its time is over, unless something happens.
     pub deadline: Instant,
-    /// When something last happened.
+    /// When a byte or an end was last read or written.
     pub active: Instant,
     /// When the client came.
     pub since: Instant,
+    /// When both ends were open.
+    pub opened: Option<Instant>,
     /// The part of a link's rate that each leg was given last, in bytes/s; 0: none.
     pub given: [u64; 2],
 }
 
 impl Tunnel {
-    pub fn new(listener: Arc<Listener>, near: SocketId, client: SocketAddr, now: Instant) -> Self {
+    pub fn new(
+        (listener, book): (Arc<Listener>, usize),
+        near: SocketId,
+        (client, account): (SocketAddr, Arc<Client>),
+        now: Instant,
+    ) -> Self {
         Self {
             listener,
+            book,
             client,
+            account,
             near,
             destination: None,
             or_to: Vec::new(),
             awaits: None,
             unasked: Vec::new(),
+            preface: Vec::new(),
             far: None,
             stage: Stage::Request(RequestReader::default()),
             up: Direction::default(),
@@ -129,6 +149,7 @@ impl Tunnel {
             deadline: now,
             active: now,
             since: now,
+            opened: None,
             given: [0; 2],
         }
     }
@@ -141,11 +162,6 @@ impl Tunnel {
             (_, Intake::Socks) => Layout::Socks,
             (_, Intake::Transparent) => Layout::Silent,
         }
-    }
-
-    /// The client's address, of IPv4 where it is that in IPv6.
-    pub fn client(&self) -> IpAddr {
-        self.client.ip().to_canonical()
     }
 
     pub fn facts(&self) -> TunnelFacts {

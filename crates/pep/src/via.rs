@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
-    App, Breakage, Data, Datagram, DatagramError, Event, FlowSample, Profile, SocketError,
-    SocketEvent, SocketId, Sockets,
+    App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
+    Relayed, SocketError, SocketEvent, SocketId, Sockets,
 };
 use narrows_units::Instant;
 
@@ -281,6 +281,16 @@ impl Sockets for Through<'_> {
 
     fn read(&mut self, socket: SocketId, most: u64, into: Option<&mut Vec<u8>>) -> u64 {
         self.host.read(socket, most, into)
+    }
+
+    fn relay(
+        &mut self,
+        from: SocketId,
+        to: SocketId,
+        ahead: u64,
+        queue: &mut CountedBytes,
+    ) -> Relayed {
+        self.host.relay(from, to, ahead, queue)
     }
 
     fn shut_down(&mut self, socket: SocketId) {

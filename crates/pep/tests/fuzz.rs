@@ -1,6 +1,8 @@
 //! Requests over a kept corpus and mutations of it.
 
+mod fake;
 mod targets;
+mod tunnels;
 
 use narrows_fuzz::Corpus;
 
@@ -15,4 +17,18 @@ fn fuzz_requests() {
         "\x16\x03",
     ]);
     corpus.run(20_000, targets::request);
+}
+
+#[test]
+fn fuzz_tunnels() {
+    let corpus = Corpus::in_directory(CORPUS).with_words(&[
+        "\x01\x05\x22\x63",
+        "\x0a\x05",
+        "PROXY TCP4 10.0.0.7 10.0.0.2 1 2\r\n",
+        "\r\n\r\n\0\r\nQUIT\n",
+        "\x05\x01\x00",
+    ]);
+    let mut tunnels = tunnels::Tunnels::new();
+    corpus.run(20_000, |bytes| tunnels.feed(bytes));
+    tunnels.end();
 }

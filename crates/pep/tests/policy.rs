@@ -119,9 +119,7 @@ fn a_client_has_as_many_tunnels_as_it_may_and_others_come_in_their_place() {
     let first = host.connects(&mut proxy);
     host.connects(&mut proxy);
     let third = host.connects(&mut proxy);
-    let busy = Fault::ResourceExceeded { retry_s: 0 };
-    assert_eq!(fault(&host.sent(third)), busy);
-    host.peer_closes(&mut proxy, third);
+    assert!(host[third].reset && host[third].closed);
     host.breaks(&mut proxy, first, Breakage::Reset);
     let fourth = host.connects(&mut proxy);
     assert_eq!(host.sent(fourth), b"");
@@ -238,11 +236,61 @@ fn without_the_other_proxy_it_goes_directly_and_loses_nothing() {
         host.established(&mut proxy, far);
         assert_eq!(host.sent(far), b"question", "{what}");
         assert_eq!(proxy.counters().direct, 1, "{what}");
-        // One that was missing is not asked again at once.
+        // Its end was not that of the one that was asked before.
+        host.arrives(&mut proxy, far, b"answer");
+        assert_eq!(host.sent(near), b"answer", "{what}");
+        assert!(!host[near].ended, "{what}");
+        // One whose host is missing is not asked again at once.
         host.connects(&mut proxy);
         let (_, next) = host.onward().unwrap();
-        let asked_again = what == "refuses the destination";
-        assert_eq!(next == to(PARENT), asked_again, "{what}");
+        assert_eq!(next == to(PARENT), what != "does not answer", "{what}");
+        if what == "does not answer" {
+            host.passes(&mut proxy, Duration::from_secs(31));
+            host.connects(&mut proxy);
+            assert_eq!(host.onward().map(|(_, to)| to), Some(to(PARENT)));
+        }
+    }
+}
+
+#[test]
+fn a_destination_that_does_not_answer_is_not_the_other_proxy_s_fault() {
+    for or_directly in [true, false] {
+        let (mut host, mut proxy) = forwarder(or_directly);
+        let near = host.connects(&mut proxy);
+        let (parent, _) = host.onward().unwrap();
+        // Its host is there, and it connects to a black hole.
+        host.established(&mut proxy, parent);
+        host.passes(&mut proxy, Duration::from_secs(4));
+        if or_directly {
+            assert_eq!(host.onward().map(|(_, to)| to), Some(to("192.0.2.7:443")));
+        } else {
+            // It has the time that any destination has.
+            assert!(!host[near].closed);
+            host.passes(&mut proxy, Duration::from_secs(30));
+            assert!(host[near].reset);
+        }
+        assert_eq!(proxy.counters().connect_timeouts, 1);
+        // Everybody else goes by it as before.
+        host.connects(&mut proxy);
+        assert_eq!(host.onward().map(|(_, to)| to), Some(to(PARENT)));
+    }
+}
+
+#[test]
+fn the_policy_is_asked_whatever_the_way() {
+    for by_parent in [false, true] {
+        let mut listener = listener(policy(&["10.0.0.0/8"], &["192.0.2.0/24"]));
+        listener.parent = by_parent.then(|| Parent {
+            proxy: to(PARENT),
+            patience: Duration::from_secs(3),
+            or_directly: true,
+        });
+        let (mut host, mut proxy) = started(listener, Limits::default());
+        let near = asks(&mut host, &mut proxy, "203.0.113.7:443");
+        assert_eq!(fault(&host.sent(near)), Fault::NotAuthorized, "{by_parent}");
+        assert_eq!(host.onward(), None, "{by_parent}: nobody is asked for it");
+        asks(&mut host, &mut proxy, "192.0.2.7:443");
+        assert!(host.onward().is_some());
     }
 }
 

@@ -2,71 +2,15 @@
 
 mod fake;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fake::open::{GRANTED, asks, destination, listener, opened, proxy, proxy_of, tunnel};
 use fake::{Host, WINDOW};
-use narrows_packet::{App, Breakage, Profile, SocketError, SocketId};
+use narrows_packet::{Breakage, SocketError};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
-use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, Shared, Terms, request};
+use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, request};
 use narrows_units::{Duration, Rate};
 use proptest::prelude::*;
-
-/// A header alone: granted.
-const GRANTED: [u8; 4] = [1, 1, 0x22, 0x63];
-
-fn destination() -> SocketAddr {
-    "192.0.2.7:443".parse().unwrap()
-}
-
-fn asks(layout: Layout) -> Vec<u8> {
-    request(layout, destination(), None).unwrap()
-}
-
-fn listener() -> Listener {
-    Listener {
-        near: Profile(0),
-        local: "10.0.0.2:8803".parse().unwrap(),
-        far: Profile(1),
-        onward_from: None,
-        terms: Terms {
-            thesis: true,
-            ..Terms::default()
-        },
-        parent: None,
-        flow: None,
-        near_rate: None,
-        far_rate: None,
-    }
-}
-
-fn proxy(limits: Limits, host: &mut Host) -> Proxy {
-    proxy_of(listener(), limits, host)
-}
-
-fn proxy_of(listener: Listener, limits: Limits, host: &mut Host) -> Proxy {
-    let mut proxy = Proxy::new(vec![listener], limits);
-    proxy.start(host).unwrap();
-    proxy
-}
-
-/// A tunnel that is open, with nothing in it.
-fn tunnel(host: &mut Host, proxy: &mut Proxy) -> (SocketId, SocketId) {
-    let near = host.connects(proxy);
-    host.arrives(proxy, near, &asks(Layout::Convert));
-    let (far, to) = host.onward().unwrap();
-    assert_eq!(to, destination());
-    host.established(proxy, far);
-    assert_eq!(host.sent(near), GRANTED);
-    (near, far)
-}
-
-fn opened(limits: Limits) -> (Host, Proxy, SocketId, SocketId) {
-    let mut host = Host::new();
-    let mut proxy = proxy(limits, &mut host);
-    let (near, far) = tunnel(&mut host, &mut proxy);
-    (host, proxy, near, far)
-}
 
 /// The fault in an answer.
 fn fault(answer: &[u8]) -> Fault {
@@ -319,106 +263,6 @@ fn the_backlog_grows_to_its_limit_and_not_beyond() {
 }
 
 #[test]
-fn tunnels_share_one_budget_and_none_is_shut_out() {
-    let limits = Limits {
-        budget: 10_000,
-        ..Limits::default()
-    };
-    let mut host = Host::new();
-    let mut proxy = proxy(limits, &mut host);
-    let tunnels: Vec<_> = (0..5).map(|_| tunnel(&mut host, &mut proxy)).collect();
-    for (near, far) in &tunnels {
-        host[*far].room = 0;
-        host.arrives(&mut proxy, *near, &[1; 20_000]);
-        assert!(proxy.backlog() <= 10_000);
-    }
-    let (first, last) = (tunnels[0], tunnels[4]);
-    // The first took most; a late one gets in once it has drained.
-    let before = host[last.0].incoming.len();
-    host.drains(&mut proxy, first.1, 8_000);
-    assert!(
-        host[last.0].incoming.len() < before,
-        "the late one gets some"
-    );
-    for (near, far) in tunnels {
-        host.drains(&mut proxy, far, 20_000);
-        assert_eq!(host.sent(far).len(), 20_000);
-        assert!(host[near].incoming.is_empty());
-    }
-    assert_eq!(proxy.backlog(), 0);
-}
-
-/// Two proxies that share what they may bear, each with a host of its own.
-fn pair(limits: Limits) -> [(Host, Proxy); 2] {
-    let shared = Shared::new(2, limits.budget);
-    [(); 2].map(|()| {
-        let (mut host, listener) = (Host::new(), listener());
-        let mut proxy = Proxy::sharing(vec![listener], limits, &shared);
-        proxy.start(&mut host).unwrap();
-        (host, proxy)
-    })
-}
-
-#[test]
-fn what_one_proxy_gives_back_another_that_shares_its_budget_takes() {
-    let limits = Limits {
-        budget: 9,
-        ..Limits::default()
-    };
-    let [(mut host, mut proxy), (mut host_b, mut proxy_b)] = pair(limits);
-    let (near, far) = tunnel(&mut host, &mut proxy);
-    let (near_b, far_b) = tunnel(&mut host_b, &mut proxy_b);
-    host[far].room = 0;
-    host.arrives(&mut proxy, near, &[1; 20]);
-    assert_eq!((proxy.backlog(), proxy_b.backlog()), (8, 0));
-    // Nothing is left for the other, and nothing of its own will tell it of more.
-    host_b.arrives(&mut proxy_b, near_b, b"waits");
-    assert_eq!(host_b.sent(far_b), b"");
-    assert!(!proxy.take_spare() && !proxy_b.take_spare());
-    host.drains(&mut proxy, far, 20);
-    assert!(proxy.take_spare() && !proxy.take_spare());
-    proxy_b.freed_elsewhere(&mut host_b);
-    assert_eq!(host_b.sent(far_b), b"waits");
-    assert_eq!((proxy.backlog(), proxy_b.backlog()), (0, 0));
-    // Nobody waits any more.
-    host.arrives(&mut proxy, near, b"more");
-    assert!(!proxy.take_spare());
-}
-
-#[test]
-fn a_limit_of_tunnels_holds_for_all_proxies_that_share_it() {
-    for (tunnels, tunnels_per_client) in [(2, 9), (9, 2)] {
-        let [(mut host, mut proxy), (mut host_b, mut proxy_b)] = pair(Limits {
-            tunnels,
-            tunnels_per_client,
-            ..Limits::default()
-        });
-        let (near, _) = tunnel(&mut host, &mut proxy);
-        tunnel(&mut host_b, &mut proxy_b);
-        let busy = Fault::ResourceExceeded { retry_s: 0 };
-        for (host, proxy) in [(&mut host, &mut proxy), (&mut host_b, &mut proxy_b)] {
-            let refused = host.connects(proxy);
-            assert_eq!(fault(&host.sent(refused)), busy);
-            host.peer_closes(proxy, refused);
-        }
-        host.breaks(&mut proxy, near, Breakage::Reset);
-        tunnel(&mut host_b, &mut proxy_b);
-    }
-}
-
-#[test]
-fn beyond_its_number_of_tunnels_it_says_that_it_is_busy() {
-    let limits = Limits {
-        tunnels: 1,
-        ..Limits::default()
-    };
-    let (mut host, mut proxy, ..) = opened(limits);
-    let near = host.connects(&mut proxy);
-    let expected = Fault::ResourceExceeded { retry_s: 0 };
-    assert_eq!(fault(&host.sent(near)), expected);
-}
-
-#[test]
 fn a_proxy_that_drains_serves_who_is_there() {
     let (mut host, mut proxy, near, far) = opened(Limits::default());
     proxy.drain(&mut host);
@@ -434,7 +278,11 @@ fn a_proxy_that_drains_serves_who_is_there() {
 fn a_hundred_thousand_connections_leave_nothing() {
     let mut host = Host::new();
     let mut proxy = proxy(Limits::default(), &mut host);
+    let mut all_that_it_knows = 0;
     for i in 0..100_000 {
+        if i == 100 {
+            all_that_it_knows = format!("{proxy:?}").len();
+        }
         let (near, far) = tunnel(&mut host, &mut proxy);
         match i % 3 {
             0 => host.breaks(&mut proxy, far, Breakage::Reset),
@@ -449,6 +297,9 @@ fn a_hundred_thousand_connections_leave_nothing() {
     }
     assert_eq!((proxy.tunnels(), proxy.backlog()), (0, 0));
     assert_eq!(host.wake, None);
+    // Numbers have grown, and nothing else.
+    let more = format!("{proxy:?}").len() - all_that_it_knows;
+    assert!(more < 200, "{more} bytes more: {proxy:?}");
 }
 
 /// Something that happens to a tunnel.
@@ -565,4 +416,27 @@ fn a_links_rate_is_shared_by_who_uses_it_and_anew_as_they_come_and_go() {
     host.breaks(&mut proxy, near, Breakage::Reset);
     host.passes(&mut proxy, NEXT);
     assert_eq!(host.wake, None);
+}
+
+#[test]
+fn who_has_been_silent_has_no_part_of_a_links_rate() {
+    let listener = Listener {
+        far_rate: Some(Arc::new(LinkRate::new(Rate::from_mbit(80)))),
+        ..listener()
+    };
+    let mut host = Host::new();
+    let mut proxy = proxy_of(listener, Limits::default(), &mut host);
+    let (near, far) = tunnel(&mut host, &mut proxy);
+    let (_, silent) = tunnel(&mut host, &mut proxy);
+    for socket in [far, silent] {
+        host[socket].in_flight = WINDOW;
+    }
+    let last = |host: &Host| host[far].options.last().map(|(_, part)| *part);
+    host.passes(&mut proxy, Duration::from_millis(300));
+    assert_eq!(last(&host), Some(5_000_000));
+    for _ in 0..6 {
+        host.passes(&mut proxy, Duration::from_millis(300));
+        host.arrives(&mut proxy, near, b"goes on");
+    }
+    assert_eq!(last(&host), Some(10_000_000));
 }

@@ -14,6 +14,7 @@ const GREETED: [u8; 2] = [5, 0];
 const GRANTED: [u8; 10] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0];
 
 /// RFC 1928 §6.
+const GENERAL_FAILURE: u8 = 1;
 const NOT_ALLOWED: u8 = 2;
 const HOST_UNREACHABLE: u8 = 4;
 const REFUSED: u8 = 5;
@@ -22,26 +23,34 @@ fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn started(destinations: &[&str]) -> (Host, Proxy) {
-    let network = |word: &&str| Destinations::from(word.parse::<Network>().unwrap());
-    let listener = Listener {
+fn listener() -> Listener {
+    Listener {
         near: Profile(0),
         local: "10.0.0.2:1080".parse().unwrap(),
         far: Profile(1),
         onward_from: None,
         terms: Terms {
             intake: Intake::Socks,
-            policy: Policy {
-                destinations: destinations.iter().map(network).collect(),
-                ..Policy::default()
-            },
             ..Terms::default()
         },
         parent: None,
         flow: None,
         near_rate: None,
         far_rate: None,
+    }
+}
+
+fn started(destinations: &[&str]) -> (Host, Proxy) {
+    let network = |word: &&str| Destinations::from(word.parse::<Network>().unwrap());
+    let mut listener = listener();
+    listener.terms.policy = Policy {
+        destinations: destinations.iter().map(network).collect(),
+        ..Policy::default()
     };
+    started_with(listener)
+}
+
+fn started_with(listener: Listener) -> (Host, Proxy) {
     let mut host = Host::new();
     let mut proxy = Proxy::new(vec![listener], Limits::default());
     proxy.start(&mut host).unwrap();
@@ -64,7 +73,7 @@ fn asked(host: &mut Host, proxy: &mut Proxy, name: &str) -> (SocketId, u64) {
     let names = proxy.take_names();
     assert!(proxy.take_names().is_empty(), "each is said once");
     match &names[..] {
-        [(id, said)] if said == name => (near, *id),
+        [asked] if asked.name == name => (near, asked.id),
         other => panic!("{other:?}"),
     }
 }
@@ -202,14 +211,56 @@ fn a_name_that_nobody_resolves_is_given_up() {
     let (near, id) = asked(&mut host, &mut proxy, "slow.example.com");
     host.passes(
         &mut proxy,
-        Limits::default().connect + Duration::from_millis(1),
+        Limits::default().resolve + Duration::from_millis(1),
     );
     refused(&mut host, near, HOST_UNREACHABLE);
+    assert_eq!(proxy.counters().name_timeouts, 1);
+    assert_eq!(proxy.take_unwanted_names(), [id]);
     proxy.resolved(&mut host, id, &[address("192.0.2.1")]);
     assert_eq!(onward(&host), None);
     // A client that leaves meanwhile leaves nothing behind.
     let (near, id) = asked(&mut host, &mut proxy, "slow.example.com");
     host.breaks(&mut proxy, near, Breakage::Reset);
+    assert_eq!(proxy.take_unwanted_names(), [id]);
     proxy.resolved(&mut host, id, &[address("192.0.2.1")]);
     assert_eq!(onward(&host), None);
+    // So does one that ends its stream, what it has sent before that notwithstanding.
+    let (near, id) = asked(&mut host, &mut proxy, "slow.example.com");
+    host.arrives(&mut proxy, near, b"early");
+    host.peer_closes(&mut proxy, near);
+    assert!(host[near].closed);
+    assert_eq!(proxy.take_unwanted_names(), [id]);
+    assert_eq!((proxy.backlog(), proxy.counters().names), (0, 3));
+}
+
+#[test]
+fn a_name_for_which_there_is_no_room_is_refused_as_such() {
+    let (mut host, mut proxy) = started(&["192.0.2.0/24"]);
+    let (near, id) = asked(&mut host, &mut proxy, "one-too-many.example.com");
+    proxy.name_refused(&mut host, id);
+    refused(&mut host, near, GENERAL_FAILURE);
+    assert_eq!(proxy.counters().names_refused, 1);
+    proxy.resolved(&mut host, id, &[address("192.0.2.1")]);
+    assert_eq!(onward(&host), None);
+}
+
+#[test]
+fn no_other_address_is_tried_once_data_was_sent_to_one() {
+    let fast_open = Listener {
+        terms: Terms {
+            fast_open: true,
+            intake: Intake::Socks,
+            ..Terms::default()
+        },
+        ..listener()
+    };
+    let (mut host, mut proxy) = started_with(fast_open);
+    let (near, id) = asked(&mut host, &mut proxy, "two.example.com");
+    host.arrives(&mut proxy, near, b"once");
+    proxy.resolved(&mut host, id, &["192.0.2.1", "192.0.2.2"].map(address));
+    let (first, _) = host.onward().unwrap();
+    assert_eq!(host.sent(first), b"once", "it goes with the SYN");
+    host.breaks(&mut proxy, first, Breakage::Reset);
+    assert_eq!(host.onward().map(|(socket, _)| socket), Some(first));
+    refused(&mut host, near, REFUSED);
 }

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod crowd;
 pub mod pages;
 pub mod plot;
 pub mod table;

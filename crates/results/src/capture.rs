@@ -1,7 +1,8 @@
-//! Packet captures of a run: one pcapng file each, written while it goes on.
+//! Packet captures of a run: one pcapng file each, written while it goes on, as
+//! `NAME.pcapng.part` until the run has ended.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::collections::BTreeSet;
+use std::io;
 use std::path::Path;
 
 use narrows_packet::{EntityId, Event, EventSink, Packet};
@@ -11,6 +12,7 @@ use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};
 use narrows_wire::link::LinkType;
 
 use crate::Error;
+use crate::folder::Whole;
 
 /// Folder of captures below a results folder.
 pub(crate) const CAPTURES: &str = "captures";
@@ -22,7 +24,7 @@ pub(crate) struct Captures(Vec<Capture>);
 struct Capture {
     at: EntityId,
     name: String,
-    writer: PcapngWriter<BufWriter<File>>,
+    writer: PcapngWriter<Whole>,
     /// The first error of writing; nothing is written after it.
     failed: Option<io::Error>,
 }
@@ -30,7 +32,7 @@ struct Capture {
 impl Captures {
     /// Opens the files of `plan`'s captures below `dir`; `names` are the run's.
     pub(crate) fn create(plan: &Plan, names: &[String], dir: &Path) -> Result<Self, Error> {
-        let mut captures = Vec::new();
+        let (mut captures, mut files) = (Vec::new(), BTreeSet::new());
         for capture in &plan.captures {
             let entity = match &capture.at {
                 CapturePoint::Tap(name) => name.clone(),
@@ -41,13 +43,17 @@ impl Captures {
                 .position(|n| *n == entity)
                 .ok_or_else(|| output(&capture.name, format!("the run has no {entity}")))?;
             let folder = dir.join(CAPTURES);
-            fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
+            narrows_files::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
             let file = crate::folder::file_name(&capture.name);
             let path = folder.join(format!("{file}.pcapng"));
-            let file = File::create_new(&path).map_err(Error::io("create", &path))?;
+            if !files.insert(file) {
+                let why = format!("another one is called {} too", path.display());
+                return Err(output(&capture.name, why));
+            }
+            let file = Whole::begin(&path)?;
             let application = concat!("narrows ", env!("CARGO_PKG_VERSION"));
-            let mut writer = PcapngWriter::new(BufWriter::new(file), application)
-                .map_err(Error::io("write", &path))?;
+            let mut writer =
+                PcapngWriter::new(file, application).map_err(Error::io("write", &path))?;
             writer
                 .add_interface(&Interface {
                     name: entity,
@@ -89,10 +95,9 @@ impl Captures {
             if let Some(error) = capture.failed {
                 return Err(output(&capture.name, error.to_string()));
             }
-            capture
-                .writer
-                .finish()
-                .map_err(|e| output(&capture.name, e.to_string()))?;
+            let file = capture.writer.finish();
+            file.map_err(|e| output(&capture.name, e.to_string()))?
+                .keep()?;
         }
         Ok(())
     }

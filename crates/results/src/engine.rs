@@ -7,6 +7,8 @@ use narrows_run::{Ended, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
+use crate::Error;
+
 /// Runs plans and reports their events.
 pub trait Engine: Sync {
     /// `sim`, `live` or `kernel`.
@@ -30,9 +32,16 @@ pub trait Engine: Sync {
     /// Whether the engine can run `plan` at all; asked before anything is made.
     ///
     /// # Errors
-    /// A sentence that says what it cannot run, and what to do.
-    fn accepts(&self, _plan: &Plan) -> Result<(), String> {
+    /// [`Error::Refused`] with what it cannot run, and what to do; [`Error::NoPermission`] where
+    /// this user may not.
+    fn accepts(&self, _plan: &Plan) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// `plan` with the host model that this engine's hosts have, where that does not go by the
+    /// plan: what a simulator has to be given to be held against it.
+    fn hosts_as_here(&self, plan: &Plan) -> Plan {
+        plan.clone()
     }
 
     /// Runs `plan` with `seed` and hands its events to `sink`.

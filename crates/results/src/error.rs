@@ -39,6 +39,9 @@ pub enum Error {
     /// selected.
     #[error("{0}")]
     Refused(String),
+    /// This user may not do what was asked for; who may, and how.
+    #[error("{0}")]
+    NoPermission(String),
     /// The engine could not run the plan to its end.
     #[error("the run failed: {0}")]
     Engine(String),
@@ -59,6 +62,25 @@ impl Error {
             self,
             Self::NotEmpty(_) | Self::NotResults { .. } | Self::Refused(_)
         )
+    }
+
+    /// Whether this user lacks a right: root's, or to a file.
+    pub fn is_of_rights(&self) -> bool {
+        match self {
+            Self::NoPermission(_) => true,
+            Self::Io { source, .. } => source.kind() == std::io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
+
+    /// The same, said of one cell of a campaign.
+    #[must_use]
+    pub fn in_cell(self, cell: &str) -> Self {
+        match self {
+            Self::Refused(why) => Self::Refused(format!("the cell {cell}: {why}")),
+            Self::NoPermission(why) => Self::NoPermission(format!("the cell {cell}: {why}")),
+            other => other,
+        }
     }
 
     /// An [`Io`](Self::Io) with its file.

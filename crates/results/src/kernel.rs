@@ -5,7 +5,9 @@ use narrows_packet::EventSink;
 use narrows_run::{Ended, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 
+use crate::Error;
 use crate::engine::Engine;
+use crate::live::refused;
 
 /// The stacks of a kernel that is booted for each run, in virtual time.
 #[derive(Clone, Debug)]
@@ -33,9 +35,13 @@ impl Engine for KernelEngine {
         narrows_live::NameTable::of(plan).as_slice().to_vec()
     }
 
-    fn accepts(&self, plan: &Plan) -> Result<(), String> {
-        narrows_live::check_plan(plan).map_err(|error| plan.placed(&error.about(), error))?;
-        Machine::accepts(plan)
+    fn accepts(&self, plan: &Plan) -> Result<(), Error> {
+        narrows_live::check_plan(plan).map_err(|error| refused(plan, error))?;
+        Machine::accepts(plan).map_err(Error::Refused)
+    }
+
+    fn hosts_as_here(&self, plan: &Plan) -> Plan {
+        narrows_live::flows::with_hosts_in_virtual_time(plan)
     }
 
     fn run(

@@ -4,6 +4,7 @@ use narrows_packet::EventSink;
 use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
 
+use crate::Error;
 use crate::engine::Engine;
 
 /// The machine's own stacks, in network namespaces.
@@ -23,8 +24,8 @@ impl Engine for LiveEngine {
         true
     }
 
-    fn accepts(&self, plan: &Plan) -> Result<(), String> {
-        narrows_live::check(plan).map_err(|error| plan.placed(&error.about(), error))
+    fn accepts(&self, plan: &Plan) -> Result<(), Error> {
+        narrows_live::check(plan).map_err(|error| refused(plan, error))
     }
 
     fn run(
@@ -35,5 +36,14 @@ impl Engine for LiveEngine {
         handle: &RunHandle<'_>,
     ) -> Result<Ended, String> {
         narrows_live::run(plan, seed, sink, handle).map_err(|error| error.to_string())
+    }
+}
+
+/// What the machine has against `plan`, with the place in the file.
+pub(crate) fn refused(plan: &Plan, error: narrows_live::LiveError) -> Error {
+    let why = plan.placed(&error.about(), &error);
+    match error.is_of_rights() {
+        true => Error::NoPermission(why),
+        false => Error::Refused(why),
     }
 }

@@ -1,13 +1,12 @@
 //! The metrics of a run as flat, named numbers: for `summary.csv`, for
 //! campaigns, for comparisons.
 //!
-//! A metric is called `<entity>/<metric>`, such as
-//! `flow/prague/goodput_mbit`, `flow/prague/rtt_ms/p99`,
-//! `link/access/up/bottleneck/sojourn_ms/p99`,
-//! `link/access/up/bottleneck/low_latency/sojourn_ms/p50`,
-//! `link/access/up/bottleneck/marks/step`, `probe/ping/rtt_ms/p50`, `run/jain`.
-//! `observe/mid/prague/delay/full_rtt_initiator/mean` is of an observer.
-//! `queue/` may precede a queue's name.
+//! A metric is called `METRIC of ENTITY`, as in campaigns: `goodput_mbit of flow/prague`,
+//! `rtt_ms.p99 of flow/prague`, `sojourn_ms.p99 of link/access/up/bottleneck`,
+//! `low_latency.sojourn_ms.p50 of link/access/up/bottleneck`,
+//! `marks.step of link/access/up/bottleneck`, `rtt_ms.p50 of probe/ping`, `jain of run`.
+//! `delay.full_rtt_initiator.mean of observe/mid/prague` is of an observer.
+//! `queue/` may precede a queue's name, and slashes may stand for the dots.
 
 #[cfg(test)]
 mod listed;
@@ -22,17 +21,22 @@ use crate::summary::{Distribution, OneWaySummary, RunSummary, TelemetrySummary, 
 pub struct Metric {
     /// Full name of what it is about; `run` for the run as a whole.
     pub entity: String,
-    /// Its name, `rtt_ms/p99`.
+    /// Its name, `rtt_ms.p99`.
     pub metric: String,
     /// Its value.
     pub value: f64,
 }
 
 impl Metric {
-    /// `<entity>/<metric>`.
+    /// `METRIC of ENTITY`.
     pub fn key(&self) -> String {
-        format!("{}/{}", self.entity, self.metric)
+        key(&self.entity, &self.metric)
     }
+}
+
+/// What the metric `metric` of `entity` is called.
+fn key(entity: &str, metric: &str) -> String {
+    format!("{} of {entity}", metric.replace('/', "."))
 }
 
 /// All numbers of `summary`, in a fixed order. What a run does not have (a
@@ -77,9 +81,9 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         let e = &queue.name;
         list.distribution(e, "sojourn_ms", queue.sojourn_ms.as_ref());
         for band in &queue.bands {
-            let metric = format!("{}/sojourn_ms", band.name);
+            let metric = format!("{}.sojourn_ms", band.name);
             list.distribution(e, &metric, band.sojourn_ms.as_ref());
-            list.count(e, &format!("{}/packets", band.name), band.packets);
+            list.count(e, &format!("{}.packets", band.name), band.packets);
         }
         list.maybe(e, "rate_mbit", queue.rate_mbit);
         list.maybe(e, "utilisation", queue.utilisation);
@@ -87,11 +91,11 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
         list.count(e, "wire_bytes", queue.wire_bytes);
         list.count(e, "marks", queue.marks.total());
         for (cause, n) in queue.marks.by_cause() {
-            list.count(e, &format!("marks/{cause}"), n);
+            list.count(e, &format!("marks.{cause}"), n);
         }
         list.count(e, "drops", queue.drops.total());
         for (cause, n) in queue.drops.by_cause() {
-            list.count(e, &format!("drops/{cause}"), n);
+            list.count(e, &format!("drops.{cause}"), n);
         }
         list.count(
             e,
@@ -104,16 +108,14 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
     for probe in &summary.probes {
         list.distribution(&probe.name, "rtt_ms", probe.rtt_ms.as_ref());
         list.count(&probe.name, "lost", probe.lost);
-        let answered = probe.rtt_ms.map_or(0, |d| d.count);
-        let asked = answered + probe.lost;
-        list.percent(&probe.name, "loss_pct", probe.lost, asked);
-        list.one_way(&probe.name, "there/", probe.there.as_ref());
-        list.one_way(&probe.name, "back/", probe.back.as_ref());
+        list.percent(&probe.name, "loss_pct", probe.lost, probe.asked);
+        list.one_way(&probe.name, "there.", probe.there.as_ref());
+        list.one_way(&probe.name, "back.", probe.back.as_ref());
     }
     for dropper in &summary.droppers {
         list.count(&dropper.name, "drops", dropper.drops.total());
         for (cause, n) in dropper.drops.by_cause().into_iter().filter(|(_, n)| *n > 0) {
-            list.count(&dropper.name, &format!("drops/{cause}"), n);
+            list.count(&dropper.name, &format!("drops.{cause}"), n);
         }
     }
     for counted in &summary.disciplines {
@@ -132,7 +134,7 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
     }
     for o in &summary.observations {
         let e = &format!("observe/{}/{}", o.observer, o.flow);
-        let called = format!("{}/{}", o.technique, o.quantity);
+        let called = format!("{}.{}", o.technique, o.quantity);
         let kind = match o.unit.as_str() {
             "ms" | "%" => "mean",
             "ratio" => "rate",
@@ -165,20 +167,20 @@ pub fn metrics(summary: &RunSummary) -> Vec<Metric> {
                 o.errors.filter(|_| o.unit == "ms").map(|s| s.short),
             ),
         ] {
-            list.maybe(e, &format!("{called}/{part}"), value);
+            list.maybe(e, &format!("{called}.{part}"), value);
         }
     }
     list.0
 }
 
-/// One number of `summary` by its name: `<entity>/<metric>` as in
-/// [`metrics`], or one that speaks of the flows by their order, as published
+/// One number of `summary` by its name, `METRIC of ENTITY` as in [`metrics`], or one that speaks of the flows by their order, as published
 /// tables do:
 /// - `rate1_mbit`, `rate2_mbit`, …: goodput of the first, second, … flow;
 /// - `share1_pct`, …: that flow's percentage of the goodput of all that it
 ///   competes with;
 /// - `ratio`: the first flow's goodput to the second's;
-/// - `jain`: Jain's index of all, where all compete.
+/// - `jain`: Jain's index of all, where all compete;
+/// - `window_s`: how long the steady window is.
 ///
 /// `None` if the run has no such number.
 pub fn lookup(summary: &RunSummary, name: &str) -> Option<f64> {
@@ -198,28 +200,34 @@ pub fn lookup(summary: &RunSummary, name: &str) -> Option<f64> {
     }
     match name {
         "jain" => return summary.jain,
+        "window_s" => return Some(millionths(summary.window.to_s - summary.window.from_s)),
         "ratio" => {
             let (first, second) = (goodput(1)?, goodput(2)?);
             return (second > 0.0).then_some(first / second);
         }
         _ => {}
     }
-    let name = name.strip_prefix("queue/").unwrap_or(name);
-    metrics(summary)
-        .into_iter()
-        .find(|m| {
-            name.strip_prefix(m.entity.as_str())
-                .and_then(|rest| rest.strip_prefix('/'))
-                == Some(m.metric.as_str())
-        })
-        .map(|m| m.value)
+    let mut all = metrics(summary).into_iter();
+    let found = match name.split_once(" of ") {
+        Some((column, entity)) => {
+            let entity = entity.strip_prefix("queue/").unwrap_or(entity);
+            let column = column.replace('/', ".");
+            all.find(|m| m.entity == entity && m.metric == column)
+        }
+        // As it was once written: `flow/prague/rtt_ms/p99`.
+        None => {
+            let name = name.strip_prefix("queue/").unwrap_or(name);
+            let slashed = |m: &Metric| format!("{}/{}", m.entity, m.metric.replace('.', "/"));
+            all.find(|m| slashed(m) == name)
+        }
+    };
+    found.map(|m| m.value)
 }
 
 /// The figure `column` of `entity`, as campaigns spell it: `goodput_mbit` of
-/// `flow/prague`, `rtt_ms.p99` (a dot where [`metrics`] has a slash) of
-/// `flow/prague`, `jain` or `share1_pct` of `run`.
+/// `flow/prague`, `rtt_ms.p99` of `flow/prague`, `jain` or `share1_pct` of `run`.
 pub fn figure(summary: &RunSummary, entity: &str, column: &str) -> Option<f64> {
-    lookup(summary, &format!("{entity}/{}", column.replace('.', "/")))
+    lookup(summary, &key(entity, column))
         .or_else(|| (entity == "run").then(|| lookup(summary, column))?)
 }
 
@@ -241,8 +249,7 @@ impl<'a> Figures<'a> {
 
     /// As [`figure`].
     pub fn figure(&self, entity: &str, column: &str) -> Option<f64> {
-        let name = format!("{entity}/{}", column.replace('.', "/"));
-        let known = self.by_name.get(&name).copied();
+        let known = self.by_name.get(&key(entity, column)).copied();
         let other = || figure(self.summary, entity, column);
         known.or_else(|| (entity == "run").then(other).flatten())
     }
@@ -274,7 +281,7 @@ impl List {
     fn telemetry(&mut self, entity: &str, fields: &[TelemetrySummary]) {
         for field in fields {
             for (part, value) in [("min", field.min), ("mean", field.mean), ("max", field.max)] {
-                self.maybe(entity, &format!("{}/{part}", field.name), Some(value));
+                self.maybe(entity, &format!("{}.{part}", field.name), Some(value));
             }
         }
     }
@@ -295,11 +302,11 @@ impl List {
         let delay = &o.one_way_ms;
         self.distribution(entity, &format!("{way}one_way_ms"), Some(delay));
         for (part, value) in [
-            ("jitter_ms/mean", o.jitter_mean_ms),
-            ("jitter_ms/max", o.jitter_max_ms),
-            ("variation_ms/p50", o.variation_ms(delay.p50)),
-            ("variation_ms/p95", o.variation_ms(delay.p95)),
-            ("variation_ms/p99", o.variation_ms(delay.p99)),
+            ("jitter_ms.mean", o.jitter_mean_ms),
+            ("jitter_ms.max", o.jitter_max_ms),
+            ("variation_ms.p50", o.variation_ms(delay.p50)),
+            ("variation_ms.p95", o.variation_ms(delay.p95)),
+            ("variation_ms.p99", o.variation_ms(delay.p99)),
         ] {
             self.maybe(entity, &format!("{way}{part}"), Some(value));
         }
@@ -315,7 +322,7 @@ impl List {
             ("p99", d.p99),
             ("max", d.max),
         ] {
-            self.maybe(entity, &format!("{metric}/{part}"), Some(value));
+            self.maybe(entity, &format!("{metric}.{part}"), Some(value));
         }
     }
 }
@@ -357,7 +364,13 @@ mod tests {
     #[test]
     fn what_is_not_there_is_not_invented() {
         let summary = two_flows(30.0, 0.0);
-        for name in ["rate3_mbit", "rate0_mbit", "ratio", "flow/bbr/bytes", "x"] {
+        for name in [
+            "rate3_mbit",
+            "rate0_mbit",
+            "ratio",
+            "bytes of flow/bbr",
+            "x",
+        ] {
             assert_eq!(lookup(&summary, name), None, "{name}");
         }
         assert_eq!(lookup(&two_flows(0.0, 0.0), "share1_pct"), None);
@@ -392,12 +405,17 @@ mod tests {
         for m in metrics(&summary) {
             assert_eq!(lookup(&summary, &m.key()), Some(m.value), "{}", m.key());
         }
-        let name = "queue/link/access/up/bottleneck/utilisation";
-        assert_eq!(lookup(&summary, name), Some(0.99));
+        for name in [
+            "utilisation of queue/link/access/up/bottleneck",
+            "queue/link/access/up/bottleneck/utilisation",
+            "link/access/up/bottleneck/utilisation",
+        ] {
+            assert_eq!(lookup(&summary, name), Some(0.99), "{name}");
+        }
     }
 
     #[test]
-    fn campaigns_spell_figures_with_dots() {
+    fn campaigns_and_tables_spell_figures_alike() {
         let summary = RunSummary {
             queues: vec![QueueSummary {
                 name: "link/access/up/bottleneck".to_owned(),
@@ -414,7 +432,13 @@ mod tests {
         assert_eq!(of("run", "share1_pct"), Some(75.0));
         assert_eq!(of("flow/prague", "goodput_mbit"), Some(30.0));
         assert_eq!(of("link/access/up/bottleneck", "marks.step"), Some(7.0));
+        assert_eq!(of("link/access/up/bottleneck", "marks/step"), Some(7.0));
         assert_eq!(of("flow/prague", "rtt_ms.p99"), None);
+        let csv = to_csv(&summary);
+        assert!(
+            csv.contains("\nlink/access/up/bottleneck,marks.step,7\n"),
+            "{csv}"
+        );
         let figures = Figures::of(&summary);
         for (entity, column) in [
             ("run", "jain"),

@@ -41,7 +41,7 @@ pub fn run_scenario(
     options: &RunOptions,
     watch: &Watch<'_>,
 ) -> Result<RunResult, Error> {
-    engine.accepts(plan).map_err(Error::Refused)?;
+    engine.accepts(plan)?;
     let seed = options.seed.unwrap_or(plan.seed);
     let folder = Folder::create(&options.output, &plan.name)?;
     run_into(engine, plan, seed, options, folder, watch)
@@ -184,7 +184,8 @@ pub fn run_into(
     let started = std::time::Instant::now();
     let dir = folder.as_ref().map(Folder::dir);
     let interval = series::interval(plan);
-    let outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
+    let mut outcome = reduce_run(engine, plan, seed, interval, watch, true, dir)?;
+    verdict::note_interval(plan, interval, &mut outcome.verdict);
     record.wall_s = started.elapsed().as_secs_f64();
     let mut result = outcome.into_result(record);
     if let Some(folder) = folder {

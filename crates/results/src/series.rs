@@ -78,8 +78,10 @@ impl Series {
     }
 }
 
-/// Numbers of all series together that a run keeps: 128 MiB of them while it runs.
-const MOST_NUMBERS: u64 = 1 << 25;
+/// Numbers of all series together that a run keeps: 32 MiB of them while it runs, and five times
+/// as much while they are written. More are read by no page, and what writes them would take
+/// longer than the run.
+const MOST_NUMBERS: u64 = 1 << 23;
 
 /// The sampling interval of `plan`, or the least multiple of it of which the run has at most
 /// `intervals`.
@@ -90,8 +92,9 @@ pub fn interval_of_at_most(plan: &Plan, intervals: u64) -> Duration {
 }
 
 /// The interval of a run's series: the sampling interval; of a run so long, or of so many
-/// flows, that its series would be more than 32 million numbers, a multiple of it, so that
-/// memory and files are bounded.
+/// flows, that its series would be more than 8 million numbers, a multiple of it, so that
+/// memory and files are bounded. [`verdict::note_interval`](crate::verdict::note_interval)
+/// says so.
 pub fn interval(plan: &Plan) -> Duration {
     // Columns of an entity, and a few that a control declares itself.
     let flows = plan.flows.len() as u64 * 16;

@@ -55,15 +55,15 @@ impl SignalSummary {
             named("announced", self.announced),
             named("marked", self.marked),
         ];
-        all.extend(self.set.iter().map(|(s, n)| (format!("set/{s}"), *n)));
+        all.extend(self.set.iter().map(|(s, n)| (format!("set.{s}"), *n)));
         let u = &self.unmarked;
         all.extend([
-            named("unmarked/segments", u.segments),
-            named("unmarked/segmented", u.segmented),
-            named("unmarked/without_socket", u.without_socket),
-            named("unmarked/refused", u.refused),
-            named("unmarked/passed_over", u.passed_over),
-            named("unmarked/other", u.other),
+            named("unmarked.segments", u.segments),
+            named("unmarked.segmented", u.segmented),
+            named("unmarked.without_socket", u.without_socket),
+            named("unmarked.refused", u.refused),
+            named("unmarked.passed_over", u.passed_over),
+            named("unmarked.other", u.other),
         ]);
         all
     }

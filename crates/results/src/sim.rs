@@ -4,6 +4,7 @@ use narrows_packet::EventSink;
 use narrows_run::{Ended, RunHandle};
 use narrows_scenario::Plan;
 
+use crate::Error;
 use crate::engine::Engine;
 
 /// The deterministic simulator.
@@ -19,8 +20,9 @@ impl Engine for SimEngine {
         narrows_sim::names(plan).as_slice().to_vec()
     }
 
-    fn accepts(&self, plan: &Plan) -> Result<(), String> {
-        narrows_sim::accepts(plan).map_err(|error| plan.placed(&error.about(), error))
+    fn accepts(&self, plan: &Plan) -> Result<(), Error> {
+        let refused = |error: narrows_sim::SimError| plan.placed(&error.about(), error);
+        narrows_sim::accepts(plan).map_err(|error| Error::Refused(refused(error)))
     }
 
     fn run(

@@ -350,7 +350,10 @@ pub struct ProbeSummary {
     pub rtt_ms: Option<Distribution>,
     /// As [`QueueSummary::sojourn_cdf`], of the round trips.
     pub rtt_cdf: Vec<(f64, f64)>,
-    /// Probes without an answer.
+    /// Questions that were sent in the window, and had time to be answered.
+    #[serde(default)]
+    pub asked: u64,
+    /// Those of them without an answer.
     pub lost: u64,
     /// Delay and jitter of the questions; `None` if none arrived.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -51,8 +51,8 @@ fn judge(result: &RunResult) {
     // What the timer noted is the goodput, in the unit that was declared.
     let of = |name: &str| metric::lookup(&result.summary, name).expect(name);
     let (noted, goodput) = (
-        of("flow/roomy/noted_mbit/max"),
-        of("flow/roomy/goodput_mbit"),
+        of("noted_mbit.max of flow/roomy"),
+        of("goodput_mbit of flow/roomy"),
     );
     assert!(
         (0.5..2.0).contains(&(noted / goodput)),

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use narrows_live::machine::{Need, survey};
 use narrows_results::{Engine, LiveEngine, SimEngine, metric};
-use observed::{AT_MID, assert_capture_gives_the_same};
+use observed::{assert_capture_gives_the_same, at_mid};
 use support::{plan_of, run_to};
 
 const LINK: &str = r#"
@@ -50,7 +50,7 @@ fn run(test: &str, more: &str) -> Option<tempfile::TempDir> {
     }
     let flow = flow("one", more);
     let dir = tempfile::tempdir().unwrap();
-    let plan = plan_of(&format!("{LINK}{flow}{AT_MID}snaplen = 65535\n"));
+    let plan = plan_of(&format!("{LINK}{flow}{}snaplen = 65535\n", at_mid(2)));
     run_to(&LiveEngine, &plan, 1, dir.path());
     Some(dir)
 }
@@ -93,11 +93,11 @@ fn of_the_flows_of_a_seed_the_same_ones_spin_in_both_engines() {
     let link = LINK
         .replace("20Mbit", "100Mbit")
         .replace("\"2s\"", "\"3s\"");
-    let plan = plan_of(&format!("{link}{}{AT_MID}", flows.collect::<String>()));
+    let plan = plan_of(&format!("{link}{}{}", flows.collect::<String>(), at_mid(3)));
     let spinning = |engine: &dyn Engine| -> Vec<bool> {
         let dir = tempfile::tempdir().unwrap();
         let result = run_to(engine, &plan, 1, dir.path());
-        let samples = |i| format!("observe/mid/q{i}/spin/full_rtt_initiator/n");
+        let samples = |i| format!("spin.full_rtt_initiator.n of observe/mid/q{i}");
         let counted = (0..FLOWS).map(|i| metric::lookup(&result.summary, &samples(i)).is_some());
         counted.collect()
     };

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use narrows_results::{RunResult, SimEngine, metric};
-use observed::{AT_MID, assert_capture_gives_the_same};
+use observed::{assert_capture_gives_the_same, at_mid};
 use support::{plan_of, run_to};
 
 /// 10 ms from the client to the observer, 20 ms from there to the server, each
@@ -32,14 +32,15 @@ from  = "server"
 to    = "client"
 opens = "client"
 transport = "{transport}"
-{AT_MID}"#
+{at_mid}"#,
+        at_mid = at_mid(20)
     );
     run_to(&SimEngine, &plan_of(&text), seed, dir)
 }
 
 /// A figure of observer `mid`.
 fn figure(result: &RunResult, name: &str) -> Option<f64> {
-    metric::lookup(&result.summary, &format!("observe/mid/data/{name}"))
+    metric::lookup(&result.summary, &format!("{name} of observe/mid/data"))
 }
 
 fn needed(result: &RunResult, name: &str) -> f64 {

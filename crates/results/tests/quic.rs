@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use narrows_results::{RunResult, SimEngine, metric};
-use observed::{AT_MID, assert_capture_gives_the_same, samples};
+use observed::{assert_capture_gives_the_same, at_mid, samples};
 use support::{plan_of, run_to};
 
 const SCENARIO: &str = r#"
@@ -37,7 +37,7 @@ spin = "greased"
 "#;
 
 fn run(dir: &Path) -> RunResult {
-    let plan = plan_of(&format!("{SCENARIO}{AT_MID}"));
+    let plan = plan_of(&(SCENARIO.to_owned() + &at_mid(8)));
     run_to(&SimEngine, &plan, 1, dir)
 }
 
@@ -47,27 +47,27 @@ fn spin_round_trips_are_the_paths_and_a_greased_bit_gives_none() {
     let result = run(dir.path());
     let figure = |name: &str| metric::lookup(&result.summary, name);
     for flow in ["spinning", "greased"] {
-        let mbit = figure(&format!("flow/{flow}/goodput_mbit")).unwrap();
+        let mbit = figure(&format!("goodput_mbit of flow/{flow}")).unwrap();
         assert!((7.0..11.0).contains(&mbit), "{flow}: {mbit}");
     }
     // 20 ms of delay, and what the queue and the receiver's acknowledgement
     // delay (25 ms at most) may add.
-    let spin = |what: &str| figure(&format!("observe/mid/spinning/spin/{what}"));
+    let spin = |what: &str| figure(&format!("spin.{what} of observe/mid/spinning"));
     assert!(spin("full_rtt_initiator/n").unwrap() > 50.0);
     let mean = spin("full_rtt_initiator/mean").unwrap();
     assert!((20.0..60.0).contains(&mean), "{mean}");
     let truth = spin("full_rtt_initiator/truth").unwrap();
     assert!(truth >= 20.0 && truth <= mean, "{truth} of {mean}");
     assert_eq!(
-        figure("observe/mid/greased/spin/full_rtt_initiator/n"),
+        figure("spin.full_rtt_initiator.n of observe/mid/greased"),
         None
     );
     // Packet numbers are encrypted: nobody there can go by them.
     assert_eq!(
-        figure("observe/mid/spinning/spin-pn/full_rtt_initiator/n"),
+        figure("spin-pn.full_rtt_initiator.n of observe/mid/spinning"),
         None
     );
-    let handshake = figure("observe/mid/spinning/handshake/full_rtt_initiator/mean").unwrap();
+    let handshake = figure("handshake.full_rtt_initiator.mean of observe/mid/spinning").unwrap();
     assert!((20.0..30.0).contains(&handshake), "{handshake}");
     // Before the tap there is only the client's own delay, and no queue.
     let rows = samples(dir.path());

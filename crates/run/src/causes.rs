@@ -70,7 +70,7 @@ counts! {
     unreachable of Unreachable;
     /// A middlebox's rule.
     policy of Policy;
-    /// Not readable.
+    /// Not readable, or with a wrong checksum.
     malformed of Malformed;
     /// Larger than the MTU.
     too_big of TooBig;

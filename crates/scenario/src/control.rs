@@ -124,19 +124,18 @@ impl Control {
 /// Says of an algorithm that we do not have that the kernel's may be asked for.
 fn offer_kernel(error: WordError, first: Option<Word<'_>>) -> WordError {
     const OF_KERNELS: [&str; 6] = ["bbr", "bic", "highspeed", "htcp", "illinois", "westwood"];
-    let first = first.map(|word| (word, word.text));
-    match first {
-        Some((_, "bbr")) => error.with_help(
+    let lower = first.map(|word| word.text.to_ascii_lowercase());
+    match lower.as_deref() {
+        Some("bbr") => error.with_help(
             "BBR is not simulated: `kernel:bbr` is the kernel's own and `quic:bbr` quinn's, \
              which the live engine runs",
         ),
-        Some((_, name @ ("bbr2" | "bbr3" | "bbrv2" | "bbrv3"))) => error.with_help(format!(
+        Some(name @ ("bbr2" | "bbr3" | "bbrv2" | "bbrv3")) => error.with_help(format!(
             "BBR is not simulated; `kernel:{name}` is that of a kernel which has it, for the \
              live engine, `kernel:bbr` the one that Linux has"
         )),
-        Some((word, _)) if OF_KERNELS.contains(&word.text) => error.with_help(format!(
-            "write `kernel:{}` for the kernel's own, which the live engine runs",
-            word.text
+        Some(name) if OF_KERNELS.contains(&name) => error.with_help(format!(
+            "write `kernel:{name}` for the kernel's own, which the live engine runs"
         )),
         _ => error,
     }

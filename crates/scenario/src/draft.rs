@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::load::Place;
+use crate::named_files::NamedFiles;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::source::Spot;
@@ -72,5 +73,14 @@ impl Draft {
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<Plan, Refusal> {
         check::plan(&self.root, &self.place)
+    }
+
+    /// Checks all of it as [`check`](Self::check) does, with the files that it names from `files`
+    /// alone.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_with(&self, files: &NamedFiles) -> Result<Plan, Refusal> {
+        check::plan(&self.root, files)
     }
 }

@@ -31,6 +31,7 @@ mod glob;
 mod load;
 mod lone_link;
 pub mod metrics;
+mod named_files;
 mod names;
 mod notes;
 mod oneline;
@@ -49,19 +50,20 @@ pub use campaign::{
     Axis, Band, Between, Campaign, Cell, Condition, Expression, Figure, Formula, Held, Judgement,
     Measured, Metric, Pair, PairedCells, Seen, Shape, Shelf, Tolerance,
 };
+pub use check::model::host_model_words;
 pub use document::schema;
 pub use draft::Draft;
 pub use glob::Glob;
 pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;
+pub use named_files::NamedFiles;
 pub use names::NameTable;
 pub use notes::notes;
-pub use oneline::Side;
-pub use parts::{Control, EcnMode, ElementSpec, HostModel, SignalSpec, Traffic};
+pub use parts::{Control, EcnMode, ElementSpec, HostModel, Segmentation, SignalSpec, Traffic};
 pub use plan::{
     CapturePlan, CapturePoint, CommandPlan, Datapath, FlowPlan, HostIndex, HostPlan, IpVersion,
     LegPlan, LinkIndex, LinkPlan, NamedElement, ObserverPlan, Origin, Plan, ProbePlan, ProxyPlan,
     SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
 };
-pub use refusal::Refusal;
+pub use refusal::{Refusal, nearest};
 pub use transport::{SpinUse, Transport};

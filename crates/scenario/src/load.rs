@@ -67,9 +67,9 @@ pub fn load(name: &str) -> Result<Loaded, Refusal> {
             fs::metadata(path),
         ) {
             (Some(near), _) => refusal.with_help(format!("did you mean `{near}`?")),
-            (None, Err(e)) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-                refusal.with_help(format!("{}: {e}", path.display()))
-            }
+            (None, Err(e)) if e.kind() == std::io::ErrorKind::PermissionDenied => refusal
+                .with_help(format!("{}: {e}", path.display()))
+                .of_file(&e),
             (None, _) => refusal.with_help("`narrows list` shows the catalogue"),
         }
     })?;
@@ -90,7 +90,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     let name = path.display().to_string();
     let refusal =
         |found: String, allowed: &str| Refusal::at(&Spot::whole(&name, ""), "file", found, allowed);
-    let cannot = |e: std::io::Error| refusal(e.to_string(), "a file that can be read");
+    let cannot = |e: std::io::Error| refusal(e.to_string(), "a file that can be read").of_file(&e);
     let length = fs::metadata(path).map_err(cannot)?.len();
     if length > LONGEST_FILE as u64 {
         let allowed = format!("a TOML file of at most {LONGEST_FILE} bytes");

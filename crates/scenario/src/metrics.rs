@@ -1,7 +1,7 @@
 //! The metrics of a run: what each kind of entity has, in which unit.
 //!
 //! A campaign names them as `METRIC of ENTITY`, `rtt_ms.p99 of flow/prague`;
-//! `summary.csv` has the same with slashes in place of dots. The laboratory
+//! `summary.csv` has the same names. The laboratory
 //! computes them; its tests hold what it computes against this list.
 
 mod list;

@@ -15,7 +15,7 @@ const NO_WORDS: [&str; 3] = ["name", "cc", "host_model"];
 
 /// Which way an element of a lone link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// Both, each with a box of its own.
     Both,
     /// From the first end to the second.
@@ -24,14 +24,19 @@ pub enum Side {
     Down,
 }
 
-impl Side {
-    /// The option of the command line that says so.
-    pub fn option(self) -> &'static str {
-        match self {
-            Self::Both => "--link",
-            Self::Up => "--up",
-            Self::Down => "--down",
-        }
+/// An element in words, and the side that it is for: both unless `up` or `down` is written
+/// before it.
+pub(crate) fn element(text: &str) -> (Side, Spot) {
+    let spot = Spot::whole("--link", text);
+    let of_side = |side: &str| {
+        let words = text.trim_start().strip_prefix(side)?;
+        let parted = words.starts_with(char::is_whitespace);
+        parted.then(|| text.len() - words.trim_start().len())
+    };
+    match (of_side("up"), of_side("down")) {
+        (Some(start), _) => (Side::Up, spot.at(start..text.len())),
+        (_, Some(start)) => (Side::Down, spot.at(start..text.len())),
+        _ => (Side::Both, spot),
     }
 }
 
@@ -46,19 +51,7 @@ pub(crate) fn draft(links: &[String], flows: &[String]) -> Result<Draft, Refusal
         let help = "for instance --flow prague --flow cubic";
         return Err(Refusal::new("--flow", "nothing", "at least one flow").with_help(help));
     }
-    let elements = links.iter().map(|text| {
-        let spot = Spot::whole("--link", text);
-        let of_side = |side: &str| {
-            let words = text.trim_start().strip_prefix(side)?;
-            let parted = words.starts_with(char::is_whitespace);
-            parted.then(|| text.len() - words.trim_start().len())
-        };
-        match (of_side("up"), of_side("down")) {
-            (Some(start), _) => (Side::Up, spot.at(start..text.len())),
-            (_, Some(start)) => (Side::Down, spot.at(start..text.len())),
-            _ => (Side::Both, spot),
-        }
-    });
+    let elements = links.iter().map(|text| element(text));
     let mut names = Labels::default();
     let flows: Vec<(String, Node)> = flows
         .iter()

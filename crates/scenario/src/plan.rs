@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::document::Places;
+use crate::named_files::NamedFiles;
 use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, HostModel, SignalSpec, Traffic};
 use crate::transport::{SpinUse, Transport};
 
@@ -72,6 +73,9 @@ pub struct Plan {
     pub captures: Vec<CapturePlan>,
     /// Changes of elements in mid-run, in order of time.
     pub changes: Vec<TimedChange>,
+    /// The files that elements name, as they were read.
+    #[serde(skip)]
+    pub files: Arc<NamedFiles>,
     /// Where its values were written.
     #[serde(skip)]
     pub origin: Origin,
@@ -439,6 +443,8 @@ pub struct ObserverPlan {
     pub name: String,
     /// Its tap, `tap/<name>`.
     pub tap: String,
+    /// The window that its figures are of: the steady one, unless it has its own.
+    pub measure: Window,
     /// Whether it reads as the observer of Guarna's thesis (2024) does.
     pub thesis: bool,
     /// The profile of every flow, whatever handshakes announce.

@@ -21,6 +21,7 @@ struct Parts {
     allowed: String,
     help: Option<String>,
     place: Option<Place>,
+    of_rights: bool,
 }
 
 /// A spot as a message shows it.
@@ -72,6 +73,7 @@ impl Refusal {
             allowed: allowed.into(),
             help: None,
             place: None,
+            of_rights: false,
         }))
     }
 
@@ -104,7 +106,7 @@ impl Refusal {
     pub(crate) fn words(spot: &Spot, key: impl Into<String>, error: WordError) -> Self {
         let spot = spot.inside_string(error.span);
         let mut refusal = Self::at(&spot, key, error.found, error.allowed);
-        refusal.0.help = error.help;
+        refusal.0.help = error.help.map(sentence);
         refusal.or_did_you_mean()
     }
 
@@ -114,7 +116,8 @@ impl Refusal {
     pub(crate) fn or_did_you_mean(mut self) -> Self {
         if self.0.help.is_none() {
             let near = near_word(&self.0.found, &self.0.allowed);
-            self.0.help = near.map(|near| format!("did you mean `{near}`?"));
+            let near = near.map(|near| format!("did you mean `{near}`?"));
+            self.0.help = near.or_else(|| with_unit(&self.0.found, &self.0.allowed));
         }
         self
     }
@@ -122,8 +125,20 @@ impl Refusal {
     /// The same with advice.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.0.help = Some(help.into());
+        self.0.help = Some(sentence(help.into()));
         self
+    }
+
+    /// The same; whether it is so because this user may not read the file.
+    #[must_use]
+    pub(crate) fn of_file(mut self, error: &std::io::Error) -> Self {
+        self.0.of_rights = error.kind() == std::io::ErrorKind::PermissionDenied;
+        self
+    }
+
+    /// Whether it is refused because this user may not read the file.
+    pub fn is_of_rights(&self) -> bool {
+        self.0.of_rights
     }
 
     /// The same, of something else that was found.
@@ -137,8 +152,8 @@ impl Refusal {
     #[must_use]
     pub(crate) fn in_cell(mut self, cell: &str) -> Self {
         let help = match self.0.help.take() {
-            Some(help) => format!("{help} This is in the cell {cell}"),
-            None => format!("this is in the cell {cell}"),
+            Some(help) => format!("{help} This is in the cell {cell}."),
+            None => format!("this is in the cell {cell}."),
         };
         self.0.help = Some(help);
         self
@@ -264,8 +279,16 @@ impl SourceCode for Place {
     }
 }
 
+/// `text` with a stop at its end.
+fn sentence(mut text: String) -> String {
+    if !text.ends_with(['.', '?', '!', '…']) {
+        text.push('.');
+    }
+    text
+}
+
 /// The one of `known` that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed_slips = (word.chars().count() / 3).clamp(1, 3);
     known
         .into_iter()
@@ -282,8 +305,26 @@ fn near_word<'a>(found: &str, allowed: &'a str) -> Option<&'a str> {
     let (word, _) = rest.split_once('`')?;
     let is_word = |w: &&str| w.len() > 2 && w.starts_with(|c: char| c.is_ascii_lowercase());
     let parts = allowed.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')));
-    Some(word).filter(is_word)?;
-    nearest(word, parts.filter(is_word)).filter(|near| *near != word)
+    // All words that are allowed are of small letters.
+    let lower = word.to_ascii_lowercase();
+    Some(lower.as_str()).filter(is_word)?;
+    nearest(&lower, parts.filter(is_word)).filter(|near| *near != word)
+}
+
+/// What a number without a unit probably was to be.
+fn with_unit(found: &str, allowed: &str) -> Option<String> {
+    let number = found.strip_prefix("the number ").or_else(|| {
+        let word = found.strip_prefix('`')?.strip_suffix('`')?;
+        word.parse::<f64>().ok().map(|_| word)
+    })?;
+    let (meant, other) = match allowed {
+        _ if allowed.starts_with("a time such as") => ("s", "ms"),
+        _ if allowed.starts_with("a rate such as") => ("Mbit", "Gbit"),
+        _ => return None,
+    };
+    Some(format!(
+        "a unit belongs to it: `{number}{meant}` or `{number}{other}`."
+    ))
 }
 
 /// `a`, `b` or `c`.

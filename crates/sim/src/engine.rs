@@ -229,23 +229,17 @@ impl Engine<'_> {
     /// there is always one.
     #[inline]
     fn drain(&mut self, mut current: Option<(Next, Box<Packet>)>) {
-        loop {
-            let next = match current.take() {
-                Some(next) => Some(next),
-                None => self.sim.paths.take(),
-            };
-            let Some((next, packet)) = next else {
-                return;
-            };
-            match next {
-                Next::Stage(i, port) => current = self.push_stage(i as usize, port, packet),
+        while let Some((next, packet)) = current.or_else(|| self.sim.paths.take()) {
+            current = match next {
+                Next::Stage(i, port) => self.push_stage(i as usize, port, packet),
                 Next::Node(i) => {
                     self.with_hosts(|hosts, net| hosts.arrive(net, i as usize, packet));
                     if !self.step() {
                         return;
                     }
+                    None
                 }
-            }
+            };
         }
     }
 

@@ -59,6 +59,66 @@ fn a_smaller_mtu_in_the_middle_is_discovered_and_costs_no_speed() {
     }
 }
 
+/// A receiver drops what has a wrong checksum, and counts it: TCP sends again and again, QUIC comes to
+/// nothing, and the one that a datagram need not have is none that is wrong.
+#[test]
+fn hosts_drop_and_count_what_a_box_gave_a_wrong_checksum() {
+    let run = |rule: &str, transport: &str| {
+        let words = format!("\"mmb add {rule}\",");
+        let mut record = Record::default();
+        run(&plan(&path(&words, &flow("f", transport))), 1, &mut record);
+        let wrong = record.drops.iter().filter(|d| d.1 == DropCause::Malformed);
+        (wrong.count(), record.goodput_mbit(0, 3, 10))
+    };
+    for (rule, transport) in [
+        ("tcp-payload mod tcp-checksum 7", "cc = \"cubic\""),
+        ("tcp-payload mod ip-checksum 7", "cc = \"cubic\""),
+        ("udp-payload mod udp-checksum 7", "transport = \"quic\""),
+    ] {
+        let (wrong, mbit) = run(rule, transport);
+        assert!(wrong > 3, "{rule}: {wrong}");
+        assert!(mbit < 0.1, "{rule}: {mbit}");
+    }
+    for (rule, transport) in [
+        ("tcp-payload mod ip-dscp 7", "cc = \"cubic\""),
+        ("udp-payload mod udp-checksum 0", "transport = \"quic\""),
+    ] {
+        let (wrong, mbit) = run(rule, transport);
+        assert_eq!(wrong, 0, "{rule}");
+        assert!(mbit > 30.0, "{rule}: {mbit}");
+    }
+}
+
+/// What options a box adds ends at the MTU of its link, in either direction.
+#[test]
+fn no_packet_grows_beyond_the_mtu_of_its_link() {
+    let rule = "mmb add ip-proto tcp ! tcp-syn add tcp-opt 253 x010203040506070809";
+    let words = format!("\"{rule}\",");
+    let toml = path(&words, &flow("f", "cc = \"cubic\""));
+    let mut longest = Longest::default();
+    let outcome = run(&plan(&toml), 1, &mut longest);
+    assert!(outcome.flows[0].established);
+    assert_eq!(longest.bytes, 1500);
+    assert!(longest.grown > 100, "{}", longest.grown);
+}
+
+/// The longest packet that was received, and how many had the option.
+#[derive(Default)]
+struct Longest {
+    bytes: u32,
+    grown: u32,
+}
+
+impl EventSink for Longest {
+    fn record(&mut self, _: Instant, event: Event<'_>) {
+        if let Event::Received { packet, .. } = event {
+            self.bytes = self.bytes.max(packet.len());
+            let has = |pair: &[u8]| pair == [253, 11];
+            self.grown += u32::from(packet.bytes.windows(2).any(has));
+        }
+    }
+}
+
 #[test]
 fn a_router_between_links_reports_the_mtu_of_the_next() {
     let toml = format!(

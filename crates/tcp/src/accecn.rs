@@ -172,15 +172,17 @@ impl AccEcn {
     pub(crate) fn fit(&self, options: &mut TcpOptions, required: usize, room: usize) -> bool {
         let blocks = options.sack;
         loop {
-            for fields in (required..=3).rev() {
-                options.accecn = Some(self.option(fields));
-                if options.encoded_len() <= room {
-                    return true;
+            let left = room.saturating_sub(options.len_without_accecn());
+            if options.accecn_len(required) <= left {
+                let mut fields = 3;
+                while options.accecn_len(fields) > left {
+                    fields -= 1;
                 }
+                options.accecn = Some(self.option(fields));
+                return true;
             }
             let kept = options.sack.as_slice().len();
             if required == 0 || kept <= 2 {
-                options.accecn = None;
                 options.sack = blocks;
                 return false;
             }

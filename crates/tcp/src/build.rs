@@ -90,9 +90,12 @@ impl Connection {
         };
         let taken = self.header_len() as usize - 20;
         let spare = self.agreed.mss.saturating_sub(payload) as usize;
-        let room = OPTION_ROOM.min(taken + spare);
-        self.add_sack(&mut options, room);
-        self.add_accecn(&mut options, room);
+        // Beside timestamps no option is less than a word.
+        if spare >= 4 {
+            let room = OPTION_ROOM.min(taken + spare);
+            self.add_sack(&mut options, room);
+            self.add_accecn(&mut options, room);
+        }
         options
     }
 

@@ -59,7 +59,8 @@ impl Endpoint for Connection {
     /// As much as is in flight, as Linux's send buffer of twice the window lets
     /// an application write ahead, and at least [`WRITE_AHEAD`]. So what is left
     /// when the application stops is what a real socket would still send. Where
-    /// the send buffer is modelled, it decides; and a low-water mark before all.
+    /// the send buffer is modelled, it decides, and a writer that it has refused
+    /// sleeps until there is room; and a low-water mark before all.
     fn room(&self) -> u64 {
         let unsent = self.unsent();
         if let Some(mark) = self.config().unsent_low_water {
@@ -71,6 +72,7 @@ impl Endpoint for Connection {
         let in_flight = self.unacknowledged() - unsent;
         let ahead = in_flight.max(WRITE_AHEAD);
         match self.config().host.send_buffer {
+            SendBuffer::Auto { .. } if self.write_refused => 0,
             SendBuffer::Auto { .. } => u64::MAX,
             SendBuffer::Unlimited if unsent >= ahead => 0,
             // Twice as far, so that not every ACK costs a write.

@@ -199,7 +199,7 @@ impl Connection {
         }
         if flags.has(TcpFlags::ACK) {
             // Of an earlier connection (RFC 9293 §3.10.7.2, second step).
-            self.config.remote = a.from;
+            self.config.remote = a.from();
             self.out.stray_reset = Some(a.tcp.ack);
             return;
         }
@@ -207,7 +207,7 @@ impl Connection {
             // Dropped without an answer, the SYN with a FIN as in Linux.
             return;
         }
-        self.config.remote = a.from;
+        self.config.remote = a.from();
         self.handshake.passive = true;
         self.take_syn_options(a);
         self.ecn.syn_received(flags.ace(), a.ecn);
@@ -274,7 +274,7 @@ impl Connection {
             }
             return;
         }
-        if flags.has(TcpFlags::ACK) && !self.echoes_handshake(&a.tcp, self.timestamp()) {
+        if flags.has(TcpFlags::ACK) && !self.echoes_handshake(a.tcp, self.timestamp()) {
             if !flags.has(TcpFlags::RST) {
                 self.out.stray_reset = Some(a.tcp.ack);
             }
@@ -501,15 +501,15 @@ impl Connection {
         }
         let request = self.handshake.passive && !self.handshake.accepted_early;
         let sent = self.timestamp_at(self.handshake.sent_at);
-        let foreign = request && self.agreed.timestamps && !self.echoes_handshake(&a.tcp, sent);
-        if self.is_old_timestamp(&a.tcp) || foreign {
+        let foreign = request && self.agreed.timestamps && !self.echoes_handshake(a.tcp, sent);
+        if self.is_old_timestamp(a.tcp) || foreign {
             // PAWS (RFC 7323 §5.3).
             self.challenge();
             return false;
         }
         // The new connection begins with the timestamp of the segment that made
         // it, which therefore is no news to it (`tcp_check_req`).
-        self.replace_ts_recent(&a.tcp, a.seq);
+        self.replace_ts_recent(a.tcp, a.seq);
         if self.ecn.feedback == Feedback::Accurate {
             self.check_reflection(a);
             if self.handshake.passive || a.tcp.options.accecn.is_some() {
@@ -524,7 +524,7 @@ impl Connection {
         self.establish();
         if flags.has(TcpFlags::SYN) {
             if self.board.packets_out > 0 {
-                self.on_ack(&a.tcp, a.seq, 1, seen::SYN_ACKED);
+                self.on_ack(a.tcp, a.seq, 1, seen::SYN_ACKED);
             }
             // The SYN came before: RFC 2883 §4.1.
             self.incoming.report_duplicate(a.seq, a.seq + 1);
@@ -562,7 +562,7 @@ impl Connection {
         } else {
             self.syn_acknowledged(a, una.min(syn_end));
         }
-        self.snd.size = self.offered_by(&a.tcp);
+        self.snd.size = self.offered_by(a.tcp);
         self.snd.largest = self.snd.largest.max(self.snd.size);
         self.snd.updated_by = a.seq;
     }

@@ -2,7 +2,7 @@
 //! `tcp_data_queue`, `__tcp_ack_snd_check`; Linux `net/ipv4/tcp_input.c`,
 //! v6.17).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::Packet;
 use narrows_units::{Duration, Instant};
@@ -34,8 +34,8 @@ pub(crate) struct SackCompression {
 /// A segment as it came.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrived<'a> {
-    pub(crate) from: SocketAddr,
-    pub(crate) tcp: Tcp,
+    source: IpAddr,
+    pub(crate) tcp: &'a Tcp,
     pub(crate) ecn: Ecn,
     /// Inner number of its first byte.
     pub(crate) seq: u64,
@@ -46,6 +46,10 @@ pub(crate) struct Arrived<'a> {
 }
 
 impl Arrived<'_> {
+    pub(crate) fn from(&self) -> SocketAddr {
+        SocketAddr::new(self.source, self.tcp.source_port)
+    }
+
     /// An ACK that takes no sequence number.
     pub(crate) fn is_pure_ack(&self) -> bool {
         self.tcp.flags.has(TcpFlags::ACK) && self.end() == self.seq
@@ -62,7 +66,7 @@ impl Arrived<'_> {
 
 impl Connection {
     /// Takes a packet of this connection that starts at its IP header. The
-    /// caller has matched addresses and ports; checksums are not verified.
+    /// caller has matched addresses and ports; a host has verified checksums.
     /// What is no TCP segment is ignored.
     pub fn receive(&mut self, now: Instant, packet: &Packet) {
         self.advance(now);
@@ -82,12 +86,12 @@ impl Connection {
         };
         let stored = &packet.bytes[start.min(packet.bytes.len())..];
         let arrived = Arrived {
-            from: SocketAddr::new(ip.source, tcp.source_port),
+            source: ip.source,
             ecn: ip.ecn(),
             seq: self.peer_number(tcp.seq),
             len: len as u32,
             payload: &stored[..stored.len().min(len)],
-            tcp,
+            tcp: &tcp,
         };
         match self.state {
             TcpState::Closed => {}
@@ -127,7 +131,7 @@ impl Connection {
             return;
         }
         let taken = a.end() - a.seq;
-        if !self.on_ack(&a.tcp, a.seq, taken, flags) {
+        if !self.on_ack(a.tcp, a.seq, taken, flags) {
             return;
         }
         self.note_fin_acked(a);
@@ -145,7 +149,7 @@ impl Connection {
     fn validate(&mut self, a: &Arrived<'_>) -> bool {
         let flags = a.tcp.flags;
         // PAWS (RFC 7323 §5.3, R1).
-        if self.fails_paws(&a.tcp) && !flags.has(TcpFlags::RST) && !self.is_harmless_old_ack(a) {
+        if self.fails_paws(a.tcp) && !flags.has(TcpFlags::RST) && !self.is_harmless_old_ack(a) {
             // Old ACKs are common, and nobody waits for an answer (since v6.14).
             let old_ack = a.is_pure_ack() && a.seq < self.incoming.next;
             if flags.has(TcpFlags::SYN) {
@@ -288,7 +292,7 @@ impl Connection {
     /// an ACK that was expected is acknowledged, without ECT as it may be replayed.
     fn on_time_wait(&mut self, a: &Arrived<'_>) {
         let flags = a.tcp.flags;
-        let old = self.is_old_timestamp(&a.tcp);
+        let old = self.is_old_timestamp(a.tcp);
         let expected = !old && a.seq == self.incoming.next;
         if flags.has(TcpFlags::RST) {
             if expected {
@@ -300,7 +304,7 @@ impl Connection {
             self.timers.time_wait = Some(self.now + self.config.time_wait);
         }
         if expected && a.end() == a.seq {
-            self.replace_ts_recent(&a.tcp, a.seq);
+            self.replace_ts_recent(a.tcp, a.seq);
             return;
         }
         // `tcp_oow_rate_limited`

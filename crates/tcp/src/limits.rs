@@ -39,6 +39,11 @@ impl Limits {
         self.running = Some((limit, now));
     }
 
+    /// Whether there is nothing to send and nothing in flight, as far as was noted.
+    pub(crate) fn by_application(&self) -> bool {
+        matches!(self.running, Some((Limit::Application, _)))
+    }
+
     /// Stops counting.
     pub(crate) fn stop(&mut self, now: Instant) {
         if let Some((limit, since)) = self.running.take() {

@@ -91,6 +91,7 @@ impl Connection {
     }
 
     /// The next packet that leaves TCP now.
+    #[inline]
     pub(crate) fn poll_tcp(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
         if self.out.reset {
             self.out.reset = false;
@@ -136,17 +137,23 @@ impl Connection {
             }
         }
         // Not `or_else`, which the compiler leaves as calls.
-        if let Some(packet) = self.transmit_retransmission(pool) {
-            return Some(packet);
+        if self.out.retransmit_head || self.out.retransmit {
+            if let Some(packet) = self.transmit_retransmission(pool) {
+                return Some(packet);
+            }
         }
-        if let Some(packet) = self.transmit_tail_probe(pool) {
-            return Some(packet);
+        if std::mem::take(&mut self.out.tail_probe_due) {
+            if let Some(packet) = self.transmit_tail_probe(pool) {
+                return Some(packet);
+            }
         }
-        if let Some(packet) = self.transmit_new(pool) {
-            return Some(packet);
+        if !self.has_nothing_to_send() {
+            if let Some(packet) = self.transmit_new(pool) {
+                return Some(packet);
+            }
         }
-        if let Some(packet) = self.transmit_probe(pool) {
-            return Some(packet);
+        if std::mem::take(&mut self.out.probe_due) {
+            return Some(self.transmit_probe(pool));
         }
         self.transmit_ack(pool)
     }
@@ -157,6 +164,16 @@ impl Connection {
             self.state,
             TcpState::Closed | TcpState::Listen | TcpState::SynSent | TcpState::SynReceived
         )
+    }
+
+    /// Whether all that was written is acknowledged, which was noted: there may be ACKs to
+    /// send, but for the rest nothing has changed. So it is with an end that only receives.
+    fn has_nothing_to_send(&self) -> bool {
+        self.limits.by_application()
+            && self.outgoing.is_empty()
+            && self.board.packets_out == 0
+            && !self.closing
+            && !self.write_refused
     }
 
     /// Whether a FIN has to be sent and was not.
@@ -271,9 +288,6 @@ impl Connection {
     /// The tail-loss probe: new data if there is any, else the last segment
     /// again (RFC 8985 §7.3).
     fn transmit_tail_probe(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
-        if !std::mem::take(&mut self.out.tail_probe_due) {
-            return None;
-        }
         self.out.tail_probe_retransmitted = false;
         let packet = if (self.unsent() > 0 || self.fin_due()) && self.window_takes_next() {
             self.emit_new(pool, false)
@@ -362,7 +376,7 @@ impl Connection {
             if ready < mss && !self.fin_due() && self.nagle_holds() {
                 return 0;
             }
-        } else if self.defer_burst(ready, last, cwnd_limited, window_limited) {
+        } else if self.defer_burst(ready, last, max, cwnd_limited, window_limited) {
             return 0;
         }
         let quota = u64::from(quota.min(max));

@@ -114,13 +114,14 @@ impl Connection {
         room.min((self.cong.cwnd >> 1).max(1))
     }
 
-    /// Whether it is better to wait for an ACK that allows a larger burst than
-    /// the one of `ready` bytes of which `last` says that nothing follows.
+    /// Whether it is better to wait for an ACK that allows a larger burst, of `most`
+    /// segments, than the one of `ready` bytes of which `last` says that nothing follows.
     /// Sets `cwnd_limited` or `window_limited` to why.
     pub(crate) fn defer_burst(
         &mut self,
         ready: u64,
         last: bool,
+        most: u32,
         cwnd_limited: &mut bool,
         window_limited: &mut bool,
     ) -> bool {
@@ -136,7 +137,7 @@ impl Connection {
         let window = self.snd.edge().saturating_sub(self.snd.next);
         let congestion = u64::from(self.cong.cwnd.saturating_sub(self.board.in_flight())) * mss;
         let limit = window.min(congestion);
-        if limit >= u64::from(self.burst_segments()) * mss || !last && limit >= ready {
+        if limit >= u64::from(most) * mss || !last && limit >= ready {
             return false;
         }
         let whole = self.snd.size.min(u64::from(self.cong.cwnd) * mss);

@@ -89,23 +89,20 @@ impl Connection {
         }
     }
 
-    /// The probe that is due: as much as a window takes that is open but too
+    /// The probe: as much as a window takes that is open but too
     /// small for a segment; otherwise the number before the first one that is
     /// not acknowledged, so that it must be answered (`tcp_write_wakeup`).
-    pub(crate) fn transmit_probe(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
-        if !std::mem::take(&mut self.out.probe_due) {
-            return None;
-        }
+    pub(crate) fn transmit_probe(&mut self, pool: &mut PacketPool) -> Box<Packet> {
         if self.board.packets_out == 0 && self.snd.edge() > self.snd.next {
             if let Some(packet) = self.emit_new(pool, true) {
                 // From now on the retransmission timer runs.
                 self.out.probes = 0;
                 self.out.probing_since = None;
                 self.rtt.backoff = 0;
-                return Some(packet);
+                return packet;
             }
         }
-        Some(self.build_ack(pool, self.snd.una - 1))
+        self.build_ack(pool, self.snd.una - 1)
     }
 
     /// Starts to watch for a silent peer.

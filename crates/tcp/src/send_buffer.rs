@@ -46,8 +46,9 @@ impl Connection {
             let segments = self.cong.cwnd.max(self.cong.reordering + 1);
             self.buffer_bytes = self.buffer_bytes.max(self.buffer_for(segments, max));
         }
-        let buffered = self.buffered();
-        if buffered + buffered / 2 <= self.buffer_bytes {
+        // The payload is most of what is buffered, and known without a division.
+        let leaves_a_third = |bytes: u64| bytes + bytes / 2 <= self.buffer_bytes;
+        if leaves_a_third(self.outgoing.len()) && leaves_a_third(self.buffered()) {
             self.write_refused = false;
             self.emit(TcpEvent::Writable);
         }

@@ -10,10 +10,10 @@ use crate::event::TcpState;
 /// Ticks within which a timer is exact to a tick (`LVL_SIZE` 64, less the one
 /// under way).
 const NEAR: u64 = 63;
-/// How much coarser each level of the wheel is (`LVL_CLK_DIV`).
-const COARSER: u64 = 8;
-/// Step of the last level (`LVL_DEPTH` 9), which no timer of TCP reaches.
-const FARTHEST: u64 = COARSER.pow(8);
+/// How much coarser each level of the wheel is, as a shift (`LVL_CLK_SHIFT`).
+const COARSER: u32 = 3;
+/// Shift of the last level (`LVL_DEPTH` 9), which no timer of TCP reaches.
+const FARTHEST: u32 = 8 * COARSER;
 
 /// What the shared timer is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,12 +79,12 @@ impl Connection {
             return deadline;
         }
         let ticks = after.as_nanos().div_ceil(tick);
-        let mut step = 1;
-        while ticks >= NEAR * step && step < FARTHEST {
-            step *= COARSER;
+        let mut level = 0;
+        while ticks >= NEAR << level && level < FARTHEST {
+            level += COARSER;
         }
         let due = self.now.as_nanos() / tick + ticks;
-        Instant::from_nanos(((due / step + 1) * step).saturating_mul(tick))
+        Instant::from_nanos((((due >> level) + 1) << level).saturating_mul(tick))
     }
 
     /// When [`on_timeout`](Self::on_timeout) wants to be called; `None` while

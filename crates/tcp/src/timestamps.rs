@@ -63,12 +63,12 @@ impl Connection {
     /// A reordered duplicate ACK with an old timestamp is let through, if it changes
     /// nothing (`tcp_disordered_ack_check`).
     pub(crate) fn is_harmless_old_ack(&self, a: &Arrived<'_>) -> bool {
-        let age = self.timestamp_step(&a.tcp).unwrap_or(0).unsigned_abs();
+        let age = self.timestamp_step(a.tcp).unwrap_or(0).unsigned_abs();
         let replayed = self.rtt.rto_us * REPLAY_HZ / 1_000_000;
         a.is_pure_ack()
             && a.seq == self.incoming.next
             && a.tcp.ack == self.snd.una as u32
-            && !self.may_update_window(&a.tcp, a.seq, self.snd.una)
+            && !self.may_update_window(a.tcp, a.seq, self.snd.una)
             && u64::from(age) <= replayed
     }
 }

@@ -28,6 +28,7 @@ enum nw_map_type {
 	NW_MAP_ARRAY = 2,	/* BPF_MAP_TYPE_ARRAY */
 	NW_MAP_PERCPU_ARRAY = 6,	/* BPF_MAP_TYPE_PERCPU_ARRAY */
 	NW_MAP_LRU_HASH = 9,	/* BPF_MAP_TYPE_LRU_HASH */
+	NW_MAP_QUEUE = 22,	/* BPF_MAP_TYPE_QUEUE */
 	NW_MAP_SK_STORAGE = 24,	/* BPF_MAP_TYPE_SK_STORAGE */
 	NW_MAP_RINGBUF = 27,	/* BPF_MAP_TYPE_RINGBUF */
 };
@@ -35,6 +36,7 @@ enum nw_map_type {
 #define NW_NO_PREALLOC		1	/* BPF_F_NO_PREALLOC */
 #define NW_ANY			0	/* BPF_ANY */
 #define NW_NOEXIST		1	/* BPF_NOEXIST */
+#define NW_EXIST		2	/* BPF_EXIST */
 #define NW_CLONE		512	/* BPF_F_CLONE: accept() copies a listener's */
 #define NW_STORAGE_CREATE	1	/* BPF_SK_STORAGE_GET_F_CREATE */
 #define NW_RING_NO_WAKEUP	1	/* BPF_RB_NO_WAKEUP: nobody sleeps on it */

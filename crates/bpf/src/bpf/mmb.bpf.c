@@ -17,6 +17,17 @@ NW_INLINE u64 nw_mmb_bytes(const struct nw_mmb_packet *p, u64 segments)
 	return p->len + (segments - 1) * (p->header_len + above);
 }
 
+/* It goes on, and is followed if it is a first fragment. */
+NW_INLINE int nw_mmb_go_on(struct nw_mmb_packet *p, struct nw_mmb_totals *totals, int keyed,
+			   u32 connected)
+{
+	if (!keyed || p->later || !p->more_fragments || nw_mmb_follow(p, connected) ||
+	    !nw_mmb.translates)
+		return NW_TC_NEXT;
+	totals->fragments_full++;
+	return NW_TC_SHOT;
+}
+
 NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 {
 	u32 which = way - 1, zero = 0;
@@ -24,7 +35,7 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	struct nw_mmb_totals *totals = nw_map_lookup(&nw_mmb_all, &zero);
 	struct nw_mmb_apply a = { .skb = skb, .p = p };
 	struct nw_mmb_connection *c = 0;
-	int how, keyed = 0, related = 0;
+	int how, keyed = 0, related = 0, begun = 0;
 
 	if (!p || !totals)
 		return NW_TC_NEXT;
@@ -42,6 +53,10 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	}
 	if (!(nw_mmb.enabled & way) || !nw_mmb.tables)
 		return NW_TC_NEXT;
+	if (nw_mmb_is_tiny(p)) {
+		totals->tiny_fragments++;
+		return NW_TC_SHOT;
+	}
 	how = nw_mmb_match(p);
 	if (how && nw_mmb.stateful) {
 		p->now = nw_coarse_ns();
@@ -51,6 +66,10 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		keyed = !related && nw_mmb_key(skb, p);
 		if (keyed)
 			c = nw_mmb_find_live(p);
+		if (p->later && p->stray && !c && nw_mmb.translates) {
+			totals->stray_fragments++;
+			return NW_TC_SHOT;
+		}
 		if (keyed && c) {
 			__sync_fetch_and_add(&c->packets, a.segments);
 			how = nw_mmb_merge(p, c);
@@ -61,7 +80,7 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 		return NW_TC_SHOT;
 	}
 	if (!p->matched && !related)
-		return NW_TC_NEXT;
+		return nw_mmb_go_on(p, totals, keyed, 0);
 	nw_mmb_sort(p);
 	a.bytes = nw_mmb_bytes(p, a.segments);
 	nw_loop(p->matched, nw_mmb_decide, &a, 0);
@@ -82,13 +101,20 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	}
 	if (!a.failed && keyed && c && !p->reverse && nw_mmb_translate(skb, p, c))
 		a.failed = 1;
+	if (!a.failed && !c && keyed && p->stateful && !p->later) {
+		if (nw_mmb_begin(skb, p))
+			return NW_TC_SHOT;
+		begun = 1;
+	}
+	if (!a.failed && nw_mmb.sums) {
+		a.last = 1;
+		nw_loop(p->matched, nw_mmb_set, &a, 0);
+	}
 	if (a.failed) {
 		totals->unwritten += a.segments;
 		return NW_TC_SHOT;
 	}
-	if (!c && keyed && p->stateful && !p->later && nw_mmb_begin(skb, p))
-		return NW_TC_SHOT;
-	return NW_TC_NEXT;
+	return nw_mmb_go_on(p, totals, keyed, c || begun);
 }
 
 NW_SECTION("tcx/egress") int nw_mmb_out(struct nw_skb *skb)

@@ -52,6 +52,8 @@ struct nw_mmb_settings {
 	u32 enabled;		/* a bit for each way */
 	u32 stateful;		/* whether a rule is */
 	u32 changes;		/* of options, of all rules */
+	u32 translates;		/* whether a rule maps or shuffles */
+	u32 sums;		/* whether a rule sets a checksum */
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };
 
@@ -141,7 +143,7 @@ struct nw_mmb_action {
 	u32 changes;
 	u32 mapping;		/* the first */
 	u32 mappings;
-	u32 unused;
+	u32 sums;		/* behind the sets: checksums, written after all else */
 	struct nw_mmb_set set[NW_MMB_SETS];
 };
 
@@ -159,6 +161,8 @@ enum nw_mmb_mapped {
 	NW_MMB_LABEL = 9,
 	NW_MMB_SEQ = 10,
 	NW_MMB_ACK = 11,
+	NW_MMB_ICMP_IDENT = 12,
+	NW_MMB_ICMP6_IDENT = 13,
 };
 
 struct nw_mmb_mapping {
@@ -205,11 +209,12 @@ struct nw_mmb_connection {
 	u8 sets_ident;
 	u8 sets_label;
 	u8 flags[2];		/* of TCP, seen forward and in reverse */
-	u8 unused;
+	u8 replied;		/* 1 once a packet came in reverse; 2 and 4: `acked` are known */
 	u32 rules;
 	u32 rule[NW_MMB_JOINED];
 	u64 begun;		/* ns */
 	u64 packets;		/* of both directions */
+	u32 acked[2];		/* by the forward and the reverse end, in the other's numbers */
 };
 
 /* A packet in fragments, and its key. */
@@ -225,6 +230,7 @@ struct nw_mmb_fragmented {
 struct nw_mmb_followed {
 	struct nw_mmb_flow flow;
 	u64 seen;		/* ns */
+	u64 connected;		/* whether the first one belonged to a connection */
 };
 
 /* struct bpf_spin_lock, include/uapi/linux/bpf.h: found by this name. */
@@ -260,6 +266,10 @@ struct nw_mmb_totals {
 	u64 begun;		/* connections */
 	u64 forgotten;		/* of these */
 	u64 related;		/* ICMP errors about one */
+	u64 stray_fragments;	/* dropped: nobody knows of which connection they are */
+	u64 fragments_full;	/* dropped: first ones whose packet there was no room to follow */
+	u64 tiny_fragments;	/* dropped: they hide what is above IP */
+	u64 evicted;		/* connections that made room for others */
 };
 
 struct nw_mmb_option {
@@ -298,7 +308,8 @@ struct nw_mmb_packet {
 	u32 tcp_len;
 	u32 layers;
 	u32 more_fragments;
-	u32 later;		/* a fragment without the header above IP */
+	u32 later;		/* a fragment without the header above IP: its offset */
+	u32 stray;		/* a later one that is dropped unless its connection is found */
 	u32 fragment_ident;
 	u32 sum_at;		/* of the checksum above IP; 0 if there is none */
 	u32 covers;		/* whether it covers the addresses */

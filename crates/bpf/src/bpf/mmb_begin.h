@@ -56,6 +56,10 @@ NW_INLINE int nw_mmb_is_there(u32 what, const struct nw_mmb_flow *flow)
 	case NW_MMB_UDP_SOURCE:
 	case NW_MMB_UDP_DESTINATION:
 		return flow->protocol == 17;
+	case NW_MMB_ICMP_IDENT:
+		return flow->protocol == 1;
+	case NW_MMB_ICMP6_IDENT:
+		return flow->protocol == 58;
 	default:
 		return flow->protocol == 6;
 	}
@@ -95,6 +99,13 @@ static long nw_mmb_map(u32 i, struct nw_mmb_begin *b)
 	case NW_MMB_UDP_DESTINATION:
 		left->destination_port = nw_mmb_port(m);
 		c->mapped |= NW_MMB_DESTINATION_PORT;
+		break;
+	case NW_MMB_ICMP_IDENT:
+	case NW_MMB_ICMP6_IDENT:
+		b->drawn |= m->drawn;
+		left->source_port = nw_mmb_port(m);
+		left->destination_port = left->source_port;
+		c->mapped |= NW_MMB_SOURCE_PORT;
 		break;
 	case NW_MMB_IDENT:
 		if (m->drawn) {
@@ -161,6 +172,9 @@ static long nw_mmb_take(u32 i, struct nw_mmb_begin *b)
 
 	(void)i;
 	reverse->destination_port = p->left.source_port;
+	/* the identifier of ICMP stands for both */
+	if (reverse->protocol == 1 || reverse->protocol == 58)
+		reverse->source_port = reverse->destination_port;
 	c = nw_mmb_find(reverse, &p->other, &unused);
 	if (c && nw_mmb_has_expired(c, p->now)) {
 		nw_mmb_forget(c, &p->other);
@@ -178,6 +192,42 @@ static long nw_mmb_take(u32 i, struct nw_mmb_begin *b)
 	port = (u16)(port + 1) % NW_MMB_PORTS;
 	p->left.source_port = nw_be16((u16)(NW_MMB_FIRST_PORT + port));
 	return 0;
+}
+
+/* Connections that are tried before there is no room. */
+#define NW_MMB_TRIED	64
+
+struct nw_mmb_room {
+	struct nw_mmb_packet *p;
+	u32 made;
+};
+
+static long nw_mmb_evict(u32 i, struct nw_mmb_room *room)
+{
+	struct nw_mmb_flow *forward = &room->p->other;
+	struct nw_mmb_connection *c;
+
+	(void)i;
+	if (nw_pop(&nw_mmb_newest, forward))
+		return 1;
+	c = nw_map_lookup(&nw_mmb_connections, forward);
+	if (!c || nw_mmb_is_assured(c))
+		return 0;
+	nw_mmb_forget(c, forward);
+	room->made = 1;
+	return 1;
+}
+
+/*
+ * One of the connections that began last and have had no answer makes room, the oldest
+ * first: a flood of openings takes the place of its own. Whether one did.
+ */
+static __attribute__((noinline)) int nw_mmb_make_room(struct nw_mmb_packet *p)
+{
+	struct nw_mmb_room room = { .p = p };
+
+	nw_loop(NW_MMB_TRIED, nw_mmb_evict, &room, 0);
+	return room.made;
 }
 
 /*
@@ -221,16 +271,23 @@ __attribute__((noinline)) int nw_mmb_begin(struct nw_skb *skb,
 	    nw_load(skb, nw_mmb.net_at + p->header_len + 13, &c->flags[0], 1))
 		return -1;
 	nw_loop(b.drawn ? NW_MMB_PORTS : 1, nw_mmb_take, &b, 0);
+	if (b.full && nw_mmb_make_room(p)) {
+		totals->evicted++;
+		b.full = 0;
+		nw_loop(1, nw_mmb_take, &b, 0);
+	}
 	if (!b.done) {
 		totals->table_full += b.full;
 		totals->ports_used_up += !b.full;
 		return -1;
 	}
 	failed = nw_map_update(&nw_mmb_connections, &p->flow, c, NW_NOEXIST);
-	if (failed)
+	if (failed) {
 		nw_map_delete(&nw_mmb_reverses, &c->reverse);
-	else
+	} else {
 		totals->begun++;
+		nw_push(&nw_mmb_newest, &p->flow, NW_EXIST);
+	}
 	/* another processor may have begun it meanwhile */
 	c = nw_map_lookup(&nw_mmb_connections, &p->flow);
 	if (!c) {

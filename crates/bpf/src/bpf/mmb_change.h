@@ -69,6 +69,7 @@ struct nw_mmb_apply {
 	u32 failed;
 	u32 unchanged;
 	u32 listed;		/* whether options were changed */
+	u32 last;		/* whether checksums are written, not the rest */
 };
 
 /* A change of bytes: `len` of them, 1, 2 or 4, `at` bytes from the network header. */
@@ -182,11 +183,11 @@ static long nw_mmb_set_word(u32 i, struct nw_mmb_apply *a)
 {
 	struct nw_mmb_packet *p = a->p;
 	struct nw_mmb_set *set;
-	u32 at;
+	u32 at, which = i + (a->last ? a->action->sets : 0);
 
-	if (i >= NW_MMB_SETS)
+	if (which >= NW_MMB_SETS)
 		return 1;
-	set = &a->action->set[i];
+	set = &a->action->set[which];
 	if ((p->layers & set->layer) != set->layer)
 		return 0;
 	at = set->at + (set->ip ? 0 : p->header_len);
@@ -234,7 +235,7 @@ static long nw_mmb_decide(u32 i, struct nw_mmb_apply *a)
 	return 0;
 }
 
-/* Changes the words of the rule at `i`. */
+/* Changes the words of the rule at `i`; checksums after all other changes. */
 static long nw_mmb_set(u32 i, struct nw_mmb_apply *a)
 {
 	if (i >= NW_MMB_MATCHED)
@@ -242,7 +243,7 @@ static long nw_mmb_set(u32 i, struct nw_mmb_apply *a)
 	a->action = nw_mmb_action_of(a->p->sorted[i]);
 	if (!a->action)
 		return 1;
-	nw_loop(a->action->sets, nw_mmb_set_word, a, 0);
+	nw_loop(a->last ? a->action->sums : a->action->sets, nw_mmb_set_word, a, 0);
 	return a->failed != 0;
 }
 

@@ -116,6 +116,13 @@ struct {
 	NW_TYPE(value, struct nw_mmb_followed);
 } nw_mmb_fragments NW_SECTION(".maps");
 
+/* The forward keys of the connections that began last, the oldest first. */
+struct {
+	NW_UINT(type, NW_MAP_QUEUE);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(value, struct nw_mmb_flow);
+} nw_mmb_newest NW_SECTION(".maps");
+
 struct {
 	NW_UINT(type, NW_MAP_ARRAY);
 	NW_UINT(max_entries, 1);
@@ -130,6 +137,10 @@ struct {
 	NW_TYPE(key, u32);
 	NW_TYPE(value, u64);
 } nw_mmb_earliest NW_SECTION(".maps");
+
+/* Helpers by their numbers in include/uapi/linux/bpf.h. */
+static long (*nw_push)(void *map, const void *value, u64 flags) = (void *)87;
+static long (*nw_pop)(void *map, void *value) = (void *)88;
 
 /* Helper 181 of include/uapi/linux/bpf.h, from Linux 5.17. */
 static long (*nw_loop)(u32 times, void *callback, void *context, u64 flags) = (void *)181;

@@ -254,6 +254,20 @@ NW_INLINE void nw_mmb_read_options(struct nw_skb *skb, struct nw_mmb_packet *p)
 	nw_loop(NW_MMB_OPTIONS, nw_mmb_next_option, &walk, 0);
 }
 
+/*
+ * Whether a fragment hides from rules what is above IP: a first one without the whole
+ * header, or one of TCP that writes over a part of it (RFC 1858 section 3, RFC 3128).
+ */
+NW_INLINE int nw_mmb_is_tiny(const struct nw_mmb_packet *p)
+{
+	u32 protocol = p->window[NW_MMB_UPPER], v4 = p->layers & NW_MMB_IP4;
+
+	if (p->later)
+		return p->later == 1 && protocol == 6;
+	return p->more_fragments && !(p->layers & ~(u32)(NW_MMB_IP4 | NW_MMB_IP6)) &&
+	       (protocol == 6 || protocol == 17 || protocol == (v4 ? 1 : 58));
+}
+
 /* Reads all of it into `p`. */
 NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 {
@@ -285,8 +299,7 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 		nw_mmb_read_above(skb, p);
 	p->window[NW_MMB_LAYERS] = (u8)p->layers;
 	p->window[NW_MMB_WAY] = (u8)way;
-	p->later = fragment != 0;
-	p->more_fragments |= p->later;
+	p->later = fragment;
 	if (nw_mmb.options && p->tcp_len)
 		nw_mmb_read_options(skb, p);
 	return NW_MMB_READ;

@@ -221,6 +221,10 @@ static __attribute__((noinline)) int nw_mmb_quote_end(struct nw_skb *skb,
 	    nw_mmb_quote_set(skb, p, port_at, source ? to->destination_port : to->source_port,
 			     1))
 		return -1;
+	if (what & NW_MMB_SOURCE_PORT && !p->quote.later &&
+	    (p->quote.protocol == 1 || p->quote.protocol == 58) &&
+	    nw_mmb_quote_set(skb, p, p->quote.at + p->quote.header_len + 4, to->source_port, 1))
+		return -1;
 	if (p->quote.protocol == 17 && p->quote.sum_at &&
 	    !nw_load(skb, nw_mmb.net_at + p->quote.sum_at, &sum, 2) && !sum)
 		return nw_mmb_quote_word(skb, p, p->quote.sum_at, 0xffff);
@@ -239,6 +243,31 @@ NW_INLINE int nw_mmb_quote_shift(struct nw_skb *skb, struct nw_mmb_packet *p, u3
 	number = nw_be32(nw_be32(number) + shift);
 	return nw_mmb_quote_set(skb, p, at, half[0], 1) ||
 	       nw_mmb_quote_set(skb, p, at + 2, half[1], 1);
+}
+
+/* The identification or the flow label that the quoted packet had before it was changed. */
+NW_INLINE int nw_mmb_quote_ident(struct nw_skb *skb, struct nw_mmb_packet *p,
+				 const struct nw_mmb_connection *c)
+{
+	u32 v4 = p->layers & NW_MMB_IP4, set = v4 ? c->sets_ident : c->sets_label, came, new;
+	u32 value = v4 ? c->ident_set : c->label, before = v4 ? c->ident_before : c->label_before;
+	u8 h[8];
+
+	if (nw_load(skb, nw_mmb.net_at + p->quote.at, h, 8))
+		return -1;
+	came = v4 ? nw_mmb_word(h + 4) : (u32)(h[1] & 15) << 16 | nw_mmb_word(h + 2);
+	new = came;
+	if (v4)
+		new = (came + (p->reverse ? -(u32)c->ident : c->ident)) & 0xffff;
+	if (set && new == (p->reverse ? value : before))
+		new = p->reverse ? before : value;
+	if (new == came)
+		return 0;
+	if (v4)
+		return nw_mmb_quote_set(skb, p, p->quote.at + 4, nw_be16((u16)new), 0);
+	return nw_mmb_quote_set(skb, p, p->quote.at,
+				nw_be16((u16)((nw_mmb_word(h) & 0xfff0) | new >> 16)), 0) ||
+	       nw_mmb_quote_set(skb, p, p->quote.at + 2, nw_be16((u16)new), 0);
 }
 
 /* Translates the error. 0 if it was done. */
@@ -271,7 +300,7 @@ __attribute__((noinline)) int nw_mmb_translate_error(struct nw_skb *skb,
 		return -1;
 	if (destination & 3 && nw_mmb_quote_end(skb, p, to, NW_MMB_DESTINATION, destination))
 		return -1;
-	return 0;
+	return nw_mmb_quote_ident(skb, p, c) ? -1 : 0;
 }
 
 /* To the error applies the rule of its connection at `i`, if it accepts. */

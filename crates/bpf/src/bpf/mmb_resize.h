@@ -227,8 +227,8 @@ __attribute__((noinline)) int nw_mmb_resize(struct nw_skb *skb, struct nw_mmb_pa
 	total = p->len + len - p->tcp_len;
 	if (total > NW_MMB_LONGEST)
 		return NW_MMB_NO_ROOM;
-	if (more > 0 && p->window[NW_MMB_WAY] == NW_MMB_LEAVES &&
-	    nw_check_mtu(skb, 0, &mtu, more, 0))
+	/* what comes goes on by a device whose packets are hardly longer */
+	if (more > 0 && nw_check_mtu(skb, 0, &mtu, more, 0))
 		return NW_MMB_NO_ROOM;
 	how = nw_mmb_is_partial(skb, p);
 	if (how > 0)

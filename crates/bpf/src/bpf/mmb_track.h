@@ -22,6 +22,7 @@ static long (*nw_for_each)(void *map, void *callback, void *context,
 #define NW_MMB_FOLLOWED		(30 * NW_MMB_S)
 
 #define NW_MMB_TCP_SYN		0x02
+#define NW_MMB_TCP_RST		0x04
 #define NW_MMB_TCP_CLOSING	0x05	/* FIN, RST */
 #define NW_MMB_TCP_OPEN		0x12	/* SYN, ACK */
 
@@ -107,7 +108,7 @@ NW_INLINE void nw_mmb_fragment_of(struct nw_mmb_packet *p)
 	f->v6 = !v4;
 }
 
-/* The key of a fragment: that of the first one, which has to come first. */
+/* The key of a fragment: of a later one that of the first, if that one went on before. */
 __attribute__((noinline)) int nw_mmb_fragment_key(struct nw_skb *skb,
 				struct nw_mmb_packet *p)
 {
@@ -116,20 +117,27 @@ __attribute__((noinline)) int nw_mmb_fragment_key(struct nw_skb *skb,
 	if (!p)
 		return 0;
 	nw_mmb_fragment_of(p);
-	if (p->later) {
-		followed = nw_map_lookup(&nw_mmb_fragments, &p->fragmented);
-		if (!followed || nw_mmb_is_past(followed->seen, NW_MMB_FOLLOWED, p->now))
-			return 0;
-		p->flow = followed->flow;
-		return 1;
-	}
-	if (!nw_mmb_key_of(skb, p, &p->flow))
+	if (!p->later)
+		return nw_mmb_key_of(skb, p, &p->flow);
+	p->stray = 1;
+	followed = nw_map_lookup(&nw_mmb_fragments, &p->fragmented);
+	if (!followed || nw_mmb_is_past(followed->seen, NW_MMB_FOLLOWED, p->now))
 		return 0;
+	p->flow = followed->flow;
+	p->stray = (u32)followed->connected;
+	return 1;
+}
+
+/*
+ * A fragment that goes on is followed, if it is the first one: only then do later ones, of
+ * which nobody could tell the connection. Whether there is room.
+ */
+static __attribute__((noinline)) int nw_mmb_follow(struct nw_mmb_packet *p, u32 connected)
+{
 	p->followed.flow = p->flow;
 	p->followed.seen = p->now;
-	/* where there is no room, later fragments belong to nothing */
-	nw_map_update(&nw_mmb_fragments, &p->fragmented, &p->followed, NW_ANY);
-	return 1;
+	p->followed.connected = connected;
+	return !nw_map_update(&nw_mmb_fragments, &p->fragmented, &p->followed, NW_ANY);
 }
 
 /* Its key as it came, into p->flow. 0 if it has none. */
@@ -140,7 +148,7 @@ NW_INLINE int nw_mmb_key(struct nw_skb *skb, struct nw_mmb_packet *p)
 	u64 *to = (u64 *)flow;
 	u32 i;
 
-	if (p->more_fragments)
+	if (p->more_fragments || p->later)
 		return nw_mmb_fragment_key(skb, p);
 	if (!(p->layers & (NW_MMB_TCP | NW_MMB_UDP | NW_MMB_ICMP | NW_MMB_ICMP6))) {
 		/* without a header that can be read ICMP has addresses only */
@@ -182,6 +190,15 @@ NW_INLINE u64 nw_mmb_kept_for(const struct nw_mmb_connection *c)
 	return NW_MMB_TRANSIENT;
 }
 
+/* Whether its other end has shown itself: it makes no room for others. */
+NW_INLINE int nw_mmb_is_assured(const struct nw_mmb_connection *c)
+{
+	if (c->reverse.protocol != 6)
+		return c->replied & 1;
+	return !nw_mmb_is_closing(c) &&
+	       (c->flags[0] & c->flags[1] & NW_MMB_TCP_OPEN) == NW_MMB_TCP_OPEN;
+}
+
 /* Whether it was idle for too long. */
 NW_INLINE int nw_mmb_has_expired(const struct nw_mmb_connection *c, u64 now)
 {
@@ -218,6 +235,31 @@ NW_INLINE struct nw_mmb_connection *nw_mmb_find(const struct nw_mmb_flow *key,
 }
 
 /*
+ * The flags of a segment. A RST counts only with the number that the other end waits for (RFC
+ * 5961 section 3.2), as far as that is known: anybody can send another one.
+ */
+NW_INLINE void nw_mmb_see(struct nw_mmb_packet *p, struct nw_mmb_connection *c, u32 reverse,
+			  u8 flags)
+{
+	const u8 *tcp = p->window + NW_MMB_ABOVE;
+	u32 seq = nw_be32(*(u32 *)(tcp + 4)), ack = nw_be32(*(u32 *)(tcp + 8));
+
+	if (flags & NW_MMB_TCP_RST) {
+		if (reverse ? c->replied & 2 && c->acked[0] != seq :
+			      c->replied & 4 && c->acked[1] != seq)
+			flags &= (u8)~NW_MMB_TCP_RST;
+	} else if (flags & NW_MMB_TCP_ACK) {
+		/* as the other end has its numbers, before or after they are shifted */
+		if (reverse)
+			c->acked[1] = ack - c->seq;
+		else
+			c->acked[0] = ack + c->ack;
+		c->replied |= reverse ? 4 : 2;
+	}
+	c->flags[reverse] |= flags;
+}
+
+/*
  * The packet's connection. One that was idle too long is forgotten, and so is a closed
  * one whose beginner begins another.
  */
@@ -238,7 +280,9 @@ NW_INLINE struct nw_mmb_connection *nw_mmb_find_live(struct nw_mmb_packet *p)
 		return 0;
 	}
 	c->last_active = p->now;
-	c->flags[reverse & 1] |= flags;
+	c->replied |= (u8)reverse;
+	if (p->layers & NW_MMB_TCP)
+		nw_mmb_see(p, c, reverse & 1, flags);
 	return c;
 }
 

@@ -43,7 +43,8 @@ struct nw_mmb_translation {
 	struct nw_mmb_packet *p;
 	u32 seq;
 	u32 ack;
-	u32 block_at;		/* of a SACK option, in the options */
+	u32 block_at;		/* of what a SACK option holds, in the options */
+	u32 block_end;
 	u32 failed;
 };
 
@@ -51,7 +52,7 @@ static long nw_mmb_shift_block(u32 i, struct nw_mmb_translation *t)
 {
 	u32 at = t->block_at + 4 * i;
 
-	if (at + 4 > t->p->options_len)
+	if (at + 4 > t->block_end || at + 4 > t->p->options_len)
 		return 1;
 	if (nw_mmb_shift(t->skb, t->p, t->p->header_len + 20 + at, t->ack))
 		t->failed = 1;
@@ -67,7 +68,8 @@ static long nw_mmb_shift_sack(u32 i, struct nw_mmb_translation *t)
 	if (p->option[i].kind != NW_MMB_SACK)
 		return 0;
 	t->block_at = p->option[i].at;
-	nw_loop((p->option[i].len + 3) / 4, nw_mmb_shift_block, t, 0);
+	t->block_end = t->block_at + p->option[i].len;
+	nw_loop(NW_MMB_OPTIONS / 4, nw_mmb_shift_block, t, 0);
 	return t->failed != 0;
 }
 
@@ -195,6 +197,11 @@ __attribute__((noinline)) int nw_mmb_translate(struct nw_skb *skb,
 				   to->destination_port, source & 3) ||
 		    nw_mmb_set_end(skb, p, v4 ? 16 : 24, above + 2, to->source,
 				   to->source_port, destination & 3))
+			return -1;
+		/* of ICMP both ports are its identifier */
+		if (c->mapped & NW_MMB_SOURCE_PORT && !p->later &&
+		    (to->protocol == 1 || to->protocol == 58) &&
+		    nw_mmb_write(skb, p, above + 4, 0, to->source_port))
 			return -1;
 		p->sum_at = sum_at;
 		p->covers = covers;

@@ -314,7 +314,7 @@ NW_SECTION("iter/bpf_sk_storage_map") int nw_transfer_pass(u64 *ctx)
 		nw_count(&t->senders, 1);
 		nw_count(&t->recent, m->recent);
 		nw_count(&t->weighed, m->recent * (ca->seen.law.w >> 14));
-		nw_count(&t->short_of, ca->short_of >= 3);
+		nw_count(&t->short_of, ca->short_of >= NW_DALBE_OUT_OF_REACH);
 		nw_count(&t->limited, !nw_is_cwnd_limited(tp));
 	}
 	nw_aim(p, goal, m, share, ca->acked, ca->start_ns, nw_ktime_ns());

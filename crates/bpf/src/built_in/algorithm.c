@@ -13,6 +13,9 @@
 struct nw_block {
 	const struct tcp_sock *owner;
 	struct nw_socket socket;
+	/* Segments of a burst at most: what was set here, and what the device allows. */
+	u16 burst;
+	u16 device_burst;
 	NW_STATE(NW_ALGORITHM) state __aligned(8);
 };
 
@@ -117,9 +120,12 @@ static void nw_hook_init(struct sock *sk)
 static void nw_hook_release(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct nw_block *block = nw_block(tp);
 
 	nw_on_release(tp);
-	kfree(nw_block(tp));
+	if (block && block->burst && sk->sk_gso_max_segs == block->burst)
+		sk->sk_gso_max_segs = block->device_burst;
+	kfree(block);
 	nw_private(tp)->block = NULL;
 }
 
@@ -131,6 +137,29 @@ static u32 nw_hook_ssthresh(struct sock *sk)
 static u32 nw_hook_undo_cwnd(struct sock *sk)
 {
 	return nw_on_undo_cwnd(tcp_sk(sk));
+}
+
+/*
+ * Asked for the least burst each time that one is formed (tcp_tso_segs), and the place to set the
+ * most, for which L4STeam's tree has a hook and mainline takes the socket's limit alone.
+ */
+static u32 nw_hook_min_tso_segs(struct sock *sk)
+{
+	u32 least = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_min_tso_segs);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct nw_block *block = nw_block(tp);
+	u32 most;
+
+	if (!block)
+		return least;
+	/* The stack sets it at first, and with each new route. */
+	if (sk->sk_gso_max_segs != block->burst)
+		block->device_burst = sk->sk_gso_max_segs;
+	most = NW_CALL(NW_ALGORITHM, max_tso_segs)(&block->state,
+						   nw_params(tp, &block->state));
+	block->burst = min_t(u32, most, block->device_burst);
+	sk->sk_gso_max_segs = block->burst;
+	return least;
 }
 
 static void nw_hook_set_state(struct sock *sk, u8 state)
@@ -178,6 +207,7 @@ static const struct tcp_congestion_ops nw_hooks = {
 	.release = nw_hook_release,
 	.ssthresh = nw_hook_ssthresh,
 	.undo_cwnd = nw_hook_undo_cwnd,
+	.min_tso_segs = nw_hook_min_tso_segs,
 	.set_state = nw_hook_set_state,
 	.cwnd_event = nw_hook_cwnd_event,
 #if NW_TREE_TX_START

@@ -99,8 +99,8 @@ fn of_every_run(plan: &Plan, first: &[RunSummary], second: &[RunSummary]) -> Vec
     const OF_FLOWS: [&str; 9] = [
         "goodput_mbit",
         "fct_s",
-        "rtt_ms/p50",
-        "rtt_ms/p95",
+        "rtt_ms.p50",
+        "rtt_ms.p95",
         "retransmissions",
         "ce_marks",
         "mean_window_packets",
@@ -108,14 +108,14 @@ fn of_every_run(plan: &Plan, first: &[RunSummary], second: &[RunSummary]) -> Vec
         "loss_pct",
     ];
     const OF_QUEUES: [&str; 6] = [
-        "sojourn_ms/mean",
-        "sojourn_ms/p50",
-        "sojourn_ms/p99",
+        "sojourn_ms.mean",
+        "sojourn_ms.p50",
+        "sojourn_ms.p99",
         "utilisation",
         "marks",
         "drops",
     ];
-    const OF_PROBES: [&str; 2] = ["rtt_ms/p50", "rtt_ms/p99"];
+    const OF_PROBES: [&str; 2] = ["rtt_ms.p50", "rtt_ms.p99"];
     let mut names = Vec::new();
     if plan.flows.len() > 1 {
         names.push("share1_pct".to_owned());

@@ -6,6 +6,7 @@
 //! distinguished. A campaign with a `[pair]` is compared on the live engine alone:
 //! two cells that differ in one thing.
 
+mod hosts;
 mod judge;
 mod pair;
 mod run;

@@ -30,8 +30,8 @@ pub(super) fn accepts(
     }
     for cell in pairs.iter().flat_map(|pair| [pair.against, pair.judge]) {
         let cell = &campaign.cells[cell];
-        let in_cell = |why| Error::Refused(format!("the cell {}: {why}", cell.name));
-        live.accepts(&cell.plan).map_err(in_cell)?;
+        let accepted = live.accepts(&cell.plan);
+        accepted.map_err(|error| error.in_cell(&cell.name))?;
     }
     Ok(())
 }

@@ -11,8 +11,9 @@ use narrows_results::summary::RunSummary;
 use narrows_results::verdict::Verdict;
 use narrows_results::{Engine, Progress, Watch};
 use narrows_results::{Output, RunOptions, run_scenario};
-use narrows_scenario::{Between, Campaign};
+use narrows_scenario::{Between, Campaign, Plan};
 
+use super::hosts;
 use super::judge::{Sides, checks, rows};
 use super::pair;
 use crate::pool;
@@ -80,22 +81,23 @@ pub fn compare(
     let paired = campaign.pair.is_some();
     let pairs = campaign.pairs();
     let mut accepted = campaign.clone();
-    let mut left_out = Vec::new();
+    let (mut left_out, mut first) = (Vec::new(), None);
     if paired {
         pair::accepts(campaign, &pairs, live)?;
     } else {
         accepted.cells.retain(|cell| {
             let refused = [sim, live].map(|engine| engine.accepts(&cell.plan).err());
             let why = refused.into_iter().flatten().next();
-            left_out.extend(why.iter().map(|why| LeftOut {
+            let Some(why) = why else { return true };
+            left_out.push(LeftOut {
                 cell: cell.name.clone(),
-                why: why.clone(),
-            }));
-            why.is_none()
+                why: why.to_string(),
+            });
+            first.get_or_insert(why.in_cell(&cell.name));
+            false
         });
-        if let Some(LeftOut { cell, why }) = left_out.first().filter(|_| accepted.cells.is_empty())
-        {
-            return Err(Error::Refused(format!("the cell {cell}: {why}")));
+        if let Some(why) = first.filter(|_| accepted.cells.is_empty()) {
+            return Err(why);
         }
     }
     let campaign = &accepted;
@@ -112,8 +114,10 @@ pub fn compare(
         folder.write_record(&record)?;
     }
     let started = std::time::Instant::now();
+    let plans = [(sim, live), (live, sim)].map(|sides| hosts::plans(sides, campaign, paired));
     let runner = Runner {
         campaign,
+        plans: &plans,
         seeds: &seeds,
         // Where nothing measures a machine another try is the same one.
         again: if live.alone() { options.again } else { 0 },
@@ -133,6 +137,10 @@ pub fn compare(
         version: record.version(),
         kernel: record.kernel.clone(),
         virtual_kernel: record.virtual_kernel.clone(),
+        hosts: plans
+            .iter()
+            .flat_map(|fitted| hosts::sentences(campaign, fitted))
+            .collect(),
         left_out,
         planned: if paired {
             pairs.len()
@@ -196,6 +204,10 @@ pub fn compare(
     }
     record.wall_s = started.elapsed().as_secs_f64();
     record.complete = comparison.complete;
+    record.verdict = match record.complete {
+        true => Verdict::default(),
+        false => Verdict::interrupted(),
+    };
     if let Some(folder) = &folder {
         folder.write_record(&record)?;
     }
@@ -216,6 +228,8 @@ fn trust(runs: &[Made]) -> Vec<String> {
 /// What makes the runs of a comparison.
 pub(super) struct Runner<'a> {
     pub campaign: &'a Campaign,
+    /// What each side runs of every cell.
+    plans: &'a [Vec<Plan>; 2],
     pub seeds: &'a [u64],
     again: u64,
     jobs: usize,
@@ -225,15 +239,17 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// One run into `cells/<cell>/<leaf>`.
+    /// One run into `cells/<cell>/<leaf>`, of the cell with this index on `side`: the side and
+    /// its engine.
     fn run(
         &self,
-        engine: &dyn Engine,
+        (side, engine): (usize, &dyn Engine),
         cell: usize,
         seed: u64,
         leaf: &str,
         watch: &Watch<'_>,
     ) -> Result<Made, Error> {
+        let plan = &self.plans[side][cell];
         let cell = &self.campaign.cells[cell];
         let parts: Vec<String> = cell.name.split('/').map(folder::file_name).collect();
         let folder = format!("cells/{}/{leaf}", parts.join("/"));
@@ -248,7 +264,7 @@ impl Runner<'_> {
                 commit: self.commit.map(str::to_owned),
             },
         };
-        let result = run_scenario(engine, &cell.plan, &options, watch)?;
+        let result = run_scenario(engine, plan, &options, watch)?;
         Ok(Made { folder, result })
     }
 
@@ -268,7 +284,7 @@ impl Runner<'_> {
             |item| {
                 let seed = self.seeds[item % self.seeds.len()];
                 let leaf = format!("{}-{seed}", sim.name());
-                let made = self.run(sim, item / self.seeds.len(), seed, &leaf, &quiet)?;
+                let made = self.run((0, sim), item / self.seeds.len(), seed, &leaf, &quiet)?;
                 if made.result.record.complete {
                     locked(&done)[item] = Some(made);
                 }
@@ -357,7 +373,7 @@ impl Runner<'_> {
                     char::from(b'a' + (n % 26) as u8)
                 ),
             };
-            let made = self.run(live, cell, seed, &leaf, self.watch)?;
+            let made = self.run((1, live), cell, seed, &leaf, self.watch)?;
             if !made.result.record.complete {
                 return Ok(None);
             }

@@ -90,8 +90,8 @@ pub fn run_campaign(
         ));
     }
     for cell in &campaign.cells {
-        let in_cell = |why| Error::Refused(format!("the cell {}: {why}", cell.name));
-        engine.accepts(&cell.plan).map_err(in_cell)?;
+        let accepted = engine.accepts(&cell.plan);
+        accepted.map_err(|error| error.in_cell(&cell.name))?;
     }
     let folder = Folder::create(&options.output, &campaign.name)?;
     let mut record = folder::begin_named("campaign", engine, &campaign.name, &options.seeds);

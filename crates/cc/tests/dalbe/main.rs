@@ -4,6 +4,7 @@
 
 mod actuation;
 mod law;
+mod others;
 
 use narrows_cc::{CaState, ControlSpec, Controller, DalbeInterval, DalbeLaw, Facts, Flags};
 

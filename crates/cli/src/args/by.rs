@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::completing;
+use crate::completion;
+
 #[derive(Args, Debug)]
 #[command(
     override_usage = "narrows by TIME [OPTIONS] -- CMD...\n       narrows by TIME [OPTIONS] --attach PID",
@@ -14,7 +17,8 @@ use clap::Args;
 What is controlled is what the command sends. For a download, run it at the other end.
 
 Exit status: that of the command, 128+N if signal N ended it; 126 if it cannot be run, 127 if \
-there is no such command, 125 if its connections cannot be controlled, 2 refused input."
+there is no such command, 125 if its connections cannot be controlled, 77 if this user may not \
+control any, 2 refused input."
 )]
 pub struct By {
     /// When all is to be delivered: 06:00 (the next one), +2h, +90s, or ISO 8601
@@ -28,11 +32,11 @@ pub struct By {
     #[arg(long, value_name = "PATH")]
     pub size_of: Option<PathBuf>,
     /// How the weight is found: pid (from the error) or mbc (by a model) [default: mbc]
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", add = completing(completion::policies))]
     pub policy: Option<String>,
     /// The control that decides the window: vegas, cubic, reno, ledbat or dctcp
     /// [default: cubic]
-    #[arg(long, value_name = "CONTROL")]
+    #[arg(long, value_name = "CONTROL", add = completing(completion::windows))]
     pub over: Option<String>,
     /// Set another option of the control: kp=600, interval=5s; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE")]

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Format;
+use super::{Format, completing};
+use crate::completion;
 
 /// What is done with kernels in virtual time.
 #[derive(Args, Debug)]
@@ -58,7 +59,8 @@ pub struct KernelRemove {
     #[arg(
         value_name = "ID",
         required_unless_present = "all",
-        conflicts_with = "all"
+        conflicts_with = "all",
+        add = completing(completion::kernels)
     )]
     pub ids: Vec<String>,
     /// All of them

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use clap::Args;
 
-use super::Format;
+use super::{Format, completing};
+use crate::completion;
 
 #[derive(Args, Debug)]
 #[command(after_help = "For instance: narrows mmb -f box.mmb explain file.pcapng
@@ -27,7 +28,7 @@ detect HOST[:PORT] [from PORT] finds out which ready boxes stand on the path to 
 with respond ADDRESS[:PORT] to NETWORK… [call HOST…] there. Both need root.")]
 pub struct Mmb {
     /// Carry out the commands of a file first, or those of a ready box; may be repeated
-    #[arg(short = 'f', long = "file", value_name = "FILE|NAME")]
+    #[arg(short = 'f', long = "file", value_name = "FILE|NAME", add = completing(completion::boxes))]
     pub files: Vec<String>,
     /// An address of the box, `self` in rules: one of each version of IP
     #[arg(long = "address", value_name = "ADDRESS")]
@@ -39,12 +40,16 @@ pub struct Mmb {
     /// differs between them
     #[arg(long)]
     pub whole_bundles: bool,
+    /// With attach: wait for the device, and attach again when it returns after it was gone
+    #[arg(long)]
+    pub wait: bool,
     /// How to print answers
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
     /// Commands
     #[arg(
         value_name = "COMMAND",
+        add = completing(completion::commands_of_boxes),
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]

@@ -52,8 +52,16 @@ pub struct PepServe {
     #[arg(long, value_name = "USER", requires = "listen")]
     pub user: Option<String>,
     /// The socket for `narrows pep status`
-    #[arg(long, value_name = "PATH", requires = "listen")]
+    #[arg(
+        long = "socket",
+        alias = "status",
+        value_name = "PATH",
+        requires = "listen"
+    )]
     pub status: Option<PathBuf>,
+    /// Check CONFIG.toml and serve nothing
+    #[arg(long, conflicts_with = "listen")]
+    pub check: bool,
     /// How the log on standard error is written
     #[arg(long, value_enum, default_value_t)]
     pub log: LogFormat,
@@ -108,7 +116,8 @@ the user behind sudo. Otherwise a library does, which is loaded by LD_PRELOAD: p
 static, set-user-ID or call the kernel by themselves then go directly.
 
 Exit status: that of the command, 128+N if signal N ended it; 126 if it cannot be run, 127 if \
-there is no such command, 125 if its connections cannot be led, 2 refused input."
+there is no such command, 125 if its connections cannot be led, 77 if this user may not lead \
+them, 2 refused input."
 )]
 pub struct PepRun {
     /// Where the proxy listens, at the port 8803 unless one is named

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::args::{Campaign as Args, Format};
 use crate::output::{print, print_json, width};
-use crate::progress::{Bar, cancel_flag};
+use crate::progress::{Bar, cancel_flag_of};
 use crate::status::{Failure, Outcome, Status};
 
 pub fn campaign(args: &Args) -> Outcome {
@@ -61,6 +61,7 @@ fn command(args: &Args, campaign: &scenario::Campaign) -> Vec<String> {
     words.extend(super::engine_words(args.engine));
     super::repeated(&mut words, "--kernel", &args.kernel);
     super::repeated(&mut words, "--seeds", &args.seeds.map(|n| n.to_string()));
+    super::repeated(&mut words, "--seed", &args.seed.map(|n| n.to_string()));
     super::repeated(&mut words, "--set", &args.sets);
     words.extend(args.check.then(|| "--check".to_owned()));
     words
@@ -74,9 +75,10 @@ fn one(
     documents: &mut Vec<Value>,
 ) -> Result<Status, Failure> {
     let options = CampaignOptions {
-        seeds: match args.seeds {
-            Some(n) => (1..=n).collect(),
-            None => campaign.seeds.clone(),
+        seeds: match (args.seeds, args.seed) {
+            (Some(n), _) => (1..=n).collect(),
+            (None, Some(seed)) => vec![seed],
+            (None, None) => campaign.seeds.clone(),
         },
         jobs: args.jobs.map_or(0, |n| n as usize),
         output: super::output(out.as_deref()),
@@ -86,7 +88,7 @@ fn one(
     let folder = {
         let bar = Bar::new(&campaign.name);
         let watch = Watch {
-            cancel: cancel_flag(),
+            cancel: cancel_flag_of(args.engine),
             progress: &|progress| bar.update(progress),
         };
         run_campaign(engine, campaign, &options, &watch)?

@@ -1,7 +1,7 @@
 //! `narrows list` and `narrows show`.
 
 use narrows::scenario::{Campaign, Cell, FileKind, Loaded, Plan, Refusal, catalog, load};
-use narrows::{Engine, Error, SimEngine};
+use narrows::{Engine, SimEngine};
 use serde_json::{Value, json};
 
 use super::metrics;
@@ -82,7 +82,7 @@ pub fn show(args: &Show) -> Outcome {
             let campaign = loaded.campaign(&args.sets)?;
             let of = |cell: &Cell| {
                 let why = SimEngine.accepts(&cell.plan).err()?;
-                Some(format!("the cell {}: {why}", cell.name))
+                Some(why.in_cell(&cell.name))
             };
             let refused = campaign.cells.iter().find_map(of);
             (of_campaign(&campaign), json_of_campaign(&campaign), refused)
@@ -106,7 +106,7 @@ pub fn show(args: &Show) -> Outcome {
     }
     // As `narrows run` and `narrows campaign` do without `--engine`.
     match refused {
-        Some(why) => Err(Error::Refused(why).into()),
+        Some(why) => Err(why.into()),
         None => Ok(Status::Done),
     }
 }

@@ -49,7 +49,7 @@ pub fn compare(args: &Args) -> Outcome {
         Format::Json => print_json(&serde_json::to_value(&found).unwrap_or_default()),
     }
     if let Some(dir) = dir {
-        let page = pages::again(&dir)?;
+        let (page, _) = pages::again(&dir)?;
         message!("results in {}, in {FILE} and compare.csv", dir.display());
         message!("page: {}", page.display());
     }

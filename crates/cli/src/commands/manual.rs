@@ -4,16 +4,15 @@
 use std::fs;
 
 use clap::CommandFactory;
-use narrows::Error;
+use narrows::{Error, files};
 
 use crate::args::{Cli, Completion, Man};
+use crate::completion;
 use crate::output::{message, print};
 use crate::status::{Outcome, Status};
 
 pub fn completion(args: &Completion) -> Outcome {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "narrows", &mut script);
-    print(&String::from_utf8_lossy(&script));
+    print(&completion::script(&args.shell.to_string()));
     Ok(Status::Done)
 }
 
@@ -25,10 +24,12 @@ pub fn man(args: &Man) -> Outcome {
             source,
         }
     };
-    fs::create_dir_all(&args.dir).map_err(failed("create"))?;
+    // Not those of root's folders: /usr/local/share/man stays root's.
+    files::written_by_caller(|| fs::create_dir_all(&args.dir)).map_err(failed("create"))?;
     // `help` would have a page for each command again.
     let command = Cli::command().disable_help_subcommand(true);
-    clap_mangen::generate_to(command, &args.dir).map_err(failed("write"))?;
+    let write = || clap_mangen::generate_to(command.clone(), &args.dir);
+    files::written_by_caller(write).map_err(failed("write"))?;
     message!("narrows: manual pages are in {}", args.dir.display());
     Ok(Status::Done)
 }

@@ -16,12 +16,15 @@ struct Request {
 
 pub fn mark(args: &Mark) -> Outcome {
     let signals = args.profile.parse::<SignalSpec>();
-    let signals = signals.map_err(|e| {
-        let found = format!("`{}`: {e}", args.profile);
-        Refusal::new("--profile", found, "signals such as d+q, and their rules")
-    })?;
+    let signals = signals.map_err(|e| Refusal::new("--profile", e.found, e.allowed))?;
     let duration = args.duration.as_deref().map(|word| {
-        let refused = || Refusal::new("--for", format!("`{word}`"), "a time such as 30s");
+        let refused = || {
+            let refusal = Refusal::new("--duration", format!("`{word}`"), Duration::ALLOWED);
+            match word.parse::<f64>() {
+                Ok(_) => refusal.with_help(format!("a unit belongs to it: `{word}s`.")),
+                Err(_) => refusal,
+            }
+        };
         Duration::parse(word).ok_or_else(refused)
     });
     let request = Request {
@@ -33,54 +36,89 @@ pub fn mark(args: &Mark) -> Outcome {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn run(_: &Mark, request: &Request) -> Outcome {
-    let _ = (&request.signals, &request.filter, request.duration);
+fn run(args: &Mark, request: &Request) -> Outcome {
+    let _ = (
+        args.wait,
+        &request.signals,
+        &request.filter,
+        request.duration,
+    );
     Err(narrows::Error::Engine("packets can be marked on Linux only".to_owned()).into())
 }
 
 #[cfg(target_os = "linux")]
 fn run(args: &Mark, request: &Request) -> Outcome {
-    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::sync::mpsc::RecvTimeoutError;
+    use std::time;
 
     use narrows::Error;
-    use narrows::signals::DeviceSignals;
+    use narrows::signals::{DeviceSignals, SignalCounters};
 
+    use super::device_events::{DeviceEvent, device_events, ends_without};
     use crate::output::message;
+    use crate::status::Status;
 
     let failed = |e: &dyn std::fmt::Display| Error::Engine(e.to_string());
-    // Before anything is changed: a signal from here on ends it in good order.
-    let (stop, stopped) = channel();
-    let handler = ctrlc::set_handler(move || {
-        // The receiver may be gone already.
-        let _ = stop.send(());
-    });
-    handler.map_err(|e| failed(&format!("signals cannot be waited for: {e}")))?;
-    let marks = DeviceSignals::attach(&args.dev, &request.signals, &request.filter.options());
-    let marks = marks.map_err(|e| failed(&e))?;
-    let by = if marks.is_tcx() { "tcx" } else { "clsact" };
+    let (_stop, events) = device_events(&args.dev, args.wait)?;
     let until = request
         .duration
         .map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
-    message!(
-        "narrows: marking new connections at {} with `{}` (by {by}), {until}",
-        args.dev,
-        request.signals
-    );
-    match request.duration {
-        None => {
-            let _ = stopped.recv();
-        }
-        Some(duration) => {
-            let duration = std::time::Duration::from_nanos(duration.as_nanos());
-            if let Err(RecvTimeoutError::Disconnected) = stopped.recv_timeout(duration) {
+    let end = request
+        .duration
+        .map(|d| time::Instant::now() + time::Duration::from_nanos(d.as_nanos()));
+    let mut marks: Option<DeviceSignals> = None;
+    // Of devices that were there before.
+    let mut counted = SignalCounters::default();
+    let mut status = Status::Done;
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(time::Instant::now()));
+        let event = match left {
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(left) => events.recv_timeout(left),
+        };
+        match event {
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => {
                 return Err(failed(&"the thread that waits for signals is gone").into());
             }
+            Ok(event) => match event? {
+                DeviceEvent::Stop => break,
+                DeviceEvent::There(_) => {
+                    let options = request.filter.options();
+                    let new = DeviceSignals::attach(&args.dev, &request.signals, &options);
+                    let new = new.map_err(|e| match e.is_of_rights() {
+                        true => Error::NoPermission(e.to_string()),
+                        false => failed(&e),
+                    })?;
+                    let by = if new.is_tcx() { "tcx" } else { "clsact" };
+                    marks = Some(new);
+                    message!(
+                        "narrows: marking new connections at {} with `{}` (by {by}), {until}",
+                        args.dev,
+                        request.signals
+                    );
+                }
+                DeviceEvent::Gone => {
+                    if let Some(marks) = marks.take() {
+                        counted += marks.counters().map_err(|e| failed(&e))?;
+                    }
+                    if !args.wait {
+                        status = ends_without(&args.dev, "nothing is marked any more");
+                        break;
+                    }
+                    message!(
+                        "narrows: {} is gone: nothing is marked until it returns",
+                        args.dev
+                    );
+                }
+            },
         }
     }
-    let counters = marks.counters().map_err(|e| failed(&e))?;
-    drop(marks);
-    print_counters(args, request, &counters);
-    Ok(crate::status::Status::Done)
+    if let Some(marks) = marks {
+        counted += marks.counters().map_err(|e| failed(&e))?;
+    }
+    print_counters(args, request, &counted);
+    Ok(status)
 }
 
 #[cfg(target_os = "linux")]

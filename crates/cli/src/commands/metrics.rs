@@ -68,7 +68,7 @@ share_pct   = \"100 * prague_mbit / (prague_mbit + cubic_mbit)\"
 wait_ms     = \"sojourn_ms.p99 of link/access/up/bottleneck\"
 ```
 
-`summary.csv` has a slash in place of each dot. `{a,b}` stands for `a` or `b`. Without
+`summary.csv` has the same names, and tables print `METRIC of ENTITY`. `{a,b}` stands for `a` or `b`. Without
 `[metric]` a campaign measures each flow's goodput and median round trip, its completion
 time if it has an end, each probe's median round trip, the time that 99 of 100 packets
 waited at most in each queue on the way of data, and Jain's index.

@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::PathBuf;
 
+use narrows::files;
 use narrows::mmb::{Answer, Request, Session, complete};
 use narrows::scenario::Refusal;
 use rustyline::completion::{Completer, Pair};
@@ -16,7 +17,7 @@ use rustyline::{Context, Editor, Helper, Highlighter, Hinter, Validator};
 
 use crate::args::{Format, Mmb};
 use crate::output::{message, print, print_json};
-use crate::status::{Outcome, Status};
+use crate::status::{Failure, Outcome, Status};
 
 pub fn mmb(args: &Mmb) -> Outcome {
     // Who can guess what is drawn at a real device can send into its connections.
@@ -33,6 +34,13 @@ pub fn mmb(args: &Mmb) -> Outcome {
         session.load(file)?;
     }
     let words: Vec<&str> = args.words.iter().map(String::as_str).collect();
+    if let Some(option) = words.iter().find(|word| word.starts_with("--")) {
+        let allowed =
+            "options before the command, such as narrows mmb --whole-bundles attach eth0 …";
+        return Err(
+            Refusal::new("mmb", format!("`{option}` behind `{}`", words[0]), allowed).into(),
+        );
+    }
     match words[..] {
         ["attach", device, ref rules @ ..] => {
             if !rules.is_empty() {
@@ -57,10 +65,19 @@ pub fn mmb(args: &Mmb) -> Outcome {
     }
     if !args.words.is_empty() {
         let line = args.words.join(" ");
-        for part in line.split(';').filter(|part| !part.trim().is_empty()) {
-            answer(&mut session, part.trim(), args.format)?;
+        let parts = line.split(';').map(str::trim).filter(|p| !p.is_empty());
+        let mut answers = Vec::new();
+        for part in parts {
+            let answered = answer(&mut session, part)?;
+            match args.format {
+                Format::Text => print_answer(&answered, args.format)?,
+                Format::Json => {
+                    answers.push(answered);
+                    Status::Done
+                }
+            };
         }
-        return Ok(Status::Done);
+        return print_all(&answers);
     }
     if io::stdin().is_terminal() {
         return prompt(&mut session, args.format);
@@ -69,7 +86,7 @@ pub fn mmb(args: &Mmb) -> Outcome {
         let line = line.map_err(|e| narrows::Error::Engine(format!("standard input: {e}")))?;
         let line = line.split('#').next().unwrap_or("").trim();
         if !line.is_empty() {
-            answer(&mut session, line, args.format)?;
+            print_answer(&answer(&mut session, line)?, args.format)?;
         }
     }
     Ok(Status::Done)
@@ -96,8 +113,8 @@ fn shown_at_device(args: &Mmb, what: &str, rest: &[&str]) -> Option<Outcome> {
     })
 }
 
-/// Does what `line` says and prints the answer.
-fn answer(session: &mut Session, line: &str, format: Format) -> Outcome {
+/// Does what `line` says.
+fn answer(session: &mut Session, line: &str) -> Result<Answer, Failure> {
     let request = Request::parse(line).map_err(|e| {
         let (found, allowed) = (e.found, e.allowed);
         let place = format!("{line}, column {}", e.span.start + 1);
@@ -107,7 +124,20 @@ fn answer(session: &mut Session, line: &str, format: Format) -> Outcome {
             None => refusal,
         }
     })?;
-    print_answer(&session.answer(&request)?, format)
+    Ok(session.answer(&request)?)
+}
+
+/// Prints what several commands answered as one JSON document: a list where they are several.
+fn print_all(answers: &[Answer]) -> Outcome {
+    match answers {
+        [] => {}
+        [one] => return print_answer(one, Format::Json),
+        several => {
+            let value = serde_json::to_value(several);
+            print_json(&value.map_err(|e| narrows::Error::Engine(e.to_string()))?);
+        }
+    }
+    Ok(Status::Done)
 }
 
 fn print_answer(answer: &Answer, format: Format) -> Outcome {
@@ -151,10 +181,7 @@ impl Completer for Words {
 /// Where the prompt's history is kept: `$XDG_STATE_HOME`, `~/.local/state` without it.
 fn history() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let state = state.or_else(|| {
-        let home = std::env::var_os("HOME")?;
-        Some(PathBuf::from(home).join(".local/state"))
-    })?;
+    let state = state.or_else(|| Some(files::home()?.join(".local/state")))?;
     Some(state.join("narrows/mmb-history"))
 }
 
@@ -182,14 +209,20 @@ fn prompt(session: &mut Session, format: Format) -> Outcome {
             _ => {}
         }
         let _ = editor.add_history_entry(line);
-        if let Err(failure) = answer(session, line, format) {
+        let answered = answer(session, line);
+        if let Err(failure) = answered.and_then(|answer| print_answer(&answer, format)) {
             failure.report();
         }
     }
     if let Some(file) = &history {
-        let kept = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let kept = kept.map_err(ReadlineError::from);
-        if let Err(error) = kept.and_then(|()| editor.save_history(file)) {
+        let kept = files::written_by_caller(|| {
+            file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            match editor.save_history(file) {
+                Err(ReadlineError::Io(error)) => Err(error),
+                saved => Ok(saved),
+            }
+        });
+        if let Err(error) = kept.map_err(ReadlineError::from).and_then(|saved| saved) {
             message!("narrows: the history could not be written: {error}");
         }
     }

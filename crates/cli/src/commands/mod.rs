@@ -4,6 +4,8 @@ mod by;
 mod campaign;
 mod catalogue;
 mod compare;
+#[cfg(target_os = "linux")]
+mod device_events;
 mod doctor;
 mod kernel;
 mod manual;

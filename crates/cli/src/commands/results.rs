@@ -1,13 +1,32 @@
 //! `narrows diff`, `narrows report` and `narrows plot`: what is done with
 //! results that lie in folders.
 
+use std::path::Path;
+
 use narrows::Error;
 use narrows::report::{pages, plot as figures};
-use narrows::results::{flent, open};
+use narrows::results::{Results, RunRecord, flent};
 
 use crate::args::{Diff, Drawing, Format, Plot, Report, Width};
-use crate::output::{print, print_json};
+use crate::output::{message, print, print_json};
 use crate::status::{Outcome, Status};
+
+/// Opens results, and says so if they are not finished.
+fn open(dir: &Path) -> Result<Results, Error> {
+    let results = narrows::results::open(dir)?;
+    say_unfinished(dir, results.record());
+    Ok(results)
+}
+
+fn say_unfinished(dir: &Path, record: &RunRecord) {
+    if record.is_unfinished() {
+        message!(
+            "narrows: {} is not finished: its run goes on, or was killed, or had no room on its \
+             disk; what is in it is not the whole",
+            dir.display()
+        );
+    }
+}
 
 pub fn diff(args: &Diff) -> Outcome {
     let diff = narrows::diff(&open(&args.a)?, &open(&args.b)?)?;
@@ -20,7 +39,9 @@ pub fn diff(args: &Diff) -> Outcome {
 
 pub fn report(args: &Report) -> Outcome {
     for dir in &args.dirs {
-        print(&pages::again(dir)?.display().to_string());
+        let (page, record) = pages::again(dir)?;
+        say_unfinished(dir, &record);
+        print(&page.display().to_string());
     }
     Ok(Status::Done)
 }

@@ -1,6 +1,5 @@
 //! `narrows run`.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
@@ -11,14 +10,14 @@ use narrows::{RunOptions, Watch, run_scenario};
 
 use crate::args::{Format, Run};
 use crate::output::{message, print, print_json};
-use crate::progress::{Bar, cancel_flag};
+use crate::progress::{Bar, cancel_flag_of};
 use crate::status::{Outcome, Status};
 
 pub fn run(args: &Run) -> Outcome {
     let engine = narrows::EngineName::from(args.engine).engine(args.kernel.as_deref())?;
     let mut draft = match &args.name {
         Some(name) => load(name)?.draft()?,
-        None => Draft::from_words(&args.links, &args.flows)?,
+        None => Draft::from_words(&args.links.0, &args.flows)?,
     };
     for set in &args.sets {
         draft.set(set)?;
@@ -41,7 +40,7 @@ pub fn run(args: &Run) -> Outcome {
     let result = {
         let bar = Bar::new(&plan.name);
         let watch = Watch {
-            cancel: cancel_flag(),
+            cancel: cancel_flag_of(args.engine),
             progress: &|progress| bar.update(progress),
         };
         run_scenario(&*engine, &plan, &options, &watch)?
@@ -72,7 +71,7 @@ fn command(args: &Run) -> Vec<String> {
     let mut words = vec!["narrows".to_owned(), "run".to_owned()];
     words.extend(args.name.clone());
     for (option, values) in [
-        ("--link", &args.links),
+        ("--link", &args.links.0),
         ("--flow", &args.flows),
         ("--set", &args.sets),
     ] {
@@ -90,10 +89,6 @@ fn save(plan: &Plan, file: &Path) -> Result<(), Refusal> {
         let found = format!("`{}`: {e}", file.display());
         Refusal::new("--save", found, "a file that does not exist yet")
     };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(file)
-        .map_err(refuse)?;
+    let mut file = narrows::files::create_new(file).map_err(refuse)?;
     file.write_all(plan.to_toml().as_bytes()).map_err(refuse)
 }

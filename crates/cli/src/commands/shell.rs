@@ -26,7 +26,7 @@ pub fn shell(_: &Shell) -> Outcome {
 
 #[cfg(target_os = "linux")]
 pub fn shell(args: &Shell) -> Outcome {
-    for note in args.path.0.iter().flat_map(|(_, words)| notes(words)) {
+    for note in args.path.0.iter().flat_map(|words| notes(words)) {
         message!("narrows: {note}");
     }
     let opened = shell::open(&ShellOptions {

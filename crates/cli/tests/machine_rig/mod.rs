@@ -168,10 +168,16 @@ impl Stage {
     pub fn set() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let stage = Self { folder };
-        fs::copy(env!("CARGO_BIN_EXE_narrows"), stage.path("narrows")).expect("a copy");
-        for (path, mode) in [(stage.path("narrows"), 0o755), (stage.path("."), 0o777)] {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its owner may");
-        }
+        // Another process writes it: what a test beside this one starts meanwhile would
+        // inherit a descriptor that is open for writing, and the copy could not be
+        // executed (ETXTBSY).
+        let copied = Command::new("install")
+            .args(["-m", "755", env!("CARGO_BIN_EXE_narrows")])
+            .arg(stage.path("narrows"))
+            .status();
+        assert!(copied.expect("install(1) runs").success());
+        let all = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(stage.path("."), all).expect("its owner may");
         stage
     }
 

@@ -74,6 +74,7 @@ impl Drop for Running {
 pub struct Pair {
     near: Running,
     far: Running,
+    net: u8,
     work: tempfile::TempDir,
 }
 
@@ -101,25 +102,31 @@ impl Pair {
         let pair = Self {
             near: holder(),
             far: holder(),
+            net,
             work: tempfile::tempdir().expect("a folder"),
         };
         // The holder may not be in its own namespace yet.
         thread::sleep(Duration::from_millis(200));
-        let far = pair.far.0.id();
-        pair.ip(
+        pair.join();
+        Some(pair)
+    }
+
+    /// Makes the two devices, also anew after they were deleted.
+    pub fn join(&self) {
+        let (net, far) = (self.net, self.far.0.id());
+        self.ip(
             true,
             &format!("link add v0 type veth peer name v1 netns {far}"),
         );
         for (near, device, host) in [(true, "v0", 1), (false, "v1", 2)] {
-            pair.ip(near, &format!("addr add 10.{net}.0.{host}/24 dev {device}"));
-            pair.ip(
+            self.ip(near, &format!("addr add 10.{net}.0.{host}/24 dev {device}"));
+            self.ip(
                 near,
                 &format!("addr add fd{net}::{host}/64 dev {device} nodad"),
             );
-            pair.ip(near, "link set lo up");
-            pair.ip(near, &format!("link set {device} up"));
+            self.ip(near, "link set lo up");
+            self.ip(near, &format!("link set {device} up"));
         }
-        Some(pair)
     }
 
     /// A file in the folder.

@@ -3,8 +3,9 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
@@ -15,6 +16,7 @@ use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
 use narrows_pep::{Layout, request};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
 
@@ -149,6 +151,37 @@ impl Daemon {
         stream
     }
 
+    /// One of a client with the address 127.0.0.`last`, once it was granted; `None` if it was reset.
+    pub fn tunnel_from(&self, last: u8, destination: SocketAddr) -> Option<TcpStream> {
+        let mut stream = self.connect_from(last);
+        let bytes = request(Layout::Convert, destination, None).expect("a request");
+        let mut answer = [0; HEADER_LEN];
+        let sent = stream.write_all(&bytes);
+        let granted = sent.and_then(|()| stream.read_exact(&mut answer)).is_ok();
+        granted.then_some(stream)
+    }
+
+    /// A connection of a client with the address 127.0.0.`last`.
+    pub fn connect_from(&self, last: u8) -> TcpStream {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
+        let own = SocketAddr::from(([127, 0, 0, last], 0));
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(own)).expect("an address of loopback");
+        connect(fd.as_raw_fd(), &SockaddrStorage::from(self.at)).expect("it listens");
+        let stream = TcpStream::from(fd);
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream.set_write_timeout(Some(PATIENCE)).expect("set");
+        stream
+    }
+
+    /// A figure of its state.
+    pub fn count(&self, name: &str) -> u64 {
+        let status = self.status();
+        status[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{name}: {status}"))
+    }
+
     pub fn status(&self) -> serde_json::Value {
         let socket = self.folder.path().join("status.sock");
         let output = Command::new(NARROWS)
@@ -181,6 +214,12 @@ pub fn answer(stream: &mut TcpStream) -> Option<Fault> {
             });
         }
     }
+}
+
+/// Whether it was reset without an answer.
+pub fn is_reset(stream: &mut TcpStream) -> bool {
+    let read = stream.read(&mut [0]).map_err(|e| e.kind());
+    read == Err(ErrorKind::ConnectionReset)
 }
 
 /// Sends back what it receives, to its end, and then ends as well.

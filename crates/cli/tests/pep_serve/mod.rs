@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use narrows_pep::convert::Fault;
@@ -13,8 +15,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::geteuid;
 
 use super::pep_rig::{
-    Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, listen_address, payload,
-    soon,
+    Daemon, LOOPBACK, PATIENCE, answer, config, echo, echoes, free_port, is_reset, listen_address,
+    payload, soon,
 };
 use super::{NARROWS, THREADS};
 
@@ -183,12 +185,11 @@ fn out_of_descriptors_it_says_so_and_recovers() {
         command
     });
     let target = echo();
-    // Half of what is left beside its own, which are 64, and 6 of each further thread.
-    let most = (96 - 64 - 6 * (THREADS - 1)) / 2;
+    // Half of what there are is kept, and each tunnel has two.
+    let most = 96 / 2 / 2;
     let mut tunnels: Vec<_> = (0..most).map(|_| daemon.tunnel(target)).collect();
-    let mut refused = daemon.ask(target);
-    let busy = Fault::ResourceExceeded { retry_s: 0 };
-    assert_eq!(answer(&mut refused), Some(busy));
+    let mut refused = TcpStream::connect(daemon.at).expect("it listens");
+    assert!(is_reset(&mut refused));
     // More clients than descriptors, of which none goes.
     let _crowd: Vec<_> = (0..120).map(|_| TcpStream::connect(daemon.at)).collect();
     for tunnel in &mut tunnels {
@@ -196,8 +197,8 @@ fn out_of_descriptors_it_says_so_and_recovers() {
     }
     drop((tunnels, refused, _crowd));
     let again = || {
-        let mut stream = daemon.ask(target);
-        answer(&mut stream).is_none() && echoes(&mut stream, b"again")
+        let stream = daemon.tunnel_from(1, target);
+        stream.is_some_and(|mut stream| echoes(&mut stream, b"again"))
     };
     assert!(soon(again));
 }
@@ -350,7 +351,19 @@ fn metrics_are_answered_on_loopback() {
         stream.read_to_string(&mut page).expect("a page");
         page
     };
-    assert!(soon(|| page().contains("narrows_pep_up_bytes_total 7\n")));
+    let line = format!(
+        "narrows_pep_up_bytes_total{{listener=\"{}\"}} 7\n",
+        daemon.at
+    );
+    assert!(soon(|| page().contains(&line)));
+    // Others that never end their requests keep nobody out.
+    let half = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it answers");
+        stream.write_all(b"GET /met").expect("sent");
+        stream
+    };
+    let _halves: Vec<_> = (0..130).map(|_| half()).collect();
+    assert!(page().contains(&line));
 }
 
 /// Removes namespaces again, whatever became of the test.
@@ -358,7 +371,9 @@ struct Namespaces([String; 3]);
 
 impl Namespaces {
     fn make(words: &str) -> Option<Self> {
-        let names = ["c", "p", "s"].map(|n| format!("nwpep{n}{}", std::process::id()));
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let made = MADE.fetch_add(1, SeqCst);
+        let names = ["c", "p", "s"].map(|n| format!("nwpep{n}{}-{made}", std::process::id()));
         let made = Self(names);
         let [c, p, s] = &made.0;
         let done = Command::new("sh")
@@ -386,6 +401,16 @@ impl Drop for Namespaces {
 
 #[test]
 fn clients_that_know_nothing_of_it_are_led_to_it() {
+    led_through("", "you are 10.0.2.1");
+}
+
+#[test]
+fn a_transparent_proxy_keeps_the_client_s_address_where_it_is_told_to() {
+    led_through("keep_source = true\n", "you are 10.0.1.2");
+}
+
+/// What the destination of a client says that is led through the proxy.
+fn led_through(keys: &str, expected: &str) {
     /// Client, proxy and server in a row; connections to port 80 are led to port 8804.
     const ROW: &str = "
         for n in $0 $1 $2; do ip netns add $n; ip -n $n link set lo up; done
@@ -396,12 +421,14 @@ fn clients_that_know_nothing_of_it_are_led_to_it() {
         ip -n $1 addr add 10.0.2.1/24 dev p1; ip -n $1 link set p1 up
         ip -n $2 addr add 10.0.2.2/24 dev s0; ip -n $2 link set s0 up
         ip -n $0 route add default via 10.0.1.1
+        ip -n $2 route add default via 10.0.2.1
         ip netns exec $1 ip rule add fwmark 8804 lookup 8804
         ip netns exec $1 ip route add local 0.0.0.0/0 dev lo table 8804
         ip netns exec $1 nft 'add table ip pep
             add chain ip pep lead { type filter hook prerouting priority mangle; }
-            add rule ip pep lead iifname p0 tcp dport 80 tproxy to :8804 meta mark set 8804'";
-    let test = "clients_that_know_nothing_of_it_are_led_to_it";
+            add rule ip pep lead iifname p0 tcp dport 80 tproxy to :8804 meta mark set 8804
+            add rule ip pep lead iifname p1 tcp sport 80 meta mark set 8804'";
+    let test = "led_through";
     if !geteuid().is_root() {
         eprintln!("skipped: {test}: not root");
         return;
@@ -443,7 +470,8 @@ fn clients_that_know_nothing_of_it_are_led_to_it() {
         let text = text
             .replace(&listen_address(file).to_string(), "0.0.0.0:8804")
             .replace("127.0.0.0/8", "10.0.1.0/24")
-            + "intake = \"transparent\"\n";
+            + "intake = \"transparent\"\n"
+            + keys;
         fs::write(file, text).expect("written");
         let mut command = Command::new("ip");
         command
@@ -453,8 +481,8 @@ fn clients_that_know_nothing_of_it_are_led_to_it() {
     });
     let asks = "my $s = IO::Socket::INET->new('10.0.2.2:80') or die; print <$s>;";
     let output = perl(client, asks).output().expect("perl");
-    // The destination sees the proxy.
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "you are 10.0.2.1");
+    // Without being told otherwise the destination sees the proxy.
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     assert!(soon(|| daemon.status()["closed"] == 1));
     // It may have ended by itself.
     let _ = serving.kill();

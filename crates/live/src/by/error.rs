@@ -38,3 +38,14 @@ pub enum ByError {
     #[error(transparent)]
     Kernel(#[from] BpfError),
 }
+
+impl ByError {
+    /// Whether what is missing is a right of this user's.
+    pub fn is_of_rights(&self) -> bool {
+        match self {
+            Self::NotRoot | Self::Kernel(BpfError::NoPermission { .. }) => true,
+            Self::Live(error) | Self::Command(CommandError::Live(error)) => error.is_of_rights(),
+            _ => false,
+        }
+    }
+}

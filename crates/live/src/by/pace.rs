@@ -14,7 +14,7 @@ const RATE_OVER: f64 = 3.0;
 const MSS: u32 = 1448;
 /// The law's word that a deadline is out of reach: so many intervals in a row in which best
 /// effort is reckoned to be too slow.
-const SHORT_OF: f64 = 3.0;
+const SHORT_OF: f64 = 6.0;
 /// What is said of a size in excess of this part of it, and these bytes: requests of the
 /// protocol above are no mistake.
 const EXCESS: (u64, u64) = (100, 65_536);
@@ -368,16 +368,17 @@ mod tests {
 
     #[test]
     fn a_deadline_is_said_to_be_out_of_reach_before_best_effort_is_tried() {
-        // 0.4 Mbit/s with a weight of 0.05, where 32 are needed: 8 at best effort.
-        let (reading, notes) = run(Some(240_000_000), 0.4, 5, |_| {});
+        // 0.3 Mbit/s with a weight of 0.12, where 34 are needed: 2.5 at best effort.
+        let (reading, notes) = run(Some(240_000_000), 0.4, 6, |_| {});
         assert!(reading.weight < 0.2, "{reading:?}");
-        let [note @ Note::OutOfReach { .. }] = &notes[..] else {
+        let [note @ Note::OutOfReach { weight, .. }] = &notes[..] else {
             panic!("{notes:?}");
         };
+        assert!(*weight < 0.2, "{notes:?}");
         let said = note.to_string();
-        assert!(said.contains("with weight 0.0"), "{said}");
+        assert!(said.contains("with weight 0.12"), "{said}");
         // 0.8 of 8 may do, which is twenty times as much at best effort.
-        let (_, notes) = run(Some(60_000_000), 0.8, 5, |_| {});
+        let (_, notes) = run(Some(60_000_000), 0.8, 9, |_| {});
         assert_eq!(notes, []);
     }
 

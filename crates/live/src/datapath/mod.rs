@@ -79,6 +79,14 @@ pub enum PathError {
     /// not understand.
     #[error(transparent)]
     Change(#[from] BadChange),
+    /// A device was deleted.
+    #[error("the device of {host} on link {link} was deleted while the run used it")]
+    Gone {
+        /// Whose device it was.
+        host: String,
+        /// On which link.
+        link: String,
+    },
     /// A device failed.
     #[error("the device of {host} on link {link} cannot be {what}: {error}")]
     Device {
@@ -278,9 +286,14 @@ impl<'d> Datapath<'d> {
             let name = self.names.name(entity);
             name.split_once('/').map_or(name, |(_, n)| n).to_owned()
         };
+        let (host, link) = (short(host), short(link));
+        // What a TUN file says whose device is no more (drivers/net/tun.c).
+        if error == nix::errno::Errno::EBADFD {
+            return PathError::Gone { host, link };
+        }
         PathError::Device {
-            host: short(host),
-            link: short(link),
+            host,
+            link,
             what,
             error,
         }

@@ -1,6 +1,5 @@
 //! Programs that run in hosts beside the plan's flows.
 
-use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -253,7 +252,8 @@ fn output(command: &CommandPlan, keep: Option<&Path>, end: &str) -> Result<Stdio
     let path = keep
         .join("commands")
         .join(format!("{}.{end}", command.name));
-    let file = fs::create_dir_all(keep.join("commands")).and_then(|()| File::create(&path));
+    let file = narrows_files::create_dir_all(keep.join("commands"))
+        .and_then(|()| narrows_files::create(&path));
     file.map(Stdio::from)
         .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }

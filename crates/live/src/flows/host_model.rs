@@ -3,6 +3,7 @@
 use narrows_cc::ControlSpec;
 use narrows_scenario::{FlowPlan, HostIndex, HostModel, Plan};
 use narrows_tcp::{PacingUse, Segmentation, SendBuffer, SmallQueues};
+use narrows_units::Duration;
 
 use crate::world::{LINUX_GSO_MAX_BYTES, most_segments};
 
@@ -63,6 +64,64 @@ pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
     notes
 }
 
+/// `plan` with the hosts of its TCP flows as a kernel in virtual time has them, whatever the plan
+/// says: what is to be simulated where the two are held against each other.
+pub fn with_hosts_in_virtual_time(plan: &Plan) -> Plan {
+    let mut fitted = plan.clone();
+    for (flow, fitted) in plan.flows.iter().zip(&mut fitted.flows) {
+        if flow.is_tcp() {
+            fitted.host = in_virtual_time(plan, flow);
+        }
+    }
+    fitted
+}
+
+/// The model of the sender of `flow` as a kernel in virtual time is one.
+///
+/// Towards elements of ours TCP hands down bursts, cut into segments that arrive together; its
+/// devices of a link whose datapath is the kernel's take one segment at a time. No host has fq.
+/// `HZ` is 1000, and the send buffer grows with the window up to [`LINUX_WMEM`].
+fn in_virtual_time(plan: &Plan, flow: &FlowPlan) -> HostModel {
+    let routes = plan.routes();
+    let path = routes.path(flow.from.0, flow.to.0).unwrap_or_default();
+    let first = path.first().map(|hop| &plan.links[hop.link]);
+    let ours = first.is_some_and(|link| link.datapath.is_own());
+    let limited = first.and_then(|link| most_segments(plan, flow.from, link.mtu));
+    HostModel {
+        segmentation: match flow.host.segmentation {
+            _ if !ours => Segmentation::OneSegment,
+            Segmentation::Tso { gso_max_bytes, .. } if limited.is_some() => Segmentation::Tso {
+                min_segments: LINUX_MIN_TSO_SEGMENTS,
+                gso_max_bytes,
+            },
+            _ => HostModel::TSO,
+        },
+        gro: None,
+        tick: VIRTUAL_TICK,
+        pacing: match flow.host.pacing {
+            PacingUse::Fq | PacingUse::Always => PacingUse::Always,
+            PacingUse::AsAlgorithm if !has_fq(flow) => PacingUse::AsAlgorithm,
+            PacingUse::AsAlgorithm | PacingUse::Internal | PacingUse::Never => PacingUse::Internal,
+        },
+        compress_sacks: flow.host.compress_sacks,
+        small_queues: SmallQueues::Off,
+        send_buffer: HostModel::AUTO_SEND_BUFFER,
+    }
+}
+
+/// What a kernel in virtual time says of `flow`, whose longest burst had `segments`, where the
+/// plan's model has none.
+pub fn note_of_bursts(flow: &FlowPlan, segments: u32) -> Option<String> {
+    let by_one = flow.host.segmentation == Segmentation::OneSegment;
+    (by_one && segments > 1).then(|| {
+        format!(
+            "its packets left in bursts of up to {segments} segments, as TCP forms them; the \
+             scenario's hosts send one at a time (`segmentation = \"one\"`), and are simulated with \
+             \"tso\" by `narrows compare`"
+        )
+    })
+}
+
 /// Switches of a host's namespace (sysctl) that its flows ask for. They hold
 /// for all of its flows, so they are turned if all agree.
 pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str)> {
@@ -91,6 +150,9 @@ const ETHERNET_MTU: u32 = 1_500;
 
 /// `net.ipv4.tcp_min_tso_segs`: Linux's default.
 const LINUX_MIN_TSO_SEGMENTS: u32 = 2;
+
+/// 1/HZ of a kernel in virtual time (the change "tick" of narrows-kernel).
+const VIRTUAL_TICK: Duration = Duration::from_millis(1);
 
 /// `tcp_wmem[2]`, 4 MiB: Linux's default, and the one size that the model's
 /// words give.
@@ -124,5 +186,38 @@ mod tests {
                 "{cc} {model}"
             );
         }
+    }
+
+    /// The sender's model in virtual time, over a link with this datapath and a flow of these words.
+    fn in_virtual_time(datapath: &str, model: &str) -> HostModel {
+        let text = format!(
+            "version = 1\nname = \"n\"\nduration = \"10s\"\n[host_model]\n{model}\n\
+             [[link]]\nname = \"l\"\nends = [\"a\", \"b\"]\ndatapath = \"{datapath}\"\n\
+             up = [\"netem delay 10ms\"]\n\
+             [[link]]\nname = \"m\"\nends = [\"b\", \"c\"]\nup = [\"netem delay 10ms\"]\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"c\"\ncc = \"prague\"\n"
+        );
+        let draft = narrows_scenario::Draft::read("n.toml", text.as_bytes()).expect("a scenario");
+        let plan = draft.check().expect("a plan");
+        with_hosts_in_virtual_time(&plan).flows[0].host
+    }
+
+    #[test]
+    fn in_virtual_time_bursts_are_as_the_first_link_takes_them_and_tcp_paces_itself() {
+        let ours = in_virtual_time("narrows", "");
+        assert_eq!(ours.segmentation, HostModel::TSO);
+        assert_eq!(ours.pacing, PacingUse::Internal);
+        assert_eq!(ours.tick, Duration::from_millis(1));
+        assert_eq!(ours.send_buffer, HostModel::AUTO_SEND_BUFFER);
+        let theirs = in_virtual_time("kernel", "segmentation = \"tso\"");
+        assert_eq!(theirs.segmentation, Segmentation::OneSegment);
+        // What a kernel can be set to is kept.
+        let set = "segmentation = \"tso gso_max_bytes 15000\"\npacing = \"always\"\n\
+                   compress_sacks = false";
+        let limited = in_virtual_time("narrows", set);
+        let words = "tso min_segments 2 gso_max_bytes 15000";
+        assert_eq!(narrows_scenario::host_model_words(&limited)[0].1, words);
+        assert_eq!(limited.pacing, PacingUse::Always);
+        assert!(!limited.compress_sacks);
     }
 }

@@ -28,6 +28,8 @@ mod udp;
 
 pub use command::Commands;
 pub use error::FlowError;
+pub(crate) use host_model::note_of_bursts;
+pub use host_model::with_hosts_in_virtual_time;
 pub use start::Flows;
 pub use stop::{Stop, Wait};
 

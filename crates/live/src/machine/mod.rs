@@ -12,6 +12,7 @@ pub use program::find_program;
 pub use state::State;
 pub use survey::{Finding, Machine, Need, survey};
 pub(crate) use survey::{check_kernel, loads_bpf};
+pub(crate) use sweep::sweep_groups;
 pub use sweep::{Sweep, sweep};
 pub(crate) use undo::GROUP_PROCESSES;
 pub use undo::Undo;

@@ -348,6 +348,13 @@ pub(super) fn dead_runs() -> Vec<RunId> {
     dead
 }
 
+/// Whether what a run recorded are control groups, and nothing beside them.
+pub(super) fn made_groups_alone(run: &RunId) -> bool {
+    let records = directories().filter_map(|d| Record::read(&d.of(run)).ok());
+    let mut undo = records.flat_map(|record| record.undo).peekable();
+    undo.peek().is_some() && undo.all(|undo| matches!(undo, Undo::Cgroup(_)))
+}
+
 /// Undoes what a dead run recorded and removes its file: what was undone, and
 /// what could not be.
 pub(super) fn bury(run: &RunId) -> Vec<Result<String, String>> {

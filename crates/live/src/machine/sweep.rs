@@ -37,3 +37,18 @@ pub fn sweep() -> Sweep {
     }
     swept
 }
+
+/// Removes the control groups of runs that are no more and made nothing else: those of commands
+/// that were led. What they started goes on, in the group above.
+pub(crate) fn sweep_groups() {
+    for run in state::dead_runs() {
+        if state::made_groups_alone(&run) {
+            for said in state::bury(&run) {
+                match said {
+                    Ok(deed) => tracing::debug!("run {run}: {deed}"),
+                    Err(trouble) => tracing::warn!("{trouble}"),
+                }
+            }
+        }
+    }
+}

@@ -18,7 +18,8 @@ use tracing::{error, info, warn};
 use super::config::Config;
 use super::controls::{LegControls, Legs};
 use super::error::PepError;
-use super::names;
+use super::memory::Memory;
+use super::names::{self, Names, Resolver};
 use super::peers::{Peers, Workers};
 use super::server::Server;
 use super::service;
@@ -28,13 +29,18 @@ use super::worker::{FREE, Worker, epoll};
 use crate::random::random_bytes;
 use crate::world::given_sockets;
 
-/// Descriptors that a daemon has beside those of its tunnels, with one thread.
+/// Descriptors that a daemon has beside those of its tunnels, with one thread: its listeners,
+/// its log and files, requests for its state and for metrics.
 const OWN_DESCRIPTORS: u64 = 64;
+
+/// Descriptors that are kept for names, of which each being found takes one, and one for each of
+/// those that are overdue.
+const NAME_DESCRIPTORS: u64 = 2 * names::AT_ONCE as u64;
 
 /// Those of each further thread beside its listeners: an epoll, a pipe, its mailbox and its names.
 const THREAD_DESCRIPTORS: u64 = 5;
 
-/// How old metrics are at most.
+/// How old metrics are at most, and what is known of the kernel's buffers while there are tunnels.
 const METRICS: Duration = Duration::from_secs(1);
 
 /// Tokens of what is no socket of the proxy's.
@@ -56,6 +62,14 @@ pub struct Daemon {
     /// When those that are still there are reset.
     ends: Option<Instant>,
     next_metrics: Instant,
+    /// How often the service manager wants to hear that all threads are at work.
+    watchdog: Option<Duration>,
+    next_watch: Instant,
+    shared: Shared,
+    resolver: Arc<Resolver>,
+    memory: Memory,
+    kernel_bytes: u64,
+    next_memory: Instant,
 }
 
 impl std::fmt::Debug for Daemon {
@@ -125,7 +139,7 @@ impl Daemon {
             .map(|path| StatusSocket::open(path, user.as_ref()))
             .transpose()?;
         let threads = config.threads();
-        let most_tunnels = most_tunnels(threads, config.listeners.len());
+        let most_tunnels = most_tunnels(&config);
         // The key lasts as long as the process.
         let key = random_bytes().map_err(PepError::setup("read /dev/urandom"))?;
         let cookies = Cookies::new(key);
@@ -145,13 +159,15 @@ impl Daemon {
             }
             Ok::<_, PepError>(machine)
         };
-        let names = names::AT_ONCE.div_ceil(threads);
+        let resolver = Resolver::new();
         let worker = |at: usize, mut machine: Machine| {
             let listeners = listeners(&mut machine, &config, &cookies, &legs);
             let mut proxy = Proxy::sharing(listeners, limits, &shared);
             proxy
                 .start(&mut machine)
                 .map_err(|e| not_listened(&machine, e))?;
+            let names = Names::new(Arc::clone(&resolver));
+            let names = names.map_err(PepError::setup("wait for names"))?;
             Worker::new(Server::new(machine, proxy), Peers::new(&workers, at), names)
         };
         let given = given_sockets().into_iter().map(TcpListener::from).collect();
@@ -168,6 +184,16 @@ impl Daemon {
         let waiting = others.collect::<Result<_, _>>()?;
         if let Some(user) = &user {
             service::become_user(user)?;
+            if let Some(file) = &config.file {
+                if let Err(why) = std::fs::File::open(file) {
+                    warn!(
+                        file = %file.display(),
+                        user = user.name,
+                        "SIGHUP will be refused, as the configuration cannot be read by the user \
+                         that the process has become: {why} (chgrp, chmod g+r)"
+                    );
+                }
+            }
         }
         for warning in warnings(&config) {
             warn!("{warning}");
@@ -196,6 +222,13 @@ impl Daemon {
             most_tunnels,
             ends: None,
             next_metrics: Instant::ZERO,
+            watchdog: service::watchdog(),
+            next_watch: Instant::ZERO,
+            shared,
+            resolver,
+            memory: Memory::of_process(),
+            kernel_bytes: 0,
+            next_memory: Instant::ZERO,
         })
     }
 
@@ -222,6 +255,16 @@ impl Daemon {
                 return Err(PepError::Thread);
             }
             let now = self.first.server.now();
+            if now >= self.next_memory {
+                self.next_memory = now + METRICS;
+                self.measure_memory();
+            }
+            if let Some(every) = self.watchdog.filter(|_| now >= self.next_watch) {
+                self.next_watch = now + every;
+                // Each thread answers, or it is not said.
+                self.tunnels();
+                service::notify("WATCHDOG=1");
+            }
             if self.config.metrics.is_some() && now >= self.next_metrics {
                 self.next_metrics = now + METRICS;
                 metrics(&self.status());
@@ -266,12 +309,23 @@ impl Daemon {
         self.first.server.proxy.is_drained() && self.others.all().all(drained)
     }
 
+    /// Takes what the kernel's buffers hold off the budget.
+    fn measure_memory(&mut self) {
+        self.kernel_bytes = self.memory.in_sockets();
+        let memory = self.config.memory(&self.memory);
+        self.shared.host_holds(self.kernel_bytes, memory);
+    }
+
     /// How long to wait for events.
     fn patience(&self) -> Option<Duration> {
         let now = self.first.server.now();
+        let served = self.shared.clients() > 0;
+        let memory = served.then(|| self.next_memory.since(now));
         let metrics = self.config.metrics.map(|_| self.next_metrics.since(now));
         let ends = self.ends.map(|at| at.since(now));
-        [metrics, ends].into_iter().flatten().min()
+        let watch = self.watchdog.map(|_| self.next_watch.since(now));
+        let times = [metrics, memory, watch, ends];
+        times.into_iter().flatten().min()
     }
 
     fn serve_signals(&mut self) {
@@ -378,12 +432,19 @@ impl Daemon {
     /// Its state.
     fn status(&mut self) -> Status {
         let shares = self.each(|server| Share::of(server));
+        self.measure_memory();
+        let (names_waiting, names_running) = self.resolver.load();
         let listeners = self.config.listeners.iter();
         Status {
             uptime_s: self.first.server.now().as_secs_f64(),
             draining: self.ends.is_some(),
             listeners: listeners.map(|l| l.listen.to_string()).collect(),
-            budget_bytes: self.config.limits.budget,
+            budget_bytes: self.shared.room(),
+            kernel_bytes: self.kernel_bytes,
+            memory_bytes: self.config.memory(&self.memory),
+            clients: self.shared.clients() as u64,
+            names_waiting: names_waiting as u64,
+            names_running: names_running as u64,
             ..Status::of(shares)
         }
     }
@@ -395,10 +456,14 @@ fn origin(socket: &OwnedFd, _: SocketAddr) -> Option<SocketAddr> {
     TcpStream::from(socket).local_addr().ok()
 }
 
-/// How many tunnels there are descriptors for.
-fn most_tunnels(threads: usize, listeners: usize) -> usize {
-    let further = (threads as u64 - 1) * (THREAD_DESCRIPTORS + listeners as u64);
-    let descriptors = service::all_descriptors().saturating_sub(OWN_DESCRIPTORS + further) / 2;
+/// How many tunnels there are descriptors for. Where they are few, half of them are kept for
+/// other ends at most.
+fn most_tunnels(config: &Config) -> usize {
+    let (threads, listeners) = (config.threads() as u64, config.listeners.len() as u64);
+    let further = (threads - 1) * (THREAD_DESCRIPTORS + listeners);
+    let all = service::all_descriptors();
+    let kept = OWN_DESCRIPTORS + further + NAME_DESCRIPTORS;
+    let descriptors = all.saturating_sub(kept.min(all / 2)) / 2;
     usize::try_from(descriptors).unwrap_or(usize::MAX).max(1)
 }
 
@@ -463,6 +528,9 @@ fn listeners(
             fast_open: far.fast_open,
             intake: l.intake,
             policy: l.policy.clone(),
+            balancers: l.balancers.clone(),
+            announce: l.send_proxy,
+            keep_source: l.keep_source,
         },
         far: machine.add_profile(far),
         onward_from: l.from.map(|from| (from, 0).into()),

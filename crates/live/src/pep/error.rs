@@ -97,6 +97,22 @@ pub enum PepError {
 }
 
 impl PepError {
+    /// Whether what is missing is a right of this user's.
+    pub fn is_of_rights(&self) -> bool {
+        match self {
+            Self::Listen { reason, .. } => takes_root(reason),
+            Self::NotLoaded { error, .. } => {
+                matches!(**error, narrows_bpf::BpfError::NoPermission { .. })
+            }
+            Self::NoControl { reason, .. }
+            | Self::NotBecome { reason, .. }
+            | Self::Status { reason, .. }
+            | Self::NoDaemon { reason, .. }
+            | Self::Setup { reason, .. } => reason.kind() == io::ErrorKind::PermissionDenied,
+            Self::NotTaken(_) | Self::NoUser(_) | Self::Thread => false,
+        }
+    }
+
     /// Makes errors of a step.
     pub(super) fn setup<E: Into<io::Error>>(action: &'static str) -> impl Fn(E) -> Self {
         move |reason| Self::Setup {
@@ -106,11 +122,16 @@ impl PepError {
     }
 }
 
+fn takes_root(reason: &SocketError) -> bool {
+    matches!(
+        reason,
+        SocketError::System(nix::libc::EACCES | nix::libc::EPERM)
+    )
+}
+
 fn hint(reason: &SocketError) -> &'static str {
     match reason {
-        SocketError::System(nix::libc::EACCES | nix::libc::EPERM) => {
-            " (ports below 1024 and transparent listeners take root)"
-        }
+        _ if takes_root(reason) => " (ports below 1024 and transparent listeners take root)",
         SocketError::System(nix::libc::EADDRNOTAVAIL) | SocketError::NoPort => {
             " (it is no address of this machine)"
         }

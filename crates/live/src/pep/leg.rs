@@ -1,10 +1,11 @@
 //! Options of a leg's sockets.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use narrows_cc::ControlSpec;
-use narrows_units::Rate;
+use narrows_units::{Duration, Rate};
 use nix::libc;
 use nix::sys::socket::{
     AddressFamily, SetSockOpt, SockFlag, SockType, setsockopt, socket, sockopt,
@@ -36,6 +37,13 @@ pub(super) struct LegOptions {
     /// `SO_SNDBUF` and `SO_RCVBUF`; the kernel sizes them where nothing is said.
     pub send_buffer: Option<u64>,
     pub receive_buffer: Option<u64>,
+    /// How long a connection is silent before the kernel asks whether the peer is there
+    /// (`TCP_KEEPIDLE`), and between the questions a ninth of it, at least a second; the kernel's
+    /// own times where nothing is said (two hours, tcp(7)).
+    pub keepalive: Option<Duration>,
+    /// How long what was sent may stay unacknowledged, or a window closed, before the connection
+    /// is given up (`TCP_USER_TIMEOUT`, RFC 5482); the kernel's own time where nothing is said.
+    pub user_timeout: Option<Duration>,
     /// Connections to any address may be led here (`IP_TRANSPARENT`).
     pub transparent: bool,
 }
@@ -53,14 +61,40 @@ impl LegOptions {
         Ok(fd)
     }
 
+    /// Lets a socket that is to be bound to `address`, or connected there, have any address
+    /// (ip(7), `IP_TRANSPARENT`).
+    pub fn take_any_address(&self, fd: &impl AsFd, address: SocketAddr) -> nix::Result<()> {
+        /// `IPV6_TRANSPARENT` (linux/in6.h).
+        const TRANSPARENT: i32 = 75;
+        if address.is_ipv4() {
+            return setsockopt(fd, sockopt::IpTransparent, &true);
+        }
+        let set = socket_option::set(fd, libc::IPPROTO_IPV6, TRANSPARENT, 1);
+        set.map_err(|e| errno(&e))
+    }
+
     /// Sets what connections that are accepted of it have from their listener.
     pub fn apply(&self, fd: &impl AsFd) -> nix::Result<()> {
         setsockopt(fd, sockopt::TcpNoDelay, &true)?;
         setsockopt(fd, sockopt::KeepAlive, &true)?;
+        // Urgent data stays in its place in the stream (RFC 6093 §5).
+        setsockopt(fd, sockopt::OobInline, &true)?;
         setsockopt(fd, sockopt::Linger, &RESET)?;
         socket_option::limit_unsent(fd, self.unsent.into()).map_err(|e| errno(&e))?;
         if let Some(control) = &self.control {
             setsockopt(fd, sockopt::TcpCongestion, &OsString::from(control))?;
+        }
+        if let Some(idle) = self.keepalive {
+            let seconds = u32::try_from(idle.as_millis() / 1_000)
+                .unwrap_or(u32::MAX)
+                .max(1);
+            setsockopt(fd, sockopt::TcpKeepIdle, &seconds)?;
+            // As the kernel does nine by default (tcp(7), tcp_keepalive_probes).
+            setsockopt(fd, sockopt::TcpKeepInterval, &(seconds / 9).max(1))?;
+        }
+        if let Some(longest) = self.user_timeout {
+            let ms = u32::try_from(longest.as_millis()).unwrap_or(u32::MAX);
+            setsockopt(fd, sockopt::TcpUserTimeout, &ms)?;
         }
         // As large as the machine allows (net.core.wmem_max), whatever is asked for.
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);

@@ -9,7 +9,6 @@ use std::os::fd::AsRawFd;
 use narrows_packet::{Profile, SocketError, SocketEvent, SocketId};
 use narrows_units::Duration;
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::socket::{Backlog, SockaddrStorage, bind, listen, setsockopt, sockopt};
 use tracing::warn;
@@ -23,6 +22,9 @@ use crate::stream_calls::errno;
 /// How long to wait before accepting again when the machine has no descriptor or memory
 /// left: some tunnel may have ended by then.
 const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// How long it is not said again that there is none.
+const SAID: Duration = Duration::from_secs(10);
 
 /// A listening socket.
 #[derive(Debug)]
@@ -84,8 +86,11 @@ impl Machine {
             return self.client_gone();
         };
         if let Some(Kind::Listener(listener)) = self.at(token).and_then(|slot| slot.kind.as_mut()) {
+            let first = listener.waiting.is_empty();
             listener.waiting.push_back((client.stream, client.from));
-            self.events.push_back((token, SocketEvent::Incoming));
+            if first {
+                self.events.push_back((token, SocketEvent::Incoming));
+            }
         }
     }
 
@@ -116,12 +121,8 @@ impl Machine {
         if local.is_ipv6() {
             setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
         }
-        if options.transparent && local.is_ipv4() {
-            setsockopt(&fd, sockopt::IpTransparent, &true)?;
-        } else if options.transparent {
-            /// `IPV6_TRANSPARENT` (linux/in6.h).
-            const TRANSPARENT: i32 = 75;
-            socket_option::set(&fd, libc::IPPROTO_IPV6, TRANSPARENT, 1).map_err(|e| errno(&e))?;
+        if options.transparent {
+            options.take_any_address(&fd, local)?;
         }
         bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
         if options.fast_open {
@@ -160,6 +161,13 @@ impl Machine {
     /// The next client of the listener at `token` that is this thread's.
     pub(super) fn next_client(&mut self, token: u64) -> Option<(SocketId, SocketAddr)> {
         loop {
+            if self.accepts == 0 {
+                if !self.more_clients.contains(&token) {
+                    self.more_clients.push(token);
+                }
+                return None;
+            }
+            self.accepts -= 1;
             let Some(Kind::Listener(listener)) = &mut self.at(token)?.kind else {
                 return None;
             };
@@ -189,10 +197,12 @@ impl Machine {
                 Err(e) => match errno(&e) {
                     Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM => {
                         let until = self.now + EXHAUSTED;
-                        let (_, waiting) = self.exhausted.get_or_insert_with(|| {
+                        if self.exhausted.is_none() && self.said.is_none_or(|at| at <= self.now) {
+                            self.said = Some(self.now + SAID);
                             warn!("no connection can be accepted for the moment: {e}");
-                            (until, Vec::new())
-                        });
+                        }
+                        let nobody = || (until, Vec::new());
+                        let (_, waiting) = self.exhausted.get_or_insert_with(nobody);
                         waiting.push(token);
                         return None;
                     }

@@ -10,6 +10,7 @@ mod daemon;
 mod error;
 mod leg;
 mod listening;
+mod memory;
 mod metrics;
 mod names;
 mod own;

@@ -1,47 +1,129 @@
 //! The addresses of names, found by the machine's own resolver: `/etc/hosts`, DNS or whatever
-//! `nsswitch.conf` says. It blocks, so that it is asked by threads of their own.
+//! `nsswitch.conf` says. It blocks, so that it is asked by threads of their own, which all of a
+//! daemon's threads share. Who is served next, and how many are, [`NameQueue`] says.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use narrows_pep::{NameAsked, NameQueue};
+use narrows_units::{Duration, Instant};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::debug;
 
-/// Names that a process asks for at a time; the others wait for these (our choice: a name
+/// Names that a process asks for at a time; as many again may be overdue (our choice: a name
 /// whose server is silent takes a thread for some ten seconds, resolv.conf(5)).
 pub(super) const AT_ONCE: usize = 64;
 
-/// A name's number, and its addresses.
-type Found = (u64, Vec<IpAddr>);
+/// A name's number, and its addresses; `None` if there was no room for it.
+type Found = (u64, Option<Vec<IpAddr>>);
 
-/// Finds addresses.
+/// Which thread asks, and the number of its name.
+type Ticket = (usize, u64);
+
+/// Finds addresses, for all threads.
+pub(super) struct Resolver {
+    begun: std::time::Instant,
+    /// How many names wait.
+    waiting: AtomicUsize,
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: NameQueue<Ticket>,
+    /// Who asks, by the thread's number.
+    askers: Vec<(Sender<Found>, Arc<EventFd>)>,
+}
+
+impl Resolver {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            begun: std::time::Instant::now(),
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(State {
+                queue: NameQueue::new(AT_ONCE),
+                askers: Vec::new(),
+            }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many names wait, and how many are being found.
+    pub fn load(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.queue.waiting(), state.queue.running())
+    }
+
+    /// The next name that is to be found.
+    fn next(&self) -> Option<(Ticket, String)> {
+        let ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let now = Instant::ZERO + Duration::from_nanos(ns);
+        let queue = &mut self.state().queue;
+        let next = queue.begin(now);
+        self.waiting.store(queue.waiting(), Relaxed);
+        next
+    }
+
+    fn tell(&self, (asker, id): Ticket, addresses: Option<Vec<IpAddr>>) {
+        if let Some((sender, signal)) = self.state().askers.get(asker) {
+            // Nobody waits for it any more once the thread has ended.
+            let _ = sender.send((id, addresses));
+            let _ = signal.write(1);
+        }
+    }
+
+    /// Has threads begin with those for which there are places.
+    fn start(self: &Arc<Self>) {
+        while let Some((ticket, name)) = self.next() {
+            let resolver = Arc::clone(self);
+            let work = move || {
+                let mut next = Some((ticket, name));
+                while let Some((ticket, name)) = next.take() {
+                    let addresses = addresses_of(&name);
+                    resolver.state().queue.end(ticket);
+                    resolver.tell(ticket, Some(addresses));
+                    next = resolver.next();
+                }
+            };
+            let thread = thread::Builder::new().name("resolver".to_owned());
+            if thread.spawn(work).is_err() {
+                self.state().queue.end(ticket);
+                self.tell(ticket, None);
+            }
+        }
+    }
+}
+
+/// One thread's hold on it.
 pub(super) struct Names {
-    /// How many are asked for at a time.
-    most: usize,
-    waiting: VecDeque<(u64, String)>,
-    running: usize,
-    sender: Sender<Found>,
+    resolver: Arc<Resolver>,
+    asker: usize,
     receiver: Receiver<Found>,
     /// Becomes readable when addresses are there.
     signal: Arc<EventFd>,
 }
 
 impl Names {
-    /// Asks for the addresses of at most `most` names at a time.
-    pub fn new(most: usize) -> nix::Result<Self> {
+    pub fn new(resolver: Arc<Resolver>) -> nix::Result<Self> {
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
         let (sender, receiver) = channel();
+        let signal = Arc::new(EventFd::from_value_and_flags(0, flags)?);
+        let mut state = resolver.state();
+        state.askers.push((sender, Arc::clone(&signal)));
+        let asker = state.askers.len() - 1;
+        drop(state);
         Ok(Self {
-            most,
-            waiting: VecDeque::new(),
-            running: 0,
-            sender,
+            resolver,
+            asker,
             receiver,
-            signal: Arc::new(EventFd::from_value_and_flags(0, flags)?),
+            signal,
         })
     }
 
@@ -50,35 +132,43 @@ impl Names {
         self.signal.as_fd()
     }
 
-    /// Asks for the addresses of these names.
-    pub fn ask(&mut self, names: Vec<(u64, String)>) {
-        self.waiting.extend(names);
-        while self.running < self.most {
-            let Some((id, name)) = self.waiting.pop_front() else {
-                return;
-            };
-            self.running += 1;
-            let (sender, signal) = (self.sender.clone(), Arc::clone(&self.signal));
-            let answer = move |addresses| {
-                // Nobody waits for it any more once the daemon has ended.
-                let _ = sender.send((id, addresses));
-                let _ = signal.write(1);
-            };
-            let give_up = answer.clone();
-            let resolver = thread::Builder::new().name("resolver".to_owned());
-            if resolver.spawn(move || answer(addresses_of(&name))).is_err() {
-                give_up(Vec::new());
-            }
+    /// Asks for the addresses of these names, and for those of `unwanted` no more.
+    pub fn ask(&self, names: Vec<NameAsked>, unwanted: &[u64]) {
+        if names.is_empty() && unwanted.is_empty() {
+            return;
         }
+        let mut refused = Vec::new();
+        {
+            let queue = &mut self.resolver.state().queue;
+            for NameAsked { id, client, name } in names {
+                if !queue.add((self.asker, id), client, name) {
+                    refused.push(id);
+                }
+            }
+            unwanted
+                .iter()
+                .for_each(|id| queue.cancel((self.asker, *id)));
+        }
+        for id in refused {
+            self.resolver.tell((self.asker, id), None);
+        }
+        self.resolver.start();
     }
 
-    /// What was found since the last call; those that wait are asked for.
-    pub fn found(&mut self) -> Vec<Found> {
+    /// Whether there are names that wait for a place: one may be free by time alone.
+    pub fn wait(&self) -> bool {
+        self.resolver.waiting.load(Relaxed) > 0
+    }
+
+    /// Gives places on that have become free by time.
+    pub fn go_on(&self) {
+        self.resolver.start();
+    }
+
+    /// What was found since the last call.
+    pub fn found(&self) -> Vec<Found> {
         let _ = self.signal.read();
-        let found: Vec<Found> = self.receiver.try_iter().collect();
-        self.running -= found.len();
-        self.ask(Vec::new());
-        found
+        self.receiver.try_iter().collect()
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) enum Message {
 struct Mailbox {
     /// `None` once the thread has ended.
     messages: Mutex<Option<Vec<Message>>>,
-    /// Readable when there are messages, or some of the budget was given back.
+    /// Readable when there are messages.
     signal: EventFd,
     /// Connections of clients that it serves, or is about to.
     clients: AtomicUsize,
@@ -147,7 +147,7 @@ impl Peers {
         &self.workers.mailboxes[self.own]
     }
 
-    /// Readable when [`messages`](Self::messages) are to be read, or budget was given back.
+    /// Readable when [`messages`](Self::messages) are to be read.
     pub fn signal(&self) -> BorrowedFd<'_> {
         self.mailbox().signal.as_fd()
     }
@@ -187,14 +187,6 @@ impl Peers {
     /// A client that was placed here has gone.
     pub fn client_gone(&self) {
         self.mailbox().clients.fetch_sub(1, SeqCst);
-    }
-
-    /// Wakes the others, as some of the budget was given back.
-    pub fn wake_others(&self) {
-        let others = self.workers.mailboxes.iter().enumerate();
-        others
-            .filter(|(at, _)| *at != self.own)
-            .for_each(|(_, mailbox)| mailbox.wake());
     }
 
     /// The thread takes no more clients and has none: the first one, which waits for that, is

@@ -5,15 +5,22 @@ use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::statvfs::{FsFlags, statvfs};
-use nix::unistd::Uid;
+use nix::unistd::{Uid, geteuid};
 use tempfile::TempDir;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// The library (preload.c); empty where the build's compiler could make none.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
+
+/// What the names of its folders begin with.
+const PREFIX: &str = "narrows-pep-";
+
+/// The file in them that lives with the run.
+const NOTES: &str = "notes";
 
 /// `struct nw_end` of lead_end.h, in which all is in network order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, Immutable, KnownLayout)]
@@ -42,8 +49,34 @@ struct Note {
 #[derive(Debug)]
 pub(super) struct Preload {
     folder: TempDir,
-    notes: File,
+    // Its lock says that the run lives: the kernel gives it back however that ends.
+    notes: Flock<File>,
     settings: String,
+}
+
+/// Removes the folders of runs that were killed, as far as they are this user's.
+fn sweep() {
+    let all = fs::read_dir(std::env::temp_dir());
+    for folder in all.into_iter().flatten().flatten() {
+        let ours = folder.file_name().to_string_lossy().starts_with(PREFIX);
+        let owner = folder
+            .metadata()
+            .ok()
+            .filter(|m| m.is_dir())
+            .map(|m| m.uid());
+        let may = owner.is_some_and(|uid| geteuid().is_root() || geteuid().as_raw() == uid);
+        // One that is being made has none of that name yet.
+        let Some(notes) = (ours && may)
+            .then(|| File::open(folder.path().join(NOTES)).ok())
+            .flatten()
+        else {
+            continue;
+        };
+        if Flock::lock(notes, FlockArg::LockExclusiveNonblock).is_ok() {
+            // What cannot be removed is tried again the next time.
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
 }
 
 impl Preload {
@@ -53,7 +86,8 @@ impl Preload {
             let what = "this narrows was built without the library for LD_PRELOAD";
             return Err(io::Error::other(what));
         }
-        let folder = TempDir::with_prefix("narrows-pep-")?;
+        sweep();
+        let folder = TempDir::with_prefix(PREFIX)?;
         let at = folder.path();
         if statvfs(at)?.flags().contains(FsFlags::ST_NOEXEC) {
             let what = format!(
@@ -64,9 +98,13 @@ impl Preload {
             return Err(io::Error::other(what));
         }
         fs::write(at.join("preload.so"), LIBRARY)?;
-        let notes = at.join("notes");
-        fs::write(&notes, [])?;
-        fs::set_permissions(&notes, Permissions::from_mode(0o600))?;
+        // Locked before it has its name: who sweeps takes none that lives.
+        let (made, notes) = (at.join("notes.new"), at.join(NOTES));
+        fs::write(&made, [])?;
+        fs::set_permissions(&made, Permissions::from_mode(0o600))?;
+        let alive = Flock::lock(File::open(&made)?, FlockArg::LockExclusiveNonblock);
+        let alive = alive.map_err(|(_, why)| why)?;
+        fs::rename(&made, &notes)?;
         if user.is_some() {
             let user = user.map(Uid::as_raw);
             [at, &notes]
@@ -80,7 +118,7 @@ impl Preload {
         let (proxy, path) = (spared.port(), notes.display());
         let settings = format!("{port} {mapped} {proxy} {path}");
         Ok(Self {
-            notes: File::open(&notes)?,
+            notes: alive,
             folder,
             settings,
         })

@@ -8,13 +8,18 @@
 //! Where the sender is near, nothing is read that the other connection has no room for: the
 //! kernel's buffers hold as much as such a sender delivers until it knows of new room,
 //! and what waits in the process is copied twice.
+//!
+//! Where there is no memory to read ahead ([`narrows_pep`]'s budget), nothing is kept either:
+//! bytes are looked at (`MSG_PEEK`), offered to the other connection, and taken from the kernel
+//! as far as that has them. So a tunnel is served without holding any.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_packet::{CountedBytes, Data, Relayed, SocketId, Sockets};
 use narrows_units::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};
+use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::{pipe2, read};
 use tracing::debug;
 
@@ -28,6 +33,9 @@ const BULK: usize = 32 << 10;
 /// Bytes that are spliced at a time (our choice: the largest burst that segmentation
 /// makes): some of the last is copied, as the other connection has no room for it.
 const SPLICED: usize = 64 << 10;
+
+/// Where less than this may be read ahead, nothing is (our choice: a page).
+const PEEKED: usize = 4 << 10;
 
 /// Bytes for which the pipe has room: what a user without rights may ask for
 /// (`fs.pipe-max-size`).
@@ -62,19 +70,23 @@ impl Machine {
         &mut self,
         from: SocketId,
         to: SocketId,
-        most: u64,
+        ahead: u64,
         queue: &mut CountedBytes,
     ) -> Relayed {
         let (source, sink) = (self.token(from), self.token(to));
+        // As much as it holds, and what it may hold beside that.
+        let most = queue.len().saturating_add(ahead);
         let mut done = Relayed {
             read: 0,
             written: queue.write_with(|data| self.write(to, data)),
             left: false,
         };
-        while done.read < most && queue.is_empty() && self.takes(sink) {
-            let part = self.part(most - done.read);
+        while queue.is_empty() && self.takes(sink) {
+            let part = self.part(ahead);
             let bulk = part >= BULK && self.stream(source).is_some_and(|stream| stream.bulk);
-            let (read, written) = if bulk && self.pipe.is_some() {
+            let (read, written) = if part < PEEKED {
+                self.pass(source, to)
+            } else if bulk && self.pipe.is_some() {
                 self.splice(source, sink, part, queue)
             } else {
                 self.copy(source, to, part, queue)
@@ -88,12 +100,13 @@ impl Machine {
             done.read += read as u64;
             done.written += written as u64;
         }
-        // What it does not take waits.
+        // What it does not take waits, here or where it comes from.
         if !queue.is_empty() || !self.takes(sink) {
-            done.left = self.is_left(source);
-            if !done.left {
-                done.read += self.read_counted(from, most - done.read, queue);
+            let room = most.saturating_sub(queue.len());
+            if room > 0 && !self.is_near(source) {
+                done.read += self.read_counted(from, room, queue);
             }
+            done.left = self.stream(source).is_some_and(|s| s.readable);
         }
         self.wait_turn(source);
         done
@@ -108,8 +121,9 @@ impl Machine {
         })
     }
 
-    /// Whether the stream at `source` has something to read, and is left to the kernel.
-    fn is_left(&mut self, source: u64) -> bool {
+    /// Whether the stream at `source` has something to read, and its sender is so near that it is
+    /// left to the kernel.
+    fn is_near(&mut self, source: u64) -> bool {
         let read_ahead = self.read_ahead;
         let Some(stream) = self.stream(source).filter(|stream| stream.readable) else {
             return false;
@@ -142,6 +156,63 @@ impl Machine {
         queue.append(&scratch[written..read]);
         self.scratch = scratch;
         (read, written)
+    }
+
+    /// Without keeping any: what the other connection takes of what is there is taken from the
+    /// kernel once it has it. Bytes read, which are those that were written.
+    fn pass(&mut self, source: u64, to: SocketId) -> (usize, usize) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let most = self.turn.min(SPLICED).min(scratch.len());
+        let peek = MsgFlags::MSG_PEEK;
+        let there = loop {
+            match self.stream(source).filter(|s| s.readable && most > 0) {
+                Some(stream) => match recv(stream.fd.as_raw_fd(), &mut scratch[..most], peek) {
+                    Err(Errno::EINTR) => {}
+                    there => break there,
+                },
+                None => break Err(Errno::EAGAIN),
+            }
+        };
+        let passed = match there {
+            // Nothing would be a SYN without data.
+            Ok(0) | Err(_) => {
+                if most > 0 {
+                    self.received(source, there.map(|bytes| (bytes, true)));
+                }
+                0
+            }
+            Ok(there) => {
+                let passed = self.write(to, Data::Bytes(&scratch[..there])) as usize;
+                self.discard(source, &mut scratch[..passed]);
+                let stops_short = self.stream(source).is_some_and(|s| s.stops_short);
+                if passed > 0 {
+                    let all = there < most && passed == there && !stops_short;
+                    self.received(source, Ok((passed, all)));
+                }
+                passed
+            }
+        };
+        self.scratch = scratch;
+        (passed, passed)
+    }
+
+    /// Takes as many bytes as `these` from the kernel, which are known already.
+    fn discard(&mut self, source: u64, these: &mut [u8]) {
+        let mut left = these.len();
+        while let Some(stream) = self.stream(source).filter(|_| left > 0) {
+            // Not copied, of TCP (tcp(7)).
+            match recv(
+                stream.fd.as_raw_fd(),
+                &mut these[..left],
+                MsgFlags::MSG_TRUNC,
+            ) {
+                Ok(bytes) if bytes > 0 => left -= bytes,
+                Err(Errno::EINTR) => {}
+                // They were there. A reset meanwhile takes what was not read, which is an event
+                // of its own; what was passed on stands.
+                _ => return,
+            }
+        }
     }
 
     /// By the pipe: bytes read and written.

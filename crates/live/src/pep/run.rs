@@ -32,7 +32,7 @@ use super::sockets::Machine;
 use crate::LiveError;
 use crate::RunId;
 use crate::foreground::{CommandError, Group, GroupError, Program, Signals, exit_code};
-use crate::machine::State;
+use crate::machine::{State, sweep_groups};
 use crate::world::start_in_group;
 
 /// The token of what ends the thread.
@@ -101,6 +101,17 @@ pub enum RunError {
     Pep(#[from] PepError),
 }
 
+impl RunError {
+    /// Whether what is missing is a right of this user's.
+    pub fn is_of_rights(&self) -> bool {
+        match self {
+            Self::NotRoot | Self::Kernel(BpfError::NoPermission { .. }) => true,
+            Self::Live(error) | Self::Command(CommandError::Live(error)) => error.is_of_rights(),
+            _ => false,
+        }
+    }
+}
+
 /// What leads connections, at work.
 #[derive(Debug)]
 enum Leader {
@@ -121,6 +132,8 @@ impl Leader {
         if !geteuid().is_root() {
             return Err(RunError::NotRoot);
         }
+        // What a command of before has left that was killed.
+        sweep_groups();
         let run = RunId::random();
         let state = State::open(&run)?;
         let group = Group::below("self", &run, &state)?;
@@ -345,6 +358,8 @@ fn listener(machine: &mut Machine, local: SocketAddr, parent: Parent) -> Listene
         unsent: LegOptions::UNSENT,
         send_buffer: None,
         receive_buffer: None,
+        keepalive: None,
+        user_timeout: None,
         transparent: false,
     };
     Listener {

@@ -7,6 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use narrows_units::Duration;
 use nix::sys::prctl::set_no_new_privs;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{User, setgroups, setresgid, setresuid};
@@ -46,6 +47,16 @@ pub(super) fn all_descriptors() -> u64 {
         // As POSIX guarantees (_POSIX_OPEN_MAX).
         Err(_) => 20,
     }
+}
+
+/// How often the service manager is to hear `WATCHDOG=1`, if it wants that of this process: twice
+/// as often as it asks for (sd_watchdog_enabled(3)).
+pub(super) fn watchdog() -> Option<Duration> {
+    let number = |name| env::var(name).ok()?.parse::<u64>().ok();
+    let pid = number("WATCHDOG_PID");
+    let us = number("WATCHDOG_USEC").filter(|us| *us > 0)?;
+    pid.is_none_or(|pid| pid == u64::from(std::process::id()))
+        .then(|| Duration::from_micros(us / 2))
 }
 
 /// Sends `state` to the service manager (sd_notify(3)), if there is one.

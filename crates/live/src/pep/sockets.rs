@@ -34,6 +34,9 @@ use crate::stream_calls::{breakage, first_of};
 /// Bytes that are read of one socket before others have their turn.
 const TURN: usize = 256 << 10;
 
+/// Clients that are accepted before others have their turn.
+pub(super) const ACCEPTED: usize = 16;
+
 /// Finds out where to a connection had been opened that was led here, by its socket and
 /// who opened it.
 pub(super) type Origin = dyn FnMut(&OwnedFd, SocketAddr) -> Option<SocketAddr> + Send;
@@ -76,10 +79,16 @@ pub(super) struct Machine {
     /// Sockets that have more to read when others have had their turn.
     pub(super) again: Vec<u64>,
     deferred: Vec<u64>,
+    /// Listeners with more clients when others have had their turn.
+    pub(super) more_clients: Vec<u64>,
     /// When accepting goes on, and of which listeners.
     pub(super) exhausted: Option<(Instant, Vec<u64>)>,
+    /// Until when it is not said again that none can be accepted.
+    pub(super) said: Option<Instant>,
     /// What may still be read in this turn.
     pub(super) turn: usize,
+    /// How many clients may still be accepted before others have their turn.
+    pub(super) accepts: usize,
     pub(super) scratch: Vec<u8>,
     pub(super) pipe: Option<Pipe>,
     /// The shortest round trip to senders of whom is read what does not go out yet.
@@ -111,8 +120,11 @@ impl Machine {
             events: VecDeque::new(),
             again: Vec::new(),
             deferred: Vec::new(),
+            more_clients: Vec::new(),
             exhausted: None,
+            said: None,
             turn: TURN,
+            accepts: ACCEPTED,
             scratch: vec![0; TURN],
             pipe: Pipe::open(),
             read_ahead: READ_AHEAD,
@@ -151,7 +163,7 @@ impl Machine {
 
     /// How long nothing needs to be done unless something happens.
     pub fn patience(&self) -> Option<Duration> {
-        if !self.again.is_empty() || !self.events.is_empty() {
+        if !self.again.is_empty() || !self.more_clients.is_empty() || !self.events.is_empty() {
             return Some(Duration::ZERO);
         }
         let paused = self.exhausted.as_ref().map(|(at, _)| *at);
@@ -193,6 +205,10 @@ impl Machine {
                 self.events.push_back((token, SocketEvent::Readable));
             }
         }
+        self.accepts = ACCEPTED;
+        let more = std::mem::take(&mut self.more_clients).into_iter();
+        self.events
+            .extend(more.map(|token| (token, SocketEvent::Incoming)));
         if let Some((_, listeners)) = self.exhausted.take_if(|(at, _)| *at <= self.now) {
             let incoming = listeners.into_iter().map(|t| (t, SocketEvent::Incoming));
             self.events.extend(incoming);
@@ -256,7 +272,7 @@ impl Machine {
                 }
             }
             let last = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP;
-            stream.end_is_near |= flags.intersects(last);
+            stream.stops_short |= flags.intersects(last | EpollFlags::EPOLLPRI);
             if flags.intersects(last | EpollFlags::EPOLLIN) && !stream.peer_closed {
                 stream.readable = true;
                 events.push(SocketEvent::Readable);
@@ -303,6 +319,7 @@ impl Machine {
 
     pub(super) fn watch_stream(&mut self, token: u64) {
         let flags = EpollFlags::EPOLLIN
+            | EpollFlags::EPOLLPRI
             | EpollFlags::EPOLLOUT
             | EpollFlags::EPOLLRDHUP
             | EpollFlags::EPOLLET;
@@ -349,6 +366,9 @@ impl Sockets for Machine {
         let options = &self.profiles[profile.0 as usize];
         let begun = || -> nix::Result<(OwnedFd, Phase)> {
             let fd = options.socket(family(remote))?;
+            if options.transparent {
+                options.take_any_address(&fd, remote)?;
+            }
             if let Some(local) = local {
                 setsockopt(&fd, sockopt::IpBindAddressNoPort, &true)?;
                 bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
@@ -418,10 +438,10 @@ impl Sockets for Machine {
         &mut self,
         from: SocketId,
         to: SocketId,
-        most: u64,
+        ahead: u64,
         queue: &mut CountedBytes,
     ) -> Relayed {
-        self.relay_some(from, to, most, queue)
+        self.relay_some(from, to, ahead, queue)
     }
 
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {

@@ -1,8 +1,10 @@
 //! The state of a daemon, at a Unix socket.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use narrows_pep::{Counters, TunnelFacts};
+use narrows_pep::{Book, Counters, TunnelFacts};
 use nix::unistd::User;
 use serde::{Deserialize, Serialize};
 
@@ -45,30 +47,28 @@ pub struct Status {
     pub backlog_bytes: u64,
     /// Bytes that may wait in them.
     pub budget_bytes: u64,
-    /// Connections that clients opened.
-    pub accepted: u64,
-    /// Of these, by clients that are not admitted.
-    pub denied: u64,
-    /// Tunnels whose both ends were open.
-    pub opened: u64,
-    /// Clients that were refused.
-    pub refused: u64,
-    /// Tunnels that ended in order.
-    pub closed: u64,
-    /// Tunnels of which one end broke.
-    pub broken: u64,
-    /// Tunnels that went without the proxy that they were to go by.
-    pub direct: u64,
-    /// Clients whose request did not come in time.
-    pub request_timeouts: u64,
-    /// Connections to destinations that did not open in time.
-    pub connect_timeouts: u64,
-    /// Tunnels in which nothing happened for too long.
-    pub idle_timeouts: u64,
-    /// Payload bytes from clients.
-    pub bytes_up: u64,
-    /// Payload bytes from destinations.
-    pub bytes_down: u64,
+    /// Bytes in the kernel's buffers of TCP, of the control group that limits memory or of the
+    /// machine.
+    #[serde(default)]
+    pub kernel_bytes: u64,
+    /// Bytes that both may be together: what is more comes off the budget.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// Clients that have tunnels, as they are counted.
+    #[serde(default)]
+    pub clients: u64,
+    /// Names that wait to be asked for.
+    #[serde(default)]
+    pub names_waiting: u64,
+    /// Names whose addresses are being found.
+    #[serde(default)]
+    pub names_running: u64,
+    /// What was done.
+    #[serde(flatten)]
+    pub counters: Counters,
+    /// What was done at each listener, those of before a reload included.
+    #[serde(default)]
+    pub by_listener: BTreeMap<SocketAddr, Book>,
     /// The tunnels in which most waits.
     pub largest: Vec<TunnelStatus>,
 }
@@ -98,7 +98,7 @@ pub struct TunnelStatus {
 
 /// One thread's part of a [`Status`].
 pub(super) struct Share {
-    counters: Counters,
+    books: Vec<(SocketAddr, Book)>,
     tunnels: u64,
     backlog: u64,
     largest: Vec<TunnelStatus>,
@@ -122,7 +122,7 @@ impl Share {
             backlog_down_bytes: t.backlog_down,
         });
         Self {
-            counters: proxy.counters(),
+            books: proxy.books().map(|(at, book)| (at, book.clone())).collect(),
             tunnels: proxy.tunnels() as u64,
             backlog: proxy.backlog(),
             largest: largest.collect(),
@@ -133,7 +133,10 @@ impl Share {
 impl Status {
     /// The sum of the threads' shares; the caller adds what is no share.
     pub(super) fn of(shares: Vec<Share>) -> Self {
-        let counters: Counters = shares.iter().map(|share| share.counters).sum();
+        let mut by_listener = BTreeMap::<_, Book>::new();
+        for (at, book) in shares.iter().flat_map(|share| &share.books) {
+            *by_listener.entry(*at).or_default() += book;
+        }
         let threads: Vec<u64> = shares.iter().map(|share| share.tunnels).collect();
         let backlog_bytes = shares.iter().map(|share| share.backlog).sum();
         let mut largest: Vec<_> = shares.into_iter().flat_map(|s| s.largest).collect();
@@ -146,18 +149,8 @@ impl Status {
             tunnels: threads.iter().sum(),
             threads,
             backlog_bytes,
-            accepted: counters.accepted,
-            denied: counters.denied,
-            opened: counters.opened,
-            refused: counters.refused,
-            closed: counters.closed,
-            broken: counters.broken,
-            direct: counters.direct,
-            request_timeouts: counters.request_timeouts,
-            connect_timeouts: counters.connect_timeouts,
-            idle_timeouts: counters.idle_timeouts,
-            bytes_up: counters.bytes_up,
-            bytes_down: counters.bytes_down,
+            counters: by_listener.values().map(|book| book.counters).sum(),
+            by_listener,
             largest,
             ..Self::default()
         }

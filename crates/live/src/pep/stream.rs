@@ -26,8 +26,9 @@ pub(super) struct Stream {
     pub client: Option<SocketAddr>,
     pub phase: Phase,
     pub readable: bool,
-    /// The kernel has said that the stream has an end.
-    pub end_is_near: bool,
+    /// The kernel has said that the stream has an end, or urgent data: a read that gives less than
+    /// was asked for may have stopped there.
+    pub stops_short: bool,
     pub peer_closed: bool,
     /// It has more to read when others have had their turn.
     pub waits: bool,
@@ -49,7 +50,7 @@ impl Stream {
             client,
             phase,
             readable: false,
-            end_is_near: false,
+            stops_short: false,
             peer_closed: false,
             waits: false,
             bulk: false,

@@ -46,9 +46,10 @@ impl Machine {
                 received => break received,
             }
         };
-        // Fewer than asked for were all; but an end would not be reported again.
-        let (most, end_is_near) = (into.len(), stream.end_is_near);
-        let received = received.map(|bytes| (bytes, bytes < most && !end_is_near));
+        // Fewer than asked for were all; but an end would not be reported again, nor what follows
+        // urgent data.
+        let (most, stops_short) = (into.len(), stream.stops_short);
+        let received = received.map(|bytes| (bytes, bytes < most && !stops_short));
         self.received(token, received)
     }
 

@@ -16,6 +16,9 @@ const MAILBOX: u64 = u64::MAX - 1;
 /// The greatest token that is free for others.
 pub(super) const FREE: u64 = u64::MAX - 2;
 
+/// How often it is seen, while names wait, whether a place is free by time.
+const PLACES: Duration = Duration::from_millis(500);
+
 /// What a thread works with.
 pub(super) struct Worker {
     pub server: Server,
@@ -26,9 +29,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// One that waits for at most so many `names` at a time.
-    pub fn new(server: Server, peers: Peers, names: usize) -> Result<Self, PepError> {
-        let names = Names::new(names).map_err(PepError::setup("wait for names"))?;
+    pub fn new(server: Server, peers: Peers, names: Names) -> Result<Self, PepError> {
         for (fd, token) in [(names.signal(), NAMES), (peers.signal(), MAILBOX)] {
             let watched = server.watch(fd, token);
             watched.map_err(PepError::setup("wait for signals"))?;
@@ -45,7 +46,11 @@ impl Worker {
     /// Waits for what happens, at most for `longest`, and serves it; the tokens of what else is
     /// ready.
     pub fn turn(&mut self, longest: Option<Duration>) -> nix::Result<Vec<u64>> {
-        let mut others = self.server.wait(longest)?;
+        let waits = self.names.wait();
+        let next = waits.then_some(PLACES);
+        let mut others = self
+            .server
+            .wait([longest, next].into_iter().flatten().min())?;
         if take(&mut others, MAILBOX) {
             self.read_mailbox();
         }
@@ -53,13 +58,18 @@ impl Worker {
         if take(&mut others, NAMES) {
             let Server { machine, proxy, .. } = &mut self.server;
             for (id, addresses) in self.names.found() {
-                proxy.resolved(machine, id, &addresses);
+                match addresses {
+                    Some(addresses) => proxy.resolved(machine, id, &addresses),
+                    None => proxy.name_refused(machine, id),
+                }
                 machine.end_turn();
             }
         }
-        self.names.ask(self.server.proxy.take_names());
-        if self.server.proxy.take_spare() {
-            self.peers.wake_others();
+        let proxy = &mut self.server.proxy;
+        let (names, unwanted) = (proxy.take_names(), proxy.take_unwanted_names());
+        self.names.ask(names, &unwanted);
+        if waits {
+            self.names.go_on();
         }
         if self.server.proxy.is_drained() && !std::mem::replace(&mut self.drained, true) {
             self.peers.drained();
@@ -68,12 +78,7 @@ impl Worker {
     }
 
     fn read_mailbox(&mut self) {
-        // Read first: what is given back or sent from then on wakes it again.
-        let messages = self.peers.messages();
-        let Server { machine, proxy, .. } = &mut self.server;
-        proxy.freed_elsewhere(machine);
-        machine.end_turn();
-        for message in messages {
+        for message in self.peers.messages() {
             match message {
                 Message::Client(client) => self.server.machine.take_over(client),
                 Message::Work(work) => {

@@ -38,3 +38,13 @@ pub enum ShellError {
     #[error(transparent)]
     Command(#[from] CommandError),
 }
+
+impl ShellError {
+    /// Whether what is missing is a right of this user's.
+    pub fn is_of_rights(&self) -> bool {
+        match self {
+            Self::Live(error) | Self::Command(CommandError::Live(error)) => error.is_of_rights(),
+            _ => false,
+        }
+    }
+}

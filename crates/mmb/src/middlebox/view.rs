@@ -26,6 +26,16 @@ pub struct BoxCounters {
     pub options_unchanged: u64,
     /// ICMP errors about a connection.
     pub related: u64,
+    /// Packets dropped because a rule translates and nobody knows to which connection they belong: later
+    /// fragments before whose packet's first one none went on, or whose connection was forgotten.
+    pub stray_fragments: u64,
+    /// First fragments dropped because a rule translates and there was no room to follow their packet.
+    pub fragments_full: u64,
+    /// Dropped fragments that hide what is above IP: first ones without the whole header, and TCP's that
+    /// write over a part of it (RFC 1858 §3).
+    pub tiny_fragments: u64,
+    /// Connections without an answer that made room for others when the table was full.
+    pub evicted: u64,
 }
 
 /// What a rule has counted.
@@ -79,7 +89,10 @@ impl Middlebox {
 
     /// What it counted.
     pub fn counters(&self) -> BoxCounters {
-        self.counters
+        BoxCounters {
+            evicted: self.connections.evicted(),
+            ..self.counters
+        }
     }
 
     /// The classifier's tables.

@@ -57,6 +57,10 @@ pub enum ProgramMapped {
     Seq = 10,
     /// `tcp-ack-num`
     Ack = 11,
+    /// `icmp-ident`
+    IcmpIdent = 12,
+    /// `icmp6-ident`
+    Icmp6Ident = 13,
 }
 
 /// A field of a connection's packets that gets another value.
@@ -104,6 +108,8 @@ pub struct ProgramAction {
     pub verdicts: [u16; MOST_VERDICTS],
     /// Changes, in their order.
     pub sets: Vec<ProgramSet>,
+    /// Checksums, which are written after all other changes.
+    pub sums: Vec<ProgramSet>,
     /// Changes of the TCP options, in their order.
     pub options: Vec<ProgramOption>,
     /// What the connection's packets get.
@@ -124,22 +130,11 @@ impl ProgramAction {
                 Verdict::Accept => ACCEPT,
             };
         }
-        for set in &action.sets {
-            if let Set::Bits {
-                layer,
-                at,
-                width,
-                value,
-            } = set
-            {
-                compiled
-                    .sets
-                    .extend(words(*layer, usize::from(*at), *width, *value));
-            }
-        }
+        compiled.sets = action.sets.iter().flat_map(set).collect();
+        compiled.sums = action.sums.iter().flat_map(set).collect();
         compiled.options = action.options.iter().map(option).collect();
         compiled.mappings = action.mappings.iter().filter_map(mapping).collect();
-        if compiled.sets.len() > MOST_SETS {
+        if compiled.sets.len() + compiled.sums.len() > MOST_SETS {
             return Err(format!("it changes more than {} bytes", 2 * MOST_SETS));
         }
         Ok(compiled)
@@ -149,6 +144,19 @@ impl ProgramAction {
     pub(super) fn reads_options(&self) -> bool {
         let shifts = |m: &ProgramMapping| matches!(m.what, ProgramMapped::Seq | ProgramMapped::Ack);
         !self.options.is_empty() || self.mappings.iter().any(shifts)
+    }
+}
+
+/// A change in place; of a payload, none.
+fn set(set: &Set) -> Vec<ProgramSet> {
+    match set {
+        Set::Bits {
+            layer,
+            at,
+            width,
+            value,
+        } => words(*layer, usize::from(*at), *width, *value),
+        Set::Payload(..) => Vec::new(),
     }
 }
 
@@ -189,6 +197,8 @@ fn mapping(mapping: &Mapping) -> Option<ProgramMapping> {
         "ip6-flow-label" => ProgramMapped::Label,
         "tcp-seq-num" => ProgramMapped::Seq,
         "tcp-ack-num" => ProgramMapped::Ack,
+        "icmp-ident" => ProgramMapped::IcmpIdent,
+        "icmp6-ident" => ProgramMapped::Icmp6Ident,
         _ => return None,
     };
     let mut mapped = ProgramMapping {

@@ -82,6 +82,7 @@ fn bits(name: &str, h: &Headers) -> Option<(usize, usize)> {
         ("icmp" | "icmp6", "type") => (0, 8),
         ("icmp" | "icmp6", "code") => (8, 8),
         ("icmp" | "icmp6", "checksum") => (16, 16),
+        ("icmp" | "icmp6", "ident") => (32, 16),
         ("udp" | "tcp", "sport") => (0, 16),
         ("udp" | "tcp", "dport") => (16, 16),
         ("udp", "len") => (32, 16),
@@ -402,7 +403,51 @@ fn length(list: &OptionList) -> usize {
 }
 
 /// What stateless rules make of a packet, whose drops are certain: what leaves, if anything.
+/// Whether it is a fragment that hides what is above IP (RFC 1858 §3).
+pub fn is_tiny(packet: &[u8]) -> bool {
+    let ip = Ip::parse(packet).expect("as above");
+    let h = headers(packet);
+    let whole = match (ip.protocol, h.v4) {
+        (6, _) => h.transport == "tcp" && tcp_is_whole(packet, h.above),
+        (17, _) | (1, true) | (58, false) => !h.transport.is_empty(),
+        _ => true,
+    };
+    match ip.fragment_offset {
+        0 => ip.more_fragments && !whole,
+        8 => ip.protocol == 6,
+        _ => false,
+    }
+}
+
+fn tcp_is_whole(packet: &[u8], at: usize) -> bool {
+    let len = usize::from(packet[at + 12] >> 4) * 4;
+    (20..=packet.len() - at).contains(&len)
+}
+
+/// What becomes of the packet: its bytes, or `None` if it is dropped.
 pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
+    let mut bytes = changed(rules, packet, port)?;
+    let h = headers(packet);
+    // Checksums that rules set stand, whatever else they change.
+    for target in rules
+        .iter()
+        .filter(|r| matches(r, packet, port))
+        .flat_map(Rule::targets)
+    {
+        if let Target::Set(named, Some(Value::Number(n))) = target {
+            let name = named.field.name();
+            if let Some(at) = bits(name, &h).filter(|_| name.ends_with("-checksum")) {
+                write_bits(&mut bytes, at, *n);
+            }
+        }
+    }
+    Some(bytes)
+}
+
+fn changed(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
+    if is_tiny(packet) && !rules.is_empty() {
+        return None;
+    }
     let matched: Vec<&Rule> = rules.iter().filter(|r| matches(r, packet, port)).collect();
     'verdict: for rule in &matched {
         for target in rule.targets() {
@@ -421,6 +466,9 @@ pub fn apply(rules: &[Rule], packet: &[u8], port: Port) -> Option<Vec<u8>> {
             continue;
         };
         let name = named.field.name();
+        if name.ends_with("-checksum") {
+            continue;
+        }
         if let (Some(at), Some(Value::Bytes(new))) = (payload(name, packet, &h), value) {
             let len = new.len().min(bytes.len().saturating_sub(at));
             bytes[at..at + len].copy_from_slice(&new[..len]);

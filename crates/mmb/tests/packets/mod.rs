@@ -30,6 +30,35 @@ pub fn udp(from: &str, to: &str, payload: &[u8]) -> Vec<u8> {
     whole(from, to, ip::UDP, &above)
 }
 
+/// A packet without options or extension headers in fragments with `size` bytes above IP, a multiple of
+/// eight.
+pub fn pieces(packet: &[u8], ident: u16, size: usize) -> Vec<Vec<u8>> {
+    let v4 = packet[0] >> 4 == 4;
+    let (header, above) = packet.split_at(if v4 { 20 } else { 40 });
+    let last = above.len().div_ceil(size) - 1;
+    let piece = |(number, part): (usize, &[u8])| {
+        let (offset, more) = ((number * size / 8) as u16, u16::from(number < last));
+        let mut bytes = header.to_vec();
+        if v4 {
+            bytes[2..4].copy_from_slice(&(20 + part.len() as u16).to_be_bytes());
+            bytes[4..6].copy_from_slice(&ident.to_be_bytes());
+            bytes[6..8].copy_from_slice(&(more << 13 | offset).to_be_bytes());
+            bytes[10..12].fill(0);
+            let sum = narrows_wire::checksum::of(&bytes);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            let next = std::mem::replace(&mut bytes[6], 44);
+            bytes[4..6].copy_from_slice(&(8 + part.len() as u16).to_be_bytes());
+            bytes.extend([next, 0]);
+            bytes.extend((offset << 3 | more).to_be_bytes());
+            bytes.extend(u32::from(ident).to_be_bytes());
+        }
+        bytes.extend(part);
+        bytes
+    };
+    above.chunks(size).enumerate().map(piece).collect()
+}
+
 fn whole(from: SocketAddr, to: SocketAddr, protocol: u8, above: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     IpFields {

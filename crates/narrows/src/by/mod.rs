@@ -168,6 +168,7 @@ pub fn open(options: &ByOptions) -> Result<By, OpenError> {
 #[cfg(target_os = "linux")]
 pub fn hindrance(error: &ByError) -> Hindrance {
     match error {
+        error if error.is_of_rights() => Hindrance::NoPermission,
         ByError::Command(error) => Hindrance::of_command(error),
         _ => Hindrance::NotMade,
     }

@@ -1,12 +1,11 @@
 //! A box at a device of this machine: attached, asked and detached.
 
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
 
-use narrows_live::{BoxQuestion, BoxSocket, DeviceBox};
-use narrows_mmb::{Target, Test, Value};
+use narrows_live::{BoxQuestion, BoxSocket, DeviceBox, LiveError};
+use narrows_mmb::{Program, Target, Test, Value};
 use narrows_results::Error;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,6 +21,9 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub struct BoxCounts {
     /// The device.
     pub device: String,
+    /// The name of the device where the kernel has the box now: another one where it was renamed, none
+    /// where it is gone.
+    pub stands_at: Option<String>,
     /// Packets of IP that came by either side; of a bundle (GSO, GRO), its segments.
     pub packets: u64,
     /// Of these, dropped by a rule.
@@ -44,6 +46,15 @@ pub struct BoxCounts {
     pub table_full: u64,
     /// ICMP errors about a connection.
     pub related: u64,
+    /// Dropped because a rule translates and nobody knows to which connection they belong: later
+    /// fragments before whose packet's first one none went on, or whose connection was forgotten.
+    pub stray_fragments: u64,
+    /// First fragments dropped because a rule translates and there was no room to follow their packet.
+    pub fragments_full: u64,
+    /// Dropped fragments that hide what is above IP (RFC 1858 §3).
+    pub tiny_fragments: u64,
+    /// Connections without an answer that made room for others when the table was full.
+    pub evicted: u64,
     /// Connections that are tracked; `None` without rules that have state.
     pub connections: Option<u64>,
     /// What is not IP, and passes.
@@ -72,6 +83,11 @@ impl fmt::Display for BoxCounts {
             "{}: {} packets, {} dropped",
             self.device, self.packets, self.dropped
         )?;
+        match &self.stands_at {
+            None => writeln!(f, "  {} is gone: nothing is filtered", self.device)?,
+            Some(name) if *name != self.device => writeln!(f, "  now called {name}")?,
+            Some(_) => {}
+        }
         if let Some(connections) = self.connections {
             writeln!(f, "  {connections} connections")?;
         }
@@ -90,6 +106,22 @@ impl fmt::Display for BoxCounts {
             (
                 self.table_full,
                 "without room for their connection, dropped",
+            ),
+            (
+                self.stray_fragments,
+                "fragments of no known connection, dropped",
+            ),
+            (
+                self.fragments_full,
+                "first fragments that could not be followed, dropped",
+            ),
+            (
+                self.tiny_fragments,
+                "fragments that hide what is above IP, dropped",
+            ),
+            (
+                self.evicted,
+                "connections without an answer that made room for others",
             ),
             (self.related, "ICMP errors about a connection"),
             (self.bundles, "bundles of several segments"),
@@ -111,7 +143,7 @@ impl fmt::Display for BoxCounts {
     }
 }
 
-/// A box at a device, from [`Session::attach`]. Dropping it detaches it.
+/// A box at a device, from [`DeviceRules::attach`]. Dropping it detaches it.
 #[derive(Debug)]
 pub struct AttachedBox {
     shown: Arc<Shown>,
@@ -131,17 +163,32 @@ fn failed(e: impl fmt::Display) -> Error {
     Error::Engine(e.to_string())
 }
 
+fn of_kernel(error: LiveError) -> Error {
+    match error.is_of_rights() {
+        true => Error::NoPermission(error.to_string()),
+        false => failed(error),
+    }
+}
+
+/// A session's rules as the kernel takes them.
+#[derive(Debug)]
+pub struct DeviceRules {
+    device: String,
+    program: Program,
+    rules: Vec<String>,
+    tables: Vec<ShownTable>,
+}
+
 impl Session {
-    /// Attaches the session's rules to both sides of `device` in this process's network namespace.
-    /// What leaves by it came from `inside`; its other name is `outside`.
+    /// The session's rules for `device`. What leaves by it comes from `inside`; its other name is
+    /// `outside`.
     ///
     /// `whole_bundles` takes a bundle of segments for one packet also where a rule names what
     /// differs between them; otherwise such a rule is refused.
     ///
     /// # Errors
-    /// When a rule has what the kernel's program cannot do, the device has a box already or does
-    /// not exist, or the machine cannot load it.
-    pub fn attach(&self, device: &str, whole_bundles: bool) -> Result<AttachedBox, Error> {
+    /// When a rule has what the kernel's program cannot do.
+    pub fn for_device(&self, device: &str, whole_bundles: bool) -> Result<DeviceRules, Error> {
         let program = self
             .middlebox
             .program()
@@ -161,11 +208,33 @@ impl Session {
                 rules[*rule]
             )));
         }
-        let (attached, socket) = DeviceBox::attach(device, &program).map_err(failed)?;
-        let shown = Arc::new(Shown {
+        Ok(DeviceRules {
             device: device.to_owned(),
+            program,
             rules,
             tables: shown_tables(&self.middlebox, false),
+        })
+    }
+}
+
+impl DeviceRules {
+    /// Attaches them to both sides of their device, which has the number `index` in this process's
+    /// network namespace.
+    ///
+    /// # Errors
+    /// When the device has a box already or is not there, or the machine cannot load them.
+    pub fn attach(self, index: u32) -> Result<AttachedBox, Error> {
+        let Self {
+            device,
+            program,
+            rules,
+            tables,
+        } = self;
+        let (attached, socket) = DeviceBox::attach(&device, index, &program).map_err(of_kernel)?;
+        let shown = Arc::new(Shown {
+            device,
+            rules,
+            tables,
             stateful: program.stateful,
             attached: Mutex::new(Some(attached)),
         });
@@ -242,6 +311,7 @@ impl Shown {
         let rules = self.rules.iter().zip(counted).zip(1..);
         Ok(BoxCounts {
             device: self.device.clone(),
+            stands_at: attached.stands_at(),
             packets: totals.packets,
             dropped: totals.dropped,
             malformed: totals.malformed,
@@ -252,6 +322,10 @@ impl Shown {
             ports_used_up: totals.ports_used_up,
             table_full: totals.table_full,
             related: totals.related,
+            stray_fragments: totals.stray_fragments,
+            fragments_full: totals.fragments_full,
+            tiny_fragments: totals.tiny_fragments,
+            evicted: totals.evicted,
             connections: self.stateful.then_some(totals.connections),
             other: totals.other,
             rules: rules
@@ -275,9 +349,22 @@ impl AttachedBox {
         self.shown.counts()
     }
 
+    /// Attaches it to the device of that number, which has come in place of the one that is gone.
+    ///
+    /// # Errors
+    /// When it is of another type or gone again, or the kernel refuses.
+    pub fn attach_again(&self, index: u32) -> Result<(), Error> {
+        let mut attached = self.shown.attached();
+        let Some(attached) = attached.as_mut() else {
+            return Ok(());
+        };
+        let again = attached.attach_again(&self.shown.device, index);
+        again.map_err(failed)
+    }
+
     /// Answers other processes from now on, by a thread of its own; one that asks for it has the
-    /// box detached, which `gone` receives.
-    pub fn answer(&mut self, gone: Sender<()>) {
+    /// box detached, after which `asked` is called.
+    pub fn answer(&mut self, asked: impl FnOnce() + Send + 'static) {
         let Some(socket) = self.socket.take() else {
             return;
         };
@@ -290,8 +377,7 @@ impl AttachedBox {
                     Ok(Some((BoxQuestion::Detach, stream))) => {
                         shown.detach();
                         drop(stream);
-                        // Who waited may have gone by itself.
-                        let _ = gone.send(());
+                        asked();
                         return;
                     }
                     Ok(_) => {}

@@ -255,7 +255,7 @@ impl Session {
             return Err(refused(format!("`{write}` is the capture that is read")));
         }
         let unwritten = |e: std::io::Error| refused(format!("`{}`: {e}", write.display()));
-        let out = BufWriter::new(File::create(write).map_err(unwritten)?);
+        let out = BufWriter::new(narrows_files::create(write).map_err(unwritten)?);
         let application = concat!("narrows ", env!("CARGO_PKG_VERSION"));
         let mut out = PcapngWriter::new(out, application).map_err(unwritten)?;
         let interface = Interface {

@@ -334,7 +334,10 @@ impl RespondRequest {
 }
 
 fn failed(error: live::DetectError) -> Error {
-    Error::Engine(error.to_string())
+    match error {
+        live::DetectError::NoPermission => Error::NoPermission(error.to_string()),
+        error => Error::Engine(error.to_string()),
+    }
 }
 
 /// Finds out which ready boxes stand on the path to a host: `HOST[:PORT] [from PORT]`. `None` if

@@ -18,7 +18,9 @@ use narrows_results::Error;
 use narrows_units::{Rng, WordError, Words};
 
 #[cfg(target_os = "linux")]
-pub use attach::{AttachedBox, BoxCounts, RuleCounts, connections, detach, list, tables};
+pub use attach::{
+    AttachedBox, BoxCounts, DeviceRules, RuleCounts, connections, detach, list, tables,
+};
 pub use captures::{ExplainedPacket, Replayed};
 #[cfg(target_os = "linux")]
 pub use detect::{
@@ -124,6 +126,19 @@ fn read_rules(path: &Path) -> io::Result<String> {
     }
 }
 
+/// Refuses a rule that can match no packet.
+fn can_match(command: &Command) -> Result<(), Error> {
+    let Command::Add(rule) = command else {
+        return Ok(());
+    };
+    match rule.never_matches() {
+        Some(constraint) => Err(refused(format!(
+            "`{rule}` can match no packet: `{constraint}` contradicts the rest of it, or no value is so"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// A file that has rules and cannot be used.
 fn refused(what: impl Into<String>) -> Error {
     Error::Refused(what.into())
@@ -170,6 +185,7 @@ impl Session {
     }
 
     fn carry_out(&mut self, commands: &[Command]) -> Result<(), Error> {
+        commands.iter().try_for_each(can_match)?;
         let done = self.middlebox.carry_out(commands);
         done.map_err(|e| refused(e.to_string()))
     }
@@ -206,6 +222,7 @@ impl Session {
                 "`{name}` has `{shown}`: a file of rules shows nothing"
             )));
         }
+        read.iter().try_for_each(can_match)?;
         let done = self.middlebox.carry_out_all(read);
         done.map_err(|e| refused(e.to_string()))
     }
@@ -243,6 +260,15 @@ mod tests {
         let mut session = Session::new(1, &[]);
         let error = session.load(file.path().to_str().unwrap()).unwrap_err();
         assert!(error.to_string().contains("more than 64 MiB"), "{error}");
+    }
+
+    #[test]
+    fn a_rule_that_can_match_no_packet_is_refused_by_what_contradicts_it() {
+        let mut session = Session::new(1, &[]);
+        let words = "add all mod ip-ecn 0; add tcp-dport 80 tcp-dport 443 drop";
+        let error = session.load_words(words).unwrap_err().to_string();
+        assert!(error.contains("`tcp-dport 443` contradicts"), "{error}");
+        assert_eq!(session.middlebox.rules().len(), 0);
     }
 
     #[test]

@@ -77,12 +77,12 @@ impl Watched {
 }
 
 impl<W: Write> Observation<W> {
-    /// Observes the packets of `devices` until `stop`, until `duration` is over, or until
-    /// enough was seen; `promiscuous` also those that are for other machines. Calls
-    /// `begun` once all are open.
+    /// Observes the packets of `devices` until `stop`, until `duration` is over, until
+    /// enough was seen, or until one of them is gone, whose name it gives; `promiscuous` also those that
+    /// are for other machines. Calls `begun` once all are open.
     ///
     /// # Errors
-    /// When a device cannot be watched, or goes away.
+    /// When a device cannot be watched.
     pub fn watch(
         &mut self,
         devices: &[String],
@@ -90,7 +90,7 @@ impl<W: Write> Observation<W> {
         duration: Option<Duration>,
         stop: &AtomicBool,
         begun: impl FnOnce(),
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         let options = Options { promiscuous };
         let opened = devices.iter().map(|n| Capture::open(n, &options));
         let captures = opened.collect::<Result<Vec<_>, _>>().map_err(refused)?;
@@ -107,17 +107,19 @@ fn watch<W: Write>(
     watch: &mut Observation<W>,
     end: Option<time::Instant>,
     stop: &AtomicBool,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let over = |watch: &Observation<W>| {
         watch.is_over()
             || stop.load(Ordering::Relaxed)
             || end.is_some_and(|end| time::Instant::now() >= end)
     };
     let wrong = |source| Error::Engine(format!("packets could not be waited for: {source}"));
-    while !over(watch) {
+    let mut gone = None;
+    while gone.is_none() && !over(watch) {
         let left = end.map(|end| end.saturating_duration_since(time::Instant::now()));
         let patience = left.map_or(PATIENCE, |l| l.min(PATIENCE));
-        wait(captures.iter().map(|w| &w.capture), patience).map_err(wrong)?;
+        let waited = wait(captures.iter().map(|w| &w.capture), patience);
+        gone = waited.map_err(wrong)?.map(str::to_owned);
         for watched in &mut captures {
             for _ in 0..BLOCKS_AT_A_TIME {
                 if !watched.pass_on(watch) {
@@ -142,7 +144,7 @@ fn watch<W: Write>(
         }
         watched.count_dropped(watch)?;
     }
-    Ok(())
+    Ok(gone)
 }
 
 /// Passes on every packet of a block, each at the tap of its device.
@@ -177,7 +179,10 @@ fn pass_on<W: Write>(
 
 /// A device that cannot be watched is refused before anything is written.
 fn refused(error: CaptureError) -> Error {
-    Error::Refused(error.to_string())
+    match error {
+        CaptureError::NoPermission(_) => Error::NoPermission(error.to_string()),
+        error => Error::Refused(error.to_string()),
+    }
 }
 
 fn before(now: SystemTime, lag: Duration) -> Instant {

@@ -35,7 +35,7 @@ impl Saved {
             )));
         }
         let made = || -> io::Result<_> {
-            let out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+            let out = BufWriter::with_capacity(1 << 20, narrows_files::create(path)?);
             PcapngWriter::new(out, concat!("narrows ", env!("CARGO_PKG_VERSION")))
         };
         let writer = made().map_err(|source| unwritten(path, source))?;

@@ -35,6 +35,12 @@ impl Flow {
         [self.ways[0].ecn, self.ways[1].ecn]
     }
 
+    /// Counts anew.
+    pub(crate) fn restart_counts(&mut self) {
+        self.counted = true;
+        self.estimators.restart_ledger();
+    }
+
     /// Calls `with` with the counts of the flow so far.
     pub(crate) fn with_ledger(&self, with: impl FnOnce(&Ledger)) {
         if let Some(ledger) = &self.estimators.ledger {

@@ -207,6 +207,14 @@ impl Estimators {
         self.ledger = Some(ledger);
     }
 
+    /// Keeps counts in an empty ledger from now on.
+    pub fn restart_ledger(&mut self) {
+        if let Some(signals) = &mut self.signals {
+            signals.hand_over();
+        }
+        self.ledger = Some(Box::default());
+    }
+
     /// Puts what was counted before there was a ledger into one.
     pub fn early(&self, early: &EcnCounts, ledger: &mut Ledger) {
         for side in Side::BOTH {

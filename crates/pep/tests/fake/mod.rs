@@ -2,12 +2,14 @@
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
+pub mod open;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_packet::{
-    App, Breakage, Data, Datagram, Event, FlowSample, Profile, SocketError, SocketEvent, SocketId,
-    Sockets,
+    App, Breakage, CountedBytes, Data, Datagram, Event, FlowSample, Profile, Relayed, SocketError,
+    SocketEvent, SocketId, Sockets,
 };
 use narrows_units::{Duration, Instant};
 
@@ -31,6 +33,8 @@ pub struct Stream {
     pub in_flight: u32,
     /// Options of its congestion control that were set.
     pub options: Vec<(String, u64)>,
+    /// Where it was opened from, if that was said.
+    pub from: Option<SocketAddr>,
     /// Whom it was opened to; none of an accepted one.
     pub to: Option<SocketAddr>,
 }
@@ -41,7 +45,7 @@ pub struct Host {
     pub now: Instant,
     pub wake: Option<Instant>,
     pub streams: BTreeMap<SocketId, Stream>,
-    pending: VecDeque<SocketId>,
+    pending: VecDeque<(SocketId, SocketAddr)>,
     next: u32,
     /// What the next connection meets at once.
     pub unreachable: Option<SocketError>,
@@ -51,6 +55,8 @@ pub struct Host {
     pub own: Vec<IpAddr>,
     /// Where the connections that come were led from.
     pub led_from: Option<SocketAddr>,
+    /// How often something was relayed, or was to be.
+    pub relays: u64,
 }
 
 pub const CLIENT: &str = "10.0.0.1:4000";
@@ -78,8 +84,14 @@ impl Host {
 
     /// A client connects.
     pub fn connects(&mut self, app: &mut dyn App) -> SocketId {
+        self.connects_from(app, CLIENT)
+    }
+
+    /// A client connects from this address.
+    pub fn connects_from(&mut self, app: &mut dyn App, client: &str) -> SocketId {
         let near = self.stream(None);
-        self.pending.push_back(near);
+        let client = client.parse().expect("an address");
+        self.pending.push_back((near, client));
         app.on_event(LISTENER, SocketEvent::Incoming, self);
         near
     }
@@ -164,12 +176,16 @@ impl Sockets for Host {
     fn connect(
         &mut self,
         _: Profile,
-        _: Option<SocketAddr>,
+        local: Option<SocketAddr>,
         remote: SocketAddr,
     ) -> Result<SocketId, SocketError> {
         match self.unreachable.take() {
             Some(error) => Err(error),
-            None => Ok(self.stream(Some(remote))),
+            None => {
+                let socket = self.stream(Some(remote));
+                self[socket].from = local;
+                Ok(socket)
+            }
         }
     }
 
@@ -178,8 +194,7 @@ impl Sockets for Host {
     }
 
     fn accept(&mut self, _: SocketId) -> Option<(SocketId, SocketAddr)> {
-        let socket = self.pending.pop_front()?;
-        Some((socket, CLIENT.parse().expect("an address")))
+        self.pending.pop_front()
     }
 
     fn bind(&mut self, _: Profile, _: SocketAddr) -> Result<SocketId, SocketError> {
@@ -206,6 +221,29 @@ impl Sockets for Host {
             None => drop(read),
         }
         bytes as u64
+    }
+
+    fn relay(
+        &mut self,
+        from: SocketId,
+        to: SocketId,
+        ahead: u64,
+        queue: &mut CountedBytes,
+    ) -> Relayed {
+        self.relays += 1;
+        let mut most = ahead;
+        let mut left = false;
+        if ahead == 0 && queue.is_empty() {
+            most = self[to].room as u64;
+            left = most == 0 && !self[from].incoming.is_empty();
+        }
+        let read = self.read_counted(from, most, queue);
+        let written = 0;
+        Relayed {
+            read,
+            written,
+            left,
+        }
     }
 
     fn write(&mut self, socket: SocketId, data: Data<'_>) -> u64 {

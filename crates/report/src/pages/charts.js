@@ -59,6 +59,12 @@
       modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
       toImageButtonOptions: { format: "svg", filename: figure.id } };
     await Plotly.react(plot, data, layout, config);
+    // A legend of several lines takes room of its own and not the figure's.
+    const legend = plot._fullLayout?.legend?._height || 0;
+    if (legend > 40 && !box.style.height) {
+      box.style.height = `${Math.round(box.clientHeight + legend - 20)}px`;
+      await Plotly.Plots.resize(plot);
+    }
     if (plots.includes(plot)) return;
     plots.push(plot);
     // Figures over time share their time axis: zooming one zooms all.

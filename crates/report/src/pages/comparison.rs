@@ -129,7 +129,7 @@ pub(super) fn html(folder: &ComparisonFolder, cells: &[CellRuns], library: &Libr
             p.kicker { "Narrows, a comparison: " (made_of(comparison)) }
             h1 { (page::path(&comparison.name)) }
             @if let Some(title) = &comparison.title { p { (title) } }
-            @for line in side_lines(comparison) { p.note { (line) } }
+            @for line in side_lines(comparison).iter().chain(&comparison.hosts) { p.note { (line) } }
         }
         (checks(comparison))
         (trust(cells))
@@ -281,21 +281,20 @@ fn legend(comparison: &Comparison) -> Markup {
 /// The metrics that are drawn: those that the file asks for, or of any run
 /// rates, shares, round trips, time in queues and use.
 fn shown_metrics(comparison: &Comparison) -> Vec<String> {
-    const ENDS: [&str; 5] = [
+    const FIGURES: [&str; 5] = [
         "share1_pct",
         "goodput_mbit",
-        "rtt_ms/p50",
-        "sojourn_ms/mean",
+        "rtt_ms.p50",
+        "sojourn_ms.mean",
         "utilisation",
     ];
     let mut names: Vec<String> = Vec::new();
     for cell in &comparison.cells {
         let wanted = cell.rows.iter().enumerate().filter(|(place, row)| {
-            let ends = ENDS.iter().any(|end| row.metric.ends_with(end));
-            if cell.asked > 0 {
-                *place < cell.asked
-            } else {
-                ends
+            let figure = row.metric.split(" of ").next().unwrap_or_default();
+            match cell.asked {
+                0 => FIGURES.contains(&figure),
+                asked => *place < asked,
             }
         });
         for (_, row) in wanted {
@@ -319,13 +318,18 @@ fn plot(comparison: &Comparison, metric: &str) -> Markup {
 /// What a metric is called: of the file's by its name, else in full, as the tables
 /// have it, with its unit.
 fn title(metric: &str) -> MetricTitle {
-    let (title, unit) = match metric.rsplit_once('/') {
-        None => return MetricTitle::of_name(metric),
-        // A percentile or a mean: the unit is in the part before it.
-        Some((name, part)) if name.ends_with("_ms") => (format!("{name}, {part}"), "ms".to_owned()),
-        Some((_, part)) => (metric.to_owned(), MetricTitle::of_name(part).unit),
+    let Some((column, _)) = metric.split_once(" of ") else {
+        return MetricTitle::of_name(metric);
     };
-    MetricTitle { title, unit }
+    // Of a percentile or a mean, the unit is in the part before it.
+    let quantity = match column.rsplit_once('.') {
+        Some((quantity, _)) if quantity.ends_with("_ms") => quantity,
+        _ => column,
+    };
+    MetricTitle {
+        title: metric.to_owned(),
+        unit: MetricTitle::of_name(quantity).unit,
+    }
 }
 
 fn table(comparison: &Comparison) -> Markup {

@@ -13,6 +13,7 @@ mod comparison;
 mod crowd;
 mod heatmap;
 mod interactive;
+mod network;
 mod page;
 mod pairs;
 mod rig;
@@ -29,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use narrows_results::Error;
 use narrows_results::folder::{
-    CampaignFolder, ComparisonFolder, Results, RunResult, open, open_run,
+    CampaignFolder, ComparisonFolder, Results, RunRecord, RunResult, open, open_run, write_whole,
 };
 
 pub use page::Library;
@@ -103,16 +104,22 @@ pub fn write_comparison(folder: &ComparisonFolder) -> Result<PathBuf, Error> {
 }
 
 /// Writes the page of a results folder again: of a run, or of a campaign or a
-/// comparison and each of its runs. Returns the page to start from.
+/// comparison and each of its runs. Returns the page to start from, and what ran.
 ///
 /// # Errors
 /// When `dir` is no results folder, or a page cannot be written.
-pub fn again(dir: &Path) -> Result<PathBuf, Error> {
-    let folder = match open(dir)? {
-        Results::Run(run) => return write_run(dir, &run, &RunPage::default()),
-        Results::Campaign(folder) => folder,
-        Results::Comparison(folder) => return write_comparison(&folder),
+pub fn again(dir: &Path) -> Result<(PathBuf, RunRecord), Error> {
+    let results = open(dir)?;
+    let page = match &results {
+        Results::Run(run) => write_run(dir, run, &RunPage::default()),
+        Results::Campaign(folder) => write_cells(dir, folder),
+        Results::Comparison(folder) => write_comparison(folder),
     };
+    Ok((page?, results.record().clone()))
+}
+
+/// Writes the pages of a campaign's cells and then its own.
+fn write_cells(dir: &Path, folder: &CampaignFolder) -> Result<PathBuf, Error> {
     for cell in &folder.result.cells {
         let at = dir.join(&cell.folder);
         if !cell.folder.is_empty() && at.is_dir() {
@@ -121,13 +128,13 @@ pub fn again(dir: &Path) -> Result<PathBuf, Error> {
             write_run(&at, &open_run(&at)?, &page)?;
         }
     }
-    write_campaign(dir, &folder)
+    write_campaign(dir, folder)
 }
 
 fn write(path: &Path, text: &str) -> Result<PathBuf, Error> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        narrows_files::create_dir_all(folder).map_err(Error::io("create", folder))?;
     }
-    std::fs::write(path, text).map_err(Error::io("write", path))?;
+    write_whole(path, text.as_bytes())?;
     Ok(path.to_owned())
 }

@@ -6,9 +6,10 @@ use narrows_results::summary::{Distribution, FlowSummary, QueueSummary};
 use narrows_results::text::seconds;
 
 use super::command;
-use super::crowd;
+use super::crowd as together;
 use super::page::{self, Library, count, fact, fixed, number};
 use super::{rig, topology};
+use crate::crowd;
 use crate::plot::chart::Chart;
 use crate::plot::figures;
 use crate::plot::palette;
@@ -299,7 +300,7 @@ fn flows(run: &RunResult) -> Markup {
     let rows = crowd::named(flows);
     html! {
         h2 { "Flows" }
-        @if rows.len() < flows.len() { (crowd::section(flows, rows.len())) }
+        @if rows.len() < flows.len() { (together::section(flows, rows.len())) }
         div.scroll tabindex="0" role="region" aria-label="Table of flows" {
             table.data.sortable id="flows" {
                 thead { tr {
@@ -362,8 +363,10 @@ fn causes(counts: &[(&'static str, u64)]) -> Markup {
 }
 
 fn queues(queues: &[QueueSummary]) -> Markup {
+    let rows = crowd::named_queues(queues);
     html! {
         h2 { "Queues" }
+        (together::queues(queues.len(), rows.len()))
         div.scroll tabindex="0" role="region" aria-label="Table of queues" {
             table.data id="queues" {
                 thead { tr {
@@ -373,7 +376,7 @@ fn queues(queues: &[QueueSummary]) -> Markup {
                     (head("p95", "ms", "")) (head("p99", "ms", "")) (head("max", "ms", ""))
                     (words("CE marks", "by cause", "")) (words("drops", "by cause", "")) (head("peak", "packets", "largest backlog of the run"))
                 } }
-                tbody { @for queue in queues {
+                tbody { @for queue in rows.iter().map(|index| &queues[*index]) {
                     tr {
                         th scope="row" { (figures::short(&queue.name)) }
                         td.left.words { code { (queue.words) } }
@@ -415,6 +418,9 @@ fn others(run: &RunResult) -> Markup {
         @let ways = run.summary.one_way();
         @if !ways.is_empty() {
             h2 { "One-way delay of datagrams" }
+            @if ways.len() > crowd::NAMED {
+                p.note { "The first " (crowd::NAMED) " of " (count(ways.len() as u64)) "; " code { "summary.csv" } " has each of them." }
+            }
             div.scroll tabindex="0" role="region" aria-label="Table of one-way delays" {
                 table.data id="one-way" {
                     thead { tr {
@@ -425,7 +431,7 @@ fn others(run: &RunResult) -> Markup {
                         (head("variation p95", "ms", "longer than the least delay, RFC 5481")) (head("p99", "ms", "longer than the least delay, RFC 5481"))
                         (head("lost", "% of packets", ""))
                     } }
-                    tbody { @for (name, of, lost) in &ways { tr {
+                    tbody { @for (name, of, lost) in ways.iter().take(crowd::NAMED) { tr {
                         th scope="row" { (figures::short(name)) } (spread(Some(of.one_way_ms), 3))
                         td { (fixed(of.jitter_mean_ms, 3)) } td { (fixed(of.jitter_max_ms, 3)) }
                         td { (fixed(of.variation_ms(of.one_way_ms.p95), 3)) } td { (fixed(of.variation_ms(of.one_way_ms.p99), 3)) }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use narrows_results::summary::{Topology, TopologyElement, TopologyLink};
 use narrows_results::text::seconds;
 
-use super::split;
+use super::{network, split};
 
 /// Characters of an element's words per line inside its box.
 const LINE: usize = 24;
@@ -31,6 +31,7 @@ pub fn draw(topology: &Topology) -> Markup {
     };
     html! {
         div.topology {
+            (network::draw(topology))
             @for link in &links {
                 figure {
                     @if topology.links.len() > 1 { figcaption { h3 { "link/" (link.name) } } }

@@ -157,7 +157,9 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
             unit => spelled(unit),
         };
         let quantity = MetricTitle::of_name(&field.name).title;
-        let axis = Axis::of(&quantity, unit).over(range);
+        // The unit is said once.
+        let quantity = quantity.strip_suffix(unit).unwrap_or(&quantity).trim_end();
+        let axis = Axis::of(quantity, unit).over(range);
         flows(run, &field.name, &title, &field.name, axis)
     };
     let shown = drawn_flows(&run.summary.flows);

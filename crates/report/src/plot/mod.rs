@@ -2,6 +2,7 @@
 //! ([`figures`], [`sweep`], [`comparison`]), and how they are drawn for paper ([`svg`],
 //! [`export`]). `report` draws the same charts for a browser.
 
+mod below;
 pub mod chart;
 pub(crate) mod choice;
 pub mod comparison;

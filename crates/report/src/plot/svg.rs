@@ -9,6 +9,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::below::{ROW, names_below, rows_below, ticks_below};
 use super::chart::{Axis, Bars, Body, Chart, Curve, Range, Shape};
 use super::dashes;
 use super::heat;
@@ -276,12 +277,19 @@ where
         true => String::new(),
         false => printed(&chart.x, *v, x1 - x0),
     };
+    let names = match &chart.body {
+        Body::Bars { categories, .. } => categories,
+        _ => &chart.x.places,
+    };
+    // The plot has what margins and the labels of y leave.
+    let apart = (frame.width - frame.text * 5.8) / (x1 - x0);
+    let below = 2.8 + ROW * (rows_below(names, apart, frame) - 1) as f64;
     let mut context = ChartBuilder::on(root)
         .margin_top(px(top))
         .margin_right(px(frame.text * 1.2))
         .margin_left(px(frame.text * 0.2))
         .margin_bottom(px(frame.text * 0.2))
-        .x_label_area_size(px(frame.text * 2.8))
+        .x_label_area_size(px(frame.text * below))
         .y_label_area_size(px(frame.text * 4.4))
         .build_cartesian_2d(x, y)?;
     if let Some((from, to)) = chart.window {
@@ -523,65 +531,4 @@ fn fitting(axis: &Axis, room: f64, size: f64) -> String {
         axis.quantity = shorter.chars().take(kept).chain(['…']).collect();
     }
     axis.label()
-}
-
-/// Ticks with their numbers below the x axis; a number that would touch the one before it
-/// is left out.
-fn ticks_below<X, Y>(
-    context: &ChartContext<SVGBackend, Cartesian2d<X, Y>>,
-    root: &Area,
-    frame: &Frame,
-    ticks: &[f64],
-    ground: f64,
-) -> Drawn
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    let mut free = i32::MIN;
-    for tick in ticks {
-        let (x, y) = context.backend_coord(&(*tick, ground));
-        let line = rgb(palette::AXIS).stroke_width(px(frame.text * 0.06).max(1) as u32);
-        root.draw(&PathElement::new(
-            [(x, y), (x, y + px(frame.text * 0.3))],
-            line,
-        ))?;
-        let text = digits(*tick, 6).to_string();
-        let half = px(text_width(&text, frame.text) / 2.0);
-        if x - half < free {
-            continue;
-        }
-        free = x + half + px(frame.text * 0.5);
-        let style = at(face(frame.text, palette::AXIS), HPos::Center, VPos::Top);
-        root.draw_text(&text, &style, (x, y + px(frame.text * 0.35)))?;
-    }
-    Ok(())
-}
-
-/// Names below the x axis, one apart from each other, the first at `from`; in
-/// two rows where they would touch.
-fn names_below<X, Y>(
-    context: &ChartContext<SVGBackend, Cartesian2d<X, Y>>,
-    root: &Area,
-    frame: &Frame,
-    names: &[String],
-    from: f64,
-    ground: f64,
-) -> Drawn
-where
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    let place = |index: usize| context.backend_coord(&(index as f64 + from, ground));
-    let apart = f64::from(place(1).0 - place(0).0) / UNITS;
-    let touch = names
-        .iter()
-        .any(|name| text_width(name, frame.text) + frame.text > apart);
-    for (index, name) in names.iter().enumerate() {
-        let (x, y) = place(index);
-        let style = at(face(frame.text, palette::AXIS), HPos::Center, VPos::Top);
-        let row = f64::from(u8::from(touch && index % 2 == 1));
-        root.draw_text(name, &style, (x, y + px(frame.text * (0.35 + 0.95 * row))))?;
-    }
-    Ok(())
 }

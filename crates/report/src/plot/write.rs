@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use narrows_results::Error;
-use narrows_results::folder::Results;
+use narrows_results::folder::{Results, write_whole};
 
 use super::chart::Chart;
 use super::svg::{self, Frame};
@@ -128,12 +128,12 @@ pub fn write(
     choice: &Choice,
 ) -> Result<Vec<PathBuf>, Error> {
     let chosen = chosen(results, choice)?;
-    std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+    narrows_files::create_dir_all(dir).map_err(Error::io("create", dir))?;
     let mut files = Vec::new();
     for chart in &chosen {
         let path = dir.join(format!("{}.{}", chart.id, format.ending()));
         let bytes = render(chart, format, frame)?;
-        std::fs::write(&path, bytes).map_err(Error::io("write", &path))?;
+        write_whole(&path, &bytes)?;
         files.push(path);
     }
     Ok(files)

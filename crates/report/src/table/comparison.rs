@@ -11,7 +11,7 @@ use narrows_results::text::{Align, TextTable, number};
 /// nothing, then the checks and what is to be doubted.
 pub fn table(comparison: &Comparison) -> String {
     let mut text = format!("{}: {}\n", comparison.name, made_of(comparison));
-    for line in side_lines(comparison) {
+    for line in side_lines(comparison).iter().chain(&comparison.hosts) {
         writeln!(text, "{line}").ok();
     }
     for cell in &comparison.cells {

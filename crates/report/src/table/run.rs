@@ -6,8 +6,10 @@ use narrows_results::summary::{
 };
 use narrows_results::text::{Align, TextTable, number, seconds};
 use narrows_results::verdict::Weight;
-use narrows_run::{Lateness, Rig};
+use narrows_run::{Lateness, Rig, VirtualKernel};
 use serde_json::{Value, json};
+
+use crate::crowd;
 
 /// The tables of a run: flows, queues, probes, and the verdict.
 pub fn run_table(result: &RunResult) -> String {
@@ -20,12 +22,24 @@ pub fn run_table(result: &RunResult) -> String {
         seconds(summary.window.to_s),
         summary.seed,
     );
-    text.push_str(&flows(&summary.flows).render());
+    let named = crowd::named(&summary.flows).len();
+    if named < summary.flows.len() {
+        text.push_str(&together(&summary.flows).render());
+        text.push_str("summary.csv has each flow\n");
+    } else {
+        text.push_str(&flows(&summary.flows).render());
+    }
     text.push_str(&fairness(summary));
     let queues = queues(&summary.queues);
     if !queues.is_empty() {
         text.push('\n');
         text.push_str(&queues.render());
+        let (of, named) = (summary.queues.len(), crowd::NAMED);
+        if named < of {
+            text.push_str(&format!(
+                "the {named} of {of} queues that marked, dropped and carried most; summary.csv has each\n"
+            ));
+        }
     }
     let mut probes = TextTable::new(&[
         ("probe", Align::Left),
@@ -54,6 +68,12 @@ pub fn run_table(result: &RunResult) -> String {
     if !ways.is_empty() {
         text.push('\n');
         text.push_str(&ways.render());
+        let (of, named) = (summary.one_way().len(), crowd::NAMED);
+        if named < of {
+            text.push_str(&format!(
+                "the first {named} of {of}; summary.csv has each\n"
+            ));
+        }
     }
     for dropper in &summary.droppers {
         let causes = dropper.drops.text();
@@ -61,7 +81,7 @@ pub fn run_table(result: &RunResult) -> String {
     }
     text.push('\n');
     if let Some(rig) = &result.record.rig {
-        text.push_str(&rig_lines(rig));
+        text.push_str(&rig_lines(rig, result.record.virtual_kernel.as_ref()));
     }
     for group in result.record.verdict.grouped(Weight::Note) {
         text.push_str(&format!("note: {}\n", group.line));
@@ -86,6 +106,36 @@ fn fairness(summary: &RunSummary) -> String {
         })
     };
     summary.directions.iter().filter_map(line).collect()
+}
+
+/// What many flows come to, by control and hosts.
+fn together(flows: &[FlowSummary]) -> TextTable {
+    let mut table = TextTable::new(&[
+        ("flows", Align::Left),
+        ("number", Align::Right),
+        ("goodput_mbit", Align::Right),
+        ("least", Align::Right),
+        ("median", Align::Right),
+        ("most", Align::Right),
+        ("rtt_ms mean", Align::Right),
+        ("retrans", Align::Right),
+        ("ce_marks", Align::Right),
+        ("complete", Align::Right),
+    ]);
+    for group in crowd::groups(flows) {
+        let mut row = vec![
+            group.name.clone(),
+            group.flows.len().to_string(),
+            number(Some(group.goodput_mbit())),
+        ];
+        row.extend(group.spread(|f| f.goodput_mbit).map(number));
+        row.push(number(group.spread(|f| f.rtt_ms.map(|d| d.mean))[1]));
+        row.push(group.sum(|f| f.retransmissions).to_string());
+        row.push(group.sum(|f| f.ce_marks).to_string());
+        row.push(group.sum(|f| f.complete.into()).to_string());
+        table.row(row);
+    }
+    table
 }
 
 fn flows(flows: &[FlowSummary]) -> TextTable {
@@ -147,7 +197,7 @@ fn queues(queues: &[QueueSummary]) -> TextTable {
             number(d.map(|d| d.max)),
         ]
     };
-    for queue in queues {
+    for queue in crowd::named_queues(queues).into_iter().map(|i| &queues[i]) {
         let mut row = vec![
             queue.name.clone(),
             queue
@@ -183,7 +233,7 @@ fn one_way(summary: &RunSummary) -> TextTable {
         ("variation_ms p99", Align::Right),
         ("loss", Align::Right),
     ]);
-    for (name, of, loss) in summary.one_way() {
+    for (name, of, loss) in summary.one_way().into_iter().take(crowd::NAMED) {
         table.row(vec![
             name,
             number(Some(of.one_way_ms.min)),
@@ -209,9 +259,11 @@ pub fn campaign_json(folder: &CampaignFolder) -> Value {
     json!({ "dir": folder.dir, "run": folder.record, "campaign": folder.result })
 }
 
-/// The rig, a line for each thing.
-fn rig_lines(rig: &Rig) -> String {
-    let mut text = format!("rig: Linux {}, packets left the path late by ", rig.kernel);
+/// The rig, a line for each thing; `built` is the kernel in virtual time, where one ran.
+fn rig_lines(rig: &Rig, built: Option<&VirtualKernel>) -> String {
+    // A release does not tell an edited tree from the one that it was copied from.
+    let kernel = built.map_or_else(|| rig.kernel.clone(), VirtualKernel::line);
+    let mut text = format!("rig: Linux {kernel}, packets left the path late by ");
     match rig.lateness.count {
         0 => text.push_str("nothing, for none was held back\n"),
         _ => text.push_str(&format!("{}\n", late(&rig.lateness))),
@@ -256,4 +308,27 @@ fn late(by: &Lateness) -> String {
         us(by.p999_us),
         us(by.max_us)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rigs_line_names_the_kernel_in_virtual_time_by_its_id() {
+        let rig = Rig {
+            kernel: "7.3.4".to_owned(),
+            ..Rig::default()
+        };
+        let edited = VirtualKernel {
+            id: "7.3.4-0123456789ab".to_owned(),
+            source: "/src/net-next".to_owned(),
+            ..VirtualKernel::default()
+        };
+        let line = rig_lines(&rig, Some(&edited));
+        let begins = "rig: Linux 7.3.4-0123456789ab (/src/net-next), packets left";
+        assert!(line.starts_with(begins), "{line}");
+        let live = rig_lines(&rig, None);
+        assert!(live.starts_with("rig: Linux 7.3.4, packets left"), "{live}");
+    }
 }

@@ -38,6 +38,10 @@ pub struct Comparison {
     /// The kernel in virtual time of a side that is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_kernel: Option<VirtualKernel>,
+    /// What of the scenario's host model the simulator was given otherwise, so that its hosts are
+    /// as the other side's: a sentence for each kind of flows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// Cells in their order, those that were compared; a scenario is one cell.
     pub cells: Vec<CellComparison>,
     /// How the cells compare with the file's tolerances between engines.

@@ -36,7 +36,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::folder::{Results, RunResult, open_run};
+use crate::folder::{Results, RunResult, open_run, write_whole};
 
 use columns::Kind::{Counter, Gauge};
 use columns::{Column, Grid, Key, Rows};
@@ -102,9 +102,9 @@ pub fn write(results: &Results, out: Option<&Path>) -> Result<Vec<PathBuf>, Erro
             return Ok(());
         };
         if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+            narrows_files::create_dir_all(dir).map_err(Error::io("create", dir))?;
         }
-        std::fs::write(&path, gz).map_err(Error::io("write", &path))?;
+        write_whole(&path, &gz)?;
         files.push(path);
         Ok(())
     };

@@ -4,6 +4,7 @@ mod digest;
 mod patience;
 mod read;
 mod time;
+mod whole;
 mod write;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use narrows_run::{Rig, VirtualKernel};
 pub use digest::of_all as digest_of;
 pub use read::{open, open_run};
 pub use time::rfc3339;
+pub use whole::{Whole, write_whole};
 pub use write::Folder;
 pub use write::file_name;
 
@@ -154,6 +156,12 @@ impl Results {
 }
 
 impl RunRecord {
+    /// Whether its data never became whole: it still runs, or was killed, or its disk was
+    /// full. One that was interrupted and wrote what there was is finished.
+    pub fn is_unfinished(&self) -> bool {
+        !self.complete && self.verdict.is_unfinished()
+    }
+
     /// Records what made it.
     pub fn made_by(&mut self, origin: &Origin) {
         self.command.clone_from(&origin.command);
@@ -226,6 +234,7 @@ pub fn begin_named(kind: &str, engine: &dyn Engine, name: &str, seeds: &[u64]) -
         kernel: built.map_or_else(kernel, |built| built.release.clone()),
         virtual_kernel: built.cloned(),
         started_utc: time::rfc3339(std::time::SystemTime::now()),
+        verdict: Verdict::unfinished(),
         ..RunRecord::default()
     }
 }

@@ -69,11 +69,20 @@ fn record(dir: &Path) -> Result<RunRecord, Error> {
         dir: dir.to_path_buf(),
         what: what.to_owned(),
     };
+    if let Err(source) = dir.metadata() {
+        if source.kind() == std::io::ErrorKind::PermissionDenied {
+            return Err(Error::io("read", dir)(source));
+        }
+    }
     if !dir.is_dir() {
         return Err(not_results("there is no such folder"));
     }
-    let record: RunRecord =
-        json(dir, "run.json")?.ok_or_else(|| not_results("it has no run.json"))?;
+    let record: RunRecord = json(dir, "run.json")?.ok_or_else(|| {
+        not_results(
+            "it has no run.json; if it is of a run, that one is not finished: it still runs, \
+             or it was killed and has to be run again",
+        )
+    })?;
     if record.format != FORMAT {
         return Err(not_results(&format!(
             "its run.json has format {}, and this version reads format {FORMAT}",

@@ -1,5 +1,6 @@
 //! Writing a results folder.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::{fs, io};
 use serde::Serialize;
 
 use super::patience::{Patience, Until};
+use super::whole::Whole;
 use super::{FileRecord, Output, RunRecord, RunResult, digest, time};
 use crate::Error;
 use crate::capture::CAPTURES;
@@ -26,6 +28,9 @@ const COMMANDS: &str = "commands";
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
+    /// Whether each file waits for the disk. Those of a campaign's cells do not: they are
+    /// many, and cheap to make again.
+    lasting: bool,
 }
 
 impl Folder {
@@ -39,7 +44,11 @@ impl Folder {
             Output::Nowhere => Ok(None),
             Output::Folder(dir) => {
                 check_empty(dir)?;
-                Self::at(dir.clone()).map(Some)
+                let made = Self::at(dir.clone())?;
+                Ok(Some(Self {
+                    lasting: true,
+                    ..made
+                }))
             }
             Output::Below(parent) => {
                 let stem = format!(
@@ -47,11 +56,11 @@ impl Folder {
                     time::compact(std::time::SystemTime::now()),
                     file_name(name)
                 );
-                fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+                narrows_files::create_dir_all(parent).map_err(Error::io("create", parent))?;
                 let mut leaf = stem.clone();
                 let mut n = 1;
                 // Two runs in the same second: the name is taken atomically.
-                while let Err(error) = fs::create_dir(parent.join(&leaf)) {
+                while let Err(error) = narrows_files::create_dir(parent.join(&leaf)) {
                     if error.kind() != std::io::ErrorKind::AlreadyExists {
                         return Err(Error::io("create", &parent.join(&leaf))(error));
                     }
@@ -61,6 +70,7 @@ impl Folder {
                 point_latest(parent, &leaf);
                 Ok(Some(Self {
                     dir: parent.join(leaf),
+                    lasting: true,
                 }))
             }
         }
@@ -68,8 +78,11 @@ impl Folder {
 
     /// A folder at `dir`, made where it is missing.
     pub fn at(dir: PathBuf) -> Result<Self, Error> {
-        fs::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
-        Ok(Self { dir })
+        narrows_files::create_dir_all(&dir).map_err(Error::io("create", &dir))?;
+        Ok(Self {
+            dir,
+            lasting: false,
+        })
     }
 
     /// Where it is.
@@ -104,13 +117,19 @@ impl Folder {
         self.write_file(name, &text)
     }
 
-    /// Writes a file through a neighbour of another name, so that whoever
-    /// reads it finds the old one or the new one and no half.
+    /// Writes a file, whole or not at all.
     pub fn write_file(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let path = self.dir.join(name);
-        let part = self.dir.join(format!("{name}.part"));
-        fs::write(&part, content).map_err(Error::io("write", &path))?;
-        fs::rename(&part, &path).map_err(Error::io("write", &path))
+        let mut file = Whole::begin(&path)?;
+        file.write_all(content).map_err(Error::io("write", &path))?;
+        self.keep(file)
+    }
+
+    fn keep(&self, file: Whole) -> Result<(), Error> {
+        match self.lasting {
+            true => file.keep_lasting(),
+            false => file.keep(),
+        }
     }
 
     /// Writes `name` as it comes, as [`write_file`](Self::write_file) does: whole or not at
@@ -119,21 +138,15 @@ impl Folder {
         &self,
         name: &str,
         patience: &'a Patience<'a>,
-        write: impl FnOnce(Until<'a, fs::File>) -> io::Result<bool>,
+        write: impl FnOnce(Until<'a, &mut Whole>) -> io::Result<bool>,
     ) -> Result<bool, Error> {
         let path = self.dir.join(name);
-        let part = self.dir.join(format!("{name}.part"));
-        let written = fs::File::create(&part)
-            .and_then(|file| write(patience.guard(file)))
-            .and_then(|any| match any {
-                true => fs::rename(&part, &path).map(|()| true),
-                false => fs::remove_file(&part).map(|()| false),
-            });
-        if written.is_err() {
-            // The error that counts is the first one.
-            fs::remove_file(&part).ok();
+        let mut file = Whole::begin(&path)?;
+        let any = write(patience.guard(&mut file)).map_err(Error::io("write", &path))?;
+        if any {
+            self.keep(file)?;
         }
-        written.map_err(Error::io("write", &path))
+        Ok(any)
     }
 
     /// Writes all data files of a run and then `run.json` with their digests. Once `cancel`
@@ -188,8 +201,10 @@ impl Folder {
             "summary.json".to_owned(),
         ];
         if with_flent {
-            let write = |out| Ok(flent::write_gz(result, out)?.is_some());
-            if self.write_as_it_comes(flent::FILE, patience, write)? {
+            let any = self.write_as_it_comes(flent::FILE, patience, |out| {
+                Ok(flent::write_gz(result, out)?.is_some())
+            })?;
+            if any {
                 names.push(flent::FILE.to_owned());
             }
         }
@@ -244,7 +259,7 @@ fn point_latest(parent: &Path, leaf: &str) {
         let link = parent.join("latest");
         let is_real = fs::symlink_metadata(&link).is_ok_and(|m| !m.file_type().is_symlink());
         let part = parent.join(format!(".latest-{leaf}"));
-        if is_real || std::os::unix::fs::symlink(leaf, &part).is_err() {
+        if is_real || narrows_files::symlink(leaf, &part).is_err() {
             return;
         }
         if fs::rename(&part, &link).is_err() {

@@ -61,6 +61,7 @@ fn full() -> RunSummary {
     let probe = ProbeSummary {
         name: "probe/ping".to_owned(),
         rtt_ms: ms,
+        asked: 2,
         lost: 1,
         there: Some(OneWaySummary::default()),
         back: Some(OneWaySummary::default()),
@@ -103,11 +104,11 @@ fn full() -> RunSummary {
     }
 }
 
-/// What `summary` has of the entity whose name starts with `prefix`, with dots.
+/// What `summary` has of the entity whose name starts with `prefix`.
 fn computed(summary: &RunSummary, prefix: &str) -> BTreeSet<String> {
     let all = metrics(summary).into_iter();
     let of = all.filter(|m| m.entity.starts_with(prefix));
-    of.map(|m| m.metric.replace('/', ".")).collect()
+    of.map(|m| m.metric).collect()
 }
 
 fn listed(entity: &str, about: &str) -> BTreeSet<String> {

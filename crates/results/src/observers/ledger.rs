@@ -6,6 +6,8 @@ use narrows_packet::{EntityId, FlowId, Packet};
 use narrows_scenario::Plan;
 use narrows_units::Instant;
 
+use super::window::Span;
+
 const NEVER: u64 = u64::MAX;
 const NONE: u32 = u32::MAX;
 /// A codepoint of the ECN field (RFC 3168).
@@ -211,12 +213,14 @@ impl Ledger {
     /// What the network took for a round trip on average, in milliseconds, over *every*
     /// packet that could have ended one, whether a technique took a sample of it or
     /// not: the packet's way from its sender to the tap, that of the packet which its
-    /// sender had received last, and of a full round trip that of the one before.
+    /// sender had received last, and of a full round trip that of the one before. Of those
+    /// that ended at the tap within `span`.
     pub(super) fn all_round_trips(
         &self,
         flow: usize,
         quantity: Quantity,
         passed: &Passed,
+        span: Span,
     ) -> Option<f64> {
         let ends = match quantity {
             Quantity::FullRtt(side) => side,
@@ -236,9 +240,10 @@ impl Ledger {
             let between = known(last.latest)?;
             Some(beyond(between.latest)? + (between.received - between.sent) + back)
         };
-        let ids = &self.ways.get(flow)?[ends.index()].sent;
+        let ids = self.ways.get(flow)?[ends.index()].sent.iter();
+        let inside = ids.filter(|id| passed.at(**id).is_some_and(|at| span.contains(at)));
         let (mut sum, mut n) = (0.0, 0u64);
-        for ns in ids.iter().filter_map(|id| trip(*id)) {
+        for ns in inside.filter_map(|id| trip(*id)) {
             sum += ns as f64 / 1e6;
             n += 1;
         }
@@ -276,10 +281,22 @@ impl Ledger {
         self.journeys.get(id as usize).is_some_and(|f| f.dropped)
     }
 
-    /// What really happened to all packets of `flow`, for a rate.
-    pub(super) fn rate(&self, flow: usize, quantity: Quantity, passed: &Passed) -> Option<f64> {
+    /// What really happened to the packets of `flow` that were sent within `span`, for a rate.
+    pub(super) fn rate(
+        &self,
+        flow: usize,
+        quantity: Quantity,
+        passed: &Passed,
+        span: Span,
+    ) -> Option<f64> {
         let ways = self.ways.get(flow)?;
-        let way = |side: Side| &ways[side.index()].sent;
+        // Packets are sent one after the other.
+        let way = |side: Side| {
+            let ids = &ways[side.index()].sent;
+            let sent = |id: &u32| self.of(u64::from(*id)).map_or(NEVER, |f| f.sent);
+            let from = ids.partition_point(|id| sent(id) < span.from());
+            &ids[from..][..ids[from..].partition_point(|id| span.contains(sent(id)))]
+        };
         let upstream = |side| share(way(side), |_| true, |id| self.lost(id) && !passed.seen(id));
         let downstream = |side| share(way(side), |id| passed.seen(id), |id| self.lost(id));
         let end_to_end = |side| share(way(side), |_| true, |id| self.lost(id));
@@ -445,13 +462,51 @@ mod tests {
             let to_tap = if *from == OPENER { 10 } else { 20 };
             passed.pass(MS(sent + to_tap), &packet(*id));
         }
-        let mean = |quantity| ledger.all_round_trips(0, quantity, &passed);
+        let mean = |quantity| ledger.all_round_trips(0, quantity, &passed, Span::WHOLE);
         // 20 ms to 29 ms there, 20 ms back.
         assert_eq!(mean(Quantity::RightRtt), Some(44.5));
         assert_eq!(mean(Quantity::LeftRtt), Some(20.0));
         // Of those that end with the 2nd to the 10th packet of the opener.
         assert_eq!(mean(FULL), Some(10.0 + 24.0 + 30.0));
         assert_eq!(mean(Quantity::UpstreamLoss(Side::Initiator)), None);
+    }
+
+    #[test]
+    fn the_truth_within_a_window_is_of_what_was_sent_or_ended_in_it() {
+        // Every second packet is lost before the tap from 500 ms on, and the way behind it
+        // takes 10 ms longer from then on.
+        let mut packets = Vec::new();
+        for i in 0..10u64 {
+            let later = i >= 5;
+            let arrives = (!later || i % 2 == 0).then_some(i * 100 + 30 + 10 * u64::from(later));
+            packets.push((2 * i, OPENER, i * 100, arrives));
+            packets.push((2 * i + 1, ANSWERER, i * 100 + 45, Some(i * 100 + 75)));
+        }
+        let ledger = ledger(&packets);
+        let mut passed = Passed::default();
+        for (id, from, sent, arrives) in &packets {
+            let to_tap = if *from == OPENER { 10 } else { 20 };
+            if arrives.is_some() {
+                passed.pass(MS(sent + to_tap), &packet(*id));
+            }
+        }
+        let span = |from, to| Span::between(MS(from), MS(to));
+        let loss = |span| {
+            let quantity = Quantity::UpstreamLoss(Side::Initiator);
+            ledger.rate(0, quantity, &passed, span)
+        };
+        assert_eq!(loss(Span::WHOLE), Some(0.3));
+        assert_eq!(loss(span(0, 500)), Some(0.0));
+        assert_eq!(loss(span(500, 1_000)), Some(0.6));
+        assert_eq!(
+            loss(span(600, 700)),
+            Some(0.0),
+            "its end does not belong to it"
+        );
+        assert_eq!(loss(span(2_000, 3_000)), None);
+        let right = |span| ledger.all_round_trips(0, Quantity::RightRtt, &passed, span);
+        assert_eq!(right(span(0, 500)), Some(40.0));
+        assert_eq!(right(span(700, 1_000)), Some(50.0));
     }
 
     #[test]

@@ -4,30 +4,29 @@
 //! is handed the packets of its tap as they pass. What it finds is held against
 //! what really happened to these packets, which only a laboratory knows.
 
+mod found;
 mod ledger;
 mod pairs;
 mod rows;
 mod seconds;
 mod spread;
 mod sums;
+mod window;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use narrows_observe::format::Names;
-use narrows_observe::{
-    End, Estimate, Flow, Observer, ObserverConfig, ObserverMode, Pinned, Sample, SampleSink, Side,
-};
+use narrows_observe::{Observer, ObserverConfig, ObserverMode, Pinned};
 use narrows_packet::{EntityId, Event, EventSink, FlowId};
 use narrows_scenario::{ObserverPlan, Plan};
 use narrows_units::Instant;
-use narrows_wire::Profile;
 
 use crate::Error;
 use crate::summary::{FlowSummary, ObservationSummary};
+use found::{Entry, Found, Seen};
 use ledger::{Ledger, Passed};
 use seconds::{Carried, SmoothedRtt};
 pub(crate) use seconds::{SECONDS, TOTALS};
+use window::Span;
 
 /// The file of all samples in a results folder.
 pub(crate) const SAMPLES: &str = "samples.csv.gz";
@@ -49,79 +48,6 @@ struct Watching {
     /// By the plan's flows.
     carried: Vec<Carried>,
     found: Found,
-}
-
-/// What an observer found, in order.
-#[derive(Default)]
-struct Found {
-    /// By the observer's number of the flow.
-    flows: BTreeMap<u64, Seen>,
-    log: Vec<Entry>,
-    techniques: Vec<String>,
-    /// The plan's flow of the packet that is being observed.
-    now: Option<usize>,
-}
-
-/// A flow as an observer saw it.
-struct Seen {
-    /// As `narrows observe` calls it.
-    called: String,
-    /// The plan's flow, if its packets are one's.
-    plan: Option<usize>,
-    /// IP bytes and packets that passed, both ways together.
-    bytes: u64,
-    packets: u64,
-    /// Segments that were sent again or came late, both ways together.
-    again: u64,
-    /// What its packets carry.
-    profile: Profile,
-}
-
-enum Entry {
-    Sample(u64, Sample),
-    Estimate(u64, Instant, Estimate),
-}
-
-impl Found {
-    fn wants(&self, technique: &str) -> bool {
-        self.techniques.is_empty() || self.techniques.iter().any(|t| t == technique)
-    }
-}
-
-impl SampleSink for Found {
-    fn began(&mut self, flow: &Flow, _: Instant) {
-        let called = Names::open().flow(flow).to_string();
-        let plan = self.now;
-        let seen = Seen {
-            called,
-            plan,
-            bytes: 0,
-            packets: 0,
-            again: 0,
-            profile: flow.profile(),
-        };
-        self.flows.insert(flow.id(), seen);
-    }
-
-    fn sample(&mut self, flow: &Flow, sample: &Sample) {
-        if self.wants(sample.technique.name()) {
-            self.log.push(Entry::Sample(flow.id(), *sample));
-        }
-    }
-
-    fn ended(&mut self, flow: &Flow, _: End, at: Instant) {
-        if let Some(seen) = self.flows.get_mut(&flow.id()) {
-            seen.bytes = Side::BOTH.iter().map(|s| flow.bytes(*s)).sum();
-            seen.packets = Side::BOTH.iter().map(|s| flow.packets(*s)).sum();
-            seen.profile = flow.profile();
-            seen.again = Side::BOTH.iter().map(|s| u64::from(flow.again(*s))).sum();
-        }
-        for estimate in Observer::estimates(flow) {
-            if self.wants(estimate.technique.name()) {
-                self.log.push(Entry::Estimate(flow.id(), at, estimate));
-            }
-        }
-    }
 }
 
 /// The settings of `narrows-observe` that a plan's words select.
@@ -160,10 +86,7 @@ impl Observers {
                 observer: Observer::new(config(observer)),
                 passed: Passed::default(),
                 carried: plan.flows.iter().map(|_| Carried::default()).collect(),
-                found: Found {
-                    techniques: observer.techniques.clone(),
-                    ..Found::default()
-                },
+                found: Found::new(&observer.techniques, Span::of(plan, observer.measure)),
             });
         }
         Ok(Self {
@@ -186,6 +109,7 @@ impl Observers {
             let Watching {
                 observer, found, ..
             } = watching;
+            found.reach(now, observer);
             observer.observe(&packet.bytes, now, packet.id.0, found);
         }
     }
@@ -201,13 +125,12 @@ impl Observers {
     ) -> Result<Vec<ObservationSummary>, Error> {
         for watching in &mut self.all {
             watching.observer.finish(&mut watching.found);
+            watching.found.settle();
         }
         if let Some(dir) = keep {
-            std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-            let path = dir.join(SAMPLES);
-            rows::write(&path, &self.ledger, &self.all).map_err(Error::io("write", &path))?;
-            seconds::write(dir, plan, &self.all, &self.srtt, flows)
-                .map_err(Error::io("write", &dir.join(SECONDS)))?;
+            narrows_files::create_dir_all(dir).map_err(Error::io("create", dir))?;
+            rows::write(&dir.join(SAMPLES), &self.ledger, &self.all)?;
+            seconds::write(dir, plan, &self.all, &self.srtt, flows)?;
         }
         let mut sums = Vec::new();
         for watching in &self.all {

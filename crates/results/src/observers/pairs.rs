@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use narrows_observe::{Measured, Quantity, Sample, Technique};
 use narrows_scenario::Plan;
 
+use super::Watching;
 use super::spread::Errors;
 use super::sums::name;
-use super::{Entry, Watching};
 use crate::summary::{ObservationSummary, millionths};
 
 /// What is compared.
@@ -88,11 +88,7 @@ fn compare<'a>(samples: impl IntoIterator<Item = (u64, &'a Sample)>) -> BTreeMap
 /// Adds a row for each pair of techniques and direction that `watching` has
 /// samples of.
 pub(super) fn add(plan: &Plan, watching: &Watching, sums: &mut Vec<ObservationSummary>) {
-    let samples = watching.found.log.iter().filter_map(|entry| match entry {
-        Entry::Sample(flow, sample) => Some((*flow, sample)),
-        Entry::Estimate(..) => None,
-    });
-    for ((flow, spin, other, quantity), errors) in compare(samples) {
+    for ((flow, spin, other, quantity), errors) in compare(watching.found.samples()) {
         let Some(seen) = watching.found.flows.get(&flow) else {
             continue;
         };

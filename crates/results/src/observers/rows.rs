@@ -1,7 +1,6 @@
 //! `samples.csv.gz`: every sample and estimate of the observers of a run,
 //! beside the truth.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -11,6 +10,8 @@ use narrows_observe::{Estimate, Measured, Sample, Unit};
 
 use super::ledger::Ledger;
 use super::{Entry, Watching};
+use crate::Error;
+use crate::folder::Whole;
 
 /// The columns: those of `narrows observe --format csv`, then how long the ends
 /// held the answer, and whose sample it is.
@@ -20,8 +21,13 @@ const HEADER: &str = "t_s,tap,flow,technique,quantity,value,unit,low,high,n,reje
 /// As for series: rows are many and alike, higher levels gain little.
 const GZIP_LEVEL: u32 = 4;
 
-pub(super) fn write(path: &Path, ledger: &Ledger, all: &[Watching]) -> io::Result<()> {
-    let file = BufWriter::new(File::create(path)?);
+pub(super) fn write(path: &Path, ledger: &Ledger, all: &[Watching]) -> Result<(), Error> {
+    let mut file = Whole::begin(path)?;
+    rows(&mut file, ledger, all).map_err(Error::io("write", path))?;
+    file.keep()
+}
+
+fn rows(file: &mut Whole, ledger: &Ledger, all: &[Watching]) -> io::Result<()> {
     let mut out = BufWriter::new(GzEncoder::new(file, Compression::new(GZIP_LEVEL)));
     writeln!(out, "{HEADER}")?;
     for watching in all {
@@ -39,7 +45,7 @@ pub(super) fn write(path: &Path, ledger: &Ledger, all: &[Watching]) -> io::Resul
         }
     }
     let gz = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    gz.finish()?.flush()
+    gz.finish().map(drop)
 }
 
 fn start(out: &mut impl Write, at: u64, watching: &Watching, flow: u64) -> io::Result<()> {
@@ -100,7 +106,7 @@ fn of_estimate(
     let seen = watching.found.flows.get(&flow);
     let truth = seen
         .and_then(|f| f.plan)
-        .and_then(|f| ledger.rate(f, e.quantity, &watching.passed));
+        .and_then(|f| ledger.rate(f, e.quantity, &watching.passed, watching.found.span));
     end(out, e.value, truth, None, watching)
 }
 

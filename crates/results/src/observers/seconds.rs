@@ -9,8 +9,7 @@
 //! its row too, and seconds are those of the run.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use narrows_observe::{Measured, Quantity, Technique};
@@ -18,7 +17,10 @@ use narrows_packet::FlowSample;
 use narrows_scenario::Plan;
 use narrows_units::Instant;
 
+use super::window::Span;
 use super::{Entry, Watching};
+use crate::Error;
+use crate::folder::Whole;
 use crate::summary::FlowSummary;
 
 /// The file with a row for each second.
@@ -55,10 +57,14 @@ impl Carried {
     /// of 100 ms, from the trough behind its first peak to the interval in which
     /// it again carries half of what it carries in its best second. From its
     /// first packet on if it has no such trough; `None` of a flow that carries
-    /// that at once.
-    pub(super) fn growth(&self) -> Option<f64> {
-        let first = self.0.iter().position(|b| *b > 0)?;
-        let rates = &self.0[first..];
+    /// that at once. Of what it carries within `span`.
+    pub(super) fn growth(&self, span: Span) -> Option<f64> {
+        let inside = |i: &usize| span.has(*i, INTERVAL_NS);
+        let from = (0..self.0.len()).find(inside)?;
+        let to = from + (from..self.0.len()).take_while(inside).count();
+        let rates = &self.0[from..to];
+        let first = rates.iter().position(|b| *b > 0)?;
+        let rates = &rates[first..];
         let best = rates
             .windows(INTERVALS_IN_SECOND)
             .map(|w| w.iter().sum::<u64>())
@@ -115,10 +121,13 @@ impl SmoothedRtt {
         self.0.get(flow)?.get(second).copied().flatten()
     }
 
-    pub(super) fn all(&self, flow: usize) -> Spread {
+    /// Those of the seconds within `span`.
+    pub(super) fn within(&self, flow: usize, span: Span) -> Spread {
         let mut spread = Spread::default();
-        for ms in self.0.get(flow).into_iter().flatten().flatten() {
-            spread.add(*ms);
+        for (second, ms) in self.0.get(flow).into_iter().flatten().enumerate() {
+            if let Some(ms) = ms.filter(|_| span.has(second, SECOND_NS)) {
+                spread.add(ms);
+            }
         }
         spread
     }
@@ -185,9 +194,22 @@ pub(super) fn write(
     all: &[Watching],
     srtt: &SmoothedRtt,
     flows: &[FlowSummary],
+) -> Result<(), Error> {
+    let mut seconds = Whole::begin(&dir.join(SECONDS))?;
+    let mut totals = Whole::begin(&dir.join(TOTALS))?;
+    tables(&mut seconds, &mut totals, plan, all, (srtt, flows))
+        .map_err(Error::io("write", &dir.join(SECONDS)))?;
+    seconds.keep()?;
+    totals.keep()
+}
+
+fn tables(
+    seconds: &mut Whole,
+    totals: &mut Whole,
+    plan: &Plan,
+    all: &[Watching],
+    (srtt, flows): (&SmoothedRtt, &[FlowSummary]),
 ) -> io::Result<()> {
-    let create = |name: &str| Ok::<_, io::Error>(BufWriter::new(File::create(dir.join(name))?));
-    let (mut seconds, mut totals) = (create(SECONDS)?, create(TOTALS)?);
     writeln!(
         seconds,
         "second,observer,flow,technique,throughput_mibit,rtt_ms,sd_ms,n,ss_ms"
@@ -223,12 +245,12 @@ pub(super) fn write(
                     cell(srtt.at(flow, second)),
                 )?;
             }
-            let smoothed = srtt.all(flow);
+            let smoothed = srtt.within(flow, Span::WHOLE);
             let again = flows.get(flow).map(|f| f.retransmissions.to_string());
             writeln!(
                 totals,
                 "{who},{:.6},{},{},{},{},{},{}",
-                seen.bytes as f64 / f64::from(1 << 20),
+                seen.all.bytes as f64 / f64::from(1 << 20),
                 cell(trips.all.mean()),
                 cell(trips.all.sd()),
                 trips.all.n,
@@ -238,8 +260,7 @@ pub(super) fn write(
             )?;
         }
     }
-    seconds.flush()?;
-    totals.flush()
+    Ok(())
 }
 
 fn cell(value: Option<f64>) -> String {
@@ -263,7 +284,7 @@ mod tests {
             let mbit = (0.4 * (i as f64 + 0.5)).min(40.0);
             carried.add(at(1_000 + 100 * i), (mbit * 1e6 / 8.0 / 10.0) as u64);
         }
-        let growth = carried.growth().unwrap();
+        let growth = carried.growth(Span::WHOLE).unwrap();
         assert!((growth - 4.0).abs() < 0.01, "{growth}");
         // The same behind a slow start that overshoots.
         let mut overshot = Carried::default();
@@ -274,11 +295,11 @@ mod tests {
             let mbit = (5.0 + 0.4 * (i + 1) as f64).min(45.0);
             overshot.add(at(600 + 100 * i), (mbit * 1e6 / 8.0 / 10.0) as u64);
         }
-        let growth = overshot.growth().unwrap();
+        let growth = overshot.growth(Span::WHOLE).unwrap();
         assert!((growth - 4.0).abs() < 0.01, "{growth}");
         let mut at_once = Carried::default();
         (0..20).for_each(|i| at_once.add(at(100 * i), 1_000));
-        assert_eq!(at_once.growth(), None);
+        assert_eq!(at_once.growth(Span::WHOLE), None);
     }
 
     #[test]
@@ -303,7 +324,7 @@ mod tests {
         }
         let seen: Vec<_> = (0..4).map(|s| srtt.at(0, s)).collect();
         assert_eq!(seen, [Some(20.0), Some(30.0), Some(50.0), None]);
-        let all = srtt.all(0);
+        let all = srtt.within(0, Span::WHOLE);
         assert_eq!((all.n, all.mean()), (3, Some(100.0 / 3.0)));
         // The deviation of all three, not of a sample of more.
         assert!((all.sd().unwrap() - (1400.0f64 / 9.0).sqrt()).abs() < 1e-9);

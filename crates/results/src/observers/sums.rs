@@ -8,8 +8,9 @@ use narrows_wire::efm::Signal;
 
 use super::ledger::Ledger;
 use super::pairs;
-use super::seconds::{Carried, SmoothedRtt, Spread};
+use super::seconds::{SmoothedRtt, Spread};
 use super::spread::Errors;
+use super::window::Passing;
 use super::{Entry, Seen, Watching};
 use crate::summary::{ObservationSummary, millionths};
 
@@ -58,6 +59,7 @@ pub(super) fn add(
     watching: &Watching,
     sums: &mut Vec<ObservationSummary>,
 ) {
+    let span = watching.found.span;
     for seen in watching.found.flows.values() {
         let of_flow = |technique: &str, quantity: &str, unit: &str| ObservationSummary {
             observer: watching.name.clone(),
@@ -69,25 +71,34 @@ pub(super) fn add(
             basis: "measured".to_owned(),
             ..ObservationSummary::default()
         };
+        let Passing {
+            bytes,
+            packets,
+            again,
+        } = seen.inside;
+        if packets == 0 {
+            continue;
+        }
         sums.push(ObservationSummary {
-            value: millionths(seen.bytes as f64 / f64::from(1 << 20)),
-            n: seen.packets,
+            value: millionths(bytes as f64 / f64::from(1 << 20)),
+            n: packets,
             ..of_flow("seen", "ip", "MiB")
         });
         sums.push(ObservationSummary {
-            value: seen.again as f64,
-            n: seen.packets,
+            value: again as f64,
+            n: packets,
             ..of_flow("seen", "again_or_late", "packets")
         });
         let Some(flow) = seen.plan else { continue };
-        if let Some(growth) = watching.carried.get(flow).and_then(Carried::growth) {
+        let carried = watching.carried.get(flow);
+        if let Some(growth) = carried.and_then(|c| c.growth(span)) {
             sums.push(ObservationSummary {
                 value: millionths(growth),
-                n: seen.packets,
+                n: packets,
                 ..of_flow("seen", "growth", "Mbit/s per s")
             });
         }
-        let smoothed = srtt.all(flow);
+        let smoothed = srtt.within(flow, span);
         if let Some(mean) = smoothed.mean() {
             sums.push(ObservationSummary {
                 value: millionths(mean),
@@ -98,15 +109,13 @@ pub(super) fn add(
         }
     }
     let mut trips: BTreeMap<_, Trips> = BTreeMap::new();
-    for entry in &watching.found.log {
-        if let Entry::Sample(flow, sample) = entry {
-            let key = (*flow, sample.technique, sample.quantity);
-            trips.entry(key).or_default().add(ledger, sample);
-        }
+    for (flow, sample) in watching.found.samples() {
+        let key = (flow, sample.technique, sample.quantity);
+        trips.entry(key).or_default().add(ledger, sample);
     }
     for (id, seen) in &watching.found.flows {
         for (signal, technique) in BOUNDED {
-            if !seen.profile.has(signal) || seen.plan.is_none() {
+            if !seen.profile.has(signal) || seen.plan.is_none() || seen.inside.packets == 0 {
                 continue;
             }
             let errors = trips
@@ -148,7 +157,7 @@ pub(super) fn add(
             Unit::Ratio => {
                 let truth = seen
                     .plan
-                    .and_then(|f| ledger.rate(f, estimate.quantity, &watching.passed));
+                    .and_then(|f| ledger.rate(f, estimate.quantity, &watching.passed, span));
                 sum.truth = truth.map(millionths);
                 sum.error = truth.map(|t| millionths(estimate.value - t));
             }
@@ -159,7 +168,7 @@ pub(super) fn add(
                 }
                 let truth = seen.plan.and_then(|f| {
                     let quantity = estimate.quantity;
-                    let truth = || ledger.all_round_trips(f, quantity, &watching.passed);
+                    let truth = || ledger.all_round_trips(f, quantity, &watching.passed, span);
                     *of_all.entry((f, quantity)).or_insert_with(truth)
                 });
                 sum.truth_all = truth.map(millionths);

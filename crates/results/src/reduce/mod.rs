@@ -3,6 +3,7 @@
 mod bins;
 mod flow;
 mod one_way;
+mod probe;
 mod queue;
 mod window;
 
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
 use narrows_scenario::{Plan, Window};
-use narrows_units::{Duration, Histogram, Instant};
+use narrows_units::{Duration, Instant};
 
 use crate::distribution::{Distribution, cdf_ms};
 use crate::facts::{self, RateSteps};
@@ -21,7 +22,7 @@ use crate::summary::{
 };
 pub use bins::{Column, Columns};
 use flow::FlowState;
-use one_way::OneWay;
+use probe::ProbeState;
 use queue::QueueState;
 
 /// How a run is to be reduced.
@@ -41,6 +42,8 @@ const UNSEEN: u32 = u32::MAX;
 pub struct Reducer {
     from: Instant,
     to: Instant,
+    /// When the run ends.
+    end: Instant,
     interval: Duration,
     /// End of the interval that is being filled; its end belongs to it.
     interval_end: Instant,
@@ -54,18 +57,6 @@ pub struct Reducer {
     /// The entity of each probe of the plan.
     probe_entities: Vec<Option<EntityId>>,
     droppers: Vec<(EntityId, DropCounts)>,
-}
-
-struct ProbeState {
-    entity: EntityId,
-    rtt: Histogram,
-    lost: u64,
-    bin_sum: u64,
-    bin_count: u64,
-    bin_lost: u64,
-    /// Questions and answers.
-    ways: [OneWay; 2],
-    columns: Columns,
 }
 
 /// What a run was reduced to.
@@ -104,6 +95,7 @@ impl Reducer {
             probe_entities: plan.probes.iter().map(entity).collect(),
             from: plan.measure.from,
             to: plan.measure.to,
+            end: Instant::ZERO + plan.duration,
             interval,
             interval_end: if interval.is_zero() {
                 Instant::MAX
@@ -169,10 +161,20 @@ impl Reducer {
                 from: self.from,
                 to: self.to,
             };
-            self.probes.push(ProbeState::new(entity, window));
+            self.probes.push(ProbeState::new(entity, window, self.end));
             self.probes.len() - 1
         });
         &mut self.probes[slot]
+    }
+
+    /// A packet that is no flow's leaves its host: a probe's question, if it is one.
+    #[cold]
+    fn probe_sent(&mut self, now: Instant, packet: &Packet) {
+        if let Some((number, false)) = one_way::probe_of(packet) {
+            if let Some(Some(entity)) = self.probe_entities.get(number) {
+                self.probe(*entity).asked(now);
+            }
+        }
     }
 
     /// A packet that is no flow's reaches its host: a probe's question or answer, if it is
@@ -257,12 +259,14 @@ impl Reducer {
         for mut probe in std::mem::take(&mut self.probes) {
             let name = self.name(probe.entity);
             let [there, back] = probe.ways;
+            let questions = probe.questions.count_all();
             let there = there.finish("there_", &mut probe.columns);
             let back = back.finish("back_", &mut probe.columns);
             probe_summaries.push(ProbeSummary {
                 rtt_ms: Distribution::of_ms(&probe.rtt),
                 rtt_cdf: cdf_ms(&probe.rtt),
-                lost: probe.lost,
+                asked: questions.asked,
+                lost: questions.lost,
                 there,
                 back,
                 name: name.clone(),
@@ -376,6 +380,8 @@ impl EventSink for Reducer {
             Event::Sent { host, packet } => {
                 if let Some(flow) = flow_of(&mut self.flows, packet.flow) {
                     flow.sent(inside, host, packet);
+                } else if !self.probe_entities.is_empty() {
+                    self.probe_sent(now, packet);
                 }
             }
             Event::Received { host, packet } => {
@@ -448,8 +454,8 @@ impl EventSink for Reducer {
                     flow.finished(now, complete);
                 }
             }
-            Event::ProbeRtt { probe, rtt } => self.probe(probe).answered(inside, rtt),
-            Event::ProbeLost { probe } => self.probe(probe).lost(inside),
+            Event::ProbeRtt { probe, rtt } => self.probe(probe).answered(now, inside, rtt),
+            Event::ProbeLost { probe } => self.probe(probe).given_up(),
             Event::Limited {
                 flow,
                 receive_window,
@@ -468,44 +474,5 @@ impl EventSink for Reducer {
             // Captures read taps; later kinds of event bring their own metrics.
             _ => {}
         }
-    }
-}
-
-impl ProbeState {
-    fn new(entity: EntityId, window: Window) -> Self {
-        Self {
-            entity,
-            ways: [(); 2].map(|()| OneWay::new(window)),
-            rtt: Histogram::default(),
-            lost: 0,
-            bin_sum: 0,
-            bin_count: 0,
-            bin_lost: 0,
-            columns: Columns::new(&[("rtt_ms", Column::Gauge), ("lost", Column::Counter)]),
-        }
-    }
-
-    fn answered(&mut self, inside: bool, rtt: Duration) {
-        if inside {
-            self.rtt.record(rtt);
-        }
-        self.bin_sum += rtt.as_nanos();
-        self.bin_count += 1;
-    }
-
-    fn lost(&mut self, inside: bool) {
-        self.lost += u64::from(inside);
-        self.bin_lost += 1;
-    }
-
-    fn close_interval(&mut self, interval: usize) {
-        let rtt = bins::mean_ms(self.bin_sum, self.bin_count);
-        self.columns.push(interval, &[rtt, self.bin_lost as f32]);
-        for way in &mut self.ways {
-            way.close_interval(interval);
-        }
-        self.bin_sum = 0;
-        self.bin_count = 0;
-        self.bin_lost = 0;
     }
 }

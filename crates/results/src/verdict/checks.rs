@@ -394,7 +394,10 @@ fn other_limits(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
         };
         for (n, why) in [
             (too_big, "larger than the MTU"),
-            (drops.malformed, "that it could not read"),
+            (
+                drops.malformed,
+                "that it could not read, or that had a wrong checksum",
+            ),
             (drops.unreachable, "for which there was no way on"),
         ] {
             if n > 0 {

@@ -5,12 +5,17 @@ mod buckets;
 mod checks;
 mod deadline;
 mod grouped;
+mod interval;
 mod rig;
 
 use serde::{Deserialize, Serialize};
 
 pub use checks::{judge, judge_live};
+pub use interval::note_interval;
 pub use rig::is_the_rigs;
+
+/// The check of a run that is not finished.
+const NOT_FINISHED: &str = "not-finished";
 
 /// What was found about the rig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,14 +50,29 @@ pub enum Weight {
 impl Verdict {
     /// Of a run that did not get to its end.
     pub fn interrupted() -> Self {
+        Self::against("interrupted", "it was interrupted")
+    }
+
+    /// Of a run that is not finished: what its folder says from its beginning until all of
+    /// its data are in it.
+    pub fn unfinished() -> Self {
+        Self::against(NOT_FINISHED, "it is not finished")
+    }
+
+    fn against(check: &str, line: &str) -> Self {
         Self {
             findings: vec![Finding {
                 weight: Weight::Distrust,
-                check: "interrupted".to_owned(),
+                check: check.to_owned(),
                 entity: "run".to_owned(),
-                line: "it was interrupted".to_owned(),
+                line: line.to_owned(),
             }],
         }
+    }
+
+    /// Whether it is the one of a run that is not finished.
+    pub fn is_unfinished(&self) -> bool {
+        self.findings.iter().any(|f| f.check == NOT_FINISHED)
     }
 
     /// Whether there is no finding against the run.

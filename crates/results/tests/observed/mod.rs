@@ -9,16 +9,22 @@ use narrows_observe::format::{Format, Names, Report, Rows};
 use narrows_observe::{Observer, ObserverConfig};
 use narrows_wire::capture::CaptureReader;
 
-/// An observer at `tap/mid` and a capture of what passes there.
-pub const AT_MID: &str = r#"
+/// An observer at `tap/mid` whose window is the whole run of so many seconds, and a capture of
+/// what passes there.
+pub fn at_mid(seconds: u32) -> String {
+    format!(
+        r#"
 [[observe]]
-name = "mid"
-tap  = "tap/mid"
+name    = "mid"
+tap     = "tap/mid"
+measure = "0s..{seconds}s"
 
 [[capture]]
 name = "mid"
 at   = "tap/mid"
-"#;
+"#
+    )
+}
 
 /// The rows of the run's `samples.csv.gz`, the titles first, in columns.
 pub fn samples(dir: &Path) -> Vec<Vec<String>> {
@@ -35,7 +41,7 @@ fn in_columns(text: &str) -> Vec<Vec<String>> {
     text.lines().map(columns).collect()
 }
 
-/// The same rows of an observer that reads the capture at [`AT_MID`].
+/// The same rows of an observer that reads the capture at [`at_mid`].
 fn read_again(dir: &Path) -> Vec<Vec<String>> {
     let capture = File::open(dir.join("captures/mid.pcapng")).unwrap();
     let mut capture = CaptureReader::new(capture).unwrap();

@@ -61,7 +61,7 @@ pub(crate) struct Campaign {
     #[serde(default)]
     pub(super) expected: Vec<At<Expected>>,
     /// What is measured: `goodput_mbit of flow/first`, or a formula over
-    /// metrics before it. By default goodputs, round trips and waiting times.
+    /// other metrics. By default goodputs, round trips and waiting times.
     pub(super) metric: Optional<IndexMap<String, At<Metric>>>,
     /// What the campaign is about: metrics drawn against its axes.
     #[serde(default)]

@@ -8,7 +8,7 @@
 //! term    = number | metric | "(" sum ")" | "abs(" sum ")"
 //!         | "covered(" metric "," metric "," metric [ "," metric ] ")" cell
 //!         | ( "mean" | "least" | "greatest" | "deviation" ) "(" metric ")" cell
-//! metric  = name                 in a formula: a metric named before
+//! metric  = name                 in a formula: another metric
 //!         | name cell            in a comparison: of one cell
 //! cell    = "[" name "]"
 //! ```
@@ -148,6 +148,13 @@ impl Expression {
         }
     }
 
+    /// The metrics that a formula needs, by index.
+    pub(super) fn metrics(&self) -> Vec<usize> {
+        let mut figures = Vec::new();
+        self.figures(&mut figures);
+        figures.into_iter().map(|(metric, _)| metric).collect()
+    }
+
     /// Its value, by what was measured.
     pub(super) fn value(&self, seen: &Seen<'_>) -> Value {
         match self {
@@ -190,7 +197,7 @@ impl Expression {
         }
     }
 
-    /// The value of a formula, by the values of the metrics before it.
+    /// The value of a formula, by the values of the metrics.
     pub fn of_metrics(&self, metrics: &[Option<f64>]) -> Option<f64> {
         let seen = |metric: usize, _: &str| {
             Some(Measured {
@@ -401,7 +408,7 @@ impl<'a> Reader<'a> {
             None => {
                 self.at = start;
                 Err(self.wrong(match self.cells {
-                    None => "a number, a metric named before, `abs(…)` or `(`",
+                    None => "a number, a metric, `abs(…)` or `(`",
                     Some(_) => {
                         "a number, `METRIC[CELL]`, `abs(…)`, `mean(METRIC)[CELL]`, `covered(TRUTH, LOW, HIGH)[CELL]` or `(`"
                     }

@@ -176,15 +176,13 @@ impl Campaign {
     /// The value of every metric, in order. `figure(entity, column)` is the
     /// figure of a run's summary of that name.
     pub fn evaluate(&self, figure: &mut dyn FnMut(&str, &str) -> Option<f64>) -> Vec<Option<f64>> {
-        let mut values = Vec::with_capacity(self.metrics.len());
-        for metric in &self.metrics {
-            let value = match &metric.formula {
-                Formula::Figure { column, entity } => figure(entity, column),
-                Formula::Sum(sum) => sum.of_metrics(&values),
-            };
-            values.push(value);
-        }
-        values
+        formula::values(
+            &self.metrics,
+            &mut |index| match &self.metrics[index].formula {
+                Formula::Figure { column, entity } => Some(figure(entity, column)),
+                Formula::Sum(_) => None,
+            },
+        )
     }
 
     /// The pairs of cells that `[pair]` holds against each other, among those

@@ -1,7 +1,7 @@
 //! The table of published figures, and which of its rows is a cell's.
 
 use super::matrix::{Template, Words};
-use super::{Formula, Metric, document};
+use super::{Formula, Metric, document, formula};
 use crate::document::{At, Places};
 use crate::refusal::{Refusal, one_of};
 use crate::source::Spot;
@@ -116,27 +116,26 @@ impl<'a> Published<'a> {
         metrics: &[Metric],
     ) -> Result<Vec<Option<f64>>, Refusal> {
         let row = &self.rows[row];
-        let mut figures: Vec<Option<f64>> = Vec::with_capacity(metrics.len());
-        for (metric, column) in metrics.iter().zip(&self.metrics) {
-            let figure = match (column, &metric.formula) {
-                (Some(column), _) => {
-                    let text = row.values[*column].trim();
-                    if text.is_empty() {
-                        None
-                    } else {
-                        Some(figure(text).ok_or_else(|| {
-                            let spot = self.file.at(row.at..row.at + 1);
-                            let key = format!("published/{}", self.columns[*column]);
-                            Refusal::at(&spot, key, format!("`{text}`"), "a number, or N:M")
-                        })?)
-                    }
-                }
-                (None, Formula::Sum(sum)) => sum.of_metrics(&figures),
-                (None, Formula::Figure { .. }) => None,
+        let of_column = |column: &usize| {
+            let text = row.values[*column].trim();
+            if text.is_empty() {
+                return Ok(None);
+            }
+            let refuse = || {
+                let spot = self.file.at(row.at..row.at + 1);
+                let key = format!("published/{}", self.columns[*column]);
+                Refusal::at(&spot, key, format!("`{text}`"), "a number, or N:M")
             };
-            figures.push(figure);
-        }
-        Ok(figures)
+            figure(text).map(Some).ok_or_else(refuse)
+        };
+        let columns = self.metrics.iter();
+        let given: Vec<_> = columns
+            .map(|column| column.as_ref().map(of_column).transpose())
+            .collect::<Result<_, _>>()?;
+        Ok(formula::values(metrics, &mut |index| {
+            let figure = matches!(metrics[index].formula, Formula::Figure { .. });
+            given[index].or_else(|| figure.then_some(None))
+        }))
     }
 
     /// Refuses a table of which a row belongs to no cell.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use super::band::{Between, Tolerance};
 use super::document;
+use super::expression::Expression;
 use super::figure::Figure;
-use super::formula::{Formula, Metric};
+use super::formula::{self, Formula, Metric};
 use super::known;
 use super::matrix::{self, AxisValues, Template, Words};
 use super::published::Published;
@@ -133,18 +134,28 @@ impl Reader<'_> {
                 }
             };
         };
-        let mut metrics = Vec::new();
-        for (name, entry) in table.iter() {
-            let of = self
-                .places
-                .required(entry, "of", &entry.of, "the metric's formula")?;
+        let named = |(name, entry): (&String, &At<document::Metric>)| Metric {
+            name: name.clone(),
+            title: entry.title.as_deref().cloned(),
+            unit: entry.unit.as_deref().cloned(),
+            // Until it is read, which takes the names of all.
+            formula: Formula::Sum(Expression::Number(0.0)),
+        };
+        let mut metrics: Vec<Metric> = table.iter().map(named).collect();
+        let mut formulas = Vec::new();
+        for (_, entry) in table.iter() {
+            let of = places.required(entry, "of", &entry.of, "the metric's formula")?;
             let formula = Formula::parse(of, &metrics);
-            metrics.push(Metric {
-                name: name.to_string(),
-                title: entry.title.as_deref().cloned(),
-                unit: entry.unit.as_deref().cloned(),
-                formula: formula.map_err(|error| places.refused_words(of, error))?,
-            });
+            let formula = formula.map_err(|error| places.refused_words(of, error))?;
+            formulas.push((of, formula));
+        }
+        for (metric, (_, formula)) in metrics.iter_mut().zip(&formulas) {
+            metric.formula = formula.clone();
+        }
+        if let Some(index) = formula::circular(&metrics) {
+            let found = format!("`{}`, which is worked out of itself", metrics[index].name);
+            let allowed = "a formula over other metrics";
+            return Err(places.found(formulas[index].0, found, allowed));
         }
         match metrics.is_empty() {
             true => Err(places.missing(table, "metric", ALLOWED)),

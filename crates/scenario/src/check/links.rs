@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use narrows_path::{MmbSpec, Recording, TraceSpec};
 
 use super::{Check, Names};
 use crate::campaign::Shelf;
 use crate::document::{At, Element, Host, Link, NAME};
+use crate::named_files::NamedFiles;
 use crate::names::is_name;
 use crate::parts::ElementSpec;
 use crate::plan::{HostIndex, HostPlan, LinkIndex, LinkPlan, NamedElement, Plan, TapPlan};
@@ -215,14 +217,15 @@ impl<'a> Check<'a> {
             let mut spec =
                 spec(at).map_err(|e| Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))?;
             if let ElementSpec::Trace(trace) = &mut spec {
-                trace.recording = read_trace(trace, shelf).map_err(|found| {
+                let files = Arc::make_mut(&mut self.plan.files);
+                trace.recording = read_trace(trace, files, shelf).map_err(|found| {
                     let allowed = "a trace: a whole number of milliseconds in each line, rising, \
                         or as NAME.csv `time_s,rate_mbit` and a time and a rate in each line";
                     Refusal::at(spot, key.as_str(), found, allowed)
                 })?;
             }
             if let ElementSpec::Mmb(rules) = &mut spec {
-                read_rules(rules, shelf).map_err(|found| {
+                read_rules(rules, Arc::make_mut(&mut self.plan.files), shelf).map_err(|found| {
                     let allowed = "a file of rules, or a ready box";
                     Refusal::at(spot, key.as_str(), found, allowed)
                 })?;
@@ -362,27 +365,34 @@ fn kind_of(element: &Element) -> &str {
     words.split_whitespace().next().unwrap_or("element")
 }
 
-fn read_trace(spec: &TraceSpec, shelf: &dyn Shelf) -> Result<Recording, String> {
+fn read_trace(
+    spec: &TraceSpec,
+    files: &mut NamedFiles,
+    shelf: &dyn Shelf,
+) -> Result<Recording, String> {
     let file = clipped(&spec.file);
-    let bytes = shelf
-        .recording(&spec.file)
+    let text = files
+        .read(&spec.file, shelf)
         .map_err(|why| format!("the trace `{file}`, which cannot be read: {why}"))?;
-    Recording::parse(&spec.file, spec.scale, &bytes)
+    Recording::parse(&spec.file, spec.scale, text.as_bytes())
         .map_err(|e| format!("the trace `{file}`, line {}: {}", e.line, e.what))
 }
 
 /// Reads the file that has a box's rules, if one has; relative to where the scenario is.
-fn read_rules(rules: &mut MmbSpec, shelf: &dyn Shelf) -> Result<(), String> {
-    let Some(name) = rules.file() else {
+fn read_rules(
+    rules: &mut MmbSpec,
+    files: &mut NamedFiles,
+    shelf: &dyn Shelf,
+) -> Result<(), String> {
+    let Some(name) = rules.file().map(str::to_owned) else {
         return Ok(());
     };
-    let file = clipped(name);
-    let bytes = shelf.recording(name);
-    let bytes = bytes.map_err(|why| format!("the rules `{file}`, which cannot be read: {why}"))?;
-    let text = String::from_utf8(bytes);
-    let text = text.map_err(|_| format!("the rules `{file}`, which are no text"))?;
+    let file = clipped(&name);
+    let text = files
+        .read(&name, shelf)
+        .map_err(|why| format!("the rules `{file}`, which cannot be read: {why}"))?;
     rules
-        .read(&text)
+        .read(text)
         .map_err(|e| format!("the rules `{file}`, {e}"))
 }
 

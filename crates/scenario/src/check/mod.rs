@@ -116,6 +116,7 @@ pub(crate) fn plan_without_traffic(root: &Node, shelf: &dyn Shelf) -> Result<Pla
         observers: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        files: Arc::default(),
         origin: Origin(Arc::new(places)),
     };
     let origin = plan.origin.clone();

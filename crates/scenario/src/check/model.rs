@@ -50,50 +50,74 @@ pub(super) fn read(
 pub(crate) fn document(model: &HostModel) -> Option<document::HostModel> {
     let usual = HostModel::default();
     (*model != usual).then(|| document::HostModel {
-        segmentation: switch(
-            model.segmentation,
-            usual.segmentation,
-            |value| match value {
-                Segmentation::OneSegment => "one".to_owned(),
-                Segmentation::Tso {
-                    min_segments,
-                    gso_max_bytes,
-                } => format!("tso min_segments {min_segments} gso_max_bytes {gso_max_bytes}"),
-            },
-        ),
+        segmentation: switch(model.segmentation, usual.segmentation, segmentation_words),
         gro: match model.gro {
             None => unless(
                 usual.gro.is_none(),
                 document::Words::plain(Gros(None), Scalar::Flag(false)),
             ),
-            gro => switch(Gros(gro), Gros(usual.gro), |value| match value.0 {
-                None => String::new(),
-                Some(gro) => format!("hold {} max_segments {}", gro.hold, gro.max_segments),
-            }),
+            gro => switch(Gros(gro), Gros(usual.gro), |value| gro_words(value.0)),
         },
         tick: unless(model.tick == usual.tick, Spelled(model.tick)),
-        pacing: switch(model.pacing, usual.pacing, |value| {
-            word_for(&PACINGS, &value).to_owned()
-        }),
+        pacing: switch(model.pacing, usual.pacing, pacing_words),
         compress_sacks: unless(
             model.compress_sacks == usual.compress_sacks,
             model.compress_sacks,
         ),
-        small_queues: switch(
-            model.small_queues,
-            usual.small_queues,
-            |value| match value {
-                SmallQueues::Off => "off".to_owned(),
-                SmallQueues::Unreported { segment_bytes } => {
-                    format!("unreported segment_bytes {segment_bytes}")
-                }
-            },
-        ),
-        send_buffer: switch(model.send_buffer, usual.send_buffer, |value| match value {
-            SendBuffer::Unlimited => "unlimited".to_owned(),
-            SendBuffer::Auto { max } => format!("auto max {max}"),
-        }),
+        small_queues: switch(model.small_queues, usual.small_queues, small_queues_words),
+        send_buffer: switch(model.send_buffer, usual.send_buffer, send_buffer_words),
     })
+}
+
+/// Every switch of `model` and how it stands, as `[host_model]` has them: `segmentation` and
+/// `one`, for instance.
+pub fn host_model_words(model: &HostModel) -> [(&'static str, String); 7] {
+    [
+        ("segmentation", segmentation_words(model.segmentation)),
+        ("gro", gro_words(model.gro)),
+        ("tick", model.tick.to_string()),
+        ("pacing", pacing_words(model.pacing)),
+        ("compress_sacks", model.compress_sacks.to_string()),
+        ("small_queues", small_queues_words(model.small_queues)),
+        ("send_buffer", send_buffer_words(model.send_buffer)),
+    ]
+}
+
+fn segmentation_words(value: Segmentation) -> String {
+    match value {
+        Segmentation::OneSegment => "one".to_owned(),
+        Segmentation::Tso {
+            min_segments,
+            gso_max_bytes,
+        } => format!("tso min_segments {min_segments} gso_max_bytes {gso_max_bytes}"),
+    }
+}
+
+fn gro_words(value: Option<Gro>) -> String {
+    match value {
+        None => "false".to_owned(),
+        Some(gro) => format!("hold {} max_segments {}", gro.hold, gro.max_segments),
+    }
+}
+
+fn pacing_words(value: PacingUse) -> String {
+    word_for(&PACINGS, &value).to_owned()
+}
+
+fn small_queues_words(value: SmallQueues) -> String {
+    match value {
+        SmallQueues::Off => "off".to_owned(),
+        SmallQueues::Unreported { segment_bytes } => {
+            format!("unreported segment_bytes {segment_bytes}")
+        }
+    }
+}
+
+fn send_buffer_words(value: SendBuffer) -> String {
+    match value {
+        SendBuffer::Unlimited => "unlimited".to_owned(),
+        SendBuffer::Auto { max } => format!("auto max {max}"),
+    }
 }
 
 fn switch<T: Copy + PartialEq>(

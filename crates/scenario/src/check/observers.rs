@@ -1,6 +1,6 @@
 //! Observers of measurement signals.
 
-use super::{Check, Names};
+use super::{Check, Names, window};
 use crate::document::Mode;
 use crate::plan::ObserverPlan;
 use crate::refusal::{Refusal, one_of};
@@ -21,9 +21,14 @@ impl Check<'_> {
                 let refusal = places.refuse(tap, one_of(known()));
                 return Err(refusal.did_you_mean(tap, known()));
             }
+            let measure = match &table.measure {
+                Some(measure) => window(places, measure, self.plan.duration)?,
+                None => self.plan.measure,
+            };
             self.plan.observers.push(ObserverPlan {
                 name,
                 tap: tap.to_string(),
+                measure,
                 thesis: table.mode.as_deref() == Some(&Mode::Thesis),
                 profile: table.profile.as_ref().map(|at| at.0),
                 negotiated: table.negotiated.as_ref().is_some_and(|at| **at),
@@ -50,7 +55,7 @@ mod tests {
     fn an_observer_stands_at_a_tap_and_is_written_as_it_was_read() {
         let text = format!(
             "{BASE}tap = \"tap/mid\"\nmode = \"thesis\"\nt_max = \"225ms\"\nprofile = \"s+t\"\n\
-             techniques = [\"delay\", \"q\"]\n"
+             techniques = [\"delay\", \"q\"]\nmeasure = \"0s..9s\"\n"
         );
         let read = |text: &str| {
             Draft::read("x.toml", text.as_bytes())
@@ -59,6 +64,11 @@ mod tests {
         };
         let plan = read(&text);
         assert!(plan.observers[0].thesis && plan.observers[0].techniques == ["delay", "q"]);
+        assert_eq!(plan.observers[0].measure.to_string(), "0s..9s");
+        assert_eq!(plan, read(&plan.to_toml()));
+        // Without one of its own it has the run's.
+        let plan = read(&format!("{BASE}tap = \"tap/mid\"\n"));
+        assert_eq!(plan.observers[0].measure, plan.measure);
         assert_eq!(plan, read(&plan.to_toml()));
     }
 
@@ -70,6 +80,7 @@ mod tests {
             "tap = \"tap/mid\"\ntechniques = \"dely\"\n",
             "tap = \"tap/mid\"\nmode = \"rfd\"\n",
             "tap = \"tap/mid\"\nt_max = \"0s\"\n",
+            "tap = \"tap/mid\"\nmeasure = \"5s..10s\"\n",
         ] {
             let text = format!("{BASE}{more}");
             let draft = Draft::read("x.toml", text.as_bytes()).expect("TOML");

@@ -58,6 +58,18 @@ impl Fault {
                 let kind = key.rsplit('/').next().unwrap_or(key);
                 refuse(format!("a list of tables, each headed `[[{kind}]]`"))
             }
+            // What an axis's table holds for each value.
+            Self::Wrong(allowed) if allowed == "a map" && key.starts_with("axis/") => {
+                let axis = key.split('/').nth(1).unwrap_or_default();
+                let allowed = "a table of the words that the value fills in, such as \
+                               { rate = \"10Mbit\", limit = \"100\" }";
+                let help = format!(
+                    "values that fill in `{{{axis}}}` alone are a list: [axis], and below it \
+                     {axis} = [\"10Mbit\", \"50Mbit\"]."
+                );
+                refuse(allowed.into()).with_help(help)
+            }
+            Self::Wrong(allowed) if allowed == "a map" => refuse("a table".into()),
             Self::Wrong(allowed) if allowed.starts_with("struct ") => refuse("a table".into()),
             Self::Wrong(allowed) => refuse(allowed).or_did_you_mean(),
         }
@@ -254,6 +266,25 @@ impl<'de, D: Deserializer<'de, Error = Fault>> SeqAccess<'de> for Pair<D> {
     }
 }
 
+/// Where what `key` says is said, in a table that has `known` keys and not this one.
+fn elsewhere(key: &str, known: &[&str]) -> Option<&'static str> {
+    let of_links = known.contains(&"up") && known.contains(&"down");
+    match key {
+        "queue" | "qdisc" | "rate" | "bandwidth" | "delay" | "latency" | "loss" | "netem"
+            if of_links =>
+        {
+            Some(
+                "what a link does to packets are words of its elements, one for each direction: \
+                 up = [\"netem delay 10ms loss 1%\", \"rate 50Mbit queue fq_codel\"].",
+            )
+        }
+        "algorithm" | "congestion_control" | "control" if known.contains(&"cc") => {
+            Some("the congestion control is `cc`.")
+        }
+        _ => None,
+    }
+}
+
 /// A key, with its value: one that is not known is refused as such.
 struct KeyDe<'a>(&'a Key, De<'a>);
 
@@ -272,10 +303,15 @@ impl<'de> Deserializer<'de> for KeyDe<'_> {
         let Self(key, value) = self;
         visitor.visit_str(&key.name).map_err(|fault| match fault {
             Fault::Unknown(_, known) => {
+                let known_keys = known;
                 let known = || known.iter().copied();
                 let found = format!("the unknown key `{}`", clipped(&key.name));
                 let refusal = Refusal::at(&key.spot, clipped(&value.key), found, one_of(known()));
-                Fault::Placed(Box::new(refusal.did_you_mean(&key.name, known())))
+                let refusal = match elsewhere(&key.name, known_keys) {
+                    Some(help) => refusal.with_help(help),
+                    None => refusal.did_you_mean(&key.name, known()),
+                };
+                Fault::Placed(Box::new(refusal))
             }
             other => other,
         })

@@ -321,6 +321,8 @@ pub(crate) struct Observe {
     pub(crate) name: Required<Name>,
     /// `tap/<name>`.
     pub(crate) tap: Required<String>,
+    /// The window that its figures are of, `0s..60s`; the steady one by default.
+    pub(crate) measure: Optional<Spelled<Window>>,
     /// `rfc` (the default) or `thesis`.
     pub(crate) mode: Optional<Mode>,
     /// The profile of all flows, for those that no handshake announces: `s+t`.

@@ -69,7 +69,7 @@ impl Plan {
             mark: each(&self.marks, |mark| self.mark(mark)),
             probe: each(&self.probes, |probe| self.probe(probe)),
             command: each(&self.commands, |command| self.command(command)),
-            observe: each(&self.observers, observer),
+            observe: each(&self.observers, |observer| self.observer(observer)),
             capture: each(&self.captures, |capture| self.capture(capture)),
             window: each(&self.windows, |window| NamedWindow {
                 name: name(&window.name),
@@ -242,24 +242,25 @@ impl Plan {
             },
         }
     }
-}
 
-fn observer(observer: &ObserverPlan) -> Observe {
-    Observe {
-        name: name(&observer.name),
-        tap: text(&observer.tap),
-        mode: unless(!observer.thesis, Mode::Thesis),
-        profile: observer.profile.map(|profile| Spelled(profile).into()),
-        negotiated: unless(!observer.negotiated, true),
-        t_max: observer.t_max.map(|t_max| Spelled(t_max).into()),
-        block: observer.block.map(|n| Whole(n.into()).into()),
-        reordering: observer.reordering.map(|n| Whole(n.into()).into()),
-        techniques: observer
-            .techniques
-            .iter()
-            .cloned()
-            .map(Into::into)
-            .collect(),
+    fn observer(&self, observer: &ObserverPlan) -> Observe {
+        Observe {
+            name: name(&observer.name),
+            tap: text(&observer.tap),
+            measure: unless(observer.measure == self.measure, Spelled(observer.measure)),
+            mode: unless(!observer.thesis, Mode::Thesis),
+            profile: observer.profile.map(|profile| Spelled(profile).into()),
+            negotiated: unless(!observer.negotiated, true),
+            t_max: observer.t_max.map(|t_max| Spelled(t_max).into()),
+            block: observer.block.map(|n| Whole(n.into()).into()),
+            reordering: observer.reordering.map(|n| Whole(n.into()).into()),
+            techniques: observer
+                .techniques
+                .iter()
+                .cloned()
+                .map(Into::into)
+                .collect(),
+        }
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) const RUN: MetricKind = MetricKind {
         "rate{n}_mbit", "Mbit/s", "goodput of the n-th flow";
         "share{n}_pct", "%", "the n-th flow's part of the goodput of all";
         "ratio", "", "goodput of the first flow over the second's";
+        "window_s", "s", "how long the steady window is";
     },
 };
 
@@ -163,8 +164,8 @@ pub(super) const PROBE: MetricKind = MetricKind {
     about: "a latency probe, in the steady window",
     metrics: metrics! {
         "rtt_ms.{min,mean,p50,p95,p99,max}", "ms", "round trips of its packets";
-        "lost", "packets", "without an answer";
-        "loss_pct", "%", "`lost` of all of which it is known";
+        "lost", "packets", "without an answer, of those sent in the window";
+        "loss_pct", "%", "`lost` of those that had time to be answered";
         "{there,back}.one_way_ms.{min,mean,p50,p95,p99,max}", "ms", "from sending to arrival (RFC 7679) of its questions, and of the answers";
         "{there,back}.jitter_ms.{mean,max}", "ms", "their interarrival jitter (RFC 3550 §6.4.1), over all packets";
         "{there,back}.variation_ms.{p50,p95,p99}", "ms", "their packet delay variation: by how much longer than the least delay (RFC 5481 §4.2)";
@@ -189,7 +190,7 @@ pub(super) const MARK: MetricKind = MetricKind {
 /// What an observer says of a flow.
 pub(super) const OBSERVER: MetricKind = MetricKind {
     entity: "observe/OBSERVER/FLOW",
-    about: "what an observer finds of a flow, in the whole run: TECHNIQUE.QUANTITY.PART",
+    about: "what an observer finds of a flow, in its window: TECHNIQUE.QUANTITY.PART",
     metrics: metrics! {
         "{rtt_technique}.{rtt}.{mean,low,high,sd,min,p50,p95}", "ms",
             "round trips: their mean with the ends of its 95 % interval, standard deviation, \

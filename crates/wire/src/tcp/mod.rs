@@ -126,6 +126,7 @@ pub struct TcpFields {
 
 impl TcpFields {
     /// Length in bytes of header and options.
+    #[inline]
     pub fn header_len(&self) -> usize {
         20 + self.options.encoded_len()
     }
@@ -156,7 +157,9 @@ impl TcpFields {
         debug_assert_eq!(header_len, self.header_len());
         // The data offset, in words.
         out[start + 12] |= (header_len as u8 / 4) << 4;
-        out.extend_from_slice(payload);
+        if !payload.is_empty() {
+            out.extend_from_slice(payload);
+        }
         let mut sum = Sum::default();
         let length = (out.len() - start) as u32 + zero_tail;
         sum.add_pseudo_header(source, destination, ip::TCP, length);

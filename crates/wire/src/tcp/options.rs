@@ -23,6 +23,7 @@ impl SackList {
     }
 
     /// The blocks.
+    #[inline]
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.len)]
     }
@@ -158,12 +159,19 @@ impl TcpOptions {
 
     /// Length in bytes of these options as [`write`](Self::write) lays them
     /// out, a multiple of four.
+    #[inline]
     pub fn encoded_len(&self) -> usize {
+        let accecn = self.accecn.as_ref();
+        self.len_without_accecn() + accecn.map_or(0, |o| self.accecn_len(o.counters().1))
+    }
+
+    /// The same without the AccECN option.
+    #[inline]
+    pub fn len_without_accecn(&self) -> usize {
         let mut n = 0;
         if self.mss.is_some() {
             n += 4;
         }
-        let lone_sack_permitted = self.sack_permitted && self.timestamps.is_none();
         if self.timestamps.is_some() {
             n += 12;
         } else if self.sack_permitted {
@@ -179,16 +187,21 @@ impl TcpOptions {
         if let Some(cookie) = &self.fast_open {
             n += (2 + cookie.as_slice().len()).next_multiple_of(4);
         }
-        if let Some(accecn) = &self.accecn {
-            let two_nops = lone_sack_permitted || blocks > 0;
-            let len = 2 + 3 * accecn.counters().1;
-            n += match len % 4 {
-                1 if two_nops || self.window_scale.is_some() => len - 1,
-                2 if two_nops => len - 2,
-                _ => len.next_multiple_of(4),
-            };
-        }
         n
+    }
+
+    /// Bytes by which an AccECN option with so many `counters` makes them longer: what it
+    /// has beyond whole words may take the place of NOPs of others.
+    #[inline]
+    pub fn accecn_len(&self, counters: usize) -> usize {
+        let lone_sack_permitted = self.sack_permitted && self.timestamps.is_none();
+        let two_nops = lone_sack_permitted || !self.sack.as_slice().is_empty();
+        let len = 2 + 3 * counters;
+        match len % 4 {
+            1 if two_nops || self.window_scale.is_some() => len - 1,
+            2 if two_nops => len - 2,
+            _ => len.next_multiple_of(4),
+        }
     }
 
     /// Appends the options, each aligned to four bytes with NOPs, in Linux's order
@@ -205,13 +218,16 @@ impl TcpOptions {
             out.extend_from_slice(&mss.to_be_bytes());
         }
         if let Some((value, echo)) = self.timestamps {
-            out.extend_from_slice(if self.sack_permitted {
-                &[4, 2, 8, 10]
+            let first = if self.sack_permitted {
+                [4, 2, 8, 10]
             } else {
-                &[NOP, NOP, 8, 10]
-            });
-            out.extend_from_slice(&value.to_be_bytes());
-            out.extend_from_slice(&echo.to_be_bytes());
+                [NOP, NOP, 8, 10]
+            };
+            let mut words = [0; 12];
+            words[..4].copy_from_slice(&first);
+            words[4..8].copy_from_slice(&value.to_be_bytes());
+            words[8..].copy_from_slice(&echo.to_be_bytes());
+            out.extend_from_slice(&words);
         }
         if let Some(accecn) = &self.accecn {
             (filler, pending) = accecn.write(out);

@@ -18,7 +18,7 @@ mod nowhere {
     }
 
     pub fn attach(args: &Mmb, _: &Session, _: &str) -> Outcome {
-        let _ = args.whole_bundles;
+        let _ = (args.whole_bundles, args.wait);
         refused()
     }
 
@@ -41,37 +41,65 @@ mod nowhere {
 
 #[cfg(target_os = "linux")]
 mod here {
-    use std::sync::mpsc::channel;
+    use std::time::Duration;
 
     use narrows::Error;
-    use narrows::mmb::{self, BoxCounts, Session};
+    use narrows::mmb::{self, AttachedBox, BoxCounts, Session};
 
     use crate::args::{Format, Mmb};
+    use crate::commands::device_events::{DeviceEvent, device_events, ends_without};
     use crate::output::{message, print, print_json};
     use crate::status::{Outcome, Status};
 
-    /// Attaches the session's box until a signal, or until it is asked to go.
+    /// How long after a refusal the notice may come that the device is gone.
+    const FOLLOWS: Duration = Duration::from_secs(1);
+
+    /// Attaches the session's box until a signal, until it is asked to go, or until its device goes.
     pub fn attach(args: &Mmb, session: &Session, device: &str) -> Outcome {
-        let (stop, stopped) = channel();
-        let gone = stop.clone();
-        // Before anything is changed: a signal from here on ends it in good order.
-        let handler = ctrlc::set_handler(move || {
-            // The receiver may be gone already.
-            let _ = stop.send(());
-        });
-        handler.map_err(|e| Error::Engine(format!("signals cannot be waited for: {e}")))?;
-        let mut attached = session.attach(device, args.whole_bundles)?;
-        attached.answer(gone);
-        message!(
-            "narrows: the box is at {device} until Ctrl-C; `narrows mmb list {device}` shows what \
-             it counts"
-        );
-        let _ = stopped.recv();
+        let mut rules = Some(session.for_device(device, args.whole_bundles)?);
+        let (stop, events) = device_events(device, args.wait)?;
+        let mut attached: Option<AttachedBox> = None;
+        let mut without_device = false;
+        for event in &events {
+            match event? {
+                DeviceEvent::Stop => break,
+                DeviceEvent::There(index) => {
+                    if let Some(rules) = rules.take() {
+                        let mut new = rules.attach(index)?;
+                        let stop = stop.clone();
+                        new.answer(move || stop.stop());
+                        attached = Some(new);
+                    } else if let Some(Err(error)) =
+                        attached.as_ref().map(|a| a.attach_again(index))
+                    {
+                        // It may be gone again, which comes next.
+                        match events.recv_timeout(FOLLOWS) {
+                            Ok(Ok(DeviceEvent::Gone)) => continue,
+                            _ => return Err(error.into()),
+                        }
+                    }
+                    message!(
+                        "narrows: the box is at {device} until Ctrl-C; `narrows mmb list {device}` \
+                         shows what it counts"
+                    );
+                }
+                DeviceEvent::Gone if args.wait => {
+                    message!("narrows: {device} is gone: nothing is filtered until it returns")
+                }
+                DeviceEvent::Gone => {
+                    without_device = true;
+                    break;
+                }
+            }
+        }
         // One that was asked to go has told the asker.
-        if let Ok(counts) = attached.counts() {
+        if let Some(Ok(counts)) = attached.map(|attached| attached.counts()) {
             show(args, &counts)?;
         }
-        Ok(Status::Done)
+        Ok(match without_device {
+            true => ends_without(device, "its box is at no device, and nothing is filtered"),
+            false => Status::Done,
+        })
     }
 
     /// What the box at `device` has counted.

@@ -83,7 +83,17 @@ pub fn observe(args: &Observe) -> Outcome {
         status = status.and(said(path, watch.read(path, stop)?));
     }
     if !args.interfaces.is_empty() {
-        watch_devices(args, &mut watch, duration)?;
+        let gone = watch_devices(args, &mut watch, duration)?;
+        // A table on the screen is gone by then.
+        watch.finish()?;
+        if let Some(device) = gone {
+            message!(
+                "narrows: {device} was deleted, or moved to another network namespace: what was seen \
+                 until then is counted"
+            );
+            status = status.and(Status::Failed);
+        }
+        return Ok(status);
     }
     watch.finish()?;
     Ok(status)
@@ -106,7 +116,7 @@ fn watch_devices<W: Write>(
     args: &Observe,
     watch: &mut Observation<W>,
     duration: Option<Duration>,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let begun = || {
         if !args.top {
             let until = duration.map_or("until Ctrl-C".to_owned(), |d| format!("for {d}"));
@@ -122,7 +132,7 @@ fn watch_devices<W: Write>(
     _: &Observe,
     _: &mut Observation<W>,
     _: Option<Duration>,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let what = "devices can be watched on Linux only; capture with tcpdump and read with -r";
     Err(Error::Refused(what.to_owned()))
 }

@@ -1,10 +1,12 @@
 //! `narrows pep serve`.
 
+use std::path::Path;
+
 use narrows::pep::{self, Config, ListenerConfig, Log, PORT};
 use narrows::scenario::Refusal;
 
 use crate::args::{LogFormat, PepServe};
-use crate::output::message;
+use crate::output::{message, print};
 use crate::status::{Outcome, Status};
 
 pub fn serve(args: &PepServe) -> Outcome {
@@ -12,6 +14,15 @@ pub fn serve(args: &PepServe) -> Outcome {
         Some(file) => Config::load(file)?,
         None => quick(args)?,
     };
+    if args.check {
+        pep::check(&config)?;
+        let count = config.listeners.len();
+        let file = args.config.as_deref().map(Path::display);
+        if let Some(file) = file {
+            print(&format!("{file}: nothing is wrong, {count} listeners\n"));
+        }
+        return Ok(Status::Done);
+    }
     let details = args.details;
     let log = match args.log {
         LogFormat::Text => Log::Text { details },
@@ -21,7 +32,10 @@ pub fn serve(args: &PepServe) -> Outcome {
         Ok(_) => Status::Done,
         Err(error) => {
             message!("narrows: {error}");
-            Status::Failed
+            match error.is_of_rights() {
+                true => Status::NoPermission,
+                false => Status::Failed,
+            }
         }
     })
 }

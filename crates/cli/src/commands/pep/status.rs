@@ -3,7 +3,6 @@
 use std::fmt::Write;
 
 use narrows::pep;
-use narrows::units::Bytes;
 
 use crate::args::{Format, PepStatus};
 use crate::output::{message, print, print_json};
@@ -30,33 +29,48 @@ pub fn status(args: &PepStatus) -> Outcome {
 /// For people.
 fn page(status: &pep::Status) -> String {
     let state = if status.draining { "draining" } else { "up" };
+    let counters = &status.counters;
     let mut page = format!(
         "narrows {} (process {}), {state} for {:.0} s, at {}\n\
-         tunnels   {} now; {} opened, {} closed, {} broken, {} refused, {} not admitted\n\
-         time-outs {} of requests, {} of connections, {} of idle tunnels\n\
-         waiting   {} of {}\n\
+         tunnels   {} now, of {} clients; {} opened, {} closed, {} broken, {} refused\n\
+         reset     {} not admitted, {} over their client's limit, {} over all limits\n\
+         time-outs {} of requests, {} of names, {} of connections, {} of idle tunnels\n\
+         waiting   {} of {}; in the kernel's buffers {}, of {} together\n\
          relayed   {} up, {} down\n",
         status.version,
         status.pid,
         status.uptime_s,
         status.listeners.join(", "),
         status.tunnels,
-        status.opened,
-        status.closed,
-        status.broken,
-        status.refused,
-        status.denied,
-        status.request_timeouts,
-        status.connect_timeouts,
-        status.idle_timeouts,
+        status.clients,
+        counters.opened,
+        counters.closed,
+        counters.broken,
+        counters.refused,
+        counters.denied,
+        counters.over_client,
+        counters.over_tunnels,
+        counters.request_timeouts,
+        counters.name_timeouts,
+        counters.connect_timeouts,
+        counters.idle_timeouts,
         size(status.backlog_bytes),
         size(status.budget_bytes),
-        size(status.bytes_up),
-        size(status.bytes_down),
+        size(status.kernel_bytes),
+        size(status.memory_bytes),
+        size(counters.bytes_up),
+        size(counters.bytes_down),
     );
     // Writing to a string does not fail.
-    if status.direct > 0 {
-        let _ = writeln!(page, "directly  {} without their proxy", status.direct);
+    if counters.names > 0 {
+        let _ = writeln!(
+            page,
+            "names     {} waiting, {} being found; {} asked for, {} refused for want of room",
+            status.names_waiting, status.names_running, counters.names, counters.names_refused
+        );
+    }
+    if counters.direct > 0 {
+        let _ = writeln!(page, "directly  {} without their proxy", counters.direct);
     }
     if status.threads.len() > 1 {
         let each: Vec<_> = status.threads.iter().map(u64::to_string).collect();
@@ -80,8 +94,15 @@ fn page(status: &pep::Status) -> String {
     page
 }
 
+/// A size in the units of IEC 80000-13, which are not mistaken for rates as tc's `Mb` is.
 fn size(bytes: u64) -> String {
-    Bytes::new(bytes).to_string()
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let scaled = |power: &usize| bytes >> (10 * power) > 0;
+    let power = (0..UNITS.len()).rev().find(scaled).unwrap_or(0);
+    let value = bytes as f64 / (1u64 << (10 * power)) as f64;
+    let digits = usize::from(power > 0 && value < 100.0);
+    let value = format!("{value:.digits$}");
+    format!("{} {}", value.trim_end_matches(".0"), UNITS[power])
 }
 
 #[cfg(test)]
@@ -109,7 +130,7 @@ mod tests {
         };
         let page = page(&status);
         for part in [
-            "waiting   1Mb of 1024Mb",
+            "waiting   1 MiB of 1 GiB",
             "10.0.0.1:4000 -> (asking)",
             "not open yet",
         ] {
@@ -117,6 +138,20 @@ mod tests {
         }
         assert!(!page.contains("directly"), "{page}");
         assert!(!page.contains("threads"), "{page}");
+    }
+
+    #[test]
+    fn sizes_are_those_of_bytes() {
+        for (bytes, said) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_536, "1.5 KiB"),
+            (128 << 20, "128 MiB"),
+            (4 << 30, "4 GiB"),
+            ((4 << 30) + (700 << 20), "4.7 GiB"),
+        ] {
+            assert_eq!(size(bytes), said);
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ typedef _Bool bool;
 #define __user
 #define ARRAY_SIZE(a)		(sizeof(a) / sizeof((a)[0]))
 #define BUILD_BUG_ON(wrong)	_Static_assert(!(wrong), #wrong)
+#define READ_ONCE(what)		(what)
 #define WRITE_ONCE(to, what)	((to) = (what))
 #define container_of(at, type, member)					\
 	((type *)((u8 *)(at) - __builtin_offsetof(type, member)))
@@ -89,7 +90,14 @@ struct sock {
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	unsigned int sk_gso_max_size;
+	u16 sk_gso_max_segs;
 };
+struct net {
+	struct {
+		u8 sysctl_tcp_min_tso_segs;
+	} ipv4;
+};
+struct net *sock_net(const struct sock *sk);
 struct socket {
 	struct sock *sk;
 };
@@ -132,6 +140,7 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *sk);
 	u32 (*ssthresh)(struct sock *sk);
 	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*min_tso_segs)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 #if NW_TREE_TX_START

@@ -30,6 +30,9 @@ pub(super) struct LimitWords {
     pub(super) budget: Option<Spanned<String>>,
     pub(super) tunnels: Option<Spanned<usize>>,
     pub(super) tunnels_per_client: Option<Spanned<usize>>,
+    pub(super) memory: Option<Spanned<String>>,
+    pub(super) ipv6_prefix: Option<Spanned<u8>>,
+    pub(super) resolve: Option<Spanned<String>>,
     pub(super) request: Option<Spanned<String>>,
     pub(super) connect: Option<Spanned<String>>,
     pub(super) idle: Option<Spanned<String>>,
@@ -50,6 +53,10 @@ pub(super) struct ListenerWords {
     pub(super) cookies: bool,
     #[serde(default)]
     pub(super) replay_safe: bool,
+    #[serde(default)]
+    pub(super) balancers: Vec<Spanned<String>>,
+    pub(super) send_proxy: Option<Spanned<String>>,
+    pub(super) keep_source: Option<Spanned<bool>>,
     pub(super) from: Option<Spanned<String>>,
     pub(super) parent: Option<ParentWords>,
     #[serde(default)]
@@ -84,6 +91,8 @@ pub(super) struct Leg {
     pub(super) unsent: Option<Spanned<String>>,
     pub(super) send_buffer: Option<Spanned<String>>,
     pub(super) receive_buffer: Option<Spanned<String>>,
+    pub(super) keepalive: Option<Spanned<String>>,
+    pub(super) user_timeout: Option<Spanned<String>>,
 }
 
 impl Leg {
@@ -96,6 +105,8 @@ impl Leg {
                 unsent: LegOptions::UNSENT,
                 send_buffer: None,
                 receive_buffer: None,
+                keepalive: None,
+                user_timeout: None,
                 transparent,
             },
             own: None,

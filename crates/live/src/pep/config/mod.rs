@@ -3,6 +3,7 @@
 mod address;
 mod document;
 mod page;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -10,18 +11,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use narrows_pep::{Intake, NETWORK, Network, Parent, Policy};
+use narrows_pep::{HeaderVersion, Intake, NETWORK, Network, Parent, Policy};
 use narrows_scenario::Refusal;
 use narrows_units::Duration;
+use nix::unistd::User;
 
 pub use self::address::read_socket;
 use self::address::{DESTINATIONS, read_destinations};
 use self::document::{Document, Leg};
 use self::page::Page;
+use self::size::Size;
 use super::leg::LegConfig;
+use super::memory::Memory;
 use super::relay::READ_AHEAD;
 
 /// Bytes that a configuration has at most: one that is longer is another file.
@@ -29,6 +34,10 @@ const LONGEST: usize = 1 << 20;
 
 /// Where the daemon tells its state, unless it is said otherwise.
 pub const STATUS: &str = "/run/narrows-pep/status.sock";
+
+/// What part of the memory that the process may use waits in tunnels at most, unless it is said
+/// otherwise (our choice: as much again is for the kernel's buffers, and half for all else).
+const PART_OF_MEMORY: u64 = 4;
 
 /// How long tunnels have to end when the daemon is to.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -66,6 +75,9 @@ pub struct Config {
     pub read_ahead: Duration,
     /// How much it bears.
     pub limits: narrows_pep::Limits,
+    /// Bytes that its tunnels and the kernel's buffers of TCP may hold together; half of what the
+    /// process may use where nothing is said.
+    pub memory: Option<u64>,
     /// Where clients come to.
     pub listeners: Vec<ListenerConfig>,
 }
@@ -83,6 +95,12 @@ pub struct ListenerConfig {
     pub thesis: bool,
     /// Whether clients show a cookie.
     pub cookies: bool,
+    /// Load balancers, whose connections say by the PROXY protocol whose they are.
+    pub balancers: Vec<Network>,
+    /// The header of that protocol that destinations are sent.
+    pub send_proxy: Option<HeaderVersion>,
+    /// Whether connections to destinations come from the clients' own addresses.
+    pub keep_source: bool,
     /// The address that connections to destinations come from.
     pub from: Option<IpAddr>,
     /// The proxy that they go by in turn.
@@ -101,7 +119,9 @@ impl Default for Config {
             metrics: None,
             drain: DRAIN,
             read_ahead: READ_AHEAD,
+            memory: None,
             limits: narrows_pep::Limits {
+                budget: Memory::of_process().limit / PART_OF_MEMORY,
                 // A sixteenth of all (our choice).
                 tunnels_per_client: 4_096,
                 ..narrows_pep::Limits::default()
@@ -140,6 +160,9 @@ impl ListenerConfig {
             },
             thesis: false,
             cookies: false,
+            balancers: Vec::new(),
+            send_proxy: None,
+            keep_source: false,
             from: None,
             parent: None,
             near: Leg::plain(true, false),
@@ -149,12 +172,55 @@ impl ListenerConfig {
 }
 
 impl Config {
+    /// Bytes that its tunnels and the kernel's buffers may hold together, where the process may
+    /// use `memory`.
+    pub(super) fn memory(&self, memory: &Memory) -> u64 {
+        self.memory.unwrap_or(memory.limit / 2)
+    }
+
     /// How many threads serve tunnels.
     pub fn threads(&self) -> usize {
         let processors = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
         self.threads
             .unwrap_or_else(processors)
             .clamp(1, MOST_THREADS)
+    }
+
+    /// Checks what hangs on the machine: that the user is there, and that it can read the file
+    /// again at a reload.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    pub fn check(&self) -> Result<(), Refusal> {
+        let Some(name) = &self.user else {
+            return Ok(());
+        };
+        let user = User::from_name(name).ok().flatten();
+        let refuse = |found: String, allowed| Err(Refusal::new("user", found, allowed));
+        let Some(user) = user else {
+            return refuse(format!("`{name}`"), "a user of this machine");
+        };
+        let about = self
+            .file
+            .as_deref()
+            .and_then(|file| fs::metadata(file).ok());
+        let Some(about) = about else {
+            return Ok(());
+        };
+        // inode(7); supplementary groups are given up.
+        let readable = match () {
+            () if user.uid.is_root() => true,
+            () if about.uid() == user.uid.as_raw() => about.mode() & 0o400 != 0,
+            () if about.gid() == user.gid.as_raw() => about.mode() & 0o040 != 0,
+            () => about.mode() & 0o004 != 0,
+        };
+        if readable {
+            return Ok(());
+        }
+        refuse(
+            format!("`{name}`, who cannot read this file, so that SIGHUP would be refused"),
+            "a user that may read it (chgrp, chmod g+r)",
+        )
     }
 
     /// Reads and checks a file.
@@ -164,7 +230,18 @@ impl Config {
     pub fn load(file: &Path) -> Result<Self, Refusal> {
         let name = file.display().to_string();
         let refuse = |found: String| Refusal::new(name.clone(), found, "a readable file of TOML");
-        let size = fs::metadata(file).map_err(|e| refuse(e.to_string()))?.len();
+        let about = fs::metadata(file).map_err(|e| refuse(e.to_string()))?;
+        /// `S_IWOTH` (inode(7)).
+        const OTHERS_WRITE: u32 = 0o002;
+        if about.mode() & OTHERS_WRITE != 0 {
+            let found = format!("mode {:04o}: anybody may change it", about.mode() & 0o7777);
+            return Err(Refusal::new(
+                name,
+                found,
+                "a file that others cannot write (chmod o-w)",
+            ));
+        }
+        let size = about.len();
         if size > LONGEST as u64 {
             return Err(refuse(format!("{size} bytes")));
         }
@@ -206,6 +283,11 @@ impl Config {
             &mut config.drain,
         )?;
         page.limits(&document.limits, &mut config.limits)?;
+        if let Some(word) = &document.limits.memory {
+            let mut memory = Size(0);
+            page.set(Some(word), "memory", Size(1 << 20), &mut memory)?;
+            config.memory = Some(memory.0);
+        }
         if let Some(threads) = &document.threads {
             let count = *threads.get_ref();
             if !(1..=MOST_THREADS).contains(&count) {
@@ -219,6 +301,13 @@ impl Config {
         let mut places = BTreeMap::new();
         for listener in &document.listener {
             let checked = page.listener(listener.get_ref())?;
+            if let Some(word) = listener.get_ref().keep_source.as_ref() {
+                if checked.keep_source && config.user.is_some() {
+                    let allowed = "no `user` beside it, as each connection needs CAP_NET_ADMIN \
+                                   (AmbientCapabilities= of the service manager gives it alone)";
+                    return Err(page.refuse(word.span(), "keep_source", "true", allowed));
+                }
+            }
             let listen = &listener.get_ref().listen;
             if places.insert(checked.listen, ()).is_some() {
                 let allowed = "one listener at each address";

@@ -4,13 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use narrows_cc::ControlSpec;
-use narrows_pep::{Intake, NETWORK, Network, Parent, Policy, RATE_OPTION};
+use narrows_pep::{HeaderVersion, Intake, NETWORK, Network, Parent, Policy, RATE_OPTION};
 use narrows_scenario::Refusal;
-use narrows_units::{Bytes, Duration, Rate, Value};
+use narrows_units::{Duration, Rate, Value};
 use toml::Spanned;
 
 use super::address::{DESTINATIONS, read_destinations, read_socket};
 use super::document::{IntakeWord, Leg, LimitWords, ListenerWords};
+use super::size::Size;
 use super::{ListenerConfig, PATIENCE, PORT};
 use crate::pep::leg::LegConfig;
 
@@ -26,7 +27,7 @@ pub(super) struct Page<'a> {
 /// What has a least value: times and sizes.
 pub(super) trait Limited: Value + Copy + PartialOrd + std::fmt::Display {}
 impl Limited for Duration {}
-impl Limited for Bytes {}
+impl Limited for Size {}
 
 impl Page<'_> {
     pub(super) fn refuse(
@@ -83,14 +84,14 @@ impl Page<'_> {
         limits: &mut narrows_pep::Limits,
     ) -> Result<(), Refusal> {
         // Less than a segment does not get on.
-        let least = Bytes::new(4_096);
+        let least = Size(4_096);
         for (word, key, to) in [
             (&words.backlog, "backlog", &mut limits.backlog),
             (&words.budget, "budget", &mut limits.budget),
         ] {
-            let mut bytes = Bytes::new(*to);
+            let mut bytes = Size(*to);
             self.set(word.as_ref(), key, least, &mut bytes)?;
-            *to = bytes.get();
+            *to = bytes.0;
         }
         let second = Duration::from_millis(1);
         self.set(
@@ -106,6 +107,16 @@ impl Page<'_> {
             &mut limits.connect,
         )?;
         self.set(words.idle.as_ref(), "idle", second, &mut limits.idle)?;
+        let resolve = words.resolve.as_ref();
+        self.set(resolve, "resolve", second, &mut limits.resolve)?;
+        if let Some(word) = &words.ipv6_prefix {
+            let bits = *word.get_ref();
+            if !(1..=128).contains(&bits) {
+                let allowed = "from 1 to 128 bits";
+                return Err(self.refuse(word.span(), "ipv6_prefix", &bits.to_string(), allowed));
+            }
+            limits.ipv6_prefix = bits;
+        }
         for (word, key, to) in [
             (&words.tunnels, "tunnels", &mut limits.tunnels),
             (
@@ -164,6 +175,35 @@ impl Page<'_> {
             IntakeWord::Transparent => Intake::Transparent,
         };
         let transparent = intake == Intake::Transparent;
+        let balancers = words.balancers.iter().map(|word| {
+            let network = word.get_ref().parse::<Network>();
+            network.map_err(|()| self.text(word, "balancers", NETWORK))
+        });
+        let balancers = balancers.collect::<Result<Vec<_>, _>>()?;
+        if let Some(word) = words.balancers.first().filter(|_| transparent) {
+            let allowed = "none where `intake = \"transparent\"`";
+            return Err(self.text(word, "balancers", allowed));
+        }
+        let send_proxy = words
+            .send_proxy
+            .as_ref()
+            .map(|word| match word.get_ref().as_str() {
+                "v1" => Ok(HeaderVersion::V1),
+                "v2" => Ok(HeaderVersion::V2),
+                _ => Err(self.text(word, "send_proxy", "`v1` or `v2`")),
+            });
+        let keep_source = words
+            .keep_source
+            .as_ref()
+            .is_some_and(|word| *word.get_ref());
+        if let Some(word) = words.keep_source.as_ref().filter(|_| keep_source) {
+            let other = words.from.is_some() || words.parent.is_some();
+            if !transparent || other {
+                let allowed =
+                    "only with `intake = \"transparent\"`, and without `from` and `parent`";
+                return Err(self.refuse(word.span(), "keep_source", "true", allowed));
+            }
+        }
         Ok(ListenerConfig {
             listen: self.socket(&words.listen, "listen", Some(PORT))?,
             intake,
@@ -174,10 +214,13 @@ impl Page<'_> {
             },
             thesis: words.thesis,
             cookies: words.cookies,
+            balancers,
+            send_proxy: send_proxy.transpose()?,
+            keep_source,
             from: from.transpose()?,
             parent: parent.transpose()?,
             near: self.leg(&words.near, true, transparent)?,
-            far: self.leg(&words.far, words.replay_safe, false)?,
+            far: self.leg(&words.far, words.replay_safe, keep_source)?,
         })
     }
 
@@ -185,9 +228,9 @@ impl Page<'_> {
         let mut leg = Leg::plain(fast_open, transparent);
         let options = &mut leg.options;
         if let Some(word) = &words.unsent {
-            let bytes: Bytes = self.value(word, "unsent")?;
-            let read = u32::try_from(bytes.get()).ok().filter(|bytes| *bytes > 0);
-            options.unsent = read.ok_or_else(|| self.text(word, "unsent", "from 1b to 4095Mb"))?;
+            let bytes: Size = self.value(word, "unsent")?;
+            let read = u32::try_from(bytes.0).ok().filter(|bytes| *bytes > 0);
+            options.unsent = read.ok_or_else(|| self.text(word, "unsent", "from 1 to 4095MiB"))?;
         }
         for (word, key, to) in [
             (&words.send_buffer, "send_buffer", &mut options.send_buffer),
@@ -198,8 +241,33 @@ impl Page<'_> {
             ),
         ] {
             if let Some(word) = word {
-                *to = Some(self.value::<Bytes>(word, key)?.get());
+                *to = Some(self.value::<Size>(word, key)?.0);
             }
+        }
+        let second = Duration::from_secs(1);
+        for (word, key, least, to) in [
+            (
+                &words.keepalive,
+                "keepalive",
+                second,
+                &mut options.keepalive,
+            ),
+            (
+                &words.user_timeout,
+                "user_timeout",
+                Duration::from_millis(1),
+                &mut options.user_timeout,
+            ),
+        ] {
+            let mut time = Duration::ZERO;
+            self.set(word.as_ref(), key, least, &mut time)?;
+            // What the kernel takes (net/ipv4/tcp.c, MAX_TCP_KEEPIDLE).
+            if time > Duration::from_secs(32_767) {
+                if let Some(word) = word {
+                    return Err(self.text(word, key, "at most 32767s"));
+                }
+            }
+            *to = word.as_ref().map(|_| time);
         }
         if let Some(word) = &words.cc {
             match word.get_ref().strip_prefix(OWN) {

@@ -120,3 +120,51 @@ fn a_page_of_ten_thousand_flows_sums_them_up_and_is_no_longer_than_one_of_a_hund
     let few = page(20);
     assert!(few.contains("f00000") && !few.contains("id=\"crowd\""));
 }
+
+/// Pixels of a phone that pages have to fit.
+const PHONE: f64 = 390.0;
+
+#[test]
+fn no_rule_makes_a_page_wider_than_a_phone() {
+    let style = include_str!("../style.css");
+    // What a declaration asks for at least, in pixels; letters are 15 px there.
+    let least = |declaration: &str| -> Option<f64> {
+        let (name, value) = declaration.split_once(':')?;
+        let value = value.trim();
+        let wanted = match name.trim() {
+            "width" | "min-width" => value,
+            "grid-template-columns" => value.split_once("minmax(")?.1.split([',', ')']).next()?,
+            _ => return None,
+        };
+        let digits = wanted.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let number: f64 = digits.parse().ok()?;
+        match &wanted[digits.len()..] {
+            "px" => Some(number),
+            "rem" => Some(16.0 * number),
+            "em" => Some(15.0 * number),
+            _ => None,
+        }
+    };
+    let (mut asked, mut declared) = (Vec::new(), 0);
+    for declaration in style.split(['{', '}', ';']) {
+        declared += 1;
+        asked.extend(least(declaration).map(|px| (px, declaration)));
+    }
+    assert!(declared > 300 && asked.len() > 8, "{declared} {asked:?}");
+    let wide: Vec<_> = asked.iter().filter(|(px, _)| *px > PHONE - 26.0).collect();
+    assert!(wide.is_empty(), "{wide:?}");
+}
+
+#[test]
+fn the_terminal_sums_up_what_pages_sum_up() {
+    let table = |flows| crate::table::run_table(&crowd(flows));
+    assert!(table(50).contains("f00049") && !table(50).contains("summary.csv has each flow"));
+    let (fewer, more) = (table(51), table(10_000));
+    for text in [&fewer, &more] {
+        assert!(text.contains("summary.csv has each flow"), "{text}");
+        assert!(text.lines().count() < 150, "{text}");
+    }
+    // Half of the flows have each control.
+    assert_eq!(more.matches(" 5000 ").count(), 2, "{more}");
+    assert!(!more.contains("f09999"), "{more}");
+}

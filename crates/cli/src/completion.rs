@@ -1,0 +1,203 @@
+//! What completes a command line that is being typed: names that only the moment knows.
+//!
+//! The script of `narrows completion` calls the program with [`ASKED`] in its environment and
+//! the words so far as arguments; it then prints what can stand next and does nothing else.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::env::{EnvCompleter, Shells};
+use narrows::results::{Results, open};
+use narrows::scenario::{FileKind, Loaded, catalog, load};
+
+use crate::args::Cli;
+use crate::output::message;
+
+/// Which shell asks.
+const ASKED: &str = "NARROWS_COMPLETE";
+
+/// Answers a shell that asks what can stand next; `None` if none did.
+pub fn answered() -> Option<ExitCode> {
+    let asked = CompleteEnv::with_factory(Cli::command).var(ASKED);
+    let here = std::env::current_dir().ok();
+    match asked.try_complete(std::env::args_os(), here.as_deref()) {
+        Ok(answered) => answered.then_some(ExitCode::SUCCESS),
+        Err(error) => {
+            message!("narrows: {ASKED}: {error}");
+            Some(ExitCode::from(2))
+        }
+    }
+}
+
+/// What has `shell` ask. The program is called by its name, wherever it lies then.
+pub fn script(shell: &str) -> String {
+    let mut script = Vec::new();
+    let known = Shells::builtins();
+    let completer: Option<&dyn EnvCompleter> = known.completer(shell);
+    let completer = completer.expect("clap_complete writes for each shell of its own list");
+    let written = completer.write_registration(ASKED, "narrows", "narrows", "narrows", &mut script);
+    written.expect("a vector takes everything");
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Those of `names` that begin with what is typed.
+fn beginning<S: Into<OsString>>(
+    names: impl IntoIterator<Item = S>,
+    typed: &OsStr,
+) -> Vec<CompletionCandidate> {
+    let typed = typed.as_encoded_bytes();
+    let names = names.into_iter().map(Into::<OsString>::into);
+    let begin = names.filter(|name| name.as_encoded_bytes().starts_with(typed));
+    begin.map(CompletionCandidate::new).collect()
+}
+
+/// Entries of the catalogue of a kind, or of both, with their titles.
+fn of_catalogue(typed: &OsStr, kind: Option<FileKind>) -> Vec<CompletionCandidate> {
+    let fits = |entry: &catalog::CatalogEntry| {
+        let begins = entry.name.as_bytes().starts_with(typed.as_encoded_bytes());
+        begins && kind.is_none_or(|kind| Loaded::from(*entry).kind().ok() == Some(kind))
+    };
+    let entries = catalog::entries().filter(fits);
+    entries.map(|e| CompletionCandidate::new(e.name)).collect()
+}
+
+/// The same, and files with the ending of such files.
+fn entries_and_files(typed: &OsStr, kind: Option<FileKind>) -> Vec<CompletionCandidate> {
+    let mut all = of_catalogue(typed, kind);
+    let toml = |path: &Path| path.extension().is_some_and(|ending| ending == "toml");
+    all.extend(PathCompleter::any().filter(toml).complete(typed));
+    all
+}
+
+/// Scenarios of the catalogue, and files.
+pub fn scenarios(typed: &OsStr) -> Vec<CompletionCandidate> {
+    entries_and_files(typed, Some(FileKind::Scenario))
+}
+
+/// Campaigns of the catalogue, and files.
+pub fn campaigns(typed: &OsStr) -> Vec<CompletionCandidate> {
+    entries_and_files(typed, Some(FileKind::Campaign))
+}
+
+/// Everything in the catalogue, and files.
+pub fn entries(typed: &OsStr) -> Vec<CompletionCandidate> {
+    entries_and_files(typed, None)
+}
+
+/// What `narrows list` takes.
+pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = beginning(["metrics"], typed);
+    all.extend(of_catalogue(typed, None));
+    all
+}
+
+/// The congestion controls that a flow begins with.
+pub fn controls(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(narrows::control_names(), typed)
+}
+
+/// The controls that decide the window of `narrows by`.
+pub fn windows(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(["cubic", "dctcp", "ledbat", "reno", "vegas"], typed)
+}
+
+/// How `narrows by` finds the weight.
+pub fn policies(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(["mbc", "pid"], typed)
+}
+
+/// The network devices of this machine.
+pub fn devices(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let entries = fs::read_dir("/sys/class/net").into_iter().flatten();
+    let mut names: Vec<_> = entries.flatten().map(|e| e.file_name()).collect();
+    names.sort();
+    beginning(names, typed)
+}
+
+/// The same, and `any` for all of them.
+pub fn devices_and_any(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = devices(typed);
+    all.extend(beginning(["any"], typed));
+    all
+}
+
+/// The ids of the kernels in virtual time that were built.
+pub fn kernels(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let built = narrows::kernel::list().unwrap_or_default();
+    beginning(built.into_iter().map(|kernel| kernel.made.id), typed)
+}
+
+/// Ready boxes, and files.
+pub fn boxes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = beginning(narrows::mmb::complete("load ").1, typed);
+    all.extend(PathCompleter::any().complete(typed));
+    all
+}
+
+/// What can stand next in the commands of `narrows mmb`.
+pub fn commands_of_boxes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let words = words_before();
+    let after = words.iter().rposition(|word| word == "mmb");
+    let said = &words[after.map_or(0, |at| at + 1)..];
+    let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    match said.as_slice() {
+        ["attach" | "detach" | "list"] => devices(typed),
+        ["show", "tables" | "connections"] => devices(typed),
+        ["attach", _] => boxes(typed),
+        [.., "explain" | "replay"] => PathCompleter::any().complete(typed),
+        _ => {
+            let line = format!("{} {}", said.join(" "), typed.to_string_lossy());
+            let mut all = beginning(narrows::mmb::complete(line.trim_start()).1, typed);
+            if said.is_empty() {
+                all.extend(beginning(["attach", "detach", "detect", "respond"], typed));
+            }
+            all
+        }
+    }
+}
+
+/// The cells of the campaign on the line.
+pub fn cells(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let words = words_before();
+    let campaigns = words.iter().skip(2).filter_map(|word| load(word).ok());
+    let cells = campaigns.filter_map(|loaded| loaded.campaign(&[]).ok());
+    let names = cells.flat_map(|campaign| campaign.cells);
+    beginning(names.map(|cell| cell.name), typed)
+}
+
+/// The metrics of the results on the line.
+pub fn metrics(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let campaigns = words_before().into_iter().filter_map(campaign_in);
+    beginning(campaigns.flat_map(|campaign| campaign.metrics), typed)
+}
+
+/// The axes of the results on the line.
+pub fn axes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let campaigns = words_before().into_iter().filter_map(campaign_in);
+    let axes = campaigns.flat_map(|campaign| campaign.axes);
+    beginning(axes.map(|axis| axis.name), typed)
+}
+
+/// What was measured, if `word` is the results folder of a campaign.
+fn campaign_in(word: String) -> Option<narrows::results::campaign::CampaignResult> {
+    match open(Path::new(&word)).ok()? {
+        Results::Campaign(folder) => Some(folder.result),
+        Results::Run(_) | Results::Comparison(_) => None,
+    }
+}
+
+/// The words before the one that is being typed, the program's name first.
+fn words_before() -> Vec<String> {
+    let line = std::env::args().skip_while(|word| word != "--").skip(1);
+    let mut words: Vec<String> = line.collect();
+    // Bash and zsh say which one it is; fish ends the line there.
+    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok();
+    let at = index.and_then(|index| index.parse().ok());
+    words.truncate(at.unwrap_or(words.len().saturating_sub(1)));
+    words
+}
