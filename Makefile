@@ -1,7 +1,7 @@
 # Narrows. `make` alone lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench kernel lint fmt
+.PHONY: help setup demo test bench kernel kernel-test lint fmt
 
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
@@ -12,7 +12,7 @@ FEATURES = $$(scripts/features)
 OUT ?=
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 setup: ## Install what is missing: a C compiler, Rust 1.85, clang and libelf (apt, as root or by sudo)
 	@scripts/setup
@@ -33,6 +33,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-observe --example many_flows
 	@$(CARGO) build --release --locked --package narrows-capture --example flood
 	@bench/run
+	@bench/flows
 	@$(CARGO) build --release --locked --package narrows-live --example accuracy
 	@bench/live
 	@bench/kernel
@@ -52,6 +53,12 @@ kernel: ## Build a kernel that runs in virtual time, from Debian's sources; abou
 	@scripts/setup --kernel
 	@$(CARGO) build --release --locked --package narrows-cli $(FEATURES)
 	@target/release/narrows kernel build
+
+kernel-test: ## Build a kernel unless an equal one is there, boot it with every control, and run all tests that need one
+	@scripts/setup --kernel
+	@$(CARGO) test --workspace --locked $(FEATURES) --test kernel --no-run
+	@target/debug/narrows kernel build
+	@NARROWS_KERNEL_TEST=1 $(CARGO) test --workspace --locked $(FEATURES) --test kernel
 
 lint: ## rustfmt, clippy, licences
 	@scripts/lint
