@@ -56,9 +56,9 @@ kernel: ## Build a kernel that runs in virtual time, from Debian's sources; abou
 
 kernel-test: ## Build a kernel unless an equal one is there, boot it with every control, and run all tests that need one
 	@scripts/setup --kernel
-	@$(CARGO) test --workspace --locked $(FEATURES) --test kernel --no-run
+	@$(CARGO) test --workspace --locked $(FEATURES) --test integration --no-run
 	@target/debug/narrows kernel build
-	@NARROWS_KERNEL_TEST=1 $(CARGO) test --workspace --locked $(FEATURES) --test kernel
+	@NARROWS_KERNEL_TEST=1 $(CARGO) test --workspace --locked $(FEATURES) --test integration kernel::
 
 lint: ## rustfmt, clippy, licences
 	@scripts/lint

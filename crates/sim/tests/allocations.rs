@@ -1,5 +1,6 @@
 //! A packet in steady state costs no allocation.
 
+#[path = "integration/rig/mod.rs"]
 mod rig;
 
 use std::alloc::{GlobalAlloc, Layout, System};

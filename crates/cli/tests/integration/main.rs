@@ -1,0 +1,58 @@
+//! The command line as a user has it: one program, so that it is linked once.
+
+#[cfg(target_os = "linux")]
+mod by;
+mod command_line;
+mod compiled;
+mod completion;
+#[cfg(target_os = "linux")]
+mod device_gone;
+mod guide;
+mod help;
+mod house;
+#[cfg(target_os = "linux")]
+mod kernel;
+mod kernel_store;
+#[cfg(target_os = "linux")]
+mod live;
+#[cfg(target_os = "linux")]
+mod live_killed;
+#[cfg(target_os = "linux")]
+mod live_refused;
+#[cfg(target_os = "linux")]
+mod live_unprivileged;
+#[cfg(target_os = "linux")]
+mod machine_rig;
+#[cfg(target_os = "linux")]
+mod mark;
+mod mmb;
+#[cfg(target_os = "linux")]
+mod mmb_attach;
+#[cfg(target_os = "linux")]
+mod mmb_detect;
+mod observe;
+mod observe_captures;
+#[cfg(target_os = "linux")]
+mod observe_live;
+mod observing;
+mod oldest_compiler;
+#[cfg(target_os = "linux")]
+mod ownership;
+#[cfg(target_os = "linux")]
+mod pair;
+mod program;
+#[cfg(target_os = "linux")]
+mod readme;
+mod refusals;
+#[cfg(target_os = "linux")]
+mod rights;
+#[cfg(target_os = "linux")]
+mod setup;
+#[cfg(target_os = "linux")]
+mod shell;
+#[cfg(target_os = "linux")]
+mod shell_names;
+mod tree;
+mod version;
+#[cfg(target_os = "linux")]
+mod written_whole;

@@ -1,0 +1,17 @@
+//! The engine over whole networks: one program, so that it is linked once.
+
+mod boxes;
+mod closing;
+mod controls;
+mod dalbe;
+mod flows;
+mod golden;
+mod marks;
+mod model;
+mod probes;
+mod proxy;
+mod quic;
+mod relay;
+mod relay_apps;
+mod rig;
+mod socket_options;

@@ -1,0 +1,83 @@
+//! Flows over QUIC through a bottleneck: what is not as with TCP. What is alike
+//! is in `flows.rs`.
+
+use crate::rig::{Record, dumbbell, flow, plan, run};
+use narrows_packet::{Event, EventSink, RecoveryEvent};
+use narrows_sim::SimError;
+use narrows_units::{Duration, Instant};
+use narrows_wire::{Ecn, ip};
+
+/// Stream data of a full packet on a 50 Mbit/s link: at least 1430 bytes of a
+/// frame of 1514, after IP, UDP, short header, tag and frame header.
+const IDEAL_MBIT: f64 = 50.0 * 1430.0 / 1514.0;
+
+#[test]
+fn a_lone_flow_fills_the_link() {
+    for words in ["cc = \"quic:cubic\"", "cc = \"quic:newreno\""] {
+        let toml = dumbbell("pfifo limit 200", &flow("lone", words));
+        let mut record = Record::default();
+        run(&plan(&toml), 1, &mut record);
+        let mbit = record.goodput_mbit(0, 3, 10);
+        assert!(
+            (0.9 * IDEAL_MBIT..=50.0 * 1472.0 / 1514.0).contains(&mbit),
+            "{words}: {mbit}"
+        );
+        assert_eq!(record.established.len(), 1, "{words}");
+        let (_, _, sample) = record.samples.last().unwrap();
+        assert!(sample.cwnd > 10 && sample.in_flight > 10, "{sample:?}");
+        assert!(sample.srtt >= Duration::from_millis(20), "{sample:?}");
+    }
+}
+
+/// Codepoints of the packets that the hosts sent.
+#[derive(Default)]
+struct Codepoints {
+    sent: [u64; 4],
+    recoveries: Vec<RecoveryEvent>,
+    retransmitted: u64,
+}
+
+impl EventSink for Codepoints {
+    fn record(&mut self, _: Instant, event: Event<'_>) {
+        match event {
+            Event::Sent { packet, .. } => self.sent[ip::ecn(&packet.bytes) as usize] += 1,
+            Event::Recovery { event, .. } => self.recoveries.push(event),
+            Event::Retransmitted { .. } => self.retransmitted += 1,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn marks_slow_a_flow_down_without_loss_and_ecn_may_be_left_out() {
+    let with = |words: &str| {
+        let toml = dumbbell(
+            "fq_codel",
+            &flow("one", &format!("cc = \"quic:cubic\"\n{words}")),
+        );
+        let mut seen = Codepoints::default();
+        run(&plan(&toml), 1, &mut seen);
+        seen
+    };
+    let on = with("");
+    assert!(on.sent[Ecn::Ect0 as usize] > 10_000, "{:?}", on.sent);
+    assert!(
+        on.recoveries
+            .contains(&RecoveryEvent::CongestionExperienced)
+    );
+    let off = with("ecn = false");
+    assert_eq!(off.sent[Ecn::Ect0 as usize], 0);
+    assert!(
+        !off.recoveries
+            .contains(&RecoveryEvent::CongestionExperienced)
+    );
+    assert!(off.retransmitted > on.retransmitted);
+}
+
+#[test]
+fn a_control_that_cannot_repeat_is_refused() {
+    let plan = plan(&dumbbell("pfifo", &flow("odd", "cc = \"quic:bbr\"")));
+    let error = narrows_sim::accepts(&plan).unwrap_err();
+    assert!(matches!(&error, SimError::Unrepeatable { flow, .. } if flow == "odd"));
+    assert!(error.to_string().contains("--engine live"), "{error}");
+}
