@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use narrows_pep::{HeaderVersion, Layout, header, request};
@@ -119,6 +119,67 @@ fn the_default_budget_follows_the_machine_s_memory_and_the_kernel_s_buffers_coun
     }));
     assert_eq!(little.count("budget_bytes"), 0);
     assert!(echoes(&mut little.tunnel(echo()), b"served all the same"));
+}
+
+/// A control group whose memory is limited, below this process's own.
+struct LimitedGroup(PathBuf);
+
+impl LimitedGroup {
+    /// Of the second hierarchy where it has memory, or of the first one's.
+    fn make(test: &str, limit: u64) -> Option<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup").expect("groups");
+        let own = |controller: &str| {
+            let path = groups.lines().find_map(|line| {
+                let (_, line) = line.split_once(':')?;
+                let (controllers, path) = line.split_once(':')?;
+                (controllers == controller).then_some(path)
+            });
+            path.unwrap_or("/").trim_start_matches('/').to_owned()
+        };
+        let name = format!("narrows-test-{}", std::process::id());
+        let places = [
+            (Path::new("/sys/fs/cgroup").join(own("")), "memory.max"),
+            (
+                Path::new("/sys/fs/cgroup/memory").join(own("memory")),
+                "memory.limit_in_bytes",
+            ),
+        ];
+        for (above, file) in places {
+            let made = Self(above.join(&name));
+            if fs::create_dir(&made.0).is_ok()
+                && made.0.join(file).exists()
+                && fs::write(made.0.join(file), limit.to_string()).is_ok()
+            {
+                return Some(made);
+            }
+        }
+        eprintln!("skipped: {test}: no control group with a limit of memory can be made here");
+        None
+    }
+}
+
+impl Drop for LimitedGroup {
+    fn drop(&mut self) {
+        // Once the last process in it has ended.
+        soon(|| fs::remove_dir(&self.0).is_ok() || !self.0.exists());
+    }
+}
+
+#[test]
+fn the_default_budget_follows_the_memory_of_the_control_group() {
+    let test = "the_default_budget_follows_the_memory_of_the_control_group";
+    let Some(group) = LimitedGroup::make(test, 256 << 20) else {
+        return;
+    };
+    let daemon = Daemon::start_by(LOOPBACK, "", |file| {
+        let words = "echo $$ >\"$1/cgroup.procs\" && exec \"$0\" pep serve \"$2\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", words, NARROWS]);
+        command.arg(&group.0).arg(file);
+        command
+    });
+    assert_eq!(daemon.count("budget_bytes"), 64 << 20);
+    assert_eq!(daemon.count("memory_bytes"), 128 << 20);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod pep_rig;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -317,5 +318,60 @@ fn what_a_killed_run_leaves_is_cleaned_by_the_next() {
     assert_eq!(left(), 1, "the test's own file");
     // Its command goes on.
     let pid = Pid::from_raw(child.trim().parse().expect("a number"));
+    kill(pid, Signal::SIGKILL).expect("it is there");
+}
+
+#[test]
+fn a_control_group_that_a_killed_run_leaves_is_removed_by_the_next() {
+    let test = "a_control_group_that_a_killed_run_leaves_is_removed_by_the_next";
+    let Some(pair) = Pair::make(test) else {
+        return;
+    };
+    let run = [
+        NARROWS,
+        "pep",
+        "run",
+        "--by",
+        "kernel",
+        "--via",
+        "10.0.1.1:9",
+    ];
+    let command = |words: &[&str]| inside(&pair.names[0], &[&run[..], &["--"], words].concat());
+    let group = |pid: &str| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("a process");
+        let own = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        own.expect("a group").to_owned()
+    };
+    let words = "echo $$; exec sleep 1000";
+    let mut one = command(&["sh", "-c", words]);
+    let mut one = one.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(one.stdout.take().expect("piped"));
+    said.read_line(&mut line).expect("its number");
+    let led = line.trim();
+    let made = group(led);
+    let run_id = made.rsplit('/').next().expect("a name").to_owned();
+    assert!(run_id.starts_with("narrows-"), "{made}");
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+    let root = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == "cgroup2").then(|| place.to_owned())
+    });
+    let place = format!("{}{made}", root.expect("the second hierarchy"));
+    let record = format!(
+        "/run/narrows/{}",
+        run_id.strip_prefix("narrows-").expect("its run")
+    );
+    let is_there = |path: &str| Path::new(path).exists();
+    assert!(is_there(&place) && is_there(&record));
+    one.kill().expect("it is there");
+    one.wait().expect("it ends");
+    let next = command(&["true"]).output().expect("it starts");
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    assert!(!is_there(&place) && !is_there(&record));
+    // What it had started goes on.
+    assert_ne!(group(led), made);
+    let pid = Pid::from_raw(led.parse().expect("a number"));
     kill(pid, Signal::SIGKILL).expect("it is there");
 }

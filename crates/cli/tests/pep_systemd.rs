@@ -2,7 +2,8 @@
 //! activation, notify, reload, watchdog, drain.
 //!
 //! `NARROWS_SYSTEMD_TREE` names a tree with systemd, of a release whose C library is not older than
-//! this machine's: `mmdebstrap --include=systemd,dbus,iproute2 bookworm DIR`. It is not changed.
+//! this machine's: `mmdebstrap --variant=apt --include=systemd,dbus,iproute2 bookworm DIR`. It is not
+//! changed.
 
 #![cfg(target_os = "linux")]
 
@@ -51,7 +52,10 @@ perl /tmp/ask </tmp/words >/tmp/heard &
 exec 8>/tmp/words
 echo one >&8
 sed -i 's/^drain.*/drain = "21s"/' /etc/narrows/pep.toml
-systemctl reload narrows-pep.service && step 'reloaded'
+systemctl reload narrows-pep.service
+said() { journalctl -u narrows-pep.service --no-pager | grep -q "$1"; }
+for _ in $(seq 100); do said '"reloaded"' && break; sleep 0.1; done
+said '"reloaded"' && step 'reloaded'
 [ "$(systemctl show -p MainPID --value narrows-pep.service)" = "$pid" ] && step 'the same process'
 echo two >&8
 for _ in $(seq 100); do grep -q two /tmp/heard && break; sleep 0.1; done
@@ -64,6 +68,12 @@ grep -q three /tmp/heard && step 'served while it drains'
 exec 8>&-
 wait %2 %3
 [ "$(systemctl show -p Result --value narrows-pep.service)" = success ] && step 'drained'
+cp /etc/narrows/pep.toml /tmp/good.toml
+echo nonsense >>/etc/narrows/pep.toml
+systemctl start narrows-pep.service || step 'not started before it is ready'
+systemctl stop narrows-pep.service
+systemctl reset-failed narrows-pep.service
+cat /tmp/good.toml >/etc/narrows/pep.toml
 [ "$(ask again)" = again ] && step 'the next one serves'
 pid=$(systemctl show -p MainPID --value narrows-pep.service)
 kill -STOP "$pid"
@@ -77,7 +87,7 @@ done
 journalctl -u narrows-pep.service --no-pager | tail -40
 "#;
 
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "only the socket",
     "activated by a client",
     "said that it is ready",
@@ -88,6 +98,7 @@ const STEPS: [&str; 13] = [
     "no tunnel was lost",
     "served while it drains",
     "drained",
+    "not started before it is ready",
     "the next one serves",
     "the watchdog has it started again",
     "and it serves",

@@ -13,16 +13,24 @@
 //!   tunnels stall TUNNELS TO [VIA]          fills tunnels to a server that does not read, in turn
 //!   tunnels storm HELD TO [VIA]             holds so many, and opens others without end
 //!   tunnels press FLOWS TO [VIA]            sends as much as it can
+//!   tunnels knock TO [VIA]                  asks without end for what it is refused; without VIA
+//!                                           it connects and leaves
+//!   tunnels names COUNT SOCKS               has so many names asked for at a time, without end
+//!   tunnels scrape HALVES ADDR              reads metrics without end, beside so many half requests
+//!
+//! What is done without end says how often in a second it was done, `press` in Mbit/s.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use narrows_connect::{Call, connect};
-use narrows_pep::Parent;
+use narrows_pep::{Layout, Parent, request};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -69,7 +77,14 @@ fn main() -> Result<(), Failure> {
         ["stall", tunnels, ref way @ ..] => stall(tunnels.parse()?, Way::of(way)?),
         ["storm", held, ref way @ ..] => storm(held.parse()?, Way::of(way)?),
         ["press", flows, ref way @ ..] => press(flows.parse()?, Way::of(way)?),
-        _ => Err("usage: tunnels serve|bulk|echo|busy|idle|churn|stall|storm|press …".into()),
+        ["knock", ref way @ ..] => knock(Way::of(way)?),
+        ["names", count, socks] => names(count.parse()?, socks.parse()?),
+        ["scrape", halves, at] => scrape(halves.parse()?, at.parse()?),
+        _ => Err(
+            "usage: tunnels serve|bulk|echo|busy|idle|churn|stall|storm|press|knock|names|\
+                  scrape …"
+                .into(),
+        ),
     }
 }
 
@@ -123,8 +138,10 @@ struct Client {
     bytes: u64,
 }
 
-/// Serves all clients, in one thread.
+/// Serves all clients, in one thread; names are asked for at the same address, without an answer.
 fn serve(at: SocketAddr) -> Result<(), Failure> {
+    // Where there is a server of names already, that one is asked.
+    let _silent = UdpSocket::bind((at.ip(), 53));
     let listener = TcpListener::bind(at)?;
     // As the standard library asks for 128.
     nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::MAXCONN)?;
@@ -280,30 +297,107 @@ fn stall(tunnels: usize, way: Way) -> Result<(), Failure> {
     at_it()
 }
 
-fn storm(held: usize, way: Way) -> Result<(), Failure> {
-    let to = way.via.unwrap_or(way.to);
-    let kept: Result<Vec<_>, _> = (0..held).map(|_| TcpStream::connect(to)).collect();
-    let kept = kept?;
+/// Does `work` without end in several threads until the end of the input, and says how often in a
+/// second.
+fn without_end(
+    work: impl Fn() -> Result<(), Failure> + Send + Sync + 'static,
+) -> Result<(), Failure> {
+    let (work, done) = (Arc::new(work), Arc::new(AtomicU64::new(0)));
     for _ in 0..CHURNERS {
+        let (work, done) = (Arc::clone(&work), Arc::clone(&done));
         thread::spawn(move || {
             loop {
-                // Reset or not, the next one follows.
-                let _ = TcpStream::connect(to);
+                // Whatever becomes of it, the next one follows.
+                let ended = work();
+                done.fetch_add(ended.is_ok().into(), Relaxed);
             }
         });
     }
+    let begun = Instant::now();
     at_it()?;
-    drop(kept);
+    let rate = done.load(Relaxed) as f64 / begun.elapsed().as_secs_f64();
+    println!("{rate:.0}");
     Ok(())
 }
 
-fn press(flows: usize, way: Way) -> Result<(), Failure> {
-    for _ in 0..flows {
-        let mut stream = way.open(Service::Discard)?;
-        let data = vec![1; AT_ONCE];
-        thread::spawn(move || while stream.write_all(&data).is_ok() {});
+fn storm(held: usize, way: Way) -> Result<(), Failure> {
+    let to = way.via.unwrap_or(way.to);
+    let kept: Result<Vec<_>, _> = (0..held).map(|_| TcpStream::connect(to)).collect();
+    let _kept = kept?;
+    without_end(move || TcpStream::connect(to).map(drop).map_err(Into::into))
+}
+
+/// The words of a request for a destination that nobody may reach: the other proxy itself.
+fn knock(way: Way) -> Result<(), Failure> {
+    let Some(proxy) = way.via else {
+        return without_end(move || TcpStream::connect(way.to).map(drop).map_err(Into::into));
+    };
+    let words = request(Layout::Convert, proxy, None).ok_or("no request for this address")?;
+    without_end(move || {
+        let mut stream = TcpStream::connect(proxy)?;
+        stream.write_all(&words)?;
+        stream.read(&mut [0; 64])?;
+        Ok(())
+    })
+}
+
+fn names(count: usize, socks: SocketAddr) -> Result<(), Failure> {
+    let asked = Arc::new(AtomicU64::new(0));
+    let ask = move || -> Result<(), Failure> {
+        let name = format!("n{}.silent.example", asked.fetch_add(1, Relaxed));
+        let mut stream = TcpStream::connect(socks)?;
+        let mut words = vec![5, 1, 0, 5, 1, 0, 3, name.len() as u8];
+        words.extend_from_slice(name.as_bytes());
+        words.extend_from_slice(&80u16.to_be_bytes());
+        stream.write_all(&words)?;
+        // Until it is refused.
+        io::copy(&mut stream, &mut io::sink())?;
+        Ok(())
+    };
+    let ask = Arc::new(ask);
+    for _ in 0..count {
+        let ask = Arc::clone(&ask);
+        thread::spawn(move || {
+            loop {
+                // Refused or reset, the next one follows.
+                let _ = ask();
+            }
+        });
     }
     at_it()
+}
+
+fn scrape(halves: usize, at: SocketAddr) -> Result<(), Failure> {
+    let half = || -> Result<TcpStream, Failure> {
+        let mut stream = TcpStream::connect(at)?;
+        stream.write_all(b"GET /met")?;
+        Ok(stream)
+    };
+    let _halves = (0..halves).map(|_| half()).collect::<Result<Vec<_>, _>>()?;
+    without_end(move || {
+        let mut stream = TcpStream::connect(at)?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        io::copy(&mut stream, &mut io::sink())?;
+        Ok(())
+    })
+}
+
+fn press(flows: usize, way: Way) -> Result<(), Failure> {
+    let written = Arc::new(AtomicU64::new(0));
+    for _ in 0..flows {
+        let mut stream = way.open(Service::Discard)?;
+        let (data, written) = (vec![1; AT_ONCE], Arc::clone(&written));
+        thread::spawn(move || {
+            while stream.write_all(&data).is_ok() {
+                written.fetch_add(1, Relaxed);
+            }
+        });
+    }
+    let begun = Instant::now();
+    at_it()?;
+    let bits = (written.load(Relaxed) * AT_ONCE as u64 * 8) as f64;
+    println!("{:.0}", bits / 1e6 / begun.elapsed().as_secs_f64());
+    Ok(())
 }
 
 fn busy(tunnels: usize, stalled: usize, time: Duration, way: Way) -> Result<(), Failure> {

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 
 use crate::counted::CountedBytes;
 use crate::event::{Event, FlowSample};
@@ -280,6 +280,11 @@ pub trait Sockets {
 
     /// Whether [`SocketEvent::Writable`] is to be reported while there is room.
     fn want_room(&mut self, socket: SocketId, want: bool);
+
+    /// Finds out whether the peer of a connection is still there where nothing was received of it
+    /// for the time `every`, now and from now on, if its transport can: [`SocketEvent::Broken`]
+    /// follows if it is not.
+    fn probe(&mut self, _socket: SocketId, _every: Duration) {}
 
     /// Ends the stream after what was written (half-close); reading goes on. A listener
     /// stops listening.

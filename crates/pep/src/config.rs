@@ -89,6 +89,9 @@ pub struct Limits {
     pub resolve: Duration,
     /// How long a connection to a destination may take to open.
     pub connect: Duration,
+    /// How long nothing moves in a tunnel in which bytes wait, or of which one end has ended,
+    /// before both ends are probed, and how often they are then.
+    pub probe: Duration,
     /// How long a tunnel may be silent.
     pub idle: Duration,
 }
@@ -116,6 +119,9 @@ impl Default for Limits {
             resolve: Duration::from_secs(10),
             // Our choice: a SYN and its repetitions after 1, 3, 7 and 15 seconds.
             connect: Duration::from_secs(30),
+            // As long as Linux keeps a connection that its process has closed
+            // (include/net/tcp.h, TCP_FIN_TIMEOUT): it answers a probe with a reset after that.
+            probe: Duration::from_secs(60),
             // RFC 5382 §5: no established connection is given up before 2 h 4 min.
             idle: Duration::from_secs(7_440),
         }

@@ -102,6 +102,22 @@ impl Proxy {
         }
     }
 
+    /// Has a tunnel's ends probed if nothing has moved for long enough; when that is due again.
+    fn probe(&self, host: &mut dyn Sockets, id: u64) -> Instant {
+        let (now, every) = (host.now(), self.limits.probe);
+        let Some(tunnel) = self.tunnels.get(&id) else {
+            return now + every;
+        };
+        let due = tunnel.active + every;
+        if due > now {
+            return due;
+        }
+        for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {
+            host.probe(socket, every);
+        }
+        now + every
+    }
+
     /// The time of tunnel `id` is over.
     pub(crate) fn expire(&mut self, host: &mut dyn Sockets, id: u64) {
         let now = host.now();
@@ -126,7 +142,13 @@ impl Proxy {
                 self.unwanted.push(id);
                 self.resolved(host, id, &[]);
             }
-            Stage::Open if quiet_until > now => self.set_deadline(id, quiet_until),
+            Stage::Open if quiet_until > now => {
+                let next = match tunnel.is_suspect() {
+                    true => self.probe(host, id),
+                    false => quiet_until,
+                };
+                self.set_deadline(id, next.min(quiet_until));
+            }
             Stage::Open => {
                 self.count(book).idle_timeouts += 1;
                 self.reset(host, id, "nothing moved in time");

@@ -43,7 +43,7 @@ impl Proxy {
     /// Relays what comes from `leg` to the other, as far as that takes it and there is room for
     /// more; then passes on its end.
     pub(crate) fn relay(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg) {
-        let limit = self.limits.backlog;
+        let (limit, probe) = (self.limits.backlog, self.limits.probe);
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
@@ -87,15 +87,22 @@ impl Proxy {
             }
             tunnel.active = now;
         };
-        host.want_room(sink, left || !direction.queue.is_empty());
+        direction.waits = left || !direction.queue.is_empty();
+        host.want_room(sink, direction.waits);
         let over = direction.peer_closed && !left && direction.queue.is_empty();
         if over && !std::mem::replace(&mut direction.ended, true) {
             tunnel.active = now;
             host.shut_down(sink);
             if tunnel.up.ended && tunnel.down.ended {
                 counters.closed += 1;
-                self.forget(host, id, "closed");
+                return self.forget(host, id, "closed");
             }
+        }
+        if matches!(tunnel.stage, Stage::Open)
+            && tunnel.is_suspect()
+            && tunnel.deadline > now + probe
+        {
+            self.set_deadline(id, now + probe);
         }
     }
 

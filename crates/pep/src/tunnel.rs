@@ -76,6 +76,8 @@ pub(crate) enum Stage {
 pub(crate) struct Direction {
     /// Read, and not yet written.
     pub queue: CountedBytes,
+    /// Bytes wait for the other leg, in the queue or with the leg that they come from.
+    pub waits: bool,
     /// Payload bytes read from the leg that it comes from.
     pub bytes: u64,
     /// That leg's peer has ended its stream.
@@ -191,6 +193,13 @@ impl Tunnel {
             Leg::Near => &mut self.up,
             Leg::Far => &mut self.down,
         }
+    }
+
+    /// Whether it holds memory, or a place, for an end that may be gone without a word: of both a
+    /// connection that its process has closed, or whose host has vanished, is silent.
+    pub fn is_suspect(&self) -> bool {
+        let either = |is: fn(&Direction) -> bool| is(&self.up) || is(&self.down);
+        either(|direction| direction.waits) || either(|direction| direction.peer_closed)
     }
 
     /// Bytes that wait in it.

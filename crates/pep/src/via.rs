@@ -7,7 +7,7 @@ use narrows_packet::{
     App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
     Relayed, SocketError, SocketEvent, SocketId, Sockets,
 };
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 
 use crate::convert::{Reader, Tlv};
 use crate::request::{Layout, request};
@@ -240,6 +240,10 @@ impl Sockets for Through<'_> {
     fn close(&mut self, socket: SocketId) {
         self.paths.remove(&socket);
         self.host.close(socket);
+    }
+
+    fn probe(&mut self, socket: SocketId, every: Duration) {
+        self.host.probe(socket, every);
     }
 
     fn now(&self) -> Instant {

@@ -240,3 +240,53 @@ fn a_client_of_ipv6_is_known_by_its_network() {
         assert_eq!(!host[near].reset, served, "{address}");
     }
 }
+
+#[test]
+fn the_ends_of_a_tunnel_that_holds_something_are_probed_and_those_of_an_idle_one_are_not() {
+    let minute = Duration::from_secs(60);
+    let long = Duration::from_secs(600);
+    let (mut host, mut proxy, near, far) = opened(Limits::default());
+    host.passes(&mut proxy, long);
+    assert_eq!(host.probed, [], "nothing waits");
+    host[far].room = 0;
+    host.arrives(&mut proxy, near, b"words");
+    host.passes(&mut proxy, Duration::from_secs(59));
+    // What moves puts it off.
+    host.drains(&mut proxy, far, 1);
+    host.passes(&mut proxy, Duration::from_secs(59));
+    assert_eq!(host.probed, []);
+    host.passes(&mut proxy, Duration::from_secs(2));
+    let both = [(near, minute), (far, minute)];
+    assert_eq!(host.probed, both);
+    host.drains(&mut proxy, far, 100);
+    host.probed.clear();
+    host.passes(&mut proxy, long);
+    assert_eq!(host.probed, [], "nothing waits any more");
+    // The client has ended its stream: it may have closed its connection, which nothing says.
+    host.peer_closes(&mut proxy, near);
+    host.passes(&mut proxy, Duration::from_secs(61));
+    assert_eq!(host.probed, both);
+    assert!(!host[near].reset, "it may be waiting for an answer");
+}
+
+#[test]
+fn a_destination_that_is_slow_to_open_has_its_time_whatever_waits_for_it() {
+    let limits = Limits {
+        connect: Duration::from_secs(90),
+        ..Limits::default()
+    };
+    let mut host = Host::new();
+    let mut proxy = proxy(limits, &mut host);
+    let near = host.connects(&mut proxy);
+    host.arrives(
+        &mut proxy,
+        near,
+        &fake::open::asks(narrows_pep::Layout::Convert),
+    );
+    host.arrives(&mut proxy, near, b"early words");
+    host.peer_closes(&mut proxy, near);
+    host.passes(&mut proxy, Duration::from_secs(89));
+    assert_eq!(proxy.tunnels(), 1);
+    host.passes(&mut proxy, Duration::from_secs(2));
+    assert_eq!(proxy.counters().connect_timeouts, 1);
+}

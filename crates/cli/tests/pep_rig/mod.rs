@@ -349,6 +349,12 @@ impl Behind {
         })
     }
 
+    /// From now on the path carries nothing, and says nothing: it is a process that stands still.
+    pub fn black_hole(&self) {
+        let pid = Pid::from_raw(self.shell.id() as i32);
+        kill(pid, Signal::SIGSTOP).expect("it is there");
+    }
+
     fn network(&self) -> String {
         format!("/proc/{}/ns/net", self.pid)
     }
@@ -371,6 +377,7 @@ impl Drop for Behind {
         let pid = Pid::from_raw(self.shell.id() as i32);
         // It ends its command, and takes the path away.
         let _ = kill(pid, Signal::SIGTERM);
+        let _ = kill(pid, Signal::SIGCONT);
         let _ = self.shell.wait();
     }
 }

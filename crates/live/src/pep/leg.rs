@@ -53,6 +53,20 @@ impl LegOptions {
     /// segmentation makes).
     pub const UNSENT: u32 = 128 << 10;
 
+    /// Those of a leg of which nothing is said.
+    pub fn plain(fast_open: bool, transparent: bool) -> Self {
+        Self {
+            control: None,
+            fast_open,
+            unsent: Self::UNSENT,
+            send_buffer: None,
+            receive_buffer: None,
+            keepalive: None,
+            user_timeout: None,
+            transparent,
+        }
+    }
+
     pub fn socket(&self, family: AddressFamily) -> nix::Result<OwnedFd> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let fd = socket(family, SockType::Stream, flags, None)?;
@@ -85,12 +99,7 @@ impl LegOptions {
             setsockopt(fd, sockopt::TcpCongestion, &OsString::from(control))?;
         }
         if let Some(idle) = self.keepalive {
-            let seconds = u32::try_from(idle.as_millis() / 1_000)
-                .unwrap_or(u32::MAX)
-                .max(1);
-            setsockopt(fd, sockopt::TcpKeepIdle, &seconds)?;
-            // As the kernel does nine by default (tcp(7), tcp_keepalive_probes).
-            setsockopt(fd, sockopt::TcpKeepInterval, &(seconds / 9).max(1))?;
+            keep_alive(fd, idle)?;
         }
         if let Some(longest) = self.user_timeout {
             let ms = u32::try_from(longest.as_millis()).unwrap_or(u32::MAX);
@@ -106,6 +115,17 @@ impl LegOptions {
         }
         Ok(())
     }
+}
+
+/// Has the kernel ask whether the peer is there after each such silence, and where it does not
+/// answer, nine times in as long again: a dead one is found after twice that time.
+pub(super) fn keep_alive(fd: &impl AsFd, silence: Duration) -> nix::Result<()> {
+    /// Seconds that the kernel takes at most (include/net/tcp.h, MAX_TCP_KEEPIDLE).
+    const MOST: u64 = 32_767;
+    let seconds = (silence.as_millis() / 1_000).clamp(1, MOST) as u32;
+    // As the kernel does nine by default (tcp(7), tcp_keepalive_probes).
+    setsockopt(fd, sockopt::TcpKeepInterval, &(seconds / 9).max(1))?;
+    setsockopt(fd, sockopt::TcpKeepIdle, &seconds)
 }
 
 fn sized<F, O>(fd: &impl AsFd, force: F, ask: O, bytes: usize) -> nix::Result<()>

@@ -108,7 +108,12 @@ impl Machine {
             }
             done.left = self.stream(source).is_some_and(|s| s.readable);
         }
-        self.wait_turn(source);
+        self.end_of_turn(source);
+        for end in [source, sink] {
+            if let Some(stream) = self.stream(end).filter(|_| done.read > 0) {
+                stream.heavy = done.read >= BULK as u64;
+            }
+        }
         done
     }
 

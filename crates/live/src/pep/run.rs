@@ -352,22 +352,12 @@ impl Drop for Forwarder {
 
 /// Takes what was led to `local`. Where to, the command could go by itself as well.
 fn listener(machine: &mut Machine, local: SocketAddr, parent: Parent) -> Listener {
-    let leg = |fast_open| LegOptions {
-        control: None,
-        fast_open,
-        unsent: LegOptions::UNSENT,
-        send_buffer: None,
-        receive_buffer: None,
-        keepalive: None,
-        user_timeout: None,
-        transparent: false,
-    };
     Listener {
-        near: machine.add_profile(leg(false)),
+        near: machine.add_profile(LegOptions::plain(false, false)),
         local,
         // The request goes with the SYN: it may come twice, as nothing follows it before
         // the answer. What is connected to directly has no data then.
-        far: machine.add_profile(leg(true)),
+        far: machine.add_profile(LegOptions::plain(true, false)),
         onward_from: None,
         terms: Terms {
             intake: Intake::Transparent,

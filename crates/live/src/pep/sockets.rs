@@ -21,21 +21,23 @@ use nix::sys::socket::{
     MsgFlags, SockaddrStorage, bind, connect, getsockopt, send, sendto, setsockopt, sockopt,
 };
 
-use super::leg::{LegOptions, RESET};
+use super::leg::{LegOptions, RESET, keep_alive};
 use super::listening::ListeningSocket;
 use super::own::OwnAddresses;
 use super::peers::Peers;
 use super::relay::{Pipe, READ_AHEAD};
-use super::stream::{Phase, Stream, family, socket_error};
+use super::stream::{Due, Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
 use crate::own_controls::options_of;
 use crate::stream_calls::{breakage, first_of};
 
-/// Bytes that are read of one socket before others have their turn.
-const TURN: usize = 256 << 10;
+/// Bytes that are read of one socket before others have their turn (our choice: a splice, by
+/// `bench/pep`).
+pub(super) const TURN: usize = 64 << 10;
 
-/// Clients that are accepted before others have their turn.
-pub(super) const ACCEPTED: usize = 16;
+/// Clients that are accepted before others have their turn (HAProxy 2.6's `tune.maxaccept`, "which
+/// showed best results").
+pub(super) const ACCEPTED: usize = 4;
 
 /// Finds out where to a connection had been opened that was led here, by its socket and
 /// who opened it.
@@ -76,8 +78,9 @@ pub(super) struct Machine {
     origin: Box<Origin>,
     own: OwnAddresses,
     pub(super) events: VecDeque<(u64, SocketEvent)>,
-    /// Sockets that have more to read when others have had their turn.
-    pub(super) again: Vec<u64>,
+    /// Sockets that move large pieces, or have more to read, in the order in which they have their
+    /// turns: one, then whoever has become ready meanwhile.
+    pub(super) later: VecDeque<u64>,
     deferred: Vec<u64>,
     /// Listeners with more clients when others have had their turn.
     pub(super) more_clients: Vec<u64>,
@@ -118,7 +121,7 @@ impl Machine {
             origin,
             own: OwnAddresses::new(),
             events: VecDeque::new(),
-            again: Vec::new(),
+            later: VecDeque::new(),
             deferred: Vec::new(),
             more_clients: Vec::new(),
             exhausted: None,
@@ -163,7 +166,7 @@ impl Machine {
 
     /// How long nothing needs to be done unless something happens.
     pub fn patience(&self) -> Option<Duration> {
-        if !self.again.is_empty() || !self.more_clients.is_empty() || !self.events.is_empty() {
+        if !self.later.is_empty() || !self.more_clients.is_empty() || !self.events.is_empty() {
             return Some(Duration::ZERO);
         }
         let paused = self.exhausted.as_ref().map(|(at, _)| *at);
@@ -197,14 +200,49 @@ impl Machine {
         }
     }
 
-    /// Has those go on that had their turn before.
-    pub fn go_on(&mut self) {
-        for token in std::mem::take(&mut self.again) {
-            if let Some(stream) = self.stream(token) {
-                stream.waits = false;
-                self.events.push_back((token, SocketEvent::Readable));
-            }
+    /// Has the next one go on of those that let others go first, if no event is left.
+    pub fn go_on_later(&mut self) {
+        while let Some(token) = self.later.pop_front() {
+            let Some(stream) = self.stream(token) else {
+                continue;
+            };
+            let due = std::mem::take(&mut stream.due);
+            let events = [
+                (due.readable, SocketEvent::Readable),
+                (due.writable, SocketEvent::Writable),
+            ];
+            let events = events.into_iter().filter(|(is_due, _)| *is_due);
+            self.events.extend(events.map(|(_, event)| (token, event)));
+            return;
         }
+    }
+
+    /// The stream at `token` is ready to be read or written to: it goes on with the others that are
+    /// ready, or where it moves large pieces, after them.
+    fn is_ready(&mut self, token: u64, event: SocketEvent) {
+        match self.stream(token) {
+            Some(stream) if stream.heavy => self.wait_turn(token, event),
+            _ => self.events.push_back((token, event)),
+        }
+    }
+
+    /// The stream at `token` goes on after others.
+    pub(super) fn wait_turn(&mut self, token: u64, event: SocketEvent) {
+        let Some(stream) = self.stream(token) else {
+            return;
+        };
+        let first = stream.due == Due::default();
+        match event {
+            SocketEvent::Writable => stream.due.writable = true,
+            _ => stream.due.readable = true,
+        }
+        if first {
+            self.later.push_back(token);
+        }
+    }
+
+    /// Has those listeners go on that had their turn before.
+    pub fn go_on(&mut self) {
         self.accepts = ACCEPTED;
         let more = std::mem::take(&mut self.more_clients).into_iter();
         self.events
@@ -255,11 +293,11 @@ impl Machine {
                 return self.fail(token, Errno::from_raw(code));
             }
         }
-        let mut events = Vec::new();
+        let (mut opened, mut ready) = (None, [None; 2]);
         if stream.phase == Phase::Opening && flags.contains(EpollFlags::EPOLLOUT) {
             stream.phase = Phase::Open;
             let (ecn, accecn) = (false, false);
-            events.push(SocketEvent::Established { ecn, accecn });
+            opened = Some(SocketEvent::Established { ecn, accecn });
             if std::mem::take(&mut stream.ending) {
                 stream.end();
             }
@@ -267,19 +305,19 @@ impl Machine {
         if stream.phase == Phase::Open {
             if flags.contains(EpollFlags::EPOLLOUT) {
                 stream.writable = true;
-                if stream.wants_room {
-                    events.push(SocketEvent::Writable);
-                }
+                ready[0] = stream.wants_room.then_some(SocketEvent::Writable);
             }
             let last = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP;
             stream.stops_short |= flags.intersects(last | EpollFlags::EPOLLPRI);
             if flags.intersects(last | EpollFlags::EPOLLIN) && !stream.peer_closed {
                 stream.readable = true;
-                events.push(SocketEvent::Readable);
+                ready[1] = Some(SocketEvent::Readable);
             }
         }
-        let events = events.into_iter().map(|event| (token, event));
-        self.events.extend(events);
+        self.events.extend(opened.map(|event| (token, event)));
+        for event in ready.into_iter().flatten() {
+            self.is_ready(token, event);
+        }
     }
 
     pub(super) fn at(&mut self, token: u64) -> Option<&mut Slot> {
@@ -483,8 +521,16 @@ impl Sockets for Machine {
             let now = want && stream.writable && !stream.wants_room;
             stream.wants_room = want;
             if now {
-                self.events.push_back((token, SocketEvent::Writable));
+                self.is_ready(token, SocketEvent::Writable);
             }
+        }
+    }
+
+    fn probe(&mut self, socket: SocketId, every: Duration) {
+        let token = self.token(socket);
+        if let Some(stream) = self.stream(token) {
+            // The peer may have gone meanwhile, which its own event tells.
+            let _ = keep_alive(&stream.fd, every);
         }
     }
 

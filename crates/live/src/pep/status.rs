@@ -109,7 +109,13 @@ impl Share {
         let (proxy, now) = (&server.proxy, server.now());
         let mut tunnels: Vec<_> = proxy.facts().collect();
         let waits = |t: &TunnelFacts| t.backlog_up + t.backlog_down;
-        tunnels.sort_by_key(|t| Reverse((waits(t), t.bytes_up + t.bytes_down)));
+        let order = |t: &TunnelFacts| Reverse((waits(t), t.bytes_up + t.bytes_down));
+        // Not sorted whole: there may be tens of thousands, and others wait meanwhile.
+        if tunnels.len() > LARGEST {
+            tunnels.select_nth_unstable_by_key(LARGEST, order);
+            tunnels.truncate(LARGEST);
+        }
+        tunnels.sort_by_key(order);
         let largest = tunnels.iter().take(LARGEST).map(|t| TunnelStatus {
             client: t.client.to_string(),
             destination: t.destination.map(|d| d.to_string()),

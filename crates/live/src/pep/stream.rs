@@ -19,6 +19,13 @@ pub(super) enum Phase {
     Over,
 }
 
+/// What a stream is ready for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Due {
+    pub readable: bool,
+    pub writable: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Stream {
     pub fd: OwnedFd,
@@ -30,8 +37,10 @@ pub(super) struct Stream {
     /// was asked for may have stopped there.
     pub stops_short: bool,
     pub peer_closed: bool,
-    /// It has more to read when others have had their turn.
-    pub waits: bool,
+    /// For what it goes on when others have had their turn.
+    pub due: Due,
+    /// What was moved last, from it or to it, was so much that others go first.
+    pub heavy: bool,
     /// What comes from it comes in large pieces.
     pub bulk: bool,
     /// Its peer is so near that nothing is read of it ahead of what goes out.
@@ -52,7 +61,8 @@ impl Stream {
             readable: false,
             stops_short: false,
             peer_closed: false,
-            waits: false,
+            due: Due::default(),
+            heavy: false,
             bulk: false,
             near: false,
             writable: open,

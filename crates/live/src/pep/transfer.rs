@@ -23,7 +23,7 @@ impl Machine {
             total += bytes as u64;
         }
         self.scratch = scratch;
-        self.wait_turn(token);
+        self.end_of_turn(token);
         total
     }
 
@@ -82,11 +82,10 @@ impl Machine {
 
     /// Has the stream at `token` go on after others, if its turn is over before it was read
     /// to its end.
-    pub(super) fn wait_turn(&mut self, token: u64) {
+    pub(super) fn end_of_turn(&mut self, token: u64) {
         let over = self.turn == 0;
-        let stream = self.stream(token).filter(|stream| stream.readable && over);
-        if stream.is_some_and(|stream| !std::mem::replace(&mut stream.waits, true)) {
-            self.again.push(token);
+        if over && self.stream(token).is_some_and(|stream| stream.readable) {
+            self.wait_turn(token, SocketEvent::Readable);
         }
     }
 

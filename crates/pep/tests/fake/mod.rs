@@ -57,6 +57,8 @@ pub struct Host {
     pub led_from: Option<SocketAddr>,
     /// How often something was relayed, or was to be.
     pub relays: u64,
+    /// Whom it was to probe, and how often from then on.
+    pub probed: Vec<(SocketId, Duration)>,
 }
 
 pub const CLIENT: &str = "10.0.0.1:4000";
@@ -168,6 +170,10 @@ impl Sockets for Host {
     }
 
     fn record(&mut self, _: Event<'static>) {}
+
+    fn probe(&mut self, socket: SocketId, every: Duration) {
+        self.probed.push((socket, every));
+    }
 
     fn wake_at(&mut self, at: Option<Instant>) {
         self.wake = at;

@@ -35,6 +35,7 @@ pub(super) struct LimitWords {
     pub(super) resolve: Option<Spanned<String>>,
     pub(super) request: Option<Spanned<String>>,
     pub(super) connect: Option<Spanned<String>>,
+    pub(super) probe: Option<Spanned<String>>,
     pub(super) idle: Option<Spanned<String>>,
     pub(super) read_ahead: Option<Spanned<String>>,
 }
@@ -99,16 +100,7 @@ impl Leg {
     /// A leg of which nothing is said.
     pub(super) fn plain(fast_open: bool, transparent: bool) -> LegConfig {
         LegConfig {
-            options: LegOptions {
-                control: None,
-                fast_open,
-                unsent: LegOptions::UNSENT,
-                send_buffer: None,
-                receive_buffer: None,
-                keepalive: None,
-                user_timeout: None,
-                transparent,
-            },
+            options: LegOptions::plain(fast_open, transparent),
             own: None,
             hint: None,
         }

@@ -106,6 +106,7 @@ impl Page<'_> {
             second,
             &mut limits.connect,
         )?;
+        self.set(words.probe.as_ref(), "probe", second, &mut limits.probe)?;
         self.set(words.idle.as_ref(), "idle", second, &mut limits.idle)?;
         let resolve = words.resolve.as_ref();
         self.set(resolve, "resolve", second, &mut limits.resolve)?;
