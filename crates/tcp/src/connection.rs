@@ -308,6 +308,7 @@ impl Connection {
         if room > 0 {
             self.note_write();
             self.out.written = true;
+            self.out.push_due = true;
         }
         room.min(bytes)
     }

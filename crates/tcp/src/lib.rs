@@ -58,10 +58,10 @@
 //! - [`max_rto`](TcpConfig::max_rto) of a SYN-ACK, as v7.2.
 //!
 //! Older versions differ in what this does since v6.7 (timestamps are believed for
-//! 2,147 s), v6.14 (old ACKs with old timestamps are not answered), v6.15 (the ACK of a
-//! handshake must echo a timestamp that was sent) and v6.17 (what ends beyond the
-//! window is refused while data waits to be read; the size of out-of-order segments
-//! counts).
+//! 2,147 s), v6.10 (a FIN counts against the congestion window), v6.14 (old ACKs with
+//! old timestamps are not answered), v6.15 (the ACK of a handshake must echo a
+//! timestamp that was sent) and v6.17 (what ends beyond the window is refused while
+//! data waits to be read; the size of out-of-order segments counts).
 //!
 //! What a real kernel reckoned of a recorded connection, this reckons as well:
 //! see the crate `narrows-bpf`'s tests, for which the feature `testkit` is.

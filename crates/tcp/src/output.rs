@@ -25,6 +25,9 @@ pub(crate) struct Output {
     pub(crate) time_wait_ack: Option<Ecn>,
     /// The application has written since packets were last asked for.
     pub(crate) written: bool,
+    /// What the application has written has not been pushed yet (`tcp_push`): it is before a
+    /// FIN is queued, however soon after the write the stream is ended.
+    pub(crate) push_due: bool,
     /// A reset is to leave.
     pub(crate) reset: bool,
     /// A reset with this number, for a segment of some other connection.
@@ -176,9 +179,9 @@ impl Connection {
             && !self.write_refused
     }
 
-    /// Whether a FIN has to be sent and was not.
+    /// Whether a FIN is queued and was not sent (`tcp_send_fin`).
     pub(crate) fn fin_due(&self) -> bool {
-        self.closing && self.snd.fin.is_none()
+        self.closing && self.snd.fin.is_none() && !self.out.push_due
     }
 
     fn transmit_ack(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
@@ -327,7 +330,7 @@ impl Connection {
             let n = self.next_burst(&mut cwnd_limited, &mut window_limited);
             if n == 0 {
                 self.finish_batch(cwnd_limited, window_limited);
-                return if self.begin_write() {
+                return if self.begin_write() || self.queue_fin() {
                     self.transmit_new(pool)
                 } else {
                     None
@@ -347,6 +350,13 @@ impl Connection {
             self.out.joined = false;
         }
         packet
+    }
+
+    /// All that was written has been pushed. A FIN that comes after it is queued now: it
+    /// rides on data that had to stay, and has a segment of its own if none had
+    /// (`tcp_send_fin`). Returns whether it is.
+    fn queue_fin(&mut self) -> bool {
+        std::mem::take(&mut self.out.push_due) && self.fin_due()
     }
 
     /// How many segments leave now in one burst.

@@ -161,6 +161,6 @@ impl Connection {
             *window_limited = true;
             return true;
         }
-        !(last && self.closing)
+        !(last && self.fin_due())
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use crate::relay_apps::{Account, Client};
-use crate::rig::plan;
+use crate::rig::{Record, plan};
 use narrows_host::{Options, Part, Transport};
 use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{RunHandle, Simulation};
@@ -125,4 +125,38 @@ fn a_listener_that_is_closed_resets_connections_that_nobody_accepted() {
     assert!(reset.broken && !reset.ended, "{reset:?}");
     // The listener and the connection.
     assert_eq!(left + 2, open);
+}
+
+/// When a flow of `segments` full segments over 20 Mbit/s and 20 ms, of which `opens` opens the
+/// connection, is complete.
+fn completed(segments: u64, opens: &str) -> Duration {
+    let bytes = segments * 1448;
+    let words = format!("traffic = \"bytes {bytes}b\"\ncc = \"reno\"\nopens = \"{opens}\"");
+    let plan = plan(&format!(
+        "duration = \"1s\"\n[[link]]\nname = \"l\"\nends = [\"client\", \"server\"]\n\
+         up = [\"netem delay 10ms\", \"rate 20Mbit queue pfifo limit 100\"]\n\
+         down = [\"netem delay 10ms\"]\n{}",
+        rig::flow("short", &words)
+    ));
+    let mut record = Record::default();
+    rig::run(&plan, 1, &mut record);
+    let (at, _, delivered, complete) = record.finished[0];
+    assert!(complete && delivered == bytes, "{:?}", record.finished);
+    at.since(Instant::ZERO)
+}
+
+#[test]
+fn the_end_of_a_stream_waits_for_the_window_that_its_data_fills() {
+    // The first window is of ten segments, and the end of the stream is one more: it waits for
+    // the first ACK, which a new connection sends for a single segment. A segment takes 0.61 ms,
+    // so that nine have arrived 15.45 ms after the first left, and what leaves with that ACK
+    // arrives after 30.61 ms (Linux 7.3.4 takes 15.2 ms longer for ten, too).
+    for opens in ["client", "server"] {
+        let later = completed(10, opens) - completed(9, opens);
+        let us = Duration::from_micros;
+        assert!(
+            (us(15_100)..us(15_300)).contains(&later),
+            "{opens}: {later}"
+        );
+    }
 }
