@@ -208,6 +208,21 @@ mod tests {
         let lists = format!("Dir::State::lists={}/lists", folder.path().display());
         assert!(said.iter().any(|word| *word == lists));
         assert!(said.contains(&"Dir::Etc::sourceparts=-".into()));
-        assert!(said.contains(&"APT::Update::Error-Mode=any".into()));
+    }
+    #[test]
+    fn an_archive_that_cannot_be_reached_is_a_failure_and_not_one_without_packages() {
+        if Command::new("apt-get").arg("--version").output().is_err() {
+            eprintln!("skipped: an archive out of reach: there is no apt-get");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        // Where nobody listens.
+        let address = "http://127.0.0.1:1/debian";
+        prepare(folder.path(), address, "trixie", "/keys.gpg").unwrap();
+        let mut update = apt(folder.path(), "apt-get", &["-qq", "update"]);
+        update.args(["-o", "Acquire::Retries=0"]);
+        update.args(["-o", "Acquire::http::Proxy=DIRECT"]);
+        let said = run(&mut update).unwrap_err().to_string();
+        assert!(said.contains("127.0.0.1"), "{said}");
     }
 }

@@ -280,6 +280,50 @@ fn the_parts_of_a_kernel_are_nobodys_to_call() {
     }
 }
 
+#[test]
+fn what_a_shell_left_open_for_narrows_does_not_reach_the_kernel() {
+    let script = "test -e /proc/self/fd/7 && echo open || echo closed";
+    // The shell becomes what it starts, so that this process is the parent that is named.
+    let said = |starts: &str| {
+        let opened = format!("exec 7</dev/null; exec {starts} /bin/sh -c '{script}'");
+        let ran = Command::new("sh").args(["-c", &opened]).output();
+        text(&ran.expect("a shell").stdout)
+    };
+    assert_eq!(said(""), "open\n", "the test sees one that is open");
+    let (keeper, parent) = (narrows_kernel::KEEPER, std::process::id());
+    let program = env!("CARGO_BIN_EXE_narrows");
+    assert_eq!(
+        said(&format!("'{program}' {keeper} {parent} any")),
+        "closed\n"
+    );
+}
+
+/// Reads `file` of the machine's temporary folder, as root of the guest: first as the guest
+/// sees that folder, then without what is mounted over it.
+fn reads(file: &Path) -> String {
+    let file = file.display();
+    format!(
+        "[[command]]\nname = \"reads\"\nhost = \"server\"\nrun = [\"sh\", \"-c\", \"\"\"\n\
+         cat {file} || echo hidden\numount -l /tmp\ncat {file}\"\"\"]\n"
+    )
+}
+
+#[test]
+fn root_in_the_guest_reads_of_the_machine_what_its_user_may_read_as_the_guide_says() {
+    if !has_kernel("reading the machine's files from a guest") {
+        return;
+    }
+    let other = tempfile::tempdir_in("/tmp").expect("a folder");
+    let kept = other.path().join("kept");
+    fs::write(&kept, "as it is").expect("a file");
+    let at = folder("2s", &reads(&kept));
+    let ran = narrows(at.path(), &RUN);
+    let printed = text(&ran.stderr);
+    assert!(matches!(ran.status.code(), Some(0 | 3)), "{printed}");
+    let said = fs::read_to_string(at.path().join("out/commands/reads.out")).expect("its output");
+    assert_eq!(said, "hidden\nas it is");
+}
+
 /// Tries, as root of the guest, all that changes a file system.
 const WRITES: &str = r#"
 [[command]]

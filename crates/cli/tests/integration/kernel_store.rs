@@ -4,14 +4,20 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs `narrows kernel` with a cache of its own.
-fn kernel(cache: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_narrows"))
+/// `narrows kernel` with a cache of its own.
+fn program(cache: &Path, arguments: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_narrows"));
+    program
         .arg("kernel")
         .args(arguments)
-        .env("XDG_CACHE_HOME", cache)
-        .output()
-        .expect("the program runs")
+        .env("XDG_CACHE_HOME", cache);
+    program
+}
+
+/// Runs it.
+fn kernel(cache: &Path, arguments: &[&str]) -> Output {
+    let ran = program(cache, arguments).output();
+    ran.expect("the program runs")
 }
 
 fn said(output: &Output) -> (i32, String, String) {
@@ -88,4 +94,102 @@ fn a_folder_that_is_no_tree_is_refused() {
         err.contains("is no Linux source tree: it has no Makefile"),
         "{err}"
     );
+}
+
+/// A build that is interrupted, with programs in the place of apt's and of rm(1) that go on
+/// when a file says so.
+#[cfg(target_os = "linux")]
+mod interrupted {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Child, Stdio};
+    use std::thread::sleep;
+    use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    /// For a minute at most, so that no process is left.
+    const WAIT_FOR: &str = "wait_for() { n=0\n\
+        while [ ! -e \"$TEST/$1\" ] && [ $n -lt 600 ]; do sleep 0.1; n=$((n + 1)); done; }";
+
+    /// Waits until `holds`, for a minute at most; whether it ever did.
+    fn soon(mut holds: impl FnMut() -> bool) -> bool {
+        let asked = Instant::now();
+        while !holds() {
+            if asked.elapsed() > Duration::from_secs(60) {
+                return false;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        true
+    }
+
+    fn put_program(folder: &Path, name: &str, lines: &str) {
+        let path = folder.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{WAIT_FOR}\n{lines}\n")).expect("a file");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+
+    fn begin(at: &Path) -> Child {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", at.join("programs").display());
+        let mut build = program(&at.join("cache"), &["build"]);
+        build.env("PATH", path).env("TEST", at);
+        build.stdout(Stdio::null()).stderr(Stdio::piped());
+        build.spawn().expect("the program runs")
+    }
+
+    #[test]
+    fn a_build_that_is_interrupted_ends_before_what_it_made_is_removed() {
+        let at = tempfile::tempdir().expect("a folder");
+        let at = at.path();
+        let programs = at.join("programs");
+        fs::create_dir(&programs).expect("a folder");
+        let lines = "case \"$*\" in *indextargets*) exit;; esac\n\
+                     touch \"$TEST/begun\"; wait_for go";
+        put_program(&programs, "apt-get", lines);
+        let lines = "case \"$*\" in\n*pkgnames*) echo linux-source-7.3;;\n\
+                     *) echo Version: 7.3.4-1;;\nesac";
+        put_program(&programs, "apt-cache", lines);
+        put_program(&programs, "rm", "wait_for remove; exec /bin/rm \"$@\"");
+        // Of the build in the store.
+        let folders = || {
+            let entries = fs::read_dir(at.join("cache/narrows/kernels"));
+            let entries = entries.into_iter().flatten().flatten();
+            entries
+                .filter(|entry| {
+                    entry
+                        .file_name()
+                        .to_string_lossy()
+                        .starts_with(".building-")
+                })
+                .count()
+        };
+        let mut build = begin(at);
+        let mut ended = None;
+        assert!(soon(|| {
+            ended = build.try_wait().expect("its state");
+            ended.is_some() || at.join("begun").exists()
+        }));
+        if ended.is_some() {
+            let said = build.wait_with_output().expect("its words");
+            let said = String::from_utf8_lossy(&said.stderr).into_owned();
+            let lacks = ["cannot be built without", "keyring"];
+            assert!(lacks.iter().any(|lack| said.contains(lack)), "{said}");
+            eprintln!("skipped: an interrupted build: {said}");
+            return;
+        }
+        kill(Pid::from_raw(build.id() as i32), Signal::SIGINT).expect("it lives");
+        fs::write(at.join("go"), "").expect("a file");
+        assert!(soon(|| {
+            ended = build.try_wait().expect("its state");
+            ended.is_some()
+        }));
+        assert_eq!(ended.and_then(|status| status.code()), Some(130));
+        assert_eq!(folders(), 1, "rm still waits");
+        fs::write(at.join("remove"), "").expect("a file");
+        assert!(soon(|| folders() == 0));
+    }
 }
