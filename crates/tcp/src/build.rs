@@ -189,7 +189,7 @@ impl Connection {
         scratch.clear();
         self.outgoing
             .copy_prefix(segment.seq, segment.seq + u64::from(payload), &mut scratch);
-        let fields = TcpFields {
+        let mut fields = TcpFields {
             seq: segment.seq as u32,
             ack: self.incoming.next as u32,
             flags: TcpFlags(flags),
@@ -197,7 +197,13 @@ impl Connection {
             options,
             ..TcpFields::default()
         };
-        let packet = self.packet(pool, fields, ecn, &scratch, payload - scratch.len() as u32);
+        let packet = self.packet(
+            pool,
+            &mut fields,
+            ecn,
+            &scratch,
+            payload - scratch.len() as u32,
+        );
         self.out.scratch = scratch;
         packet
     }
@@ -218,7 +224,7 @@ impl Connection {
         let options = self.ack_options();
         let window = self.window_field();
         self.ack_left();
-        let fields = TcpFields {
+        let mut fields = TcpFields {
             seq: seq as u32,
             ack: self.incoming.next as u32,
             flags: TcpFlags(flags | ecn_flags),
@@ -226,7 +232,7 @@ impl Connection {
             options,
             ..TcpFields::default()
         };
-        self.packet(pool, fields, ecn, &[], 0)
+        self.packet(pool, &mut fields, ecn, &[], 0)
     }
 
     /// The codepoint that a time-wait socket remembers (`tw_tos`).
@@ -242,7 +248,7 @@ impl Connection {
     /// (`tcp_v4_timewait_ack`). Its ACE field is zero, in v6.18 to v7.2 too.
     pub(crate) fn build_time_wait_ack(&mut self, pool: &mut PacketPool, ecn: Ecn) -> Box<Packet> {
         self.ack_left();
-        let fields = TcpFields {
+        let mut fields = TcpFields {
             seq: self.snd.next as u32,
             ack: self.incoming.next as u32,
             flags: TcpFlags(TcpFlags::ACK),
@@ -253,24 +259,24 @@ impl Connection {
             },
             ..TcpFields::default()
         };
-        self.packet(pool, fields, ecn, &[], 0)
+        self.packet(pool, &mut fields, ecn, &[], 0)
     }
 
     /// A reset for a segment that belongs to no connection of ours.
     pub(crate) fn build_stray_reset(&mut self, pool: &mut PacketPool, seq: u32) -> Box<Packet> {
-        let fields = TcpFields {
+        let mut fields = TcpFields {
             seq,
             flags: TcpFlags(TcpFlags::RST),
             ..TcpFields::default()
         };
-        self.packet(pool, fields, Ecn::NotEct, &[], 0)
+        self.packet(pool, &mut fields, Ecn::NotEct, &[], 0)
     }
 
     /// Writes IP and TCP headers and the payload.
     pub(crate) fn packet(
         &mut self,
         pool: &mut PacketPool,
-        mut fields: TcpFields,
+        fields: &mut TcpFields,
         ecn: Ecn,
         payload: &[u8],
         zero_tail: u32,
@@ -294,9 +300,7 @@ impl Connection {
             ident: self.ident,
         };
         let mut packet = pool.take(self.now, self.config.flow);
-        let length = fields.header_len() + payload.len() + zero_tail as usize;
-        header.write(&mut packet.bytes, length);
-        fields.write(&mut packet.bytes, source, destination, payload, zero_tail);
+        fields.write_packet(&mut packet.bytes, &header, payload, zero_tail);
         packet.zero_tail = zero_tail;
         packet
     }

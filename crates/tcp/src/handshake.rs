@@ -127,7 +127,7 @@ impl Connection {
             }
         }
         let window = self.window.offer_first(0);
-        let fields = TcpFields {
+        let mut fields = TcpFields {
             seq: self.snd.una as u32,
             flags: TcpFlags(TcpFlags::SYN | ecn::syn_flags(request)),
             window,
@@ -136,7 +136,7 @@ impl Connection {
         };
         let packet = self.packet(
             pool,
-            fields,
+            &mut fields,
             Ecn::NotEct,
             &scratch,
             early as u32 - scratch.len() as u32,
@@ -179,7 +179,7 @@ impl Connection {
             }
         }
         let window = self.window.offer_first(self.incoming.next);
-        let fields = TcpFields {
+        let mut fields = TcpFields {
             seq: self.snd.una as u32,
             ack: self.incoming.next as u32,
             flags: TcpFlags(TcpFlags::SYN | TcpFlags::ACK | ace_flags),
@@ -187,7 +187,7 @@ impl Connection {
             options,
             ..TcpFields::default()
         };
-        self.packet(pool, fields, Ecn::NotEct, &[], 0)
+        self.packet(pool, &mut fields, Ecn::NotEct, &[], 0)
     }
 
     /// A segment for a listening end.

@@ -147,6 +147,7 @@ impl Ip {
     ///
     /// # Errors
     /// When the header is cut or contradicts itself.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         Self::parse_cut(bytes, 0)
     }
@@ -159,6 +160,7 @@ impl Ip {
     ///
     /// # Errors
     /// When the header is cut or contradicts itself.
+    #[inline]
     pub fn parse_cut(bytes: &[u8], cut: u32) -> Result<Self, Malformed> {
         let on_wire = bytes.len().saturating_add(cut as usize);
         match bytes.first().map(|b| b >> 4) {
@@ -169,6 +171,7 @@ impl Ip {
         }
     }
 
+    #[inline]
     fn parse_v4(b: &[u8], on_wire: usize) -> Result<Self, Malformed> {
         if b.len() < 20 {
             return Err(Malformed::Truncated("IPv4 header"));

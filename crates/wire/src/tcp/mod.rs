@@ -2,6 +2,7 @@
 
 mod accecn;
 mod options;
+mod segment;
 
 use std::net::IpAddr;
 
@@ -81,6 +82,7 @@ impl Tcp {
     ///
     /// # Errors
     /// When the header or an option is cut or contradicts itself.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let Some(h) = bytes.first_chunk::<20>() else {
             return Err(Malformed::Truncated("TCP header"));

@@ -88,7 +88,8 @@ impl TcpOptions {
     /// # Errors
     /// When a length is below two or runs past the end, so that nothing after
     /// it can be read.
-    pub fn parse(mut bytes: &[u8]) -> Result<Self, Malformed> {
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut options = Self::default();
         // The layout that Linux puts on almost every segment.
         if let [1, 1, 8, 10, a, b, c, d, e, f, g, h, rest @ ..] = bytes {
@@ -96,8 +97,17 @@ impl TcpOptions {
                 u32::from_be_bytes([*a, *b, *c, *d]),
                 u32::from_be_bytes([*e, *f, *g, *h]),
             ));
-            bytes = rest;
+            if !rest.is_empty() {
+                options.read(rest)?;
+            }
+        } else {
+            options.read(bytes)?;
         }
+        Ok(options)
+    }
+
+    /// Adds the options in `bytes`.
+    fn read(&mut self, mut bytes: &[u8]) -> Result<(), Malformed> {
         while let [kind, rest @ ..] = bytes {
             match kind {
                 0 => break,
@@ -114,10 +124,10 @@ impl TcpOptions {
             let Some(body) = bytes.get(2..len) else {
                 return Err(Malformed::Truncated("TCP options"));
             };
-            options.read_one(*kind, body);
+            self.read_one(*kind, body);
             bytes = &bytes[len..];
         }
-        Ok(options)
+        Ok(())
     }
 
     fn read_one(&mut self, kind: u8, body: &[u8]) {
