@@ -26,6 +26,7 @@
 pub mod campaign;
 mod capture;
 pub mod comparison;
+mod decimal;
 mod distribution;
 mod engine;
 mod error;

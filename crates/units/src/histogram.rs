@@ -8,10 +8,16 @@ use crate::Duration;
 /// off.
 const PRECISION_BITS: u32 = 8;
 
+/// Buckets of an octave.
+const OCTAVE: usize = 1 << PRECISION_BITS;
+
 /// Counts of values by size. Count, sum, least and greatest are exact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
+    /// Those of the octaves from that of the least value to that of the greatest.
     buckets: Vec<u64>,
+    /// Number of the first of them.
+    first: usize,
     count: u64,
     sum: u64,
     min: u64,
@@ -22,6 +28,7 @@ impl Default for Histogram {
     fn default() -> Self {
         Self {
             buckets: Vec::new(),
+            first: 0,
             count: 0,
             sum: 0,
             min: u64::MAX,
@@ -35,22 +42,31 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, value: Duration) {
         let ns = value.as_nanos();
-        let index = bucket_of(ns);
-        if index >= self.buckets.len() {
-            self.grow(index);
+        let bucket = bucket_of(ns);
+        if bucket.wrapping_sub(self.first) >= self.buckets.len() {
+            self.make_room(bucket);
         }
-        self.buckets[index] += 1;
+        self.buckets[bucket - self.first] += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(ns);
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
     }
 
+    /// Sees to it that `bucket` is there, with its octave and those between it and the others.
     #[cold]
-    fn grow(&mut self, index: usize) {
-        // In steps of an octave, so that a rising maximum grows it rarely.
-        let octave = 1usize << PRECISION_BITS;
-        self.buckets.resize((index / octave + 1) * octave, 0);
+    fn make_room(&mut self, bucket: usize) {
+        let octave = bucket / OCTAVE * OCTAVE;
+        if self.buckets.is_empty() {
+            self.first = octave;
+        }
+        if octave < self.first {
+            let more = std::iter::repeat_n(0, self.first - octave);
+            self.buckets.splice(..0, more);
+            self.first = octave;
+        }
+        let buckets = self.buckets.len().max(octave + OCTAVE - self.first);
+        self.buckets.resize(buckets, 0);
     }
 
     /// How many values were counted.
@@ -78,16 +94,21 @@ impl Histogram {
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let buckets = self.buckets.iter().enumerate();
         let full = buckets.filter(|(_, n)| **n > 0);
-        full.map(|(index, n)| (Duration::from_nanos(self.clamp(middle_of(index))), *n))
+        full.map(|(index, n)| {
+            let middle = middle_of(self.first + index);
+            (Duration::from_nanos(self.clamp(middle)), *n)
+        })
     }
 
     /// Adds all of `other`'s values.
     pub fn merge(&mut self, other: &Self) {
-        if other.buckets.len() > self.buckets.len() {
-            self.buckets.resize(other.buckets.len(), 0);
-        }
-        for (mine, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
-            *mine += theirs;
+        if !other.buckets.is_empty() {
+            self.make_room(other.first);
+            self.make_room(other.first + other.buckets.len() - 1);
+            let mine = &mut self.buckets[other.first - self.first..];
+            for (mine, theirs) in mine.iter_mut().zip(&other.buckets) {
+                *mine += theirs;
+            }
         }
         self.count += other.count;
         self.sum = self.sum.saturating_add(other.sum);
@@ -187,6 +208,20 @@ mod tests {
             let together: Vec<u64> = a.iter().chain(&b).copied().collect();
             prop_assert_eq!(merged, of(&together));
         }
+    }
+
+    /// A round trip of 20 ms is 16 octaves above the first bucket: a run of ten thousand flows
+    /// would have half a gigabyte of empty ones.
+    #[test]
+    fn only_octaves_with_values_and_those_between_them_take_memory() {
+        let mut h = of(&[20_000_000]);
+        assert_eq!(h.buckets.len(), OCTAVE);
+        h.record(Duration::from_nanos(35_000_000));
+        assert_eq!(h.buckets.len(), 2 * OCTAVE);
+        h.record(Duration::from_nanos(5_000_000));
+        assert_eq!(h.buckets.len(), 4 * OCTAVE);
+        let middles: Vec<u64> = h.buckets().map(|(m, _)| m.as_nanos() / 1_000_000).collect();
+        assert_eq!(middles, [5, 20, 35]);
     }
 
     #[test]

@@ -40,25 +40,36 @@ struct Reported {
     spread: Spread,
 }
 
-pub(super) struct FlowState {
+/// What each packet counts in. Of ten thousand flows no packet finds its own in a cache: these
+/// stand beside each other, so that few lines are fetched.
+struct PerPacket {
     /// Who sends the data, and who gets it.
     sender: Option<EntityId>,
     receiver: Option<EntityId>,
+    codepoints: CodepointSummary,
+    packets: u64,
+    marks: u64,
+    /// Whether a packet of its data ever reached the receiver where the path
+    /// sees it.
+    arrives: bool,
+    /// When payload was first delivered, how much was in the steady window, and in all.
+    first_byte: Option<Instant>,
+    bytes: u64,
+    bytes_total: u64,
+    bin: Bin,
+}
+
+pub(super) struct FlowState {
+    per_packet: PerPacket,
     start: Instant,
     established: Option<Instant>,
     finished: Option<(Instant, bool)>,
-    /// When payload was first delivered.
-    first_byte: Option<Instant>,
     ecn: bool,
     accecn: bool,
     rtt: Histogram,
-    bytes: u64,
-    bytes_total: u64,
     retransmissions: u64,
-    packets: u64,
     /// Sum of the windows at the samples in the steady window, and how many those were.
     windows: (u64, u64),
-    marks: u64,
     drops: u64,
     /// Elements with a rate that marked or dropped its packets, with how many of either.
     signals: Vec<(EntityId, u64, u64)>,
@@ -66,11 +77,8 @@ pub(super) struct FlowState {
     limited: LimitedSummary,
     /// The last before the window, and the last before its end.
     limited_until: [LimitedSummary; 2],
-    codepoints: CodepointSummary,
-    /// Whether a packet of its data ever reached the receiver where the path
-    /// sees it.
-    arrives: bool,
-    bin: Bin,
+    /// The last one of the present interval.
+    sample: Option<FlowSample>,
     /// Acknowledged bytes at the end of the last interval.
     acked_before: u64,
     columns: Columns,
@@ -98,7 +106,6 @@ struct Bin {
     retransmissions: u64,
     marks: u64,
     drops: u64,
-    sample: Option<FlowSample>,
 }
 
 impl FlowState {
@@ -112,30 +119,33 @@ impl FlowState {
     ) -> Self {
         let own = plan.cc.simulated().filter(|_| plan.is_tcp());
         Self {
-            sender,
-            receiver,
+            per_packet: PerPacket {
+                sender,
+                receiver,
+                codepoints: CodepointSummary::default(),
+                packets: 0,
+                marks: 0,
+                arrives: false,
+                first_byte: None,
+                bytes: 0,
+                bytes_total: 0,
+                bin: Bin::default(),
+            },
             start: plan.start,
             // Datagrams need no handshake.
             established: plan.traffic.is_datagram().then_some(plan.start),
             finished: None,
-            first_byte: None,
             ecn: false,
             accecn: false,
             rtt: Histogram::default(),
-            bytes: 0,
-            bytes_total: 0,
             retransmissions: 0,
-            packets: 0,
             windows: (0, 0),
-            marks: 0,
             drops: 0,
             signals: Vec::new(),
             recovery: RecoverySummary::default(),
             limited: LimitedSummary::default(),
             limited_until: Default::default(),
-            codepoints: CodepointSummary::default(),
-            arrives: false,
-            bin: Bin::default(),
+            sample: None,
             acked_before: 0,
             columns: Columns::new(&COLUMNS),
             telemetry: Vec::new(),
@@ -156,21 +166,21 @@ impl FlowState {
 
     #[inline]
     pub(super) fn delivered(&mut self, now: Instant, inside: bool, bytes: u64) {
-        self.first_byte.get_or_insert(now);
-        self.bytes_total += bytes;
-        self.bin.bytes += bytes;
+        self.per_packet.first_byte.get_or_insert(now);
+        self.per_packet.bytes_total += bytes;
+        self.per_packet.bin.bytes += bytes;
         for window in &mut self.in_windows {
             window.delivered(now, bytes);
         }
         if inside {
-            self.bytes += bytes;
+            self.per_packet.bytes += bytes;
         }
     }
 
     #[inline]
     pub(super) fn rtt_sample(&mut self, inside: bool, rtt: Duration) {
-        self.bin.rtt_sum += rtt.as_nanos();
-        self.bin.rtt_count += 1;
+        self.per_packet.bin.rtt_sum += rtt.as_nanos();
+        self.per_packet.bin.rtt_count += 1;
         if inside {
             self.rtt.record(rtt);
         }
@@ -178,16 +188,16 @@ impl FlowState {
 
     #[inline]
     pub(super) fn sent(&mut self, inside: bool, host: EntityId, packet: &Packet) {
-        self.packets += u64::from(inside && self.sender == Some(host));
-        self.codepoints.sent[codepoint(packet)] += 1;
+        self.per_packet.packets += u64::from(inside && self.per_packet.sender == Some(host));
+        self.per_packet.codepoints.sent[codepoint(packet)] += 1;
     }
 
     #[inline]
     pub(super) fn received(&mut self, now: Instant, host: EntityId, packet: &Packet) {
-        self.codepoints.received[codepoint(packet)] += 1;
-        if self.receiver == Some(host) {
-            self.bin.arrived += payload(packet);
-            self.arrives = true;
+        self.per_packet.codepoints.received[codepoint(packet)] += 1;
+        if self.per_packet.receiver == Some(host) {
+            self.per_packet.bin.arrived += payload(packet);
+            self.per_packet.arrives = true;
             if let Some(one_way) = &mut self.one_way {
                 one_way.received(now, packet);
             }
@@ -195,8 +205,8 @@ impl FlowState {
     }
 
     pub(super) fn marked(&mut self, inside: bool, queue: EntityId) {
-        self.marks += u64::from(inside);
-        self.bin.marks += 1;
+        self.per_packet.marks += u64::from(inside);
+        self.per_packet.bin.marks += 1;
         if inside {
             self.signal(queue).1 += 1;
         }
@@ -205,7 +215,7 @@ impl FlowState {
     /// By whatever element; `queue` is it, if it has a rate.
     pub(super) fn dropped(&mut self, inside: bool, queue: Option<EntityId>) {
         self.drops += u64::from(inside);
-        self.bin.drops += 1;
+        self.per_packet.bin.drops += 1;
         if let Some(queue) = queue.filter(|_| inside) {
             self.signal(queue).2 += 1;
         }
@@ -234,7 +244,7 @@ impl FlowState {
 
     pub(super) fn retransmitted(&mut self, inside: bool) {
         self.retransmissions += u64::from(inside);
-        self.bin.retransmissions += 1;
+        self.per_packet.bin.retransmissions += 1;
     }
 
     pub(super) fn sampled(&mut self, now: Instant, inside: bool, sample: &FlowSample) {
@@ -249,7 +259,7 @@ impl FlowState {
             self.windows.0 += u64::from(sample.cwnd);
             self.windows.1 += 1;
         }
-        self.bin.sample = Some(*sample);
+        self.sample = Some(*sample);
     }
 
     pub(super) fn reported(
@@ -313,7 +323,8 @@ impl FlowState {
     }
 
     pub(super) fn close_interval(&mut self, interval: usize, seconds: f64) {
-        let bin = std::mem::take(&mut self.bin);
+        let bin = std::mem::take(&mut self.per_packet.bin);
+        let sample = self.sample.take();
         if let Some(one_way) = &mut self.one_way {
             one_way.close_interval(interval);
         }
@@ -325,11 +336,11 @@ impl FlowState {
         self.closed = self.finished.is_some();
         let mut row = [f32::NAN; COLUMNS.len()];
         row[0] = mbit(bin.bytes, seconds);
-        if self.arrives {
+        if self.per_packet.arrives {
             row[1] = mbit(bin.arrived, seconds);
         }
         row[3] = mean_ms(bin.rtt_sum, bin.rtt_count);
-        if let Some(s) = bin.sample {
+        if let Some(s) = sample {
             row[2] = mbit(s.bytes_acked.saturating_sub(self.acked_before), seconds);
             self.acked_before = s.bytes_acked;
             if !s.srtt.is_zero() {
@@ -380,28 +391,29 @@ impl FlowState {
             ecn: self.ecn,
             accecn: self.accecn,
             goodput_mbit: (!open.is_zero() && self.established.is_some())
-                .then(|| millionths(self.bytes as f64 * 8.0 / open.as_secs_f64() / 1e6)),
+                .then(|| millionths(self.per_packet.bytes as f64 * 8.0 / open.as_secs_f64() / 1e6)),
             fct_s: finished_at
                 .filter(|_| complete)
                 .map(|at| at.since(self.start).as_secs_f64()),
             first_byte_ms: self
+                .per_packet
                 .first_byte
                 .map(|at| millionths(at.since(self.start).as_millis_f64())),
             rtt_ms: Distribution::of_ms(&self.rtt),
-            bytes: self.bytes,
-            bytes_total: self.bytes_total,
+            bytes: self.per_packet.bytes,
+            bytes_total: self.per_packet.bytes_total,
             retransmissions: self.retransmissions,
-            packets: self.packets,
+            packets: self.per_packet.packets,
             mean_window_packets: (self.windows.1 > 0)
                 .then(|| millionths(self.windows.0 as f64 / self.windows.1 as f64)),
-            ce_marks: self.marks,
+            ce_marks: self.per_packet.marks,
             drops: self.drops,
             signals: Vec::new(),
             one_way,
             recovery: self.recovery,
             limited: self.limited,
             limited_in_window: self.limited_until[1].since(self.limited_until[0]),
-            codepoints: self.codepoints,
+            codepoints: self.per_packet.codepoints,
             telemetry: self
                 .telemetry
                 .iter()
