@@ -155,6 +155,10 @@ impl BoxProgram {
         match self.0 {}
     }
 
+    pub fn reload(&mut self, _: &Program, _: &[Option<u32>]) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
     pub fn ifindex(&self) -> Option<u32> {
         match self.0 {}
     }

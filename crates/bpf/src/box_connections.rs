@@ -28,7 +28,7 @@ const PACKETS: usize = 152;
 
 const READING: &str = "read the connections of the box";
 
-/// The connections of a loaded object, without those that were idle for too long.
+/// The connections of a loaded object, with the identifiers of their rules, without those that were idle for too long.
 pub(crate) fn connections(object: &Object) -> Result<Vec<BoxConnection>, BpfError> {
     let Some(map) = object.maps().find(|m| m.name() == "nw_mmb_connections") else {
         return Ok(Vec::new());
@@ -60,7 +60,7 @@ fn connection(key: &[u8], value: &[u8], now: Duration) -> Option<BoxConnection> 
     };
     // The kernel's coarse clock is behind by a tick at most.
     let since = |at: usize| Some(now.saturating_sub(Duration::from_nanos(long(at)?)));
-    let rules = (0..word(RULES)? as usize).map(|i| Some(word(RULE + 4 * i)? as usize + 1));
+    let rules = (0..word(RULES)? as usize).map(|i| Some(word(RULE + 4 * i)? as usize));
     Some(BoxConnection {
         forward: flow(key)?,
         reverse: flow(value)?,

@@ -3,31 +3,26 @@
 use std::fmt;
 
 use libbpf_rs::query::LinkTypeInfo;
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut};
 use narrows_mmb::{Program, RuleCounters};
 
-use crate::box_connections::connections;
-use crate::box_tables::{fill, prepare};
+use crate::box_rules::{BoxRules, PROGRAMS, words};
 use crate::error::BpfError;
-use crate::libbpf::{self, refused};
+use crate::libbpf::refused;
 use crate::signal_program::Device;
 use crate::tcx;
 use crate::{BoxConnection, BoxTotals};
 
 /// 64-bit words of `struct nw_mmb_totals`.
 const TOTALS: usize = 17;
-/// The program that forgets old connections; it is at no device.
-const SWEEP: &str = "nw_mmb_sweep";
-
-const PROGRAMS: &str = "the programs of the box";
+const READING: &str = "read the counters of the box";
 
 /// A box at both sides of a device, as long as this is there. Dropping it detaches it; so does
 /// the kernel when the process ends, however it ends, as nothing else holds its links.
 pub struct BoxProgram {
     // Declared in the order in which they are to go.
     links: Vec<Link>,
-    object: Object,
-    rules: usize,
+    rules: BoxRules,
     /// Bytes before the network header at the devices for which it was loaded.
     net_at: u32,
 }
@@ -49,11 +44,10 @@ impl BoxProgram {
     /// no tcx (before Linux 6.6), or the caller is not root.
     pub fn attach(ifindex: u32, program: &Program) -> Result<Self, BpfError> {
         let device = Device::of(ifindex, "attach a box to")?;
-        let object = load(program, device.net_at)?;
+        let rules = BoxRules::load(program, device.net_at)?;
         Ok(Self {
-            links: links(&object, ifindex, &device)?,
-            object,
-            rules: program.rules.len(),
+            links: links(&rules.object, ifindex, &device)?,
+            rules,
             net_at: device.net_at,
         })
     }
@@ -73,8 +67,43 @@ impl BoxProgram {
                 why: "it came back as a device of another type".to_owned(),
             });
         }
-        self.links = links(&self.object, ifindex, &device)?;
+        self.links = links(&self.rules.object, ifindex, &device)?;
         Ok(())
+    }
+
+    /// Gives it other rules, of which each had the number of `kept` before, from 0, if it was there. A
+    /// packet meets either all of the old ones or all of the new ones, in each direction; connections stay,
+    /// and so does what was counted.
+    ///
+    /// # Errors
+    /// If the kernel refuses the new ones: the old ones are then as they were.
+    pub fn reload(&mut self, program: &Program, kept: &[Option<u32>]) -> Result<(), BpfError> {
+        let mut new = self.rules.beside(program, self.net_at, kept)?;
+        // Links of a device that is gone lead nowhere; when it returns, the new rules are attached.
+        if self.ifindex().is_some() {
+            self.update(&new.object)?;
+        }
+        let followed = new.follow(&self.rules, kept);
+        self.rules = new;
+        followed
+    }
+
+    /// Has the links lead to the programs of `object`, all or none.
+    fn update(&mut self, object: &Object) -> Result<(), BpfError> {
+        let update = |links: &mut [Link], object: &Object| {
+            let programs = at_device(object);
+            let mut both = links.iter_mut().zip(programs);
+            both.try_for_each(|(link, program)| link.update_prog(&program))
+        };
+        let Err(error) = update(&mut self.links, object) else {
+            return Ok(());
+        };
+        let error = refused(format!("put {PROGRAMS} in the place of others"), &error);
+        // What is put back was there a moment ago; a device that went meanwhile has neither.
+        if let Err(back) = update(&mut self.links, &self.rules.object) {
+            tracing::debug!("put back: {back}");
+        }
+        Err(error)
     }
 
     /// The number of the device where the kernel has it, at both sides; `None` where that device is gone.
@@ -92,7 +121,7 @@ impl BoxProgram {
     /// # Errors
     /// If the counters cannot be read.
     pub fn rules(&self) -> Result<Vec<RuleCounters>, BpfError> {
-        rules(&self.object, self.rules)
+        self.rules.counters()
     }
 
     /// Forgets connections that were idle for too long. Until then they take room; packets find
@@ -101,7 +130,7 @@ impl BoxProgram {
     /// # Errors
     /// If the kernel refuses.
     pub fn sweep(&self) -> Result<(), BpfError> {
-        sweep(&self.object)
+        self.rules.sweep()
     }
 
     /// The connections that it tracks, in no order, without those that were idle for too long.
@@ -109,7 +138,7 @@ impl BoxProgram {
     /// # Errors
     /// If the kernel does not show them.
     pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
-        connections(&self.object)
+        self.rules.connections()
     }
 
     /// What the box has counted.
@@ -117,67 +146,26 @@ impl BoxProgram {
     /// # Errors
     /// If the counters cannot be read.
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
-        totals(&self.object)
+        totals(&self.rules.object)
     }
+}
+
+/// The programs of `object` that are at devices, in an order that is always the same.
+fn at_device(object: &Object) -> impl Iterator<Item = ProgramMut<'_>> {
+    let programs = object.progs_mut();
+    programs.filter(|program| program.section().to_string_lossy().starts_with("tcx/"))
 }
 
 /// The programs of `object` at both sides of `device`.
 fn links(object: &Object, ifindex: u32, device: &Device) -> Result<Vec<Link>, BpfError> {
     let index = i32::try_from(ifindex).unwrap_or(i32::MAX);
-    let at_device = object.progs_mut().filter(|p| p.name() != SWEEP);
-    let links = at_device.map(|program| {
+    let links = at_device(object).map(|program| {
         tcx::attach(&program, index).ok_or_else(|| BpfError::Kernel {
             what: format!("{PROGRAMS} cannot be attached to {}", device.name),
             hint: "this needs tcx, which Linux has from 6.6 on",
         })
     });
     links.collect()
-}
-
-/// Loads both programs with their rules for devices with `net_at` bytes before the network header.
-pub(crate) fn load(program: &Program, net_at: u32) -> Result<Object, BpfError> {
-    let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/mmb.bpf.o"));
-    let mut object = libbpf::open("mmb", bytes)?;
-    prepare(&mut object, program, net_at).map_err(|e| refused("set up the box", &e))?;
-    let object = libbpf::load(object, &format!("load {PROGRAMS}"))?;
-    fill(&object, program).map_err(|e| refused("give the box its rules", &e))?;
-    Ok(object)
-}
-
-/// The 64-bit words in `bytes`.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let word = |chunk: &[u8]| <[u8; 8]>::try_from(chunk).map_or(0, u64::from_ne_bytes);
-    bytes.chunks_exact(8).map(word)
-}
-
-/// Runs the program that forgets old connections.
-pub(crate) fn sweep(object: &Object) -> Result<(), BpfError> {
-    let Some(program) = object.progs_mut().find(|p| p.name() == SWEEP) else {
-        return Ok(());
-    };
-    let run = program.test_run(ProgramInput::default());
-    run.map_err(|e| refused("forget old connections", &e))?;
-    Ok(())
-}
-
-const READING: &str = "read the counters of the box";
-
-pub(crate) fn rules(object: &Object, count: usize) -> Result<Vec<RuleCounters>, BpfError> {
-    let mut counted = Vec::with_capacity(count);
-    let Some(map) = object.maps().find(|m| m.name() == "nw_mmb_counts") else {
-        return Ok(counted);
-    };
-    for rule in 0..count as u32 {
-        let value = map.lookup(&rule.to_ne_bytes(), MapFlags::ANY);
-        let value = value.map_err(|e| refused(READING, &e))?.unwrap_or_default();
-        let mut numbers = words(&value);
-        let mut next = || numbers.next().unwrap_or(0);
-        counted.push(RuleCounters {
-            packets: next(),
-            bytes: next(),
-        });
-    }
-    Ok(counted)
 }
 
 pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {

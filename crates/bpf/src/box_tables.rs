@@ -1,5 +1,7 @@
 //! The rules of a box in the maps of its program: what is said in bpf/mmb.h, byte for byte.
 
+use std::os::fd::AsFd;
+
 use libbpf_rs::{Map, MapCore, MapFlags, Object, OpenObject};
 use narrows_mmb::{
     Condition, Program, ProgramAction, ProgramMapping, ProgramOption, ProgramRule, ProgramTest,
@@ -19,10 +21,42 @@ const NEWEST: usize = 65_536;
 /// Elements that are given to the kernel at once, which stay in the cache until then.
 const BATCH: usize = 1024;
 
+/// Maps that other rules in the place of these go on with: those of connections, and what is counted and
+/// drawn of all.
+const OF_CONNECTIONS: [&str; 5] = [
+    "nw_mmb_connections",
+    "nw_mmb_reverses",
+    "nw_mmb_fragments",
+    "nw_mmb_newest",
+    "nw_mmb_earliest",
+];
+const OF_THE_BOX: [&str; 2] = ["nw_mmb_all", "nw_mmb_generator"];
+
+/// Has a box that is not loaded yet go on with the maps of `before`: of its connections where it had room
+/// for any.
+pub(crate) fn take_over(
+    object: &mut OpenObject,
+    before: &Object,
+    connections: bool,
+) -> libbpf_rs::Result<()> {
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let of_connections = connections && OF_CONNECTIONS.contains(&&*name);
+        if !OF_THE_BOX.contains(&&*name) && !of_connections {
+            continue;
+        }
+        if let Some(old) = before.maps().find(|old| old.name() == &*name) {
+            map.reuse_fd(old.as_fd())?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes `struct nw_mmb_settings`, and how large the maps are.
 pub(crate) fn prepare(
     object: &mut OpenObject,
     program: &Program,
+    idents: &[u32],
     net_at: u32,
 ) -> libbpf_rs::Result<()> {
     let enabled = u32::from(program.enabled[0]) | u32::from(program.enabled[1]) << 1;
@@ -56,6 +90,8 @@ pub(crate) fn prepare(
             "nw_mmb_masks" => program.masks.len(),
             "nw_mmb_keys" => program.keys.len(),
             "nw_mmb_rules" | "nw_mmb_counts" => program.rules.len(),
+            "nw_mmb_idents" if program.stateful => program.rules.len(),
+            "nw_mmb_numbers" => numbers_of(program, idents).len(),
             "nw_mmb_tests" => program.tests.len(),
             "nw_mmb_actions" => program.actions.len(),
             "nw_mmb_mappings" => program.actions.iter().map(|a| a.mappings.len()).sum(),
@@ -72,13 +108,40 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// Puts the rules into the maps of a loaded object.
-pub(crate) fn fill(object: &Object, program: &Program) -> libbpf_rs::Result<()> {
+/// The number of each rule with state by its identifier; [`ProgramRule::LAST`] where no rule has it.
+fn numbers_of(program: &Program, idents: &[u32]) -> Vec<u32> {
+    let stateful = || (0u32..).zip(&program.rules).zip(idents);
+    let stateful = || stateful().filter(|((_, rule), _)| rule.stateful);
+    let most = stateful().map(|(_, ident)| *ident as usize + 1).max();
+    let mut numbers = vec![ProgramRule::LAST; most.unwrap_or(0)];
+    for ((number, _), ident) in stateful() {
+        numbers[*ident as usize] = number;
+    }
+    numbers
+}
+
+/// Puts the rules, of which those with state have these identifiers, into the maps of a loaded object. What
+/// is drawn begins where `program` says, unless it goes on where a box was before.
+pub(crate) fn fill(
+    object: &Object,
+    program: &Program,
+    idents: &[u32],
+    goes_on: bool,
+) -> libbpf_rs::Result<()> {
     for map in object.maps() {
         match &*map.name().to_string_lossy() {
             "nw_mmb_rows" => fill_rows(&map, program)?,
             "nw_mmb_masks" => fill_array(&map, &program.masks, |mask, to| to.extend(mask))?,
             "nw_mmb_rules" => fill_array(&map, &program.rules, rule)?,
+            "nw_mmb_idents" if program.stateful => {
+                fill_array(&map, idents, |ident, to| to.extend(ident.to_ne_bytes()))?
+            }
+            // A map has one element at least.
+            "nw_mmb_numbers" => {
+                let mut numbers = numbers_of(program, idents);
+                numbers.resize(numbers.len().max(1), ProgramRule::LAST);
+                fill_array(&map, numbers, |number, to| to.extend(number.to_ne_bytes()))?
+            }
             "nw_mmb_tests" => fill_array(&map, &program.tests, test)?,
             "nw_mmb_actions" => fill_array(&map, actions(program), action)?,
             "nw_mmb_mappings" => {
@@ -86,7 +149,7 @@ pub(crate) fn fill(object: &Object, program: &Program) -> libbpf_rs::Result<()> 
                 fill_array(&map, mappings, mapping)?;
             }
             "nw_mmb_changes" => fill_array(&map, changes(program), change)?,
-            "nw_mmb_generator" => fill_array(&map, [program.draws], |draws, to| {
+            "nw_mmb_generator" if !goes_on => fill_array(&map, [program.draws], |draws, to| {
                 // Of the lock in front the kernel takes no notice.
                 to.extend([0; 8]);
                 to.extend((draws as u64).to_ne_bytes());

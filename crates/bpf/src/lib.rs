@@ -65,6 +65,8 @@ mod box_connections;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod box_program;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+mod box_rules;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod box_tables;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod burst;
@@ -74,6 +76,9 @@ mod control;
 mod device;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod ect1;
+#[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
+#[allow(unsafe_code)]
+mod grace;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]
 mod lead;
 #[cfg(all(target_os = "linux", feature = "load", bpf_objects))]

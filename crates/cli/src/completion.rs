@@ -146,15 +146,16 @@ pub fn commands_of_boxes(typed: &OsStr) -> Vec<CompletionCandidate> {
     let said = &words[after.map_or(0, |at| at + 1)..];
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
     match said.as_slice() {
-        ["attach" | "detach" | "list"] => devices(typed),
+        ["attach" | "detach" | "list" | "reload"] => devices(typed),
         ["show", "tables" | "connections"] => devices(typed),
-        ["attach", _] => boxes(typed),
+        ["attach" | "reload", _] => boxes(typed),
         [.., "explain" | "replay"] => PathCompleter::any().complete(typed),
         _ => {
             let line = format!("{} {}", said.join(" "), typed.to_string_lossy());
             let mut all = beginning(narrows::mmb::complete(line.trim_start()).1, typed);
             if said.is_empty() {
-                all.extend(beginning(["attach", "detach", "detect", "respond"], typed));
+                let further = ["attach", "detach", "detect", "reload", "respond"];
+                all.extend(beginning(further, typed));
             }
             all
         }

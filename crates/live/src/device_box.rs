@@ -4,6 +4,7 @@
 //! and means something in its network namespace only. Nothing of it outlives the process.
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
@@ -18,6 +19,11 @@ use crate::device_watch::device_name;
 
 /// How long another process may take for its question, and this one for its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same of an answer that comes when other rules are loaded: a million of them.
+const LOADING: Duration = Duration::from_secs(120);
+
+/// Bytes of rules at most: a million of them have fewer.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// What another process asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +36,21 @@ pub enum BoxQuestion {
     Tables,
     /// The connections that it tracks.
     Connections,
+    /// What the rules have counted, after they were replaced.
+    Reload,
+    /// The same after some came or went.
+    Change,
 }
 
 impl BoxQuestion {
-    const ALL: [Self; 4] = [Self::List, Self::Detach, Self::Tables, Self::Connections];
+    const ALL: [Self; 6] = [
+        Self::List,
+        Self::Detach,
+        Self::Tables,
+        Self::Connections,
+        Self::Reload,
+        Self::Change,
+    ];
 
     /// The question as the socket has it.
     fn word(self) -> &'static [u8; 6] {
@@ -42,6 +59,8 @@ impl BoxQuestion {
             Self::Detach => b"detach",
             Self::Tables => b"tables",
             Self::Connections => b"connec",
+            Self::Reload => b"reload",
+            Self::Change => b"change",
         }
     }
 }
@@ -104,6 +123,24 @@ impl DeviceBox {
             })
     }
 
+    /// Gives it other rules without a gap, of which each had the number of `kept` before, from 0, if it
+    /// was there.
+    ///
+    /// # Errors
+    /// If the kernel refuses them; the old ones are then as they were.
+    pub fn reload(
+        &mut self,
+        device: &str,
+        program: &Program,
+        kept: &[Option<u32>],
+    ) -> Result<(), LiveError> {
+        let reloaded = self.program.reload(program, kept);
+        reloaded.map_err(|error| LiveError::Box {
+            device: device.to_owned(),
+            error,
+        })
+    }
+
     /// The name of the device where the kernel has it now; `None` where that device is gone.
     pub fn stands_at(&self) -> Option<String> {
         device_name(self.program.ifindex()?)
@@ -149,14 +186,15 @@ fn counters(error: narrows_bpf::BpfError) -> LiveError {
     }
 }
 impl BoxSocket {
-    /// Waits for a question and answers it. Only the user who attached the box gets an answer,
-    /// and root. The asker gets the end of the answer when the returned stream is dropped.
+    /// Waits for a question and answers it, with the rules that came behind it. Only the user who attached
+    /// the box gets an answer, and root. The asker gets the end of the answer when the returned stream is
+    /// dropped.
     ///
     /// # Errors
     /// If the socket fails.
     pub fn answer(
         &self,
-        answer: impl FnOnce(BoxQuestion) -> String,
+        answer: impl FnOnce(BoxQuestion, &str) -> String,
     ) -> io::Result<Option<(BoxQuestion, UnixStream)>> {
         let (mut stream, _) = self.0.accept()?;
         Ok(converse(&mut stream, answer)
@@ -169,7 +207,7 @@ impl BoxSocket {
 /// What one asker says must not end the box.
 fn converse(
     stream: &mut UnixStream,
-    answer: impl FnOnce(BoxQuestion) -> String,
+    answer: impl FnOnce(BoxQuestion, &str) -> String,
 ) -> io::Result<Option<BoxQuestion>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -183,16 +221,18 @@ fn converse(
     let Some(question) = known.find(|question| *question.word() == word) else {
         return Ok(None);
     };
-    stream.write_all(answer(question).as_bytes())?;
+    let mut rules = String::new();
+    stream.take(MOST_BYTES).read_to_string(&mut rules)?;
+    stream.write_all(answer(question, &rules).as_bytes())?;
     Ok(Some(question))
 }
 
-/// Asks the process that attached a box to `device`; to [`BoxQuestion::Detach`] the answer comes
-/// when the box is gone.
+/// Asks the process that attached a box to `device`, to which `rules` go with the question; to
+/// [`BoxQuestion::Detach`] the answer comes when the box is gone.
 ///
 /// # Errors
 /// If there is no box at that device, or its process does not answer.
-pub fn ask(device: &str, question: BoxQuestion) -> Result<String, LiveError> {
+pub fn ask(device: &str, question: BoxQuestion, rules: &str) -> Result<String, LiveError> {
     let connect = address(device).and_then(|at| UnixStream::connect_addr(&at));
     let mut stream = connect.map_err(|e| match e.kind() {
         io::ErrorKind::ConnectionRefused => LiveError::NoBox(device.to_owned()),
@@ -200,8 +240,13 @@ pub fn ask(device: &str, question: BoxQuestion) -> Result<String, LiveError> {
     })?;
     let mut answer = String::new();
     let mut talk = || {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(match question {
+            BoxQuestion::Reload | BoxQuestion::Change => LOADING,
+            _ => PATIENCE,
+        }))?;
         stream.write_all(question.word())?;
+        stream.write_all(rules.as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
         stream.read_to_string(&mut answer)
     };
     talk().map_err(failed(device, "its box does not answer"))?;

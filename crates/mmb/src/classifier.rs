@@ -21,7 +21,7 @@ use crate::shape::Shape;
 use crate::table::{Chains, Growing, RangedRule, Table};
 
 /// What is left to test of rules.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Residuals {
     /// Which of the lists a rule has, from 1; 0 where nothing is left.
     of: Vec<u32>,
@@ -80,7 +80,7 @@ impl ByMask {
 }
 
 /// All tables.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Classifier {
     tables: Vec<Table>,
     chains: Chains,

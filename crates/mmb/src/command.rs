@@ -12,6 +12,8 @@ use crate::rule::Rule;
 pub enum Command {
     /// `add`, `add-stateless`, `add-stateful`: one more rule.
     Add(Rule),
+    /// `insert N RULE`: one more rule, which gets this number, from 1; those from there on move down.
+    Insert(usize, Rule),
     /// `del N`: the rule of this number goes, from 1; those behind it move up.
     Delete(usize),
     /// `flush`: all rules and connections go.
@@ -34,12 +36,16 @@ pub enum Command {
     Disable(String),
 }
 
+/// The words that rules begin with.
+pub(crate) const ADDS: [&str; 3] = ["add", "add-stateless", "add-stateful"];
+
 impl Command {
     /// The words that commands begin with.
-    pub const STARTS: [&str; 9] = [
+    pub const STARTS: [&str; 10] = [
         "add",
         "add-stateless",
         "add-stateful",
+        "insert",
         "del",
         "flush",
         "list",
@@ -69,15 +75,25 @@ impl Command {
         let mut words = Words::new(line);
         words.take_if("mmb");
         let allowed = || format!("a command: {}", Self::STARTS.join(", "));
+        let number = |words: &mut Words<'_>| {
+            let number = words.value_where("a rule's number, from 1", |n: &u64| *n > 0);
+            number.map(|n| n as usize)
+        };
         let word = words.take().ok_or_else(|| words.ended(allowed()))?;
         let command = match word.text {
             "add" | "add-stateless" => {
                 Self::Add(Rule::parse_after_add(false, &mut words, numbers)?)
             }
             "add-stateful" => Self::Add(Rule::parse_after_add(true, &mut words, numbers)?),
-            "del" => Self::Delete(
-                words.value_where("a rule's number, from 1", |n: &u64| *n > 0)? as usize,
-            ),
+            "insert" => {
+                let number = number(&mut words)?;
+                let stateful = words.one_of(&ADDS.map(|word| (word, word == "add-stateful")))?;
+                Self::Insert(
+                    number,
+                    Rule::parse_after_add(stateful, &mut words, numbers)?,
+                )
+            }
+            "del" => Self::Delete(number(&mut words)?),
             "flush" => Self::Flush,
             "list" => Self::List,
             "show" => {
@@ -102,6 +118,7 @@ impl fmt::Display for Command {
         let verbose = |verbose: &bool| if *verbose { " verbose" } else { "" };
         match self {
             Self::Add(rule) => rule.fmt(f),
+            Self::Insert(n, rule) => write!(f, "insert {n} {rule}"),
             Self::Delete(n) => write!(f, "del {n}"),
             Self::Flush => f.write_str("flush"),
             Self::List => f.write_str("list"),
@@ -194,8 +211,7 @@ mod tests {
 
     #[test]
     fn commands_are_read_line_by_line_and_a_wrong_one_is_named_by_its_line() {
-        let text =
-            "# a box\nmmb add all mod ip-ecn 0; list\n\n  show tables verbose # all\ndel 2\n";
+        let text = "# a box\nmmb add all mod ip-ecn 0; list\n\n  show tables verbose # all\ninsert 1 add tcp-syn drop\ndel 2\n";
         let read = commands(text).unwrap();
         let written: Vec<_> = read.iter().map(Command::to_string).collect();
         assert_eq!(
@@ -204,6 +220,7 @@ mod tests {
                 "add all mod ip-ecn 0",
                 "list",
                 "show tables verbose",
+                "insert 1 add tcp-syn drop",
                 "del 2"
             ]
         );
@@ -225,6 +242,10 @@ mod tests {
             ("mmb", ""),
             ("delete 3", "delete"),
             ("del 0", "0"),
+            ("insert 0 add all drop", "0"),
+            ("insert add all drop", "add"),
+            ("insert 1", ""),
+            ("insert 1 all drop", "all"),
             ("show", ""),
             ("show rules", "rules"),
             ("list all", "all"),

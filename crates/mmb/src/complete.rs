@@ -2,7 +2,7 @@
 
 use narrows_units::Words;
 
-use crate::command::Command;
+use crate::command::{ADDS, Command};
 use crate::field::{Field, PROTOCOLS, Takes};
 use crate::parse::TARGETS;
 use crate::rule::CONDITIONS;
@@ -34,9 +34,15 @@ fn fields(takes: impl Fn(Field) -> bool) -> Vec<&'static str> {
 fn next(before: &str, bang: bool) -> Vec<&'static str> {
     let mut words = Words::new(before);
     words.take_if("mmb");
-    let Some(command) = words.take() else {
+    let Some(mut command) = words.take() else {
         return Command::STARTS.to_vec();
     };
+    if command.text == "insert" && words.take().is_some() {
+        match words.take() {
+            Some(word) => command = word,
+            None => return ADDS.to_vec(),
+        }
+    }
     match command.text {
         "add" | "add-stateless" | "add-stateful" => {}
         "show" if words.peek().is_none() => return vec!["tables", "connections"],
@@ -110,6 +116,9 @@ mod tests {
             complete("add all strip !tcp-opt-ms"),
             (15, vec!["tcp-opt-mss"])
         );
+        assert!(complete("insert ").1.is_empty(), "a number");
+        assert_eq!(complete("insert 2 add-statef").1, ["add-stateful"]);
+        assert_eq!(complete("insert 2 add-stateful all ma").1, ["map"]);
         assert_eq!(complete("add all m").1, ["mod"]);
         assert_eq!(complete("add-stateful all m").1, ["mod", "map"]);
         assert_eq!(complete("add-stateful all shuffle ip-").1, ["ip-id"]);

@@ -192,7 +192,7 @@ fn hash(key: &FlowKey) -> u64 {
 }
 
 /// The connections of a box. An entry is found by the key of either direction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Connections {
     entries: Vec<Option<Connection>>,
     free: Vec<u32>,
@@ -345,14 +345,6 @@ impl Connections {
         self.free.push(at);
     }
 
-    /// Forgets all.
-    pub(crate) fn clear(&mut self) {
-        *self = Self {
-            evicted: self.evicted,
-            ..Self::new(self.most)
-        };
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -366,7 +358,9 @@ impl Connections {
     pub(crate) fn renumber(&mut self, new: impl Fn(u32) -> Option<u32>) {
         for at in 0..self.entries.len() {
             if let Some(connection) = &mut self.entries[at] {
-                connection.rules = connection.rules.iter().filter_map(|r| new(*r)).collect();
+                let mut rules: Vec<u32> = connection.rules.iter().filter_map(|r| new(*r)).collect();
+                rules.sort_unstable();
+                connection.rules = rules.into();
                 if connection.rules.is_empty() {
                     self.remove(at as u32);
                 }

@@ -8,14 +8,14 @@ use crate::rule::Rule;
 use crate::shape::Shape;
 
 /// What rules of one kind do.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Does {
     pub action: Action,
     pub stateful: bool,
 }
 
 /// The rules as packets need them, apart from how they are found.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deeds {
     /// Which of `kinds` a rule is, by its number.
     of: Vec<u32>,

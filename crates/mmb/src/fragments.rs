@@ -27,7 +27,7 @@ pub(crate) struct Followed {
 }
 
 /// The fragmented packets that are followed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fragments(BTreeMap<Fragmented, Followed>);
 
 impl Fragments {

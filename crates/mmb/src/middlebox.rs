@@ -1,6 +1,6 @@
 //! The box: rules, connections, and what becomes of each packet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -93,7 +93,7 @@ pub struct Outcome {
 type Ends = (SocketAddr, SocketAddr);
 
 /// A box.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Middlebox {
     settings: Settings,
     rules: Vec<Rule>,
@@ -153,29 +153,55 @@ impl Middlebox {
     /// # Errors
     /// As [`carry_out`](Self::carry_out).
     pub fn carry_out_all(&mut self, commands: Vec<Command>) -> Result<(), Refused> {
-        /// A rule that stays, by its number so far, or one that is new.
-        enum Next {
-            Old(usize),
-            New(Rule),
-        }
-        let mut next: Vec<Next> = (0..self.rules.len()).map(Next::Old).collect();
-        let mut enabled = self.enabled;
-        let mut flushed = false;
+        self.change(commands).map(drop)
+    }
+
+    /// The same; which number each rule had before, from 0, if it was there.
+    ///
+    /// # Errors
+    /// As [`carry_out`](Self::carry_out).
+    pub fn change(&mut self, commands: Vec<Command>) -> Result<Vec<Option<u32>>, Refused> {
+        let before = (0..self.rules.len()).map(Next::Old).collect();
+        self.change_from(before, self.enabled, commands)
+    }
+
+    /// Carries out `commands` as if there were no rules before. A rule that says the same as one that was
+    /// there is that one, with its counters and connections, whatever its number was. Which number each
+    /// rule had before, from 0, if it was there.
+    ///
+    /// # Errors
+    /// As [`carry_out`](Self::carry_out).
+    pub fn reload(&mut self, commands: Vec<Command>) -> Result<Vec<Option<u32>>, Refused> {
+        self.change_from(Vec::new(), [true; 2], commands)
+    }
+
+    fn change_from(
+        &mut self,
+        mut next: Vec<Next>,
+        mut enabled: [bool; 2],
+        commands: Vec<Command>,
+    ) -> Result<Vec<Option<u32>>, Refused> {
+        let afresh = next.is_empty();
         for command in commands {
             match command {
                 Command::Add(rule) => next.push(Next::New(rule)),
+                Command::Insert(number, _) if number > next.len() + 1 => {
+                    return Err(Refused::Number(number, next.len()));
+                }
+                Command::Insert(number, rule) => next.insert(number - 1, Next::New(rule)),
                 Command::Delete(number) if number > next.len() => {
                     return Err(Refused::Number(number, next.len()));
                 }
                 Command::Delete(number) => drop(next.remove(number - 1)),
-                Command::Flush => {
-                    next.clear();
-                    flushed = true;
-                }
+                // Connections without rules are forgotten.
+                Command::Flush => next.clear(),
                 Command::Enable(name) => enabled[self.side(&name)?] = true,
                 Command::Disable(name) => enabled[self.side(&name)?] = false,
                 Command::List | Command::Tables { .. } | Command::Connections { .. } => {}
             }
+        }
+        if afresh {
+            find_old(&mut next, &self.rules);
         }
         let names = self.settings.names();
         let refused = |e| self.settings.refused(e);
@@ -189,6 +215,7 @@ impl Middlebox {
         let classifier = Classifier::of(rules(), &names).map_err(refused)?;
         // Nothing can fail from here on.
         let mut renumbered = vec![None; self.rules.len()];
+        let mut before = vec![None; next.len()];
         let mut counted = vec![[0; 2]; next.len()];
         let mut old: Vec<Option<Rule>> = std::mem::take(&mut self.rules)
             .into_iter()
@@ -199,15 +226,14 @@ impl Middlebox {
             Next::New(rule) => Some(rule),
             Next::Old(at) => {
                 renumbered[at] = Some(number as u32);
+                before[number] = Some(at as u32);
                 counted[number] = self.counted[at];
                 old[at].take()
             }
         });
         self.rules = kept.collect();
         self.counted = counted;
-        if flushed {
-            self.connections.clear();
-        } else if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
+        if renumbered.iter().zip(0..).any(|(new, at)| *new != Some(at)) {
             self.connections.renumber(|at| renumbered[at as usize]);
         }
         self.reported.clear();
@@ -216,7 +242,7 @@ impl Middlebox {
         self.deeds = deeds;
         self.classifier = classifier;
         self.enabled = enabled;
-        Ok(())
+        Ok(before)
     }
 
     /// Where it stands.
@@ -500,6 +526,34 @@ impl Settings {
 
     fn refused(&self, UnknownInterface(name): UnknownInterface) -> Refused {
         Refused::Interface(name, self.interfaces.clone())
+    }
+}
+
+/// A rule that stays, by its number so far, or one that is new.
+enum Next {
+    Old(usize),
+    New(Rule),
+}
+
+/// Has the rules of `next` that say the same as one of `rules` be that one; of equals the first ones.
+fn find_old(next: &mut [Next], rules: &[Rule]) {
+    let same = |(next, rule): &(&Next, &Rule)| matches!(next, Next::New(new) if new == *rule);
+    let alike = next.iter().zip(rules).take_while(same).count();
+    for (at, next) in next[..alike].iter_mut().enumerate() {
+        *next = Next::Old(at);
+    }
+    let mut known: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
+    for (at, rule) in rules.iter().enumerate().skip(alike) {
+        known.entry(rule.to_string()).or_default().push_back(at);
+    }
+    for next in &mut next[alike..] {
+        let Next::New(rule) = &*next else { continue };
+        if let Some(at) = known
+            .get_mut(&rule.to_string())
+            .and_then(VecDeque::pop_front)
+        {
+            *next = Next::Old(at);
+        }
     }
 }
 

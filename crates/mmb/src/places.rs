@@ -23,7 +23,7 @@ impl Place {
 }
 
 /// Finds entries that stand elsewhere.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Places(HashTable<Place>);
 
 impl Places {

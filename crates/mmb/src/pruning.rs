@@ -9,7 +9,7 @@ const LOOKS: usize = 8;
 /// For a few bytes of the window and each of their values, a bit for each table that has
 /// a key with it. A table that does not ask for all of a byte has each value that agrees with
 /// what it asks for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pruning {
     /// Words of a row.
     words: usize,

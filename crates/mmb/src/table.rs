@@ -12,7 +12,7 @@ const LANES: usize = WINDOW / 8;
 
 /// The next rule of the same key, by rule: its number from 1, or [`LAST`]. Most rules have a key
 /// of their own, and memory that stays zero takes none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Chains(Vec<u32>);
 
 impl Chains {
@@ -34,7 +34,7 @@ impl Chains {
 }
 
 /// The rules of each key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Found {
     /// The first one of a chain.
     Chains(Vec<u32>),
@@ -42,7 +42,7 @@ enum Found {
 }
 
 /// The rules of one mask and, if they have ranges, of one field for these.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub mask: Window,
     pub range: Option<(usize, u8)>,

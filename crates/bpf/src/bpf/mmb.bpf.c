@@ -137,3 +137,11 @@ NW_SECTION("syscall") int nw_mmb_sweep(void *context)
 	nw_for_each(&nw_mmb_fragments, nw_mmb_sweep_fragment, &now, 0);
 	return 0;
 }
+
+/* Other rules have come: those that are gone are forgotten, and may give their identifier away. */
+NW_SECTION("syscall") int nw_mmb_renumber(void *context)
+{
+	(void)context;
+	nw_for_each(&nw_mmb_connections, nw_mmb_renumber_one, 0, 0);
+	return 0;
+}

@@ -211,7 +211,7 @@ struct nw_mmb_connection {
 	u8 flags[2];		/* of TCP, seen forward and in reverse */
 	u8 replied;		/* 1 once a packet came in reverse; 2 and 4: `acked` are known */
 	u32 rules;
-	u32 rule[NW_MMB_JOINED];
+	u32 rule[NW_MMB_JOINED];	/* identifiers; NW_MMB_LAST of one that is gone */
 	u64 begun;		/* ns */
 	u64 packets;		/* of both directions */
 	u32 acked[2];		/* by the forward and the reverse end, in the other's numbers */

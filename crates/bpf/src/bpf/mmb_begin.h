@@ -136,7 +136,7 @@ static long nw_mmb_plan_rule(u32 i, struct nw_mmb_begin *b)
 	struct nw_mmb_connection *c = &b->p->fresh;
 	struct nw_mmb_action *action;
 	struct nw_mmb_rule *rule;
-	u32 number, at, n = c->rules;
+	u32 number, at, *ident, n = c->rules;
 
 	if (i >= NW_MMB_MATCHED)
 		return 1;
@@ -146,11 +146,12 @@ static long nw_mmb_plan_rule(u32 i, struct nw_mmb_begin *b)
 		return 1;
 	if (!rule->stateful)
 		return 0;
-	if (n >= NW_MMB_JOINED) {
+	ident = nw_map_lookup(&nw_mmb_idents, &number);
+	if (n >= NW_MMB_JOINED || !ident) {
 		b->over = 1;
 		return 1;
 	}
-	c->rule[n] = number;
+	c->rule[n] = *ident;
 	c->rules = n + 1;
 	at = rule->action;
 	action = nw_map_lookup(&nw_mmb_actions, &at);

@@ -54,6 +54,23 @@ struct {
 	NW_TYPE(value, struct nw_mmb_action);
 } nw_mmb_actions NW_SECTION(".maps");
 
+/* Rules with state have an identifier that stays theirs when others come and go: connections
+ * know them by it. Of a rule, by its number; and back, NW_MMB_LAST of one that is gone.
+ */
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, u32);
+} nw_mmb_idents NW_SECTION(".maps");
+
+struct {
+	NW_UINT(type, NW_MAP_ARRAY);
+	NW_UINT(max_entries, 1);
+	NW_TYPE(key, u32);
+	NW_TYPE(value, u32);
+} nw_mmb_numbers NW_SECTION(".maps");
+
 struct {
 	NW_UINT(type, NW_MAP_ARRAY);
 	NW_UINT(max_entries, 1);

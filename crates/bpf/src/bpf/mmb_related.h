@@ -311,7 +311,7 @@ static long nw_mmb_apply_accept(u32 i, struct nw_mmb_join *j)
 
 	if (i >= NW_MMB_JOINED)
 		return 1;
-	action = nw_mmb_action_of(j->c->rule[i]);
+	action = nw_mmb_action_of(nw_mmb_number_of(j->c->rule[i]));
 	if (!action)
 		return 1;
 	for (k = 0; k < 4; k++)

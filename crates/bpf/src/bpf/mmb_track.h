@@ -293,6 +293,7 @@ struct nw_mmb_join {
 	u32 own;		/* rules that the packet matches itself */
 	u32 rule;
 	u32 there;
+	u32 place;		/* that of a rule that is gone */
 	u32 over;
 };
 
@@ -300,6 +301,8 @@ static long nw_mmb_is_joined(u32 i, struct nw_mmb_join *j)
 {
 	if (i >= NW_MMB_JOINED)
 		return 1;
+	if (j->c->rule[i] == NW_MMB_LAST)
+		j->place = i;
 	if (j->c->rule[i] != j->rule)
 		return 0;
 	j->there = 1;
@@ -309,23 +312,30 @@ static long nw_mmb_is_joined(u32 i, struct nw_mmb_join *j)
 /* The connection also belongs to the stateful rule at `i`. */
 static long nw_mmb_join_rule(u32 i, struct nw_mmb_join *j)
 {
-	u32 n = j->c->rules;
+	u32 n = j->c->rules, number, place, *ident;
 
 	if (i >= NW_MMB_MATCHED)
 		return 1;
 	if (!(j->p->stateful >> i & 1))
 		return 0;
-	j->rule = j->p->rule[i];
+	number = j->p->rule[i];
+	ident = nw_map_lookup(&nw_mmb_idents, &number);
+	if (!ident)
+		return 1;
+	j->rule = *ident;
 	j->there = 0;
+	j->place = n;
 	nw_loop(n, nw_mmb_is_joined, j, 0);
 	if (j->there)
 		return 0;
-	if (n >= NW_MMB_JOINED) {
+	place = j->place;
+	if (place >= NW_MMB_JOINED) {
 		j->over = 1;
 		return 1;
 	}
-	j->c->rule[n] = j->rule;
-	j->c->rules = n + 1;
+	j->c->rule[place] = j->rule;
+	if (place == n)
+		j->c->rules = n + 1;
 	return 0;
 }
 
@@ -339,6 +349,14 @@ static long nw_mmb_is_matched(u32 i, struct nw_mmb_join *j)
 	return 1;
 }
 
+/* The number of a rule of a connection; NW_MMB_LAST if it is gone. */
+NW_INLINE u32 nw_mmb_number_of(u32 ident)
+{
+	u32 *number = nw_map_lookup(&nw_mmb_numbers, &ident);
+
+	return number ? *number : NW_MMB_LAST;
+}
+
 /* To the packet applies the rule of its connection at `i`. */
 static long nw_mmb_apply_rule(u32 i, struct nw_mmb_join *j)
 {
@@ -347,7 +365,9 @@ static long nw_mmb_apply_rule(u32 i, struct nw_mmb_join *j)
 
 	if (i >= NW_MMB_JOINED)
 		return 1;
-	j->rule = j->c->rule[i];
+	j->rule = nw_mmb_number_of(j->c->rule[i]);
+	if (j->rule == NW_MMB_LAST)
+		return 0;
 	j->there = 0;
 	nw_loop(j->own, nw_mmb_is_matched, j, 0);
 	if (j->there)
@@ -411,6 +431,27 @@ NW_INLINE void nw_mmb_sweep_connections(u64 now)
 		return;
 	nw_for_each(&nw_mmb_connections, nw_mmb_sweep_one, &swept, 0);
 	*earliest = swept.expiry;
+}
+
+/* A connection forgets its rules that are gone; one without any is forgotten. */
+static long nw_mmb_renumber_one(void *map, struct nw_mmb_flow *key,
+				struct nw_mmb_connection *c, void *context)
+{
+	u32 i, left = 0;
+
+	(void)map;
+	(void)context;
+	for (i = 0; i < NW_MMB_JOINED; i++) {
+		if (i >= c->rules)
+			break;
+		if (nw_mmb_number_of(c->rule[i]) == NW_MMB_LAST)
+			c->rule[i] = NW_MMB_LAST;
+		else
+			left = 1;
+	}
+	if (!left)
+		nw_mmb_forget(c, key);
+	return 0;
 }
 
 static long nw_mmb_sweep_fragment(void *map, struct nw_mmb_fragmented *key,

@@ -48,6 +48,10 @@ impl BoxRuns {
         match self.0 {}
     }
 
+    pub fn reload(&mut self, _: &narrows_mmb::Program, _: &[Option<u32>]) -> Result<(), BpfError> {
+        match self.0 {}
+    }
+
     pub fn age(&self, _: u64) -> Result<(), BpfError> {
         match self.0 {}
     }

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use libbpf_rs::{MapCore, MapFlags, Object, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use narrows_mmb::{Program, RuleCounters};
 
-use crate::box_connections::connections;
-use crate::box_program::{load, rules, sweep, totals};
+use crate::box_program::totals;
+use crate::box_rules::BoxRules;
 use crate::error::BpfError;
 use crate::libbpf::refused;
 use crate::signal_program::ETHERNET;
@@ -22,8 +22,7 @@ const LONGEST_OPTIONS: usize = 40;
 
 /// The programs of a box as they are at an Ethernet device.
 pub struct BoxRuns {
-    object: Object,
-    rules: usize,
+    rules: BoxRules,
 }
 
 impl fmt::Debug for BoxRuns {
@@ -39,9 +38,19 @@ impl BoxRuns {
     /// If the kernel refuses, or the caller is not root.
     pub fn load(program: &Program) -> Result<Self, BpfError> {
         Ok(Self {
-            object: load(program, ETHERNET)?,
-            rules: program.rules.len(),
+            rules: BoxRules::load(program, ETHERNET)?,
         })
+    }
+
+    /// Gives them other rules, of which each had the number of `kept` before, from 0, if it was there.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn reload(&mut self, program: &Program, kept: &[Option<u32>]) -> Result<(), BpfError> {
+        let mut new = self.rules.beside(program, ETHERNET, kept)?;
+        new.follow(&self.rules, kept)?;
+        self.rules = new;
+        Ok(())
     }
 
     /// An Ethernet frame leaves or comes, `repeat` times; how it goes on, `None` if it is
@@ -56,7 +65,7 @@ impl BoxRuns {
         repeat: u32,
     ) -> Result<(Option<Vec<u8>>, u64), BpfError> {
         let name = if leaves { "nw_mmb_out" } else { "nw_mmb_in" };
-        let program = self.object.progs_mut().find(|p| p.name() == name);
+        let program = self.rules.object.progs_mut().find(|p| p.name() == name);
         let program = program.ok_or_else(|| BpfError::Refused {
             what: RUNNING.to_owned(),
             why: format!("the object has no program {name}"),
@@ -86,7 +95,7 @@ impl BoxRuns {
             ("nw_mmb_fragments", 40),
             ("nw_mmb_earliest", 0),
         ] {
-            let Some(map) = self.object.maps().find(|m| m.name() == name) else {
+            let Some(map) = self.rules.object.maps().find(|m| m.name() == name) else {
                 continue;
             };
             let keys: Vec<_> = map.keys().collect();
@@ -111,7 +120,7 @@ impl BoxRuns {
     /// # Errors
     /// If the kernel refuses.
     pub fn sweep(&self) -> Result<(), BpfError> {
-        sweep(&self.object)
+        self.rules.sweep()
     }
 
     /// What they have counted.
@@ -119,7 +128,7 @@ impl BoxRuns {
     /// # Errors
     /// If the counters cannot be read.
     pub fn totals(&self) -> Result<BoxTotals, BpfError> {
-        totals(&self.object)
+        totals(&self.rules.object)
     }
 
     /// The connections that they track.
@@ -127,7 +136,7 @@ impl BoxRuns {
     /// # Errors
     /// If the kernel does not show them.
     pub fn connections(&self) -> Result<Vec<BoxConnection>, BpfError> {
-        connections(&self.object)
+        self.rules.connections()
     }
 
     /// What each rule has counted.
@@ -135,6 +144,6 @@ impl BoxRuns {
     /// # Errors
     /// If the counters cannot be read.
     pub fn rules(&self) -> Result<Vec<RuleCounters>, BpfError> {
-        rules(&self.object, self.rules)
+        self.rules.counters()
     }
 }

@@ -15,14 +15,15 @@ use crate::completion;
               narrows mmb respond 192.0.2.1 to 198.51.100.0/24
               narrows mmb detect 192.0.2.1
 
-Commands are mmb's (add, add-stateless, add-stateful, del, flush, list, show tables, show \
+Commands are mmb's (add, add-stateless, add-stateful, insert, del, flush, list, show tables, show \
 connections, enable, disable) and load FILE, explain CAPTURE, replay IN OUT, fields and boxes; \
 several have `;` between them. Without any they are read from standard input, at a prompt where \
 it is a terminal.
 
 attach DEV [NAME|FILE|add …; add …] puts the box at a device of this machine, as programs of the \
 kernel, until Ctrl-C; list DEV shows from elsewhere what it has counted, show connections DEV and \
-show tables DEV the rest, detach DEV ends it.
+show tables DEV the rest, detach DEV ends it. reload DEV NAME|FILE|add …, insert DEV N add … and \
+del DEV N change its rules without a gap.
 
 detect HOST[:PORT] [from PORT] finds out which ready boxes stand on the path to a host, together \
 with respond ADDRESS[:PORT] to NETWORK… [call HOST…] there. Both need root.")]

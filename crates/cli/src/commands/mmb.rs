@@ -46,7 +46,16 @@ pub fn mmb(args: &Mmb) -> Outcome {
             if !rules.is_empty() {
                 session.load_words(&rules.join(" "))?;
             }
-            return device::attach(args, &session, device);
+            return device::attach(args, session, device);
+        }
+        ["reload", device, ref rules @ ..] if !rules.is_empty() => {
+            return device::reload(args, device, &rules.join(" "));
+        }
+        ["insert", device, number, ref rule @ ..] if is_number(number) => {
+            return device::change(args, device, &format!("insert {number} {}", rule.join(" ")));
+        }
+        ["del", device, number] => {
+            return device::change(args, device, &format!("del {number}"));
         }
         ["list", device] => return device::list(args, device),
         ["detach", device] => return device::detach(args, device),
@@ -57,9 +66,14 @@ pub fn mmb(args: &Mmb) -> Outcome {
         }
         ["detect", ref rest @ ..] => return path::detect(args, rest),
         ["respond", ref rest @ ..] => return path::respond(args, rest),
-        ["attach" | "detach"] => {
+        ["attach" | "detach" | "reload"] => {
             let found = format!("`{}` alone", words[0]);
             return Err(Refusal::new("mmb", found, "the name of a device behind it").into());
+        }
+        ["reload", device] => {
+            let found = format!("no rules behind `reload {device}`");
+            let allowed = "a ready box, a file of rules, or rules with `;` between them";
+            return Err(Refusal::new("mmb", found, allowed).into());
         }
         _ => {}
     }
@@ -90,6 +104,10 @@ pub fn mmb(args: &Mmb) -> Outcome {
         }
     }
     Ok(Status::Done)
+}
+
+fn is_number(word: &str) -> bool {
+    word.parse::<u64>().is_ok()
 }
 
 /// What a box at a device has, if `rest` names one: behind the command, as with `list`.

@@ -95,6 +95,11 @@ impl Middlebox {
         }
     }
 
+    /// Whether a rule is stateful.
+    pub fn is_stateful(&self) -> bool {
+        self.stateful
+    }
+
     /// The classifier's tables.
     pub fn tables(&self) -> impl Iterator<Item = TableView> {
         self.classifier.tables().iter().map(|table| TableView {

@@ -8,140 +8,13 @@ use narrows_live::{BoxQuestion, BoxSocket, DeviceBox, LiveError};
 use narrows_mmb::{Program, Target, Test, Value};
 use narrows_results::Error;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
+use super::counts::{BoxCounts, RuleCounts};
 use super::show::{Answer, ShownConnection, ShownTable, shown_tables};
-use super::{Session, refused};
+use super::{Session, commands_of, refused, text_of};
 
 /// How often old connections are looked for, as a box on a path does.
 const SWEEP: Duration = Duration::from_secs(5);
-
-/// What a box at a device has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoxCounts {
-    /// The device.
-    pub device: String,
-    /// The name of the device where the kernel has the box now: another one where it was renamed, none
-    /// where it is gone.
-    pub stands_at: Option<String>,
-    /// Packets of IP that came by either side; of a bundle (GSO, GRO), its segments.
-    pub packets: u64,
-    /// Of these, dropped by a rule.
-    pub dropped: u64,
-    /// Dropped for want of a readable IP header.
-    pub malformed: u64,
-    /// Whose TCP options were not all changed: they could not be read, there was no room for longer
-    /// ones, or the packet was a fragment.
-    pub options_unchanged: u64,
-    /// Dropped because they match more rules than the program has room for.
-    pub overmatched: u64,
-    /// Dropped because the kernel did not let them be changed.
-    pub unwritten: u64,
-    /// Bundles of several segments.
-    pub bundles: u64,
-    /// Dropped because no port was free for their connection, or because its packets would have
-    /// looked like another one's.
-    pub ports_used_up: u64,
-    /// Dropped because there was no room for their connection.
-    pub table_full: u64,
-    /// ICMP errors about a connection.
-    pub related: u64,
-    /// Dropped because a rule translates and nobody knows to which connection they belong: later
-    /// fragments before whose packet's first one none went on, or whose connection was forgotten.
-    pub stray_fragments: u64,
-    /// First fragments dropped because a rule translates and there was no room to follow their packet.
-    pub fragments_full: u64,
-    /// Dropped fragments that hide what is above IP (RFC 1858 §3).
-    pub tiny_fragments: u64,
-    /// Connections without an answer that made room for others when the table was full.
-    pub evicted: u64,
-    /// Connections that are tracked; `None` without rules that have state.
-    pub connections: Option<u64>,
-    /// What is not IP, and passes.
-    pub other: u64,
-    /// The rules.
-    pub rules: Vec<RuleCounts>,
-}
-
-/// What a rule at a device has counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RuleCounts {
-    /// From 1.
-    pub number: usize,
-    /// As it is written.
-    pub rule: String,
-    /// Packets to which it applied.
-    pub packets: u64,
-    /// Their bytes of IP.
-    pub bytes: u64,
-}
-
-impl fmt::Display for BoxCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{}: {} packets, {} dropped",
-            self.device, self.packets, self.dropped
-        )?;
-        match &self.stands_at {
-            None => writeln!(f, "  {} is gone: nothing is filtered", self.device)?,
-            Some(name) if *name != self.device => writeln!(f, "  now called {name}")?,
-            Some(_) => {}
-        }
-        if let Some(connections) = self.connections {
-            writeln!(f, "  {connections} connections")?;
-        }
-        for (count, what) in [
-            (self.malformed, "without a readable IP header, dropped"),
-            (self.overmatched, "that match more than 64 rules, dropped"),
-            (
-                self.unwritten,
-                "that the kernel did not let be changed, dropped",
-            ),
-            (
-                self.options_unchanged,
-                "whose TCP options could not be changed",
-            ),
-            (self.ports_used_up, "without a free port, dropped"),
-            (
-                self.table_full,
-                "without room for their connection, dropped",
-            ),
-            (
-                self.stray_fragments,
-                "fragments of no known connection, dropped",
-            ),
-            (
-                self.fragments_full,
-                "first fragments that could not be followed, dropped",
-            ),
-            (
-                self.tiny_fragments,
-                "fragments that hide what is above IP, dropped",
-            ),
-            (
-                self.evicted,
-                "connections without an answer that made room for others",
-            ),
-            (self.related, "ICMP errors about a connection"),
-            (self.bundles, "bundles of several segments"),
-            (self.other, "not IP"),
-        ] {
-            if count > 0 {
-                writeln!(f, "  {count} {what}")?;
-            }
-        }
-        self.rules.iter().try_for_each(|rule| {
-            let RuleCounts {
-                number,
-                rule,
-                packets,
-                bytes,
-            } = rule;
-            writeln!(f, "{number:>4} {rule}  [{packets} packets, {bytes} bytes]")
-        })
-    }
-}
 
 /// A box at a device, from [`DeviceRules::attach`]. Dropping it detaches it.
 #[derive(Debug)]
@@ -150,13 +23,19 @@ pub struct AttachedBox {
     socket: Option<BoxSocket>,
 }
 
+/// What is attached, as other processes see it.
 #[derive(Debug)]
 struct Shown {
     device: String,
-    rules: Vec<String>,
-    tables: Vec<ShownTable>,
-    stateful: bool,
-    attached: Mutex<Option<DeviceBox>>,
+    whole_bundles: bool,
+    attached: Mutex<Option<Attached>>,
+}
+
+/// The box at the device, and the same with the rules as they are written.
+#[derive(Debug)]
+struct Attached {
+    at_device: DeviceBox,
+    session: Session,
 }
 
 fn failed(e: impl fmt::Display) -> Error {
@@ -174,9 +53,9 @@ fn of_kernel(error: LiveError) -> Error {
 #[derive(Debug)]
 pub struct DeviceRules {
     device: String,
+    whole_bundles: bool,
     program: Program,
-    rules: Vec<String>,
-    tables: Vec<ShownTable>,
+    session: Session,
 }
 
 impl Session {
@@ -188,32 +67,36 @@ impl Session {
     ///
     /// # Errors
     /// When a rule has what the kernel's program cannot do.
-    pub fn for_device(&self, device: &str, whole_bundles: bool) -> Result<DeviceRules, Error> {
+    pub fn for_device(self, device: &str, whole_bundles: bool) -> Result<DeviceRules, Error> {
+        Ok(DeviceRules {
+            device: device.to_owned(),
+            whole_bundles,
+            program: self.program(device, whole_bundles)?,
+            session: self,
+        })
+    }
+
+    fn program(&self, device: &str, whole_bundles: bool) -> Result<Program, Error> {
         let program = self
             .middlebox
             .program()
             .map_err(|e| refused(format!("{device}: the box cannot run in the kernel: {e}")))?;
-        let rules: Vec<String> = self.middlebox.rules().map(|(r, _)| r.to_string()).collect();
         self.knows_itself()?;
-        if rules.is_empty() {
+        if program.rules.is_empty() {
             return Err(refused(format!(
                 "{device}: a box without rules does nothing; name a ready box, a file or rules"
             )));
         }
         if let Some((rule, what)) = program.of_one_segment.first().filter(|_| !whole_bundles) {
+            let line = self.middlebox.rules().nth(*rule);
             return Err(refused(format!(
                 "{device}: rule {}, `{}`: `{what}` differs between the segments of a bundle (GSO, \
                  GRO), which the kernel hands over as one packet; --whole-bundles takes them for one",
                 rule + 1,
-                rules[*rule]
+                line.map_or(String::new(), |(line, _)| line.to_string())
             )));
         }
-        Ok(DeviceRules {
-            device: device.to_owned(),
-            program,
-            rules,
-            tables: shown_tables(&self.middlebox, false),
-        })
+        Ok(program)
     }
 }
 
@@ -226,22 +109,18 @@ impl DeviceRules {
     pub fn attach(self, index: u32) -> Result<AttachedBox, Error> {
         let Self {
             device,
+            whole_bundles,
             program,
-            rules,
-            tables,
+            session,
         } = self;
-        let (attached, socket) = DeviceBox::attach(&device, index, &program).map_err(of_kernel)?;
+        let (at_device, socket) = DeviceBox::attach(&device, index, &program).map_err(of_kernel)?;
         let shown = Arc::new(Shown {
             device,
-            rules,
-            tables,
-            stateful: program.stateful,
-            attached: Mutex::new(Some(attached)),
+            whole_bundles,
+            attached: Mutex::new(Some(Attached { at_device, session })),
         });
-        if program.stateful {
-            let swept = Arc::downgrade(&shown);
-            thread::spawn(move || sweep(&swept));
-        }
+        let swept = Arc::downgrade(&shown);
+        thread::spawn(move || sweep(&swept));
         Ok(AttachedBox {
             shown,
             socket: Some(socket),
@@ -281,37 +160,71 @@ impl Session {
     }
 }
 
+/// Why rules were not replaced, for another process: whether they are wrong, and what is.
+type Refusal = (bool, String);
+
 impl Shown {
     /// The answer to another process, in JSON.
-    fn answer(&self, question: BoxQuestion) -> Result<String, Error> {
+    fn answer(&self, question: BoxQuestion, rules: &str) -> Result<String, Error> {
         let text = match question {
             BoxQuestion::List | BoxQuestion::Detach => serde_json::to_string(&self.counts()?),
-            BoxQuestion::Tables => serde_json::to_string(&self.tables),
+            BoxQuestion::Tables => serde_json::to_string(&self.tables()),
             BoxQuestion::Connections => serde_json::to_string(&self.connections()?),
+            BoxQuestion::Reload | BoxQuestion::Change => {
+                let changed = self.change(question == BoxQuestion::Reload, rules);
+                let counts = changed.and_then(|()| self.counts());
+                serde_json::to_string(&counts.map_err(|error| -> Refusal {
+                    (matches!(error, Error::Refused(_)), error.to_string())
+                }))
+            }
         };
         text.map_err(failed)
     }
 
+    /// Carries out commands on the rules, or, `afresh`, puts those that they make in the place of all. If
+    /// that cannot be done, the box is as it was.
+    fn change(&self, afresh: bool, text: &str) -> Result<(), Error> {
+        let mut attached = self.attached();
+        let Some(Attached { at_device, session }) = attached.as_mut() else {
+            return Err(failed(format!("{}: its box is gone", self.device)));
+        };
+        let mut new = session.clone();
+        let kept = new.change_text(afresh, text)?;
+        let program = new.program(&self.device, self.whole_bundles)?;
+        let reloaded = at_device.reload(&self.device, &program, &kept);
+        reloaded.map_err(of_kernel)?;
+        *session = new;
+        Ok(())
+    }
+
+    fn tables(&self) -> Vec<ShownTable> {
+        let attached = self.attached();
+        let tables = |attached: &Attached| shown_tables(&attached.session.middlebox, false);
+        attached.as_ref().map(tables).unwrap_or_default()
+    }
+
     fn connections(&self) -> Result<Vec<ShownConnection>, Error> {
         let attached = self.attached();
-        let Some(attached) = attached.as_ref().filter(|_| self.stateful) else {
+        let stateful = |attached: &&Attached| attached.session.middlebox.is_stateful();
+        let Some(attached) = attached.as_ref().filter(stateful) else {
             return Ok(Vec::new());
         };
-        let all = attached.connections().map_err(failed)?;
+        let all = attached.at_device.connections().map_err(failed)?;
         Ok(all.iter().map(ShownConnection::at_device).collect())
     }
 
     fn counts(&self) -> Result<BoxCounts, Error> {
         let attached = self.attached();
-        let Some(attached) = attached.as_ref() else {
+        let Some(Attached { at_device, session }) = attached.as_ref() else {
             return Err(failed(format!("{}: its box is gone", self.device)));
         };
-        let totals = attached.totals().map_err(failed)?;
-        let counted = attached.rules().map_err(failed)?;
-        let rules = self.rules.iter().zip(counted).zip(1..);
+        let totals = at_device.totals().map_err(failed)?;
+        let counted = at_device.rules().map_err(failed)?;
+        let written = session.middlebox.rules().map(|(rule, _)| rule);
+        let rules = written.zip(counted).zip(1..);
         Ok(BoxCounts {
             device: self.device.clone(),
-            stands_at: attached.stands_at(),
+            stands_at: at_device.stands_at(),
             packets: totals.packets,
             dropped: totals.dropped,
             malformed: totals.malformed,
@@ -326,12 +239,12 @@ impl Shown {
             fragments_full: totals.fragments_full,
             tiny_fragments: totals.tiny_fragments,
             evicted: totals.evicted,
-            connections: self.stateful.then_some(totals.connections),
+            connections: (session.middlebox.is_stateful()).then_some(totals.connections),
             other: totals.other,
             rules: rules
                 .map(|((rule, counted), number)| RuleCounts {
                     number,
-                    rule: rule.clone(),
+                    rule: rule.to_string(),
                     packets: counted.packets,
                     bytes: counted.bytes,
                 })
@@ -358,7 +271,7 @@ impl AttachedBox {
         let Some(attached) = attached.as_mut() else {
             return Ok(());
         };
-        let again = attached.attach_again(&self.shown.device, index);
+        let again = (attached.at_device).attach_again(&self.shown.device, index);
         again.map_err(failed)
     }
 
@@ -370,7 +283,7 @@ impl AttachedBox {
         };
         let shown = Arc::clone(&self.shown);
         thread::spawn(move || {
-            let answer = |question| shown.answer(question).unwrap_or_default();
+            let answer = |question, rules: &str| shown.answer(question, rules).unwrap_or_default();
             loop {
                 match socket.answer(answer) {
                     // The asker waits for the end of the stream, which is after that of the box.
@@ -394,16 +307,18 @@ fn sweep(shown: &Weak<Shown>) {
         thread::sleep(SWEEP);
         let Some(shown) = shown.upgrade() else { return };
         let attached = shown.attached();
-        // What is left takes room until the next time.
-        let swept = attached.as_ref().map(DeviceBox::sweep);
-        if swept.is_none() {
+        let Some(attached) = attached.as_ref() else {
             return;
+        };
+        if attached.session.middlebox.is_stateful() {
+            // What is left takes room until the next time.
+            let _ = attached.at_device.sweep();
         }
     }
 }
 
 impl Shown {
-    fn attached(&self) -> MutexGuard<'_, Option<DeviceBox>> {
+    fn attached(&self) -> MutexGuard<'_, Option<Attached>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -434,6 +349,37 @@ pub fn detach(device: &str) -> Result<BoxCounts, Error> {
     ask(device, BoxQuestion::Detach)
 }
 
+/// Puts the rules of a ready box, of a file, or with `;` between them, in the place of those of the box at
+/// `device`, without a gap; what the new ones, of which those that were there go on, have counted. If they are
+/// refused, the old ones are as they were.
+///
+/// # Errors
+/// What is wrong in the rules; if there is no box, or its process does not answer.
+pub fn reload(device: &str, words: &str) -> Result<BoxCounts, Error> {
+    let text = text_of(words)?;
+    // What is wrong in a file is said with its name and line.
+    Session::new(0, &[]).load_text(words, &text)?;
+    ask_change(device, BoxQuestion::Reload, &text)
+}
+
+/// Has the box at `device` carry out `commands` (`insert` and `del`, say), as [`reload`].
+///
+/// # Errors
+/// As [`reload`].
+pub fn change(device: &str, commands: &str) -> Result<BoxCounts, Error> {
+    commands_of(commands, commands)?;
+    ask_change(device, BoxQuestion::Change, commands)
+}
+
+fn ask_change(device: &str, question: BoxQuestion, text: &str) -> Result<BoxCounts, Error> {
+    let answer = narrows_live::ask_box(device, question, text).map_err(failed)?;
+    let answer: Result<BoxCounts, Refusal> = serde_json::from_str(&answer).map_err(failed)?;
+    answer.map_err(|(wrong, what)| match wrong {
+        true => refused(what),
+        false => Error::Engine(what),
+    })
+}
+
 /// The tables by which the box at `device` finds its rules.
 ///
 /// # Errors
@@ -456,6 +402,6 @@ pub fn connections(device: &str, verbose: bool) -> Result<Answer, Error> {
 }
 
 fn ask<T: DeserializeOwned>(device: &str, question: BoxQuestion) -> Result<T, Error> {
-    let answer = narrows_live::ask_box(device, question).map_err(failed)?;
+    let answer = narrows_live::ask_box(device, question, "").map_err(failed)?;
     serde_json::from_str(&answer).map_err(failed)
 }

@@ -5,6 +5,8 @@
 mod attach;
 mod captures;
 #[cfg(target_os = "linux")]
+mod counts;
+#[cfg(target_os = "linux")]
 mod detect;
 mod show;
 
@@ -18,10 +20,10 @@ use narrows_results::Error;
 use narrows_units::{Rng, WordError, Words};
 
 #[cfg(target_os = "linux")]
-pub use attach::{
-    AttachedBox, BoxCounts, DeviceRules, RuleCounts, connections, detach, list, tables,
-};
+pub use attach::{AttachedBox, DeviceRules, change, connections, detach, list, reload, tables};
 pub use captures::{ExplainedPacket, Replayed};
+#[cfg(target_os = "linux")]
+pub use counts::{BoxCounts, RuleCounts};
 #[cfg(target_os = "linux")]
 pub use detect::{
     FoundBox, PORT, PathBoxes, PathHop, PathStage, RespondCounts, RespondRequest, detect, respond,
@@ -105,7 +107,7 @@ pub fn complete(line: &str) -> (usize, Vec<&'static str>) {
 }
 
 /// A box and what was done to it so far.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     middlebox: Middlebox,
 }
@@ -128,7 +130,7 @@ fn read_rules(path: &Path) -> io::Result<String> {
 
 /// Refuses a rule that can match no packet.
 fn can_match(command: &Command) -> Result<(), Error> {
-    let Command::Add(rule) = command else {
+    let (Command::Add(rule) | Command::Insert(_, rule)) = command else {
         return Ok(());
     };
     match rule.never_matches() {
@@ -137,6 +139,36 @@ fn can_match(command: &Command) -> Result<(), Error> {
         ))),
         None => Ok(()),
     }
+}
+
+/// The commands of a ready box or of a file.
+fn text_named(name: &str) -> Result<String, Error> {
+    match ReadyBox::named(name) {
+        Some(ready) => Ok(ready.rules.to_owned()),
+        None => read_rules(Path::new(name))
+            .map_err(|e| refused(format!("the rules `{name}` cannot be read: {e}"))),
+    }
+}
+
+/// The same, or `words` themselves where they are commands.
+fn text_of(words: &str) -> Result<String, Error> {
+    let first = words.split_whitespace().next().unwrap_or_default();
+    match first == "mmb" || Command::STARTS.contains(&first) {
+        true => Ok(words.to_owned()),
+        false => text_named(words),
+    }
+}
+
+/// The commands of `text`, called `name`, none of which only shows something, and rules that can match.
+fn commands_of(name: &str, text: &str) -> Result<Vec<Command>, Error> {
+    let read = commands(text).map_err(|e| refused(format!("`{name}`, {e}")))?;
+    if let Some(shown) = read.iter().find(|command| command.only_shows()) {
+        return Err(refused(format!(
+            "`{name}` has `{shown}`: a file of rules shows nothing"
+        )));
+    }
+    read.iter().try_for_each(can_match)?;
+    Ok(read)
 }
 
 /// A file that has rules and cannot be used.
@@ -195,12 +227,7 @@ impl Session {
     /// # Errors
     /// When there is no such file, or what is wrong in it.
     pub fn load(&mut self, name: &str) -> Result<(), Error> {
-        let text = match ReadyBox::named(name) {
-            Some(ready) => ready.rules.to_owned(),
-            None => read_rules(Path::new(name))
-                .map_err(|e| refused(format!("the rules `{name}` cannot be read: {e}")))?,
-        };
-        self.load_text(name, &text)
+        self.load_text(name, &text_named(name)?)
     }
 
     /// The same of a ready box, a file, or rules with `;` between them.
@@ -208,23 +235,24 @@ impl Session {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_words(&mut self, words: &str) -> Result<(), Error> {
-        let first = words.split_whitespace().next().unwrap_or_default();
-        match first == "mmb" || Command::STARTS.contains(&first) {
-            true => self.load_text(words, words),
-            false => self.load(words),
-        }
+        self.load_text(words, &text_of(words)?)
     }
 
     fn load_text(&mut self, name: &str, text: &str) -> Result<(), Error> {
-        let read = commands(text).map_err(|e| refused(format!("`{name}`, {e}")))?;
-        if let Some(shown) = read.iter().find(|command| command.only_shows()) {
-            return Err(refused(format!(
-                "`{name}` has `{shown}`: a file of rules shows nothing"
-            )));
-        }
-        read.iter().try_for_each(can_match)?;
-        let done = self.middlebox.carry_out_all(read);
+        let done = self.middlebox.carry_out_all(commands_of(name, text)?);
         done.map_err(|e| refused(e.to_string()))
+    }
+
+    /// Carries out the commands of `text`, or, `afresh`, puts the rules that they make in the place of all.
+    /// Which number each rule had before, from 0, if it was there.
+    #[cfg(target_os = "linux")]
+    fn change_text(&mut self, afresh: bool, text: &str) -> Result<Vec<Option<u32>>, Error> {
+        let commands = commands_of("the rules", text)?;
+        let changed = match afresh {
+            true => self.middlebox.reload(commands),
+            false => self.middlebox.change(commands),
+        };
+        changed.map_err(|e| refused(e.to_string()))
     }
 }
 

@@ -1,9 +1,9 @@
 //! `narrows mmb attach`, `list DEV` and `detach`: a box at a device of this machine.
 
 #[cfg(target_os = "linux")]
-pub(super) use here::{attach, connections, detach, list, tables};
+pub(super) use here::{attach, change, connections, detach, list, reload, tables};
 #[cfg(not(target_os = "linux"))]
-pub(super) use nowhere::{attach, connections, detach, list, tables};
+pub(super) use nowhere::{attach, change, connections, detach, list, reload, tables};
 
 #[cfg(not(target_os = "linux"))]
 mod nowhere {
@@ -17,7 +17,7 @@ mod nowhere {
         Err(narrows::Error::Engine(why.to_owned()).into())
     }
 
-    pub fn attach(args: &Mmb, _: &Session, _: &str) -> Outcome {
+    pub fn attach(args: &Mmb, _: Session, _: &str) -> Outcome {
         let _ = (args.whole_bundles, args.wait);
         refused()
     }
@@ -27,6 +27,14 @@ mod nowhere {
     }
 
     pub fn detach(_: &Mmb, _: &str) -> Outcome {
+        refused()
+    }
+
+    pub fn reload(_: &Mmb, _: &str, _: &str) -> Outcome {
+        refused()
+    }
+
+    pub fn change(_: &Mmb, _: &str, _: &str) -> Outcome {
         refused()
     }
 
@@ -55,7 +63,7 @@ mod here {
     const FOLLOWS: Duration = Duration::from_secs(1);
 
     /// Attaches the session's box until a signal, until it is asked to go, or until its device goes.
-    pub fn attach(args: &Mmb, session: &Session, device: &str) -> Outcome {
+    pub fn attach(args: &Mmb, session: Session, device: &str) -> Outcome {
         let mut rules = Some(session.for_device(device, args.whole_bundles)?);
         let (stop, events) = device_events(device, args.wait)?;
         let mut attached: Option<AttachedBox> = None;
@@ -111,6 +119,18 @@ mod here {
     /// Ends the box at `device`.
     pub fn detach(args: &Mmb, device: &str) -> Outcome {
         show(args, &mmb::detach(device)?)?;
+        Ok(Status::Done)
+    }
+
+    /// Puts other rules in the place of those of the box at `device`.
+    pub fn reload(args: &Mmb, device: &str, rules: &str) -> Outcome {
+        show(args, &mmb::reload(device, rules)?)?;
+        Ok(Status::Done)
+    }
+
+    /// Has rules of the box at `device` come or go.
+    pub fn change(args: &Mmb, device: &str, commands: &str) -> Outcome {
+        show(args, &mmb::change(device, commands)?)?;
         Ok(Status::Done)
     }
 
