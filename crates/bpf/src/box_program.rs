@@ -14,7 +14,7 @@ use crate::tcx;
 use crate::{BoxConnection, BoxTotals};
 
 /// 64-bit words of `struct nw_mmb_totals`.
-const TOTALS: usize = 17;
+const TOTALS: usize = 18;
 const READING: &str = "read the counters of the box";
 
 /// A box at both sides of a device, as long as this is there. Dropping it detaches it; so does
@@ -200,6 +200,7 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         fragments_full,
         tiny_fragments,
         evicted,
+        frames_dropped,
     ] = sum;
     Ok(BoxTotals {
         packets,
@@ -217,6 +218,7 @@ pub(crate) fn totals(object: &Object) -> Result<BoxTotals, BpfError> {
         fragments_full,
         tiny_fragments,
         evicted,
+        frames_dropped,
         // Read one after the other while packets come.
         connections: begun.saturating_sub(forgotten),
     })

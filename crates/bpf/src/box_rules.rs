@@ -185,6 +185,7 @@ mod tests {
             test: 0,
             tests: 0,
             stateful: *stateful,
+            frames: false,
         };
         Program {
             rules: stateful.iter().map(rule).collect(),

@@ -71,6 +71,7 @@ pub(crate) fn prepare(
         changes(program).count() as u32,
         u32::from(program.translates),
         u32::from(program.actions.iter().any(|a| !a.sums.is_empty())),
+        u32::from(program.frames),
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut look_at = [0; LOOKS];
@@ -232,7 +233,7 @@ fn rule(rule: &ProgramRule, to: &mut Vec<u8>) {
         to.extend(number.to_ne_bytes());
     }
     to.extend(rule.tests.to_ne_bytes());
-    to.extend(u16::from(rule.stateful).to_ne_bytes());
+    to.extend([rule.stateful, rule.frames].map(u8::from));
 }
 
 /// `struct nw_mmb_test`.

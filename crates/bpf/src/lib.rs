@@ -206,6 +206,8 @@ pub struct BoxTotals {
     pub tiny_fragments: u64,
     /// Connections without an answer that made room for others when the table was full.
     pub evicted: u64,
+    /// Frames that are not IP, dropped by a rule.
+    pub frames_dropped: u64,
     /// Connections that are tracked, those that were idle for too long until the next sweep.
     pub connections: u64,
 }

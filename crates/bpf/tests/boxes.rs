@@ -12,7 +12,7 @@ mod packets;
 #[path = "../../mmb/tests/rules/mod.rs"]
 mod rules;
 
-use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded};
+use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded, other_frame};
 use narrows_mmb::{Command, Middlebox, READY, Rule, commands};
 use narrows_packet::{DOWN, UP};
 use narrows_units::{Instant, Rng};
@@ -156,6 +156,60 @@ fn options_that_come_and_go_make_headers_longer_and_shorter_in_the_kernel_too() 
     }
     let none = tally.changed + tally.passed == 0;
     assert!(none || tally.changed > 500, "{}", tally.changed);
+}
+
+#[test]
+fn frames_that_are_not_ip_pass_unless_a_rule_names_their_type() {
+    const TYPES: [u16; 8] = [
+        0x0806, 0x8100, 0x88a8, 0x8847, 0x8864, 0x88cc, 0x0601, 0x0046,
+    ];
+    let mut rng = Rng::for_name(1, "frames in the kernel");
+    let (mut dropped, mut passed) = (0, 0);
+    for text in [
+        "add all drop\nadd ! tcp-dport 80 drop\nadd in inside drop",
+        "add eth-type drop",
+        "add eth-type arp accept\nadd all drop\nadd eth-type drop",
+        "add eth-type != arp in inside drop\nadd ! eth-type mpls ! eth-type llc drop",
+        "add eth-type >= x8847 eth-type < x88a8 drop\nadd eth-type vlan drop",
+        "add eth-type llc drop\nadd eth-type x88cc out inside drop",
+    ] {
+        let mut middlebox = boxed(&commands(text).unwrap());
+        let Some(runs) = loaded(&middlebox, "frames that are not IP") else {
+            return;
+        };
+        for _ in 0..60 {
+            let (port, leaves) = [(UP, true), (DOWN, false)][rng.below(2) as usize];
+            if rng.below(4) == 0 {
+                let mut packet = packets::drawn(&mut rng);
+                let (after, _) = runs.run(leaves, &frame(&packet), 1).unwrap();
+                let outcome = middlebox.process(Instant::ZERO, port, &mut packet, &mut 0);
+                assert_eq!(after.is_none(), outcome.dropped.is_some(), "{text}");
+                continue;
+            }
+            let kind = TYPES[rng.below(8) as usize];
+            let sent = other_frame(kind);
+            let (after, _) = runs.run(leaves, &sent, 1).unwrap();
+            // A length of IEEE 802.3 is shown as ETH_P_802_2.
+            let kind = if kind < 0x600 { 4 } else { kind };
+            let cause = middlebox.process_frame(port, kind, sent.len() - ETHERNET);
+            let expected = cause.is_none().then_some(sent);
+            assert_eq!(after, expected, "{text}: {kind:#06x} {leaves}");
+            *(if after.is_some() {
+                &mut passed
+            } else {
+                &mut dropped
+            }) += 1;
+        }
+        let (totals, own) = (runs.totals().unwrap(), middlebox.counters());
+        assert_eq!(
+            (totals.other, totals.frames_dropped),
+            (own.frames, own.frames_dropped)
+        );
+        let counted: Vec<_> = middlebox.rules().map(|(_, counted)| counted).collect();
+        assert_eq!(runs.rules().unwrap(), counted, "{text}");
+        assert_eq!((totals.packets, totals.dropped), (own.packets, own.dropped));
+    }
+    assert!(dropped > 50 && passed > 50, "{dropped} {passed}");
 }
 
 #[test]

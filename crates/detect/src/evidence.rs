@@ -109,6 +109,30 @@ impl Changer {
     }
 }
 
+/// Options of a TCP header at most: 40 bytes of those that have two.
+const KINDS: usize = 20;
+
+/// The kinds of the options in a TCP header, as far as they are there.
+fn kinds(header: &[u8]) -> [u8; KINDS] {
+    let mut kinds = [0; KINDS];
+    let mut places = kinds.iter_mut();
+    let end = usize::from(header.get(12).map_or(0, |byte| byte >> 4)) * 4;
+    let mut rest = header.get(20..end).unwrap_or_default();
+    while let [kind, after @ ..] = rest {
+        rest = match (kind, after.first()) {
+            (0, _) | (_, None) => break,
+            (1, _) => after,
+            (_, Some(len)) => {
+                if let Some(place) = places.next() {
+                    *place = *kind;
+                }
+                rest.get(usize::from(*len).max(2)..).unwrap_or_default()
+            }
+        };
+    }
+    kinds
+}
+
 /// What can be read of a packet, of a part of one too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
@@ -116,6 +140,8 @@ pub(crate) struct Seen {
     pub ends: Option<Ends>,
     seq: Option<u32>,
     tcp: Option<Tcp>,
+    /// The kinds of its TCP options in their order, without fillers; 0 behind them.
+    kinds: [u8; KINDS],
     /// Of a datagram, its spin bit.
     spin: Option<bool>,
 }
@@ -132,8 +158,31 @@ impl Seen {
             ends: Ends::of(packet),
             seq: word.map(|w| u32::from_be_bytes([w[0], w[1], w[2], w[3]])),
             tcp: is_tcp.then(|| Tcp::parse(above).ok()).flatten(),
+            kinds: match is_tcp {
+                true => kinds(above),
+                false => [0; KINDS],
+            },
             spin: first.map(|byte| byte & 0x20 != 0),
         })
+    }
+
+    /// The field's name in the packet's version of IP.
+    pub(crate) fn field(&self, four: &'static str, six: &'static str) -> &'static str {
+        if self.ip.source.is_ipv4() { four } else { six }
+    }
+
+    /// Whether the options that both have are in another order.
+    fn is_in_another_order(&self, came: &Self) -> bool {
+        let of = |one: &Self, other: &Self| -> Vec<u8> {
+            let shared = |kind: &&u8| other.kinds.contains(kind);
+            one.kinds
+                .iter()
+                .filter(shared)
+                .copied()
+                .filter(|kind| *kind > 0)
+                .collect()
+        };
+        of(self, came) != of(came, self)
     }
 
     /// Fields, in mmb's words, that differ and that no box of the catalogue changes.
@@ -144,12 +193,18 @@ impl Seen {
                 differ.push(field);
             }
         };
-        let v4 = self.ip.source.is_ipv4();
-        let field = |four, six| if v4 { four } else { six };
+        let field = |four, six| self.field(four, six);
         note(
             self.ip.dscp() != came.ip.dscp(),
             field("ip-dscp", "ip6-dscp"),
         );
+        // What else becomes of ECN is a queue's mark, or a ready box's doing.
+        let made = match (self.ip.ecn(), came.ip.ecn()) {
+            (Ecn::NotEct, ecn) => ecn != Ecn::NotEct,
+            (Ecn::Ect0, ecn) => ecn == Ecn::Ect1,
+            _ => false,
+        };
+        note(made, field("ip-ecn", "ip6-ecn"));
         if let (Some(sent), Some(came)) = (self.ends, came.ends) {
             let (sent, came) = (sent.destination, came.destination);
             note(sent.ip() != came.ip(), field("ip-daddr", "ip6-daddr"));
@@ -174,6 +229,7 @@ impl Seen {
             note(sent.timestamps != came.timestamps, "tcp-opt-timestamp");
             note(came.sack != SackList::default(), "tcp-opt-sack");
         }
+        note(self.is_in_another_order(came), "tcp-opt");
         differ
     }
 }

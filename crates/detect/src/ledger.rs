@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use narrows_wire::Ecn;
 
 use crate::evidence::{Changer, Seen};
-use crate::probe::{Probe, Shape, TTL, Way};
+use crate::probe::{OTHER_TTL, Probe, Shape, TTL, Way};
+use crate::trial::DECISIVE;
 
 /// Probes of a prober at most; identifiers are 16 bits, and those above name no probe.
 pub(crate) const MOST: usize = 20_000;
@@ -48,9 +49,20 @@ pub(crate) struct Ledger {
     signs: BTreeMap<(Way, Changer), Sign>,
     others: BTreeMap<(Way, &'static str), u32>,
     arrivals: Vec<(Way, Probe)>,
+    /// Packets of each way that a queue may mark, and those that came with CE.
+    marks: [[u32; 2]; 2],
+    /// What CE is called in their version of IP.
+    ce: &'static str,
+    /// Whether a box sets the hops that packets of each way have left.
+    sets_ttl: [bool; 2],
     pub quotations: Vec<Quotation>,
-    /// Routers on each way.
-    pub hops: [Option<u8>; 2],
+    hops: [Option<u8>; 2],
+}
+
+/// Whether a packet has another number of hops left than routers can have left it: more than it was sent
+/// with, or so few that it met as many routers as others may meet at most.
+fn has_foreign_ttl(sent: u8, came: u8) -> bool {
+    came > sent || sent == OTHER_TTL && came <= OTHER_TTL - TTL
 }
 
 impl Ledger {
@@ -97,8 +109,14 @@ impl Ledger {
         shot.arrived = true;
         let (way, probe) = (shot.way, shot.probe);
         self.arrivals.push((way, probe));
-        if probe.ttl == TTL {
-            self.hops[way.index()] = TTL.checked_sub(came.ip.ttl);
+        if probe.goes_all_the_way() {
+            self.hops[way.index()] = probe.ttl.checked_sub(came.ip.ttl);
+        }
+        if sent.ip.ecn().is_capable() && sent.ip.ecn() != Ecn::Ce && came.ip.ecn().is_capable() {
+            self.ce = sent.field("ip-ce", "ip6-ce");
+            let [all, marked] = &mut self.marks[way.index()];
+            *all += 1;
+            *marked += u32::from(came.ip.ecn() == Ecn::Ce);
         }
         for changer in Changer::ALL {
             let Some(shown) = changer.shows(&sent, &came) else {
@@ -116,7 +134,11 @@ impl Ledger {
             }
         }
         let altered = (!intact).then_some("payload");
-        for field in sent.other_changes(&came).into_iter().chain(altered) {
+        let ttl = (probe.goes_all_the_way() && has_foreign_ttl(probe.ttl, came.ip.ttl))
+            .then(|| sent.field("ip-ttl", "ip6-hop-limit"));
+        self.sets_ttl[way.index()] |= ttl.is_some();
+        let further = altered.into_iter().chain(ttl);
+        for field in sent.other_changes(&came).into_iter().chain(further) {
             *self.others.entry((way, field)).or_default() += 1;
         }
     }
@@ -141,15 +163,31 @@ impl Ledger {
         self.signs.get(&(way, changer)).cloned().unwrap_or_default()
     }
 
-    /// Fields that no box of the catalogue changes, with how many packets came so.
+    /// Routers on a way, where they can be counted.
+    pub(crate) fn hops(&self, way: Way) -> Option<u8> {
+        self.hops[way.index()].filter(|_| !self.sets_ttl(way))
+    }
+
+    /// Whether a box sets the hops that packets of a way have left.
+    pub(crate) fn sets_ttl(&self, way: Way) -> bool {
+        self.sets_ttl[way.index()]
+    }
+
+    /// Fields that no box of the catalogue changes, with how many packets came so. Marks of a queue are none:
+    /// one that marks half of all packets marks [`DECISIVE`] of them, and no fewer, once in a million times.
     pub(crate) fn others(&self) -> impl Iterator<Item = (Way, &'static str, u32)> {
         let others = self.others.iter();
-        others.map(|((way, field), packets)| (*way, *field, *packets))
+        let others = others.map(|((way, field), packets)| (*way, *field, *packets));
+        let marks = Way::BOTH.into_iter().filter_map(|way| {
+            let [all, marked] = self.marks[way.index()];
+            (marked == all && all as usize >= DECISIVE).then_some((way, self.ce, marked))
+        });
+        others.chain(marks)
     }
 
     /// How many probes were to go all of `way`, and how many came.
     pub(crate) fn counts(&self, way: Way) -> (u32, u32) {
-        let whole = |shot: &&Shot| shot.way == way && shot.probe.ttl == TTL;
+        let whole = |shot: &&Shot| shot.way == way && shot.probe.goes_all_the_way();
         let came = self.shots.iter().filter(whole).filter(|shot| shot.arrived);
         let sent = self.shots.iter().filter(whole).count();
         (sent as u32, came.count() as u32)

@@ -59,7 +59,9 @@ pub(crate) fn plan(findings: &[Finding], ledger: &Ledger) -> Vec<(Way, Probe)> {
     let mut plan: Vec<(Way, Probe)> = Vec::new();
     for finding in findings.iter().filter(|f| f.verdict == Verdict::Found) {
         let way = finding.way;
-        let hops = ledger.hops[way.index()].unwrap_or(0).min(MOST_HOPS);
+        // Where a box sets the hops that are left, their number is not known.
+        let unknown = if ledger.sets_ttl(way) { MOST_HOPS } else { 0 };
+        let hops = ledger.hops(way).unwrap_or(unknown).min(MOST_HOPS);
         for sign in signs(finding.name, udp_passes(findings, way)) {
             for ttl in 1..=hops {
                 let probe = Probe { ttl, ..sign };
@@ -80,7 +82,7 @@ pub(crate) fn place(finding: &Finding, findings: &[Finding], ledger: &Ledger) ->
         return None;
     }
     let way = finding.way;
-    let hops = ledger.hops[way.index()]?;
+    let hops = ledger.hops(way);
     let of_way: Vec<&Quotation> = ledger.quotations.iter().filter(|q| q.way == way).collect();
     let changer = Changer::ALL.iter().find(|c| c.name() == finding.name);
     let (after, before) = match changer {
@@ -102,7 +104,7 @@ pub(crate) fn place(finding: &Finding, findings: &[Finding], ledger: &Ledger) ->
     };
     Some(Place {
         after: hop(after),
-        before: hop(before.unwrap_or(hops + 1)),
+        before: hop(before.or(hops.map(|hops| hops + 1))?),
     })
 }
 

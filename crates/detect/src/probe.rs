@@ -8,8 +8,11 @@ use narrows_wire::{Ecn, Ip, IpFields, Tcp, TcpFields, TcpFlags, TcpOptions, Udp,
 
 use crate::message::{HEADER_LEN, Kind, Message, Token};
 
-/// Hops that a packet may take where nothing is to be found out about hops.
+/// Hops that a packet may take where nothing is to be found out about hops,
 pub(crate) const TTL: u8 = 64;
+/// and those of every other pair: no path is so long that packets of both come with as many left, unless
+/// a box sets them.
+pub(crate) const OTHER_TTL: u8 = 128;
 
 /// IPv4 identification of packets that are no probes: identifiers of probes end before.
 const NO_PROBE: u32 = 0xffff;
@@ -81,6 +84,11 @@ impl Probe {
             fresh: true,
             ..self
         }
+    }
+
+    /// Whether it is to go all the way.
+    pub(crate) const fn goes_all_the_way(self) -> bool {
+        self.ttl >= TTL
     }
 
     pub(crate) const fn encode(self) -> [u8; 4] {

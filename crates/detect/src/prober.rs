@@ -12,7 +12,7 @@ use crate::judge::judge;
 use crate::ledger::Ledger;
 use crate::locate::{self, MOST_HOPS};
 use crate::message::{HEADER_LEN, Kind, Message, Range};
-use crate::probe::{Ends, Over, Probe, Session, Shape, Way};
+use crate::probe::{Ends, OTHER_TTL, Over, Probe, Session, Shape, TTL, Way};
 use crate::trial::{Outcome, Question, Trial, shuffle};
 
 mod receive;
@@ -23,8 +23,11 @@ const GREETINGS: usize = 3;
 const PAIRS: usize = 12;
 /// Rounds at most: at 10 % of loss each way, fewer than 3 are needed.
 const ROUNDS: u32 = 12;
-/// Bytes of IP of a packet that asks for records: any path takes them (RFC 8200 §5).
-const FETCH_LEN: usize = 1_280;
+/// Bytes of IP of a packet that asks for records, and of its answer: any path of IPv6 takes the first (RFC 8200
+/// §5), any host of IPv4 the second (RFC 791 §3.1), and serial lines the third (`SL_MTU`, drivers/net/slip/slip.h
+/// of Linux). The next one is tried when so many in a row have had no answer.
+const FETCH_LENS: [usize; 3] = [1_280, 576, 296];
+const TOO_LONG: u32 = 4;
 /// Bytes of an order's message: no probe is longer than its packet.
 const ORDER_LEN: usize = 88;
 /// Bytes of a hello's message, with room for its answer.
@@ -139,6 +142,8 @@ pub struct Prober {
     round: u32,
     /// What is asked for, and how often it was.
     fetch: (Range, u32),
+    /// Which of the lengths fits the path.
+    fetch_len: usize,
     ledger: Ledger,
     trials: Vec<Trial>,
     refusals: u32,
@@ -178,6 +183,7 @@ impl Prober {
                 },
                 0,
             ),
+            fetch_len: 0,
             ledger: Ledger::default(),
             trials: trials.collect(),
             refusals: 0,
@@ -311,15 +317,16 @@ impl Prober {
             let welcomed = welcomed.filter(|over| self.welcomed[*over as usize]);
             self.queue.extend(welcomed.map(Due::Greeting));
         }
-        let mut pairs: Vec<(usize, Ecn)> = Vec::new();
+        let mut pairs: Vec<(usize, Ecn, u8)> = Vec::new();
         for trial in trials {
-            let codepoints = (0..PAIRS).map(|n| Ecn::from_bits(n as u8));
-            pairs.extend(codepoints.map(|ecn| (*trial, ecn)));
+            // All four codepoints with one, then with the other.
+            let ttl = |n: usize| [TTL, OTHER_TTL][n / 4 % 2];
+            pairs.extend((0..PAIRS).map(|n| (*trial, Ecn::from_bits(n as u8), ttl(n))));
         }
         shuffle(&mut pairs, &mut self.rng);
-        for (at, ecn) in pairs {
+        for (at, ecn, ttl) in pairs {
             let Trial { way, question, .. } = self.trials[at];
-            let [test, control] = question.pair(ecn);
+            let [test, control] = question.pair(ecn).map(|probe| Probe { ttl, ..probe });
             let ids = [
                 self.ledger.enter(way, test),
                 self.ledger.enter(way, control),
@@ -342,6 +349,9 @@ impl Prober {
             self.end();
             return None;
         }
+        if self.fetch.1 > 0 && self.fetch.1 % TOO_LONG == 0 {
+            self.fetch_len = (self.fetch_len + 1).min(FETCH_LENS.len() - 1);
+        }
         self.fetch.1 += 1;
         if self.fetch.1 % 4 == 0 && self.welcomed == [true; 2] {
             self.over = match self.over {
@@ -351,7 +361,7 @@ impl Prober {
         }
         self.deadline = now + self.wait();
         let header = if self.settings.own.is_ipv4() { 20 } else { 40 };
-        let len = FETCH_LEN - header - self.over.header_len();
+        let len = FETCH_LENS[self.fetch_len] - header - self.over.header_len();
         Some(self.say(self.over, Kind::Fetch, 0, &self.fetch.0.write(), len))
     }
 
@@ -466,7 +476,7 @@ impl Prober {
         } else {
             done.findings = locate::judge_quotations(&self.ledger, self.settings.target.ip());
         }
-        done.hops = self.ledger.hops;
+        done.hops = Way::BOTH.map(|way| self.ledger.hops(way));
         for way in Way::BOTH {
             let (sent, came) = self.ledger.counts(way);
             done.sent[way.index()] = sent;

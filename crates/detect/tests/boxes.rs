@@ -170,6 +170,95 @@ fn what_no_box_of_the_catalogue_does_is_told_by_its_field() {
     assert_eq!(fields, [(Forward, "ip-dscp"), (Forward, "tcp-opt-wscale")]);
 }
 
+/// Fields of other changes on the way there; on the way back there are none.
+fn changed(detection: &Detection) -> Vec<&'static str> {
+    assert!(detection.others.iter().all(|other| other.way == Forward));
+    detection.others.iter().map(|other| other.field).collect()
+}
+
+#[test]
+fn a_box_that_sets_the_hops_left_is_reported_and_is_not_a_chain_of_routers() {
+    for (rules, v6, field) in [
+        ("add all mod ip-ttl 33", false, "ip-ttl"),
+        ("add all mod ip-ttl 64", false, "ip-ttl"),
+        ("add all mod ip-ttl 100", false, "ip-ttl"),
+        ("add all mod ip-ttl 255", false, "ip-ttl"),
+        ("add all mod ip6-hop-limit 33", true, "ip6-hop-limit"),
+    ] {
+        let path = Path::new(12);
+        let path = if v6 { path.over_v6() } else { path };
+        let path = path.routers(1).element(ROUGH);
+        let path = path.boxed("mss-clamp", &[Forward], Forward).routers(1);
+        let detection = path.boxed(rules, &[Forward], Forward).routers(1).detect();
+        assert_eq!(detection.hops, [None, Some(3)], "{rules}");
+        assert_eq!(changed(&detection), [field], "{rules}");
+        // Routers before it still say where another one stands.
+        assert_eq!(found(&detection), [("mss-clamp", Forward)], "{rules}");
+        let place = detection.findings.iter().find_map(|f| f.place).unwrap();
+        assert_eq!([place.after.number, place.before.number], [1, 2], "{rules}");
+    }
+}
+
+#[test]
+fn a_path_of_packets_below_1200_bytes_is_judged_as_any_other() {
+    for words in ["mtu 1000", "mtu 576", "mtu 576 silent", "mtu 296 silent"] {
+        let path = Path::new(13).element(words).element(ROUGH).element(words);
+        let detection = path.boxed("ce-strip", &[Back], Forward).detect();
+        assert_eq!(detection.cut_short, None, "{words}");
+        assert_eq!(found(&detection), [("ce-strip", Back)], "{words}");
+        let unknown = |f: &&narrows_detect::Finding| f.verdict == Verdict::Unknown;
+        assert_eq!(
+            detection.findings.iter().filter(unknown).count(),
+            0,
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn ce_on_every_packet_and_codepoints_that_were_not_sent_are_reported_and_marks_of_a_queue_are_not()
+{
+    for (rules, v6, fields) in [
+        (
+            "add ip-ect0 mod ip-ce; add ip-ect1 mod ip-ce",
+            false,
+            &["ip-ce"][..],
+        ),
+        (
+            "add ip6-ect0 mod ip6-ce; add ip6-ect1 mod ip6-ce",
+            true,
+            &["ip6-ce"],
+        ),
+        ("add ip-non-ect mod ip-ect0", false, &["ip-ecn"]),
+        ("add all mod ip-ce", false, &["ip-ecn", "ip-ce"]),
+        ("add ip-ect0 mod ip-ect1", false, &["ip-ecn"]),
+        // As a queue for L4S does that is never empty (RFC 9332).
+        ("add ip-ect1 mod ip-ce", false, &[]),
+    ] {
+        let path = Path::new(14).element("netem delay 5ms");
+        let path = if v6 { path.over_v6() } else { path };
+        let detection = path.boxed(rules, &[Forward], Forward).detect();
+        assert_eq!(changed(&detection), fields, "{rules}");
+        assert_eq!(found(&detection), [], "{rules}");
+    }
+}
+
+#[test]
+fn options_in_another_order_are_reported_and_those_that_go_are_not_that() {
+    for (rules, fields) in [
+        (
+            "add tcp-opt-mss strip tcp-opt-mss add tcp-opt-mss 8960",
+            &["tcp-opt"][..],
+        ),
+        ("add tcp-opt-sackp strip tcp-opt-sackp", &["tcp-opt-sackp"]),
+    ] {
+        let path = Path::new(15).element(ROUGH);
+        let detection = path.boxed(rules, &[Forward], Forward).detect();
+        assert_eq!(changed(&detection), fields, "{rules}");
+        assert_eq!(found(&detection), [], "{rules}");
+    }
+}
+
 #[test]
 fn without_a_responder_quotations_tell_what_they_show_and_no_more() {
     let path = Path::new(10).unanswered().element("netem delay 5ms");

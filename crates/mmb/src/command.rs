@@ -187,7 +187,8 @@ pub fn commands(text: &str) -> Result<Vec<Command>, FileError> {
         for part in code.split(';') {
             if !part.trim().is_empty() {
                 let mut numbers = Vec::new();
-                let read = Command::read(part, &mut numbers);
+                // An error at the end of a line is not behind it.
+                let read = Command::read(part.trim_end_matches(['\r', '\n']), &mut numbers);
                 let mut command = read.map_err(|error| FileError {
                     line: index + 1,
                     offset,

@@ -3,7 +3,7 @@
 use narrows_units::Words;
 
 use crate::command::{ADDS, Command};
-use crate::field::{Field, PROTOCOLS, Takes};
+use crate::field::{ETHER_TYPES, Field, PROTOCOLS, Takes};
 use crate::parse::TARGETS;
 use crate::rule::CONDITIONS;
 
@@ -84,6 +84,7 @@ fn next(before: &str, bang: bool) -> Vec<&'static str> {
     if let Some(field) = Field::named(last) {
         match field.row().takes {
             Takes::Protocol => all.extend(PROTOCOLS.iter().map(|(name, _)| *name)),
+            Takes::EtherType => all.extend(ETHER_TYPES.iter().map(|(name, _)| *name)),
             Takes::Version => all.extend(["ip4", "ip6"]),
             Takes::Address4 | Takes::Address6 => all.push("self"),
             _ => {}

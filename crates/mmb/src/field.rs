@@ -7,6 +7,8 @@
 pub enum Layer {
     /// Nothing: what the box knows of any packet.
     Meta,
+    /// A frame that is not IP.
+    Frame,
     /// IP of either version.
     Ip,
     /// IPv4.
@@ -30,6 +32,7 @@ impl Layer {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Meta => "Interfaces",
+            Self::Frame => "Frames that are not IP",
             Self::Ip => "Either version of IP",
             Self::Ip4 => "IPv4",
             Self::Ip6 => "IPv6",
@@ -43,10 +46,12 @@ impl Layer {
 
     /// Whether a packet can have both layers.
     pub(crate) fn goes_with(self, other: Self) -> bool {
-        use Layer::{Icmp, Icmp6, Ip, Ip4, Ip6, Meta, Tcp, Udp, UdpData};
+        use Layer::{Frame, Icmp, Icmp6, Ip, Ip4, Ip6, Meta, Tcp, Udp, UdpData};
         match (self, other) {
             (a, b) if a == b => true,
-            (Meta | Ip, _) | (_, Meta | Ip) => true,
+            (Meta, _) | (_, Meta) => true,
+            (Frame, _) | (_, Frame) => false,
+            (Ip, _) | (_, Ip) => true,
             (Ip4, Ip6) | (Ip6, Ip4) => false,
             (Ip4, Icmp6) | (Icmp6, Ip4) | (Ip6, Icmp) | (Icmp, Ip6) => false,
             (Ip4 | Ip6, _) | (_, Ip4 | Ip6) => true,
@@ -90,6 +95,8 @@ pub(crate) enum Takes {
     Constant(u8),
     /// A number, or the name of a protocol.
     Protocol,
+    /// A number, or the name of an EtherType.
+    EtherType,
     /// 4 or 6, or `ip`, `ip4`, `ip6`.
     Version,
     /// An IPv4 address, or a prefix.
@@ -134,19 +141,21 @@ const fn bits(at: u16, width: u8) -> Place {
     Place::Bits { at, width }
 }
 
-use Layer::{Icmp, Icmp6, Ip, Ip4, Ip6, Meta, Tcp, Udp, UdpData};
+use Layer::{Frame, Icmp, Icmp6, Ip, Ip4, Ip6, Meta, Tcp, Udp, UdpData};
 use Place::{AnyExtension, AnyOption, Extension, Option as Opt, Payload};
 use Takes::{
-    Address4, Address6, Bytes, Constant, Flag, Interface, Nothing, Number, Protocol, Version,
+    Address4, Address6, Bytes, Constant, EtherType, Flag, Interface, Nothing, Number, Protocol,
+    Version,
 };
 
-/// All fields, those of mmb 0.4 by its names. Beyond them are `ip6-dscp` to `ip6-proto`,
+/// All fields, those of mmb 0.4 by its names. Beyond them are `eth-type`, `ip6-dscp` to `ip6-proto`,
 /// `icmp6-…`, `tcp-res` over four bits (as in `tcp-reserved`, which is read as `tcp-res`),
 /// `tcp-ae`, and the `quic-…` bits (RFC 9000 §17).
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("in", Meta, Place::In, Interface, "the interface by which it came"),
     row("out", Meta, Place::Out, Interface, "the interface by which it leaves"),
+    row("eth-type", Frame, bits(0, 16), EtherType, "EtherType"),
     row("net-proto", Ip, bits(0, 4), Version, "the version of IP"),
     row("ip-ver", Ip4, bits(0, 4), Number, "version"),
     row("ip-ihl", Ip4, bits(4, 4), Number, "header length in words of four bytes"),
@@ -245,6 +254,17 @@ pub(crate) const TABLE: &[Row] = &[
 
 /// Protocols that have a name in rules.
 pub(crate) const PROTOCOLS: &[(&str, u8)] = &[("icmp", 1), ("tcp", 6), ("udp", 17), ("icmp6", 58)];
+
+/// EtherTypes that have a name in rules (include/uapi/linux/if_ether.h of Linux): a frame of IEEE 802.3 that
+/// has a length in the place of a type counts as `ETH_P_802_2`.
+pub(crate) const ETHER_TYPES: &[(&str, u16)] = &[
+    ("llc", 0x0004),
+    ("arp", 0x0806),
+    ("vlan", 0x8100),
+    ("mpls", 0x8847),
+    ("pppoe", 0x8864),
+    ("qinq", 0x88a8),
+];
 
 /// Spellings that are read and never written.
 const ALIASES: &[(&str, &str)] = &[("tcp-reserved", "tcp-res"), ("ip4-payload", "ip-payload")];
@@ -347,7 +367,7 @@ impl Field {
     /// Whether `mod` can write it.
     pub fn can_be_set(self) -> bool {
         match self.row().place {
-            Place::Bits { .. } => self.layer() != Layer::Ip,
+            Place::Bits { .. } => !matches!(self.layer(), Layer::Ip | Layer::Frame),
             Place::Payload => true,
             Place::Option(_) | Place::AnyOption => self.row().takes != Takes::Nothing,
             _ => false,
@@ -415,6 +435,9 @@ impl Field {
             Takes::Flag => "0 or 1; alone it means 1".to_owned(),
             Takes::Constant(_) | Takes::Nothing => "no value".to_owned(),
             Takes::Protocol => "a protocol's number, or tcp, udp, icmp or icmp6".to_owned(),
+            Takes::EtherType => {
+                "a number up to 65535, or llc, arp, vlan, mpls, pppoe or qinq".to_owned()
+            }
             Takes::Version => "ip4 or ip6".to_owned(),
             Takes::Address4 => "an IPv4 address or prefix, such as 10.0.0.0/8".to_owned(),
             Takes::Address6 => "an IPv6 address or prefix, such as 2001:db8::/32".to_owned(),

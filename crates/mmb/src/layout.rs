@@ -32,6 +32,7 @@ pub(crate) const fn layer_bit(layer: Layer) -> u8 {
         Layer::Udp => 16,
         Layer::UdpData => 32,
         Layer::Tcp => 64,
+        Layer::Frame => 128,
     }
 }
 
@@ -129,7 +130,7 @@ impl Layout {
     /// Where the header of `layer` starts in the packet.
     pub(crate) fn start(&self, layer: Layer) -> usize {
         match layer {
-            Layer::Meta | Layer::Ip | Layer::Ip4 | Layer::Ip6 => 0,
+            Layer::Meta | Layer::Frame | Layer::Ip | Layer::Ip4 | Layer::Ip6 => 0,
             Layer::Icmp | Layer::Icmp6 | Layer::Udp | Layer::Tcp => self.ip.header_len,
             Layer::UdpData => self.ip.header_len + 8,
         }
@@ -149,7 +150,7 @@ impl Layout {
 /// The first bit and the bits of `field` in the window; `None` if it is not there.
 pub(crate) fn in_window(field: Field) -> Option<(usize, u8)> {
     let base = match field.layer() {
-        Layer::Meta | Layer::Ip | Layer::Ip4 | Layer::Ip6 => 0,
+        Layer::Meta | Layer::Frame | Layer::Ip | Layer::Ip4 | Layer::Ip6 => 0,
         Layer::UdpData => ABOVE + 8,
         _ => ABOVE,
     };

@@ -20,6 +20,7 @@ use crate::layout::{Above, Layout};
 use crate::rule::Rule;
 use crate::translate;
 
+mod frames;
 mod related;
 mod view;
 

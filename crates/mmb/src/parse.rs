@@ -43,6 +43,7 @@ impl Rule {
     ) -> Result<Self, WordError> {
         let mut constraints = Vec::new();
         let mut targets = Vec::new();
+        let mut frame = None;
         if !words.take_if("all") {
             loop {
                 let ready = !constraints.is_empty();
@@ -55,13 +56,25 @@ impl Rule {
                 if !constraint.negated {
                     one_packet(&constraints, &at, constraint.named.field)?;
                 }
+                if constraint.named.field.layer() == Layer::Frame {
+                    frame = Some(at);
+                }
                 if constraint.number_mut().is_some() {
                     numbers.extend(value);
                 }
                 constraints.push(constraint);
             }
         }
+        if let Some(word) = frame.filter(|_| stateful) {
+            let allowed = "a field of IP or of what is above: other frames have no connections";
+            return Err(word.refused(allowed));
+        }
         while let Some(word) = words.take() {
+            if frame.is_some() && !["drop", "accept"].contains(&word.text) {
+                let allowed =
+                    "`drop` or `accept`: nothing else can be done to a frame that is not IP";
+                return Err(word.refused(allowed));
+            }
             let target = target(&word, words, stateful, &targets)?;
             if let Target::Set(Named { field, .. }, _) | Target::Map(field, _) = &target {
                 one_packet(&constraints, &word, *field)?;
@@ -404,6 +417,7 @@ mod tests {
             "mmb add-stateless ip-ecn 1 mod ip-ecn 3",
             "add tcp-syn tcp-reserved x0f add tcp-opt 22 x0102 drop 12.50",
             "add in inside !ip6-eh 60 ip6-saddr 2001:db8::/32 mod ip6-hop-limit 64",
+            "add in inside eth-type != arp ! eth-type x88cc drop 10",
         ] {
             let rule = Rule::parse(line).unwrap_or_else(|e| panic!("{line}: {e}"));
             let written = rule.to_string();
@@ -417,6 +431,10 @@ mod tests {
             (
                 "mmb add-stateless ip-ttl == x40 drop 100",
                 "add ip-ttl 64 drop",
+            ),
+            (
+                "add eth-type x806 eth-type 35020 accept",
+                "add eth-type arp eth-type x88cc accept",
             ),
             (
                 "add !tcp-syn ip-proto 6 drop 2.50%",
@@ -441,6 +459,12 @@ mod tests {
             ("drop", "drop"),
             ("add", ""),
             ("add drop", "drop"),
+            ("add eth-type arp ip-ttl 3 drop", "ip-ttl"),
+            ("add eth-type arp net-proto ip4 drop", "net-proto"),
+            ("add eth-type arp mod ip-ttl 3", "mod"),
+            ("add ! eth-type arp strip all", "strip"),
+            ("add-stateful eth-type arp accept", "eth-type"),
+            ("add eth-type x10000 drop", "x10000"),
             ("add all", ""),
             ("add all ip-ttl 4 drop", "ip-ttl"),
             ("add ip-tll 4 drop", "ip-tll"),

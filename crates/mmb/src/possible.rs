@@ -4,6 +4,9 @@ use crate::field::{Field, Layer, most};
 use crate::rule::{Condition, Constraint, Named, Rule, Test};
 use crate::value::Value;
 
+/// EtherTypes of frames that are IP.
+const IP: [u128; 2] = [0x0800, 0x86dd];
+
 /// What the constraints of a rule leave of a field's numbers.
 struct Left {
     named: Named,
@@ -50,7 +53,7 @@ fn protocol(layer: Layer) -> Option<u128> {
         Layer::Tcp => Some(6),
         Layer::Udp | Layer::UdpData => Some(17),
         Layer::Icmp6 => Some(58),
-        Layer::Meta | Layer::Ip | Layer::Ip4 | Layer::Ip6 => None,
+        Layer::Meta | Layer::Frame | Layer::Ip | Layer::Ip4 | Layer::Ip6 => None,
     }
 }
 
@@ -72,7 +75,8 @@ impl Rule {
                 left.push(Left::of(named));
                 left.len() - 1
             });
-            if !left[at].take(condition, number) {
+            let of_ip = named.field.layer() == Layer::Frame && IP.contains(&number);
+            if !left[at].take(condition, number) || of_ip && condition == Condition::Equal {
                 return Some(constraint.clone());
             }
         }
@@ -105,6 +109,8 @@ mod tests {
             ("ip-proto udp tcp-syn", "tcp-syn"),
             ("tcp-opt-mss > 1500 tcp-opt-mss 1400", "tcp-opt-mss 1400"),
             ("ip-proto != tcp tcp-syn", "tcp-syn"),
+            ("eth-type x0800", "eth-type x0800"),
+            ("eth-type arp eth-type mpls", "eth-type mpls"),
         ] {
             let rule = Rule::parse(&format!("add {line} drop")).expect(line);
             let found = rule.never_matches().map(|c| c.to_string());
@@ -119,6 +125,7 @@ mod tests {
             "ip-proto tcp tcp-syn",
             "ip-saddr 10.0.0.0/8 ip-saddr 10.1.0.0/16",
             "in inside tcp-syn ! tcp-ack",
+            "in inside eth-type > arp eth-type != qinq",
         ] {
             let rule = Rule::parse(&format!("add {line} drop")).expect(line);
             assert_eq!(rule.never_matches(), None, "{line}");

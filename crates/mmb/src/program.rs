@@ -52,6 +52,8 @@ pub struct Program {
     pub enabled: [bool; 2],
     /// Whether a rule is stateful.
     pub stateful: bool,
+    /// Whether a rule is about frames that are not IP.
+    pub frames: bool,
     /// Whether packets of a connection may get other addresses, ports or numbers.
     pub translates: bool,
     /// Connections at a time.
@@ -76,6 +78,8 @@ pub struct ProgramRule {
     pub tests: u16,
     /// Whether it is stateful.
     pub stateful: bool,
+    /// Whether it is about frames that are not IP.
+    pub frames: bool,
 }
 
 impl ProgramRule {
@@ -200,7 +204,9 @@ impl Middlebox {
                 test: 0,
                 tests: 0,
                 stateful: rule.is_stateful(),
+                frames: rule.is_about_frames(),
             });
+            program.frames |= rule.is_about_frames();
         }
         self.tables_into(&mut program)?;
         Ok(program)

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::sync::Arc;
 
-use crate::field::{Field, Takes};
+use crate::field::{Field, Layer, Takes};
 use crate::shape::{Numbers, Shape};
 use crate::value::Value;
 
@@ -205,6 +205,12 @@ impl Rule {
             }
             constraint
         })
+    }
+
+    /// Whether it is about frames that are not IP: whether it names their type.
+    pub(crate) fn is_about_frames(&self) -> bool {
+        let mut constraints = self.shape.constraints.iter();
+        constraints.any(|constraint| constraint.named.field.layer() == Layer::Frame)
     }
 
     /// What becomes of them, in this order.

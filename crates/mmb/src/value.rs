@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use narrows_units::{WordError, Words};
 
-use crate::field::{Field, PROTOCOLS, Takes, most};
+use crate::field::{ETHER_TYPES, Field, PROTOCOLS, Takes, most};
 
 /// Bytes of the longest payload or option value in a rule (mmb's `MMB_MAX_FIELD_LEN`).
 const LONGEST: usize = 64;
@@ -56,6 +56,13 @@ impl Value {
                     None => number()?,
                 })
             }
+            Takes::EtherType => {
+                let named = ETHER_TYPES.iter().find(|(name, _)| *name == word);
+                Self::Number(match named {
+                    Some((_, value)) => u128::from(*value),
+                    None => number()?,
+                })
+            }
             Takes::Version => Self::Number(match word {
                 "ip" | "ip4" | "4" => 4,
                 "ip6" | "6" => 6,
@@ -82,6 +89,15 @@ impl Value {
                 match named {
                     Some((name, _)) => f.write_str(name),
                     None => n.fmt(f),
+                }
+            }
+            (Self::Number(n), Takes::EtherType) => {
+                let named = ETHER_TYPES
+                    .iter()
+                    .find(|(_, value)| u128::from(*value) == *n);
+                match named {
+                    Some((name, _)) => f.write_str(name),
+                    None => write!(f, "x{n:04x}"),
                 }
             }
             (Self::Number(n), Takes::Version) => write!(f, "ip{n}"),

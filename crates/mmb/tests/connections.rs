@@ -419,6 +419,94 @@ fn a_load_that_fails_changes_nothing_and_one_that_succeeds_keeps_what_stays() {
 }
 
 #[test]
+fn an_inserted_rule_gets_its_number_and_a_reload_keeps_what_says_the_same() {
+    let nat = format!("add-stateful in inside map ip-saddr {OWN} shuffle udp-sport");
+    let mut bench = Bench::new(&format!("add ip-dscp 9 drop\n{nat}\nadd in outside drop"));
+    let asked = udp(A, SERVER, b"question");
+    let left = bench.push(UP, &asked).expect("it goes on");
+    let answer = {
+        let key = FlowKey::of(&left).unwrap();
+        let end = |address: std::net::IpAddr, port: u16| format!("{address}:{port}");
+        let from = end(key.destination, key.destination_port);
+        udp(&from, &end(key.source, key.source_port), b"answer")
+    };
+    let written = |bench: &Bench| -> Vec<String> {
+        let rules = bench.middlebox.rules();
+        rules.map(|(rule, _)| rule.to_string()).collect()
+    };
+    let change = commands("insert 1 add tcp-fin drop; insert 5 add tcp-rst drop").unwrap();
+    let before = bench.middlebox.change(change).unwrap();
+    assert_eq!(before, [None, Some(0), Some(1), Some(2), None]);
+    assert_eq!(written(&bench)[0], "add tcp-fin drop");
+    assert_eq!(written(&bench)[4], "add tcp-rst drop");
+    let refused = bench
+        .middlebox
+        .change(commands("insert 7 add all drop").unwrap());
+    assert!(refused.is_err());
+    assert_eq!(written(&bench).len(), 5);
+    // Of two that say the same the first is the old one.
+    let text = format!("add in outside drop\nadd tcp-ack drop\n{nat}\n{nat}");
+    let before = bench.middlebox.reload(commands(&text).unwrap()).unwrap();
+    assert_eq!(before, [Some(3), None, Some(2), None]);
+    let counted: Vec<u64> = bench.middlebox.rules().map(|(_, c)| c.packets).collect();
+    assert_eq!(counted, [0, 0, 1, 0]);
+    let connection = bench.middlebox.connections().next().expect("it stays");
+    assert_eq!(connection.rules, [3]);
+    let dropped = bench.push(DOWN, &answer);
+    assert_eq!(
+        dropped,
+        Err(DropCause::Policy),
+        "a rule before it drops all that comes"
+    );
+    bench.middlebox.reload(commands(&nat).unwrap()).unwrap();
+    let back = bench.push(DOWN, &answer).expect("it is known");
+    assert_eq!(FlowKey::of(&back).unwrap().destination_port, 5000);
+    bench
+        .middlebox
+        .reload(commands("add all accept").unwrap())
+        .unwrap();
+    assert_eq!(bench.middlebox.connection_count(), 0, "its rule is gone");
+}
+
+#[test]
+fn of_two_hosts_that_speak_gre_to_one_end_behind_one_address_the_second_is_dropped_and_counted() {
+    let mut bench = Bench::new(&format!("add-stateful in inside map ip-saddr {OWN}"));
+    let gre = |from: [u8; 4], to: [u8; 4]| {
+        let mut bytes = Vec::new();
+        IpFields {
+            source: from.into(),
+            destination: to.into(),
+            traffic_class: 0,
+            ttl: 64,
+            protocol: 47,
+            ident: 0,
+        }
+        .write(&mut bytes, 8);
+        // RFC 2784 §2.1: no checksum, IPv4 within.
+        bytes.extend([0, 0, 8, 0, 1, 2, 3, 4]);
+        bytes
+    };
+    let (far, other) = ([192, 0, 2, 9], [192, 0, 2, 10]);
+    let left = bench
+        .push(UP, &gre([10, 0, 0, 1], far))
+        .expect("it goes on");
+    assert_eq!(left[12..16], [203, 0, 113, 1]);
+    let second = bench.push(UP, &gre([10, 0, 0, 2], far));
+    assert_eq!(
+        second,
+        Err(DropCause::Overflow),
+        "its answers look like the first one's"
+    );
+    assert_eq!(bench.middlebox.counters().ports_used_up, 1);
+    // To another end it can speak, and answers go to the first.
+    assert!(bench.push(UP, &gre([10, 0, 0, 2], other)).is_ok());
+    let back = bench
+        .push(DOWN, &gre(far, [203, 0, 113, 1]))
+        .expect("it is known");
+    assert_eq!(back[16..20], [10, 0, 0, 1]);
+}
+
+#[test]
 fn a_rate_of_drops_is_met_and_the_same_seed_drops_the_same() {
     let run = |seed: u64| {
         let mut middlebox = Middlebox::new(Settings::default(), Rng::for_name(seed, "box"));

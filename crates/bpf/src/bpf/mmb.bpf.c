@@ -28,6 +28,30 @@ NW_INLINE int nw_mmb_go_on(struct nw_mmb_packet *p, struct nw_mmb_totals *totals
 	return NW_TC_SHOT;
 }
 
+/* A frame that is not IP: rules that name its type drop it or not. */
+static __attribute__((noinline)) int nw_mmb_frame(struct nw_skb *skb, struct nw_mmb_packet *p,
+						  struct nw_mmb_totals *totals)
+{
+	struct nw_mmb_apply a = { .skb = skb, .p = p };
+
+	if (!p || !totals)
+		return NW_TC_NEXT;
+	a.segments = 1;
+	a.bytes = skb->len - nw_mmb.net_at;
+	if (!nw_mmb_match(p)) {
+		totals->overmatched++;
+		return NW_TC_SHOT;
+	}
+	if (!p->matched)
+		return NW_TC_NEXT;
+	nw_mmb_sort(p);
+	nw_loop(p->matched, nw_mmb_decide, &a, 0);
+	if (!a.drop)
+		return NW_TC_NEXT;
+	totals->frames_dropped++;
+	return NW_TC_SHOT;
+}
+
 NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 {
 	u32 which = way - 1, zero = 0;
@@ -43,7 +67,9 @@ NW_INLINE int nw_mmb_box(struct nw_skb *skb, u32 way)
 	how = nw_mmb_read(skb, p, way);
 	if (how == NW_MMB_OTHER) {
 		totals->other++;
-		return NW_TC_NEXT;
+		if (!nw_mmb.frames || !(nw_mmb.enabled & way))
+			return NW_TC_NEXT;
+		return nw_mmb_frame(skb, p, totals);
 	}
 	totals->packets += a.segments;
 	totals->bundles += a.segments > 1;

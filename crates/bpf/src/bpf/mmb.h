@@ -35,6 +35,7 @@ enum nw_mmb_layer {
 	NW_MMB_UDP = 16,
 	NW_MMB_UDP_DATA = 32,
 	NW_MMB_TCP = 64,
+	NW_MMB_FRAME = 128,	/* it is not IP */
 };
 
 /* What a packet does at the device: leaving, it comes from inside. */
@@ -54,6 +55,7 @@ struct nw_mmb_settings {
 	u32 changes;		/* of options, of all rules */
 	u32 translates;		/* whether a rule maps or shuffles */
 	u32 sums;		/* whether a rule sets a checksum */
+	u32 frames;		/* whether a rule is about frames that are not IP */
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };
 
@@ -77,7 +79,8 @@ struct nw_mmb_rule {
 	u32 action;
 	u32 test;		/* the first */
 	u16 tests;
-	u16 stateful;
+	u8 stateful;
+	u8 frames;		/* whether it is about frames that are not IP */
 };
 
 enum nw_mmb_what {
@@ -270,6 +273,7 @@ struct nw_mmb_totals {
 	u64 fragments_full;	/* dropped: first ones whose packet there was no room to follow */
 	u64 tiny_fragments;	/* dropped: they hide what is above IP */
 	u64 evicted;		/* connections that made room for others */
+	u64 frames_dropped;	/* of those that are neither version of IP */
 };
 
 struct nw_mmb_option {

@@ -164,6 +164,8 @@ NW_INLINE long nw_mmb_try(struct nw_mmb_search *s)
 	if (!rule)
 		return 1;
 	s->rule = rule->next;
+	if (nw_mmb.frames && p->layers & NW_MMB_FRAME && !rule->frames)
+		return 0;
 	if (rule->tests) {
 		trial.test = rule->test;
 		nw_loop(rule->tests, nw_mmb_try_test, &trial, 0);

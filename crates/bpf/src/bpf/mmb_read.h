@@ -292,7 +292,13 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 	else if (protocol == NW_PROTO_IPV6)
 		how = nw_mmb_read_6(skb, p, stored, &fragment);
 	else
-		return NW_MMB_OTHER;
+		how = NW_MMB_OTHER;
+	if (how == NW_MMB_OTHER) {
+		p->layers = NW_MMB_FRAME;
+		p->window[NW_MMB_LAYERS] = NW_MMB_FRAME;
+		p->window[NW_MMB_WAY] = (u8)way;
+		*(u16 *)p->window = (u16)skb->protocol;
+	}
 	if (how != NW_MMB_READ)
 		return how;
 	if (!fragment)

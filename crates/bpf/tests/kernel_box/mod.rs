@@ -34,6 +34,11 @@ pub fn frame(packet: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &kind, packet].concat()
 }
 
+/// A frame that is not IP, with that type.
+pub fn other_frame(ether_type: u16) -> Vec<u8> {
+    [&[2; 12][..], &ether_type.to_be_bytes(), &[7; 46]].concat()
+}
+
 /// A checksum of 0xffff, which only packets with wrong ones have but for UDP, is 0 as well;
 /// of the two the kernel's arithmetic and ours may take another one.
 pub fn has_double_zero(packet: &[u8]) -> bool {

@@ -34,6 +34,10 @@ pub struct BoxCounters {
     /// Dropped fragments that hide what is above IP: first ones without the whole header, and TCP's that
     /// write over a part of it (RFC 1858 §3).
     pub tiny_fragments: u64,
+    /// Frames that are not IP.
+    pub frames: u64,
+    /// Of these, dropped by a rule.
+    pub frames_dropped: u64,
     /// Connections without an answer that made room for others when the table was full.
     pub evicted: u64,
 }

@@ -241,6 +241,7 @@ impl Shown {
             evicted: totals.evicted,
             connections: (session.middlebox.is_stateful()).then_some(totals.connections),
             other: totals.other,
+            other_dropped: totals.frames_dropped,
             rules: rules
                 .map(|((rule, counted), number)| RuleCounts {
                     number,

@@ -12,7 +12,7 @@ use narrows_results::Error;
 use narrows_units::Instant;
 use narrows_wire::FlowKey;
 use narrows_wire::capture::{
-    CaptureReader, Direction as Seen, Interface, PcapngWriter, ToWrite, decompressed,
+    CaptureReader, Direction as Seen, Interface, PcapngWriter, Record, ToWrite, decompressed,
 };
 use narrows_wire::link::LinkType;
 use serde::Serialize;
@@ -119,8 +119,25 @@ impl fmt::Display for Replayed {
     }
 }
 
+/// The EtherType of an Ethernet frame, as the kernel has it: one of IEEE 802.3 that has a length there is
+/// `ETH_P_802_2` (include/uapi/linux/if_ether.h).
+fn ether_type(record: &Record<'_>) -> Option<u16> {
+    const ETH_P_802_3_MIN: u16 = 0x0600;
+    const ETH_P_802_2: u16 = 0x0004;
+    let bytes = record.bytes.get(12..14)?;
+    let field = u16::from_be_bytes([bytes[0], bytes[1]]);
+    let is = record.link == LinkType::ETHERNET;
+    is.then_some(if field < ETH_P_802_3_MIN {
+        ETH_P_802_2
+    } else {
+        field
+    })
+}
+
 /// A packet on its way through.
 struct Passing {
+    /// The type of a frame that is not IP.
+    frame: Option<u16>,
     number: usize,
     at: Instant,
     port: Port,
@@ -168,8 +185,8 @@ fn ends(bytes: &[u8]) -> String {
 }
 
 impl Session {
-    /// Sends the packets of a capture through the box, and each with what became of it to
-    /// `each`. How many frames held no IP.
+    /// Sends the packets of a capture through the box, Ethernet frames that hold no IP too, and each with what
+    /// became of it to `each`. How many frames held no IP.
     fn through(
         &mut self,
         path: &Path,
@@ -184,11 +201,27 @@ impl Session {
         let mut epoch = None;
         while let Some(record) = reader.read().map_err(|e| wrong(&e))? {
             number += 1;
+            let at = record.at.unwrap_or(Instant::ZERO);
             let Some(ip) = record.ip_packet() else {
                 no_ip += 1;
+                if let Some(frame) = ether_type(&record) {
+                    let port = ways.of(&[], record.direction);
+                    let len = record.original_len as usize;
+                    let dropped = self.middlebox.process_frame(port, frame, len).is_some();
+                    let passing = Passing {
+                        frame: Some(frame),
+                        number,
+                        at,
+                        port,
+                        came: Vec::new(),
+                        bytes: Vec::new(),
+                        cut: 0,
+                        dropped,
+                    };
+                    each(self, &passing)?;
+                }
                 continue;
             };
-            let at = record.at.unwrap_or(Instant::ZERO);
             let start = *epoch.get_or_insert(at);
             let port = ways.of(ip, record.direction);
             let came = ip.to_vec();
@@ -196,6 +229,7 @@ impl Session {
             let now = Instant::ZERO + at.since(start);
             let outcome = self.middlebox.process(now, port, &mut bytes, &mut cut);
             let passing = Passing {
+                frame: None,
                 number,
                 at,
                 port,
@@ -214,13 +248,20 @@ impl Session {
         self.through(path, |session, passing| {
             let middlebox = &session.middlebox;
             let matches: Vec<_> = middlebox.last_matched().collect();
+            if passing.frame.is_some() && matches.is_empty() {
+                return Ok(());
+            }
             let applied = middlebox.last_applied();
             let (came, bytes) = (&passing.came, &passing.bytes);
             let dropped = passing.dropped;
             let most = came.len().max(bytes.len());
             let changed = (0..most).filter(|at| !dropped && came.get(*at) != bytes.get(*at));
             let left = ends(bytes);
-            let packet = ends(came);
+            let frame = passing
+                .frame
+                .map(|kind| format!("frame of EtherType {kind:#06x}"));
+            let left = frame.clone().unwrap_or(left);
+            let packet = frame.unwrap_or_else(|| ends(came));
             explained.push(ExplainedPacket {
                 number: passing.number,
                 interface: if passing.port == UP {
@@ -266,6 +307,9 @@ impl Session {
         let interface = out.add_interface(&interface).map_err(unwritten)?;
         let mut replayed = Replayed::default();
         replayed.no_ip = self.through(read, |_, passing| {
+            if passing.frame.is_some() {
+                return Ok(());
+            }
             replayed.packets += 1;
             if passing.dropped {
                 replayed.dropped += 1;

@@ -45,8 +45,10 @@ pub struct BoxCounts {
     pub evicted: u64,
     /// Connections that are tracked; `None` without rules that have state.
     pub connections: Option<u64>,
-    /// What is not IP, and passes.
+    /// Frames that are not IP.
     pub other: u64,
+    /// Of these, dropped by a rule that names their type; the others pass.
+    pub other_dropped: u64,
     /// The rules.
     pub rules: Vec<RuleCounts>,
 }
@@ -113,7 +115,8 @@ impl fmt::Display for BoxCounts {
             ),
             (self.related, "ICMP errors about a connection"),
             (self.bundles, "bundles of several segments"),
-            (self.other, "not IP"),
+            (self.other, "frames that are not IP"),
+            (self.other_dropped, "of these dropped by a rule"),
         ] {
             if count > 0 {
                 writeln!(f, "  {count} {what}")?;
