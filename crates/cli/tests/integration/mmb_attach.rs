@@ -307,6 +307,47 @@ fn options_come_and_go_in_real_connections_whose_segments_are_bundles() {
     }
 }
 
+/// Sends a frame of a type that is for experiments, and one of MPLS.
+const FRAMES: &str = r#"
+use Socket;
+for my $type (0x88b5, 0x8847) {
+    socket(my $s, 17, SOCK_RAW, 0) or die "socket: $!";
+    my $to = pack('SnlSCCa8', 17, $type, $ARGV[0], 0, 0, 6, "\xff" x 6);
+    send($s, "\xff" x 6 . "\x02" x 6 . pack('n', $type) . "\0" x 46, 0, $to) or die "send: $!";
+}
+"#;
+
+#[test]
+fn frames_that_are_not_ip_pass_all_rules_but_those_about_their_type() {
+    let Some(pair) = pair("frames that are not IP") else {
+        return;
+    };
+    let index = pair.ip(false, "-o link show v1");
+    let index = index.split(':').next().expect("a number").to_owned();
+    let attached = pair.attach("add all drop; add eth-type mpls drop; add eth-type arp accept");
+    let sent = pair
+        .inside(false, "perl")
+        .args(["-e", FRAMES, &index])
+        .status();
+    assert!(sent.expect("it starts").success());
+    // Asks by ARP, which comes and goes; the echo itself is dropped.
+    let ping = "use IO::Socket::IP; IO::Socket::IP->new(PeerHost => '10.78.0.1', PeerPort => 9, \
+                Proto => 'udp')->send('x')";
+    assert!(
+        pair.inside(false, "perl")
+            .args(["-e", ping])
+            .status()
+            .is_ok()
+    );
+    let listed = pair.mmb(&["list", "v0"]);
+    let counts = json(&String::from_utf8_lossy(&listed.stdout));
+    assert_eq!(counts["other_dropped"], 1, "{counts}");
+    assert!(counts["other"].as_u64() >= Some(2), "{counts}");
+    assert_eq!(counts["rules"][1]["packets"], 1, "{counts}");
+    attached.signal("INT");
+    attached.end();
+}
+
 #[test]
 fn what_cannot_run_in_the_kernel_is_refused_before_anything_is_attached() {
     for (words, what) in [

@@ -282,3 +282,56 @@ fn what_cannot_be_done_is_said_before_anything_is_sent() {
         _ => eprintln!("skipped: the rights that are needed: no user namespace here"),
     }
 }
+
+/// The fields that were changed on the way there.
+fn other_changes(report: &Value) -> Vec<&str> {
+    let changes = report["other_changes"].as_array().expect("changes");
+    let there = changes
+        .iter()
+        .filter(|change| change["direction"] == "there");
+    there
+        .filter_map(|change| change["field"].as_str())
+        .collect()
+}
+
+#[test]
+fn hops_that_are_set_marks_on_all_and_options_in_another_order_are_reported_on_small_paths_too() {
+    let name = "changes that no ready box makes";
+    let Some(pair) = Pair::new(name, 86, &[], narrows_bpf::not_built()) else {
+        return;
+    };
+    for (near, device) in [(true, "v0"), (false, "v1")] {
+        pair.ip(near, &format!("link set {device} mtu 600"));
+    }
+    let answering = responder(&pair, false, &["10.86.0.2", "to", "10.86.0.0/24"]);
+    for (rules, field) in [
+        ("add in inside mod ip-ttl 33", "ip-ttl"),
+        ("add in inside mod ip-ce", "ip-ce"),
+        (
+            "add in inside tcp-opt-mss strip tcp-opt-mss add tcp-opt-mss 8960",
+            "tcp-opt",
+        ),
+        ("add ip-ttl 3 drop", ""),
+    ] {
+        let mut attached = Running::start(&mut mmb(&pair, true, &["attach", "v0", rules]));
+        attached.says("the box is at v0");
+        let report = detect(&pair, "10.86.0.2");
+        assert_eq!(report["cut_short"], Value::Null, "{report:#}");
+        assert_eq!(found(&report), [], "{rules}: {report:#}");
+        let fields = other_changes(&report);
+        let as_expected = match field {
+            "" => fields.is_empty(),
+            field => fields.contains(&field),
+        };
+        assert!(as_expected, "{rules}: {report:#}");
+        let routers = &report["directions"][0]["routers"];
+        match field {
+            "ip-ttl" => assert!(routers.is_null(), "{report:#}"),
+            _ => assert_eq!(*routers, 0, "{report:#}"),
+        }
+        attached.signal("INT");
+        assert_eq!(attached.end().0, Some(0));
+    }
+    answering.signal("INT");
+    answering.end();
+}
