@@ -98,6 +98,17 @@ pub(crate) struct Connection {
     pub acked: [Option<u32>; 2],
 }
 
+/// The flags, the sequence and the acknowledgement number of a TCP header.
+pub(crate) fn numbers(header: &[u8]) -> Option<(u8, u32, u32)> {
+    let header: &[u8; 14] = header.first_chunk()?;
+    let number = |at: usize| {
+        header[at..at + 4]
+            .iter()
+            .fold(0, |n, b| n << 8 | u32::from(*b))
+    };
+    Some((header[13], number(4), number(8)))
+}
+
 /// Whether a TCP connection is open of which these flags were seen, forward and reverse: SYN and ACK
 /// both ways, and neither FIN nor RST.
 pub fn is_established(flags: [u8; 2]) -> bool {

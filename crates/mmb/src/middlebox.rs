@@ -1,6 +1,6 @@
 //! The box: rules, connections, and what becomes of each packet.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,9 @@ use narrows_wire::FlowKey;
 use crate::action::{Action, Verdict, change_options};
 use crate::classifier::Classifier;
 use crate::command::Command;
-use crate::connections::{Connection, Connections, Direction, MOST, destination, key_of, source};
+use crate::connections::{
+    Connection, Connections, Direction, MOST, destination, key_of, numbers, source,
+};
 use crate::constraint::{Names, UnknownInterface};
 use crate::deeds::Deeds;
 use crate::edit::Edit;
@@ -21,9 +23,11 @@ use crate::rule::Rule;
 use crate::translate;
 
 mod frames;
+mod next;
 mod related;
 mod view;
 
+use next::{Next, find_old};
 pub use view::{BoxCounters, ConnectionView, RuleCounters, TableView};
 
 /// Flows of which it is remembered that their new ends were reported.
@@ -530,34 +534,6 @@ impl Settings {
     }
 }
 
-/// A rule that stays, by its number so far, or one that is new.
-enum Next {
-    Old(usize),
-    New(Rule),
-}
-
-/// Has the rules of `next` that say the same as one of `rules` be that one; of equals the first ones.
-fn find_old(next: &mut [Next], rules: &[Rule]) {
-    let same = |(next, rule): &(&Next, &Rule)| matches!(next, Next::New(new) if new == *rule);
-    let alike = next.iter().zip(rules).take_while(same).count();
-    for (at, next) in next[..alike].iter_mut().enumerate() {
-        *next = Next::Old(at);
-    }
-    let mut known: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
-    for (at, rule) in rules.iter().enumerate().skip(alike) {
-        known.entry(rule.to_string()).or_default().push_back(at);
-    }
-    for next in &mut next[alike..] {
-        let Next::New(rule) = &*next else { continue };
-        if let Some(at) = known
-            .get_mut(&rule.to_string())
-            .and_then(VecDeque::pop_front)
-        {
-            *next = Next::Old(at);
-        }
-    }
-}
-
 /// Makes the changes of all rules that apply, in their order.
 fn change(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>, counters: &mut BoxCounters) {
     let actions = || applied.iter().map(|rule| &deeds.get(*rule).action);
@@ -568,17 +544,6 @@ fn change(deeds: &Deeds, applied: &[u32], edit: &mut Edit<'_>, counters: &mut Bo
         let done = change_options(edit, actions());
         counters.options_unchanged += u64::from(!done);
     }
-}
-
-/// The flags, the sequence and the acknowledgement number of a TCP header.
-fn numbers(header: &[u8]) -> Option<(u8, u32, u32)> {
-    let header: &[u8; 14] = header.first_chunk()?;
-    let number = |at: usize| {
-        header[at..at + 4]
-            .iter()
-            .fold(0, |n, b| n << 8 | u32::from(*b))
-    };
-    Some((header[13], number(4), number(8)))
 }
 
 /// Writes the checksums that rules set, which no other change alters any more.

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use crate::field::{Field, Layer};
 
 /// The layers in the order of the reference.
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
     Layer::Meta,
+    Layer::Frame,
     Layer::Ip,
     Layer::Ip4,
     Layer::Ip6,

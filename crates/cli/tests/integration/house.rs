@@ -17,6 +17,7 @@ const UNSAFE: &[&str] = &[
     "crates/live/src/flows/socket_option.rs",
     "crates/live/src/world/system_calls.rs",
     "crates/live/src/world/timed_socket.rs",
+    "crates/bpf/src/grace.rs",
     "crates/bpf/src/tcx.rs",
 ];
 

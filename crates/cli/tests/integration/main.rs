@@ -30,6 +30,8 @@ mod mmb;
 mod mmb_attach;
 #[cfg(target_os = "linux")]
 mod mmb_detect;
+#[cfg(target_os = "linux")]
+mod mmb_reload;
 mod observe;
 mod observe_captures;
 #[cfg(target_os = "linux")]

@@ -1,8 +1,6 @@
 //! `narrows mmb reload`, `insert` and `del` at a device between two network namespaces, under traffic. Needs
 //! root.
 
-#![cfg(target_os = "linux")]
-
 use std::fs;
 use std::process::{Output, Stdio};
 use std::thread;
@@ -10,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-mod pair;
-
-use pair::{PATIENCE, Pair, Running};
+use crate::pair::{PATIENCE, Pair, Running};
 
 const NARROWS: &str = env!("CARGO_BIN_EXE_narrows");
 
