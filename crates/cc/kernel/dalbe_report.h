@@ -15,7 +15,7 @@
 #define NW_DALBE_NO_SSTHRESH	0x7fffffffU
 
 /* The thesis's five graphs of a transfer (4.7.1). */
-#define NW_DALBE_WEIGHTS	"weight, equivalence factor and losses ignored"
+#define NW_DALBE_WEIGHTS	"weight, phi and losses ignored"
 #define NW_DALBE_RATES		"target and achieved rate"
 #define NW_DALBE_PRICES		"congestion price, measured and modelled"
 #define NW_DALBE_TRIPS		"round trips of an interval"
@@ -26,8 +26,7 @@
 	FIELD("w", "", 1ULL << 30, ca->seen.law.w,			\
 	      "weight: 0.05 a scavenger, 1 best effort", NW_DALBE_WEIGHTS) \
 	FIELD("mu", "", 1 << 16, nw_dalbe_mu(&ca->seen.law, &p->rules),	\
-	      "w phi, where the price fades w phi / (1 - w): it counts 1 / mu times", \
-	      NW_DALBE_WEIGHTS)						\
+	      "w phi, where the price fades w phi / (1 - w): it counts 1 / mu times") \
 	FIELD("phi", "", 1 << 16, ca->seen.law.phi,			\
 	      "how much more the price takes off a window than CUBIC's", \
 	      NW_DALBE_WEIGHTS)						\

@@ -151,9 +151,12 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
             false => Range::FromZero,
         };
         let title = format!("{}: {}", field.name, field.about);
-        // A share has no unit; its sentence begins with what it is a share of.
+        // Of a share, the sentence begins with what it is a share of.
         let unit = match field.unit.as_str() {
-            "" => field.about.split(',').next().unwrap_or_default(),
+            "" if field.about.starts_with("share ") => {
+                field.about.split(',').next().unwrap_or_default()
+            }
+            "" => NO_UNIT,
             unit => spelled(unit),
         };
         let quantity = MetricTitle::of_name(&field.name).title;
@@ -168,6 +171,9 @@ fn telemetry(run: &RunResult) -> Vec<Chart> {
         .flat_map(|i| declared(run, &run.summary.flows[*i]));
     shared.chain(fields.iter().map(chart)).collect()
 }
+
+/// In the place of a unit.
+const NO_UNIT: &str = "no unit";
 
 /// A unit as people write it.
 fn spelled(unit: &str) -> &str {
@@ -205,7 +211,7 @@ fn declared(run: &RunResult, flow: &FlowSummary) -> Vec<Chart> {
         let title = format!("{name}: {}", first.chart);
         let sentence = format!("{title}; in the steady window {}.", said.join("; "));
         let unit = match first.unit.as_str() {
-            "" => "no unit",
+            "" => NO_UNIT,
             unit => spelled(unit),
         };
         let id = format!("{name}-{}", first.name);
