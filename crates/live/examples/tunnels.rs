@@ -336,7 +336,8 @@ fn knock(way: Way) -> Result<(), Failure> {
     without_end(move || {
         let mut stream = TcpStream::connect(proxy)?;
         stream.write_all(&words)?;
-        stream.read(&mut [0; 64])?;
+        // The refusal, and the end behind it.
+        io::copy(&mut stream, &mut io::sink())?;
         Ok(())
     })
 }
