@@ -12,8 +12,8 @@ use crate::buffers::{CLIENT_SHARE, SHARE, allowance};
 use crate::config::Limits;
 use crate::onward::Parents;
 
-/// Bytes that one of several proxies reserves of the budget at a time (our choice: what a
-/// daemon reads of one connection before others have their turn).
+/// Bytes that one of several proxies reserves of the budget at a time (our choice: four
+/// times what a daemon moves for one connection before others have their turn).
 const AT_ONCE: u64 = 256 << 10;
 
 /// What proxies have in common. Clones are the same one.
