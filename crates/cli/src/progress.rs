@@ -1,23 +1,29 @@
 //! Progress on standard error, and Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use narrows::Progress;
 
-use crate::args::EngineName;
 use crate::output::message;
 
 /// Set by the first Ctrl-C.
 static CANCEL: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program may be ended wherever it is.
+/// Whether the program may be ended wherever it is, but for what [`HELD`] counts.
 static ENDS_ANYWHERE: AtomicBool = AtomicBool::new(false);
 
-/// How long what is simulated has to end by itself, so that all is over within a second.
+/// Runs under way that have changed the machine, or have processes of their own.
+static HELD: Mutex<u32> = Mutex::new(0);
+
+/// How long runs have to end by themselves, so that all is over within a second.
 /// Results are written for half a second of it.
 const GRACE: Duration = Duration::from_millis(850);
+
+/// How often it is looked whether the machine is as it was.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The flag that ends runs early; from now on Ctrl-C sets it, and a second
 /// one ends the program at once.
@@ -35,18 +41,36 @@ pub fn cancel_flag() -> &'static AtomicBool {
     &CANCEL
 }
 
-/// The same for runs of `engine`. What the simulator does, and what follows from it, is ended
-/// wherever it is: files are whole or not there. An engine that has changed the machine has
-/// to put it back.
-pub fn cancel_flag_of(engine: EngineName) -> &'static AtomicBool {
-    ENDS_ANYWHERE.store(engine == EngineName::Sim, Ordering::SeqCst);
+/// The same for runs of scenarios, whose progress a [`Bar`] is given. What the simulator does,
+/// and what follows from runs of any engine, is ended wherever it is: files are whole or not
+/// there. An engine that has changed the machine puts it back first.
+pub fn cancel_flag_of_runs() -> &'static AtomicBool {
+    ENDS_ANYWHERE.store(true, Ordering::SeqCst);
     cancel_flag()
+}
+
+fn held() -> MutexGuard<'static, u32> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn end_soon() {
     std::thread::sleep(GRACE);
-    message!("narrows: ended before all was written; the results are not finished");
-    std::process::exit(130);
+    once_left(|| {
+        message!("narrows: ended before all was written; the results are not finished");
+        std::process::exit(130);
+    });
+}
+
+/// Calls `end` once no run has the machine; no further run begins before it returns.
+fn once_left(end: impl FnOnce()) {
+    loop {
+        let held = held();
+        if *held == 0 {
+            return end();
+        }
+        drop(held);
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// A bar with the time left; nothing where standard error is no terminal.
@@ -86,6 +110,8 @@ impl Bar {
                 self.bar.set_position(runs as u64);
                 self.bar.set_message(format!("{runs}/{of} live runs"));
             }
+            Progress::MachineTaken => *held() += 1,
+            Progress::MachineLeft => *held() -= 1,
             _ => {}
         }
     }
@@ -111,5 +137,30 @@ impl KernelBar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn the_program_ends_only_after_the_last_run_has_left_the_machine() {
+        let bar = Bar::new("two runs");
+        bar.update(Progress::MachineTaken);
+        bar.update(Progress::MachineTaken);
+        let (ended, end) = mpsc::channel();
+        let waiter =
+            std::thread::spawn(move || once_left(|| ended.send(()).expect("the test waits")));
+        bar.update(Progress::MachineLeft);
+        assert_eq!(
+            end.recv_timeout(5 * LOOK),
+            Err(mpsc::RecvTimeoutError::Timeout)
+        );
+        bar.update(Progress::MachineLeft);
+        end.recv().expect("it ends");
+        waiter.join().expect("no panic");
     }
 }

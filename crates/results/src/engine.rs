@@ -69,6 +69,11 @@ pub enum Progress<'a> {
         /// Planned.
         of: Duration,
     },
+    /// A run begins on an engine that changes the machine, or has processes of its own: until
+    /// [`MachineLeft`](Self::MachineLeft) the program has something to put back.
+    MachineTaken,
+    /// Such a run has ended, and all is as it was.
+    MachineLeft,
     /// A comparison finished a live repetition.
     Compared {
         /// Repetitions done, over all cells.

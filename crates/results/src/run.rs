@@ -68,6 +68,26 @@ impl EventSink for Each<'_> {
     }
 }
 
+/// The machine, while an engine that changes it runs, even if that panics.
+struct Taken<'a>(&'a Watch<'a>);
+
+impl<'a> Taken<'a> {
+    /// By `engine`; `None` if that leaves the machine alone, as the simulator does.
+    fn by(engine: &dyn Engine, watch: &'a Watch<'a>) -> Option<Self> {
+        let takes = engine.alone() || engine.virtual_kernel().is_some();
+        takes.then(|| {
+            (watch.progress)(Progress::MachineTaken);
+            Self(watch)
+        })
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        (self.0.progress)(Progress::MachineLeft);
+    }
+}
+
 impl Reduction {
     /// The result, of which `record` has what was known before the run and how long it took.
     pub fn into_result(self, record: RunRecord) -> RunResult {
@@ -134,12 +154,14 @@ pub fn reduce_run(
     let mut sinks: Vec<&mut dyn EventSink> = Vec::new();
     sinks.extend(captures.as_mut().map(|c| c as &mut dyn EventSink));
     sinks.extend(observers.as_mut().map(|o| o as &mut dyn EventSink));
+    let taken = Taken::by(engine, watch);
     let ended = if sinks.is_empty() {
         engine.run(plan, seed, &mut reducer, &handle)
     } else {
         sinks.push(&mut reducer);
         engine.run(plan, seed, &mut Each(sinks), &handle)
     };
+    drop(taken);
     if let Some(captures) = captures {
         captures.finish()?;
     }

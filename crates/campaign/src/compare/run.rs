@@ -273,9 +273,13 @@ impl Runner<'_> {
         let cells = self.campaign.cells.len();
         let items = cells * self.seeds.len();
         let done: Mutex<Vec<Option<Made>>> = Mutex::new((0..items).map(|_| None).collect());
+        // Of several runs at a time no one's progress is that of all.
         let quiet = Watch {
             cancel: self.watch.cancel,
-            progress: &|_| {},
+            progress: &|progress| match progress {
+                Progress::Run { .. } => {}
+                progress => (self.watch.progress)(progress),
+            },
         };
         pool::each(
             items,

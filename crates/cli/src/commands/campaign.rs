@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::args::{Campaign as Args, Format};
 use crate::output::{print, print_json, width};
-use crate::progress::{Bar, cancel_flag_of};
+use crate::progress::{Bar, cancel_flag_of_runs};
 use crate::status::{Failure, Outcome, Status};
 
 pub fn campaign(args: &Args) -> Outcome {
@@ -88,7 +88,7 @@ fn one(
     let folder = {
         let bar = Bar::new(&campaign.name);
         let watch = Watch {
-            cancel: cancel_flag_of(args.engine),
+            cancel: cancel_flag_of_runs(),
             progress: &|progress| bar.update(progress),
         };
         run_campaign(engine, campaign, &options, &watch)?

@@ -8,7 +8,7 @@ use narrows::{CompareOptions, Watch};
 
 use crate::args::{Compare as Args, EngineName, Format};
 use crate::output::{message, print, print_json};
-use crate::progress::{Bar, cancel_flag};
+use crate::progress::{Bar, cancel_flag_of_runs};
 use crate::status::{Outcome, Status};
 
 pub fn compare(args: &Args) -> Outcome {
@@ -39,7 +39,7 @@ pub fn compare(args: &Args) -> Outcome {
     let (found, dir) = {
         let bar = Bar::new(&campaign.name);
         let watch = Watch {
-            cancel: cancel_flag(),
+            cancel: cancel_flag_of_runs(),
             progress: &|progress| bar.update(progress),
         };
         narrows::compare(&*sim, &*engine, &campaign, &options, &watch)?

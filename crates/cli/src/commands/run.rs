@@ -10,7 +10,7 @@ use narrows::{RunOptions, Watch, run_scenario};
 
 use crate::args::{Format, Run};
 use crate::output::{message, print, print_json};
-use crate::progress::{Bar, cancel_flag_of};
+use crate::progress::{Bar, cancel_flag_of_runs};
 use crate::status::{Outcome, Status};
 
 pub fn run(args: &Run) -> Outcome {
@@ -40,7 +40,7 @@ pub fn run(args: &Run) -> Outcome {
     let result = {
         let bar = Bar::new(&plan.name);
         let watch = Watch {
-            cancel: cancel_flag_of(args.engine),
+            cancel: cancel_flag_of_runs(),
             progress: &|progress| bar.update(progress),
         };
         run_scenario(&*engine, &plan, &options, &watch)?

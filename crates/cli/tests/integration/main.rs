@@ -11,6 +11,8 @@ mod guide;
 mod help;
 mod house;
 #[cfg(target_os = "linux")]
+mod interrupted;
+#[cfg(target_os = "linux")]
 mod kernel;
 mod kernel_store;
 #[cfg(target_os = "linux")]
