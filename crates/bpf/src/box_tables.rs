@@ -9,6 +9,9 @@ use narrows_mmb::{
 
 /// Sizes of bpf/mmb.h: looks, words of a row, words of an action, bytes of a change of options.
 const LOOKS: usize = 8;
+/// Words of the window, and bytes of a key without any of them.
+const LANES: usize = 8;
+const KEY: u32 = 8;
 const WORDS: usize = 64;
 const SETS: usize = 24;
 const OPTIONS: usize = 40;
@@ -72,6 +75,7 @@ pub(crate) fn prepare(
         u32::from(program.translates),
         u32::from(program.actions.iter().any(|a| !a.sums.is_empty())),
         u32::from(program.frames),
+        lanes(program) as u32,
     ];
     let mut settings: Vec<u8> = numbers.into_iter().flat_map(u32::to_ne_bytes).collect();
     let mut look_at = [0; LOOKS];
@@ -89,7 +93,10 @@ pub(crate) fn prepare(
             }
             "nw_mmb_rows" => program.looks.len() * 256 + 1,
             "nw_mmb_masks" => program.masks.len(),
-            "nw_mmb_keys" => program.keys.len(),
+            "nw_mmb_keys" => {
+                map.set_key_size(KEY + 8 * lanes(program) as u32)?;
+                program.keys.len()
+            }
             "nw_mmb_rules" | "nw_mmb_counts" => program.rules.len(),
             "nw_mmb_idents" if program.stateful => program.rules.len(),
             "nw_mmb_numbers" => numbers_of(program, idents).len(),
@@ -132,7 +139,7 @@ pub(crate) fn fill(
     for map in object.maps() {
         match &*map.name().to_string_lossy() {
             "nw_mmb_rows" => fill_rows(&map, program)?,
-            "nw_mmb_masks" => fill_array(&map, &program.masks, |mask, to| to.extend(mask))?,
+            "nw_mmb_masks" => fill_array(&map, &program.masks, mask)?,
             "nw_mmb_rules" => fill_array(&map, &program.rules, rule)?,
             "nw_mmb_idents" if program.stateful => {
                 fill_array(&map, idents, |ident, to| to.extend(ident.to_ne_bytes()))?
@@ -157,10 +164,14 @@ pub(crate) fn fill(
                 to.extend(((draws >> 64) as u64).to_ne_bytes());
             })?,
             "nw_mmb_keys" => {
+                let len = lanes(program);
                 fill_map(&map, &program.keys, |(window, table, first), key, value| {
-                    key.extend(window);
-                    key.extend(table.to_ne_bytes());
-                    key.extend([0; 4]);
+                    let end = key.len() + KEY as usize + 8 * len;
+                    key.extend(u64::from(*table).to_ne_bytes());
+                    for at in lanes_of(&program.masks[*table as usize]) {
+                        key.extend(&window[at..at + 8]);
+                    }
+                    key.resize(end, 0);
                     value.extend(first.to_ne_bytes());
                 })?
             }
@@ -188,6 +199,29 @@ fn fill_rows(map: &Map<'_>, program: &Program) -> libbpf_rs::Result<()> {
         let words = [filled].into_iter().chain(bits.iter().copied()).chain(rest);
         to.extend(words.flat_map(u64::to_ne_bytes));
     })
+}
+
+/// Where the words of the window start in which a mask has bits.
+fn lanes_of(mask: &[u8; 64]) -> impl Iterator<Item = usize> + '_ {
+    let lanes = (0..64).step_by(8);
+    lanes.filter(|at| mask[*at..at + 8].iter().any(|byte| *byte != 0))
+}
+
+/// How many of them the mask has that has the most.
+fn lanes(program: &Program) -> usize {
+    let lanes = program.masks.iter().map(|mask| lanes_of(mask).count());
+    lanes.max().unwrap_or(0)
+}
+
+/// `struct nw_mmb_mask`.
+fn mask(mask: &[u8; 64], to: &mut Vec<u8>) {
+    let start = to.len();
+    to.extend(lanes_of(mask).map(|at| at as u8));
+    to.resize(start + LANES, 0);
+    for at in lanes_of(mask) {
+        to.extend(&mask[at..at + 8]);
+    }
+    to.resize(start + 9 * LANES, 0);
 }
 
 /// Puts `values` into an array, each as `write` appends it.

@@ -11,6 +11,7 @@
 
 #define NW_MMB_TABLES	4096	/* distinct masks */
 #define NW_MMB_WORDS	(NW_MMB_TABLES / 64)
+#define NW_MMB_LANES	8	/* words of the window */
 #define NW_MMB_LOOKS	8	/* bytes of a packet that say which tables can match */
 #define NW_MMB_TESTS	8	/* of a rule, besides its mask */
 #define NW_MMB_MATCHED	64	/* rules that one packet matches */
@@ -56,6 +57,7 @@ struct nw_mmb_settings {
 	u32 translates;		/* whether a rule maps or shuffles */
 	u32 sums;		/* whether a rule sets a checksum */
 	u32 frames;		/* whether a rule is about frames that are not IP */
+	u32 lanes;		/* words of the window in a key */
 	u8 look_at[NW_MMB_LOOKS];	/* the bytes of the window */
 };
 
@@ -64,14 +66,16 @@ struct nw_mmb_row {
 	u64 word[NW_MMB_WORDS];
 };
 
+/* The words of the window in which a mask has bits: their first bytes, and the bits. */
 struct nw_mmb_mask {
-	u64 window[8];
+	u8 at[NW_MMB_LANES];
+	u64 bits[NW_MMB_LANES];
 };
 
+/* As much of it is a key as the mask with the most words takes. */
 struct nw_mmb_key {
-	u64 window[8];
-	u32 table;
-	u32 unused;
+	u64 table;
+	u64 lane[NW_MMB_LANES];
 };
 
 struct nw_mmb_rule {

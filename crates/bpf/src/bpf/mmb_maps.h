@@ -29,8 +29,8 @@ struct {
 struct {
 	NW_UINT(type, NW_MAP_HASH);
 	NW_UINT(max_entries, 1);
-	NW_TYPE(key, struct nw_mmb_key);
-	NW_TYPE(value, u32);
+	NW_UINT(key_size, sizeof(struct nw_mmb_key));	/* user space makes it less */
+	NW_UINT(value_size, sizeof(u32));
 } nw_mmb_keys NW_SECTION(".maps");
 
 struct {

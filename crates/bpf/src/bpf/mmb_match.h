@@ -200,7 +200,7 @@ NW_INLINE u32 nw_mmb_lowest(u64 bits)
 /* The first of the tables that are left. */
 NW_INLINE void nw_mmb_look_up(struct nw_mmb_search *s)
 {
-	u64 bits = s->bits, *window;
+	u64 bits = s->bits;
 	struct nw_mmb_packet *p = s->p;
 	struct nw_mmb_mask *mask;
 	u32 table, *first, i;
@@ -210,9 +210,11 @@ NW_INLINE void nw_mmb_look_up(struct nw_mmb_search *s)
 	mask = nw_map_lookup(&nw_mmb_masks, &table);
 	if (!mask)
 		return;
-	window = (u64 *)p->window;
-	for (i = 0; i < 8; i++)
-		p->key.window[i] = window[i] & mask->window[i];
+	for (i = 0; i < NW_MMB_LANES; i++) {
+		if (i >= nw_mmb.lanes)
+			break;
+		p->key.lane[i] = *(u64 *)(p->window + (mask->at[i] & 56)) & mask->bits[i];
+	}
 	p->key.table = table;
 	first = nw_map_lookup(&nw_mmb_keys, &p->key);
 	if (first)
@@ -227,21 +229,22 @@ static long nw_mmb_step(u32 i, struct nw_mmb_search *s)
 	(void)i;
 	if (s->rule != NW_MMB_LAST)
 		return nw_mmb_try(s);
-	if (s->bits) {
-		nw_mmb_look_up(s);
-		return 0;
+	if (!s->bits) {
+		if (!words)
+			return 1;
+		word = nw_mmb_lowest(words);
+		nw_forget(word);
+		word &= NW_MMB_WORDS - 1;
+		s->words = words & (words - 1);
+		s->bits = s->row[0]->word[word] & s->row[1]->word[word] &
+			  s->row[2]->word[word] & s->row[3]->word[word] &
+			  s->row[4]->word[word] & s->row[5]->word[word] &
+			  s->row[6]->word[word] & s->row[7]->word[word];
+		s->word = word;
 	}
-	if (!words)
-		return 1;
-	word = nw_mmb_lowest(words);
-	nw_forget(word);
-	word &= NW_MMB_WORDS - 1;
-	s->words = words & (words - 1);
-	s->bits = s->row[0]->word[word] & s->row[1]->word[word] & s->row[2]->word[word] &
-		  s->row[3]->word[word] & s->row[4]->word[word] & s->row[5]->word[word] &
-		  s->row[6]->word[word] & s->row[7]->word[word];
-	s->word = word;
-	return 0;
+	if (s->bits)
+		nw_mmb_look_up(s);
+	return s->rule == NW_MMB_LAST && !s->bits && !s->words;
 }
 
 struct nw_mmb_order {
@@ -295,6 +298,10 @@ static __attribute__((noinline)) int nw_mmb_match(struct nw_mmb_packet *p)
 		/* the row behind all looks is that of every table */
 		u32 at = nw_mmb.looks * 256;
 
+		if (i && i >= nw_mmb.looks) {
+			s.row[i] = s.row[0];
+			continue;
+		}
 		if (i < nw_mmb.looks)
 			at = i * 256 + p->window[nw_mmb.look_at[i] & 63];
 		s.row[i] = nw_map_lookup(&nw_mmb_rows, &at);
