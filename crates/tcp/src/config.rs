@@ -83,6 +83,10 @@ pub enum Segmentation {
         min_segments: u32,
         /// Most bytes of a burst (`gso_max_size`, 65536).
         gso_max_bytes: u32,
+        /// Longest wait for an ACK that lets a larger burst go; never beyond half a round trip
+        /// (`tcp_tso_should_defer`; 1 ms since v6.18 and in 6.17-stable, commit 295ce1eb36ae,
+        /// before that half a round trip alone).
+        defer: Duration,
     },
 }
 
@@ -226,6 +230,7 @@ impl HostModel {
     pub const TSO: Segmentation = Segmentation::Tso {
         min_segments: 2,
         gso_max_bytes: 65_536,
+        defer: Duration::from_millis(1),
     };
 
     /// Small queues above a netem that keeps quiet.

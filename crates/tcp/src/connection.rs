@@ -17,6 +17,7 @@ use crate::event::{TcpEvent, TcpState};
 use crate::fq::FairQueue;
 use crate::limits::Limits;
 use crate::output::Output;
+use crate::push::PushMarks;
 use crate::rack::Rack;
 use crate::rate_sample::RateSampler;
 use crate::reassembly::Reassembly;
@@ -59,8 +60,6 @@ pub(crate) struct SendWindow {
     pub(crate) fin: Option<u64>,
     /// End of the last segment sent that was not full (Minshall).
     pub(crate) small_end: u64,
-    /// Where PSH was last forced.
-    pub(crate) pushed: u64,
 }
 
 impl SendWindow {
@@ -137,6 +136,7 @@ pub struct Connection {
     pub(crate) first_received: u64,
     pub(crate) snd: SendWindow,
     pub(crate) outgoing: CountedBytes,
+    pub(crate) push_marks: PushMarks,
     pub(crate) closing: bool,
     /// The application has closed the socket, and reads no more (`SOCK_DEAD`).
     pub(crate) orphaned: bool,
@@ -225,10 +225,10 @@ impl Connection {
                 una: first,
                 next: first,
                 small_end: first,
-                pushed: first,
                 ..SendWindow::default()
             },
             outgoing: CountedBytes::starting_at(first + 1),
+            push_marks: PushMarks::starting_at(first + 1),
             ident: rng.draw_u64() as u32,
             ts_offset: rng.draw_u64() as u32,
             path_mtu: config.mtu,
@@ -281,6 +281,7 @@ impl Connection {
         let taken = self.room(data.len() as u64) as usize;
         self.check_app_limited();
         self.outgoing.append(&data[..taken]);
+        self.mark_written(taken as u64);
         taken
     }
 
@@ -289,7 +290,15 @@ impl Connection {
         let taken = self.room(bytes);
         self.check_app_limited();
         self.outgoing.append_zeros(taken);
+        self.mark_written(taken);
         taken
+    }
+
+    /// PSH is due at the end of the `bytes` that were just written.
+    fn mark_written(&mut self, bytes: u64) {
+        let (end, piece) = (self.outgoing.end(), self.piece());
+        self.push_marks
+            .written(end - bytes, end, self.snd.next, piece);
     }
 
     /// How much of a write of `bytes` fits.

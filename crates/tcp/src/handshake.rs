@@ -370,7 +370,7 @@ impl Connection {
     fn syn_acknowledged(&mut self, a: &Arrived<'_>, una: u64) {
         self.snd.una = una;
         self.snd.next = self.snd.next.max(una);
-        self.snd.pushed = self.snd.pushed.max(una);
+        self.push_marks.acknowledged_with_syn(una);
         self.snd.small_end = self.snd.small_end.max(una);
         let early = self.handshake.early;
         self.handshake.syn_data_acked |= early > 0 && self.bytes_acked() > early;

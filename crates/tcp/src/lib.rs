@@ -94,6 +94,7 @@ mod output;
 mod pacing;
 mod path_mtu;
 mod probe;
+mod push;
 mod rack;
 mod rate_sample;
 mod reassembly;

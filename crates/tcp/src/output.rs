@@ -389,7 +389,11 @@ impl Connection {
         } else if self.defer_burst(ready, last, max, cwnd_limited, window_limited) {
             return 0;
         }
-        let quota = u64::from(quota.min(max));
+        let mut quota = u64::from(quota.min(max));
+        if quota > 1 {
+            let left = self.push_marks.left_of_piece(self.snd.next, self.piece());
+            quota = quota.min(left.div_ceil(mss));
+        }
         let mut segments = (ready.min(room).div_ceil(mss)).clamp(1, quota);
         // A short last segment waits on its own account.
         if segments > 1
@@ -435,11 +439,10 @@ impl Connection {
         if bytes == 0 && !fin {
             return None;
         }
-        Some(self.send_new(bytes, fin, push || drained, pool))
+        Some(self.send_new(bytes, fin, push, pool))
     }
 
-    /// Sends `bytes` of new data, `fin` behind them; with PSH if `push`, as
-    /// they are the last that were written or a probe.
+    /// Sends `bytes` of new data, `fin` behind them; with PSH in any case if `push`.
     pub(crate) fn send_new(
         &mut self,
         bytes: u64,
@@ -448,17 +451,13 @@ impl Connection {
         pool: &mut PacketPool,
     ) -> Box<Packet> {
         let seq = self.snd.next;
-        // PSH where the application's data ends, and once every half of the largest
-        // window so that a reader is not left waiting.
-        let forced = seq + bytes > self.snd.pushed + (self.snd.largest >> 1);
-        if push || forced {
-            self.snd.pushed = seq + bytes;
-        }
+        let half_window = self.snd.largest >> 1;
+        let marked = self.push_marks.sent(seq + bytes, half_window, self.piece());
         let mut segment = Segment {
             seq,
             len: bytes as u32 + u32::from(fin),
             flags: if fin { flag::FIN } else { 0 },
-            push: push || forced,
+            push: push || marked,
             ..Segment::default()
         };
         self.note_leaving(bytes as u32);

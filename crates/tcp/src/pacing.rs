@@ -89,6 +89,7 @@ impl Connection {
         let Segmentation::Tso {
             min_segments,
             gso_max_bytes,
+            ..
         } = self.config.host.segmentation
         else {
             return 1;
@@ -144,12 +145,16 @@ impl Connection {
         if limit >= whole / WINDOW_DIVISOR {
             return false;
         }
-        // The next ACK is due within half a round trip, or do not wait.
+        // An ACK that is due later is not waited for.
+        let Segmentation::Tso { defer, .. } = self.config.host.segmentation else {
+            return false;
+        };
         let Some(head) = self.board.head() else {
             return false;
         };
-        let age_us = self.now.as_micros().saturating_sub(head.sent_us);
-        if age_us < u64::from(self.rtt.srtt_us >> 4) {
+        let srtt_ns = u64::from(self.rtt.srtt_us) * (1_000 >> 3);
+        let ack_due_ns = head.sent_us * 1_000 + srtt_ns;
+        if ack_due_ns.saturating_sub(self.now.as_nanos()) > defer.as_nanos().min(srtt_ns / 2) {
             return false;
         }
         if congestion < window {

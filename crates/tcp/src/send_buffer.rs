@@ -12,6 +12,8 @@ const LEAST_SEGMENTS: u32 = 10;
 /// Memory of a segment besides its payload, before rounding: room for headers
 /// (`MAX_TCP_HEADER` 320) and `skb_shared_info` (320).
 const SEGMENT_ROOM: u64 = 640;
+/// A window up to which a piece may be as large as all of it (`TCP_MSS_DEFAULT`).
+const MSS_DEFAULT: u64 = 536;
 /// An `sk_buff`, rounded up to cache lines.
 const SK_BUFF: u64 = 256;
 
@@ -62,13 +64,20 @@ impl Connection {
     }
 
     /// Payload that a write gathers before it takes new memory
-    /// (`tcp_xmit_size_goal`): the largest burst.
-    fn piece(&self) -> u64 {
+    /// (`tcp_xmit_size_goal`): the largest burst, half of the largest window at most
+    /// (`tcp_bound_to_half_wnd`).
+    pub(crate) fn piece(&self) -> u64 {
         let mss = u64::from(self.agreed.mss.max(1));
         match self.config.host.segmentation {
             Segmentation::OneSegment => mss,
             Segmentation::Tso { gso_max_bytes, .. } => {
-                (u64::from(gso_max_bytes).saturating_sub(SEGMENT_ROOM / 2 + 1) / mss).max(1) * mss
+                let burst = u64::from(gso_max_bytes).saturating_sub(SEGMENT_ROOM / 2 + 1);
+                let bound = match self.snd.largest {
+                    0 => burst,
+                    small @ 1..=MSS_DEFAULT => burst.min(small),
+                    largest => burst.min(largest >> 1),
+                };
+                (bound / mss).max(1) * mss
             }
         }
     }

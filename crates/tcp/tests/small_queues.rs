@@ -3,9 +3,18 @@
 
 mod pipe;
 
-use narrows_tcp::{EcnMode, HostModel, SendBuffer, SmallQueues, TcpConfig, TcpEvent, TcpState};
+use narrows_tcp::{
+    EcnMode, HostModel, Segmentation, SendBuffer, SmallQueues, TcpConfig, TcpEvent, TcpState,
+};
 use narrows_units::Duration;
 use pipe::{Path, Pipe, config};
+
+/// Bursts of a kernel before v5.12, which waits for an ACK within half a round trip.
+const OLD_TSO: Segmentation = Segmentation::Tso {
+    min_segments: 2,
+    gso_max_bytes: 65_536,
+    defer: Duration::from_secs(1),
+};
 
 fn path(delay_ms: u64, mark: u32) -> Path {
     Path {
@@ -40,7 +49,7 @@ fn with(cc: &str, mark: u32, change: impl Fn(&mut TcpConfig)) -> (f64, Pipe) {
     let (mut c, mut s) = config(cc, false);
     for end in [&mut c, &mut s] {
         end.ecn = EcnMode::AccEcn;
-        end.host.segmentation = HostModel::TSO;
+        end.host.segmentation = OLD_TSO;
         end.host.send_buffer = HostModel::AUTO_SEND_BUFFER;
         change(end);
     }
@@ -65,7 +74,8 @@ fn a_window_of_three_is_stuck_where_nobody_reports_packets_that_left() {
     assert!(stuck_cubic > 0.75 * cubic, "{cubic} {stuck_cubic}");
 }
 
-/// With larger segments in memory a single burst fills what may wait.
+/// With larger segments in memory a single burst fills what may wait. (0.83 of the rate; without
+/// PSH at the ends of writes, which lets the receiver acknowledge at once, it would be 0.7.)
 #[test]
 fn larger_segments_in_memory_hold_more_back() {
     let of = |segment_bytes| {
@@ -75,7 +85,7 @@ fn larger_segments_in_memory_hold_more_back() {
         .0
     };
     let (small, large) = (of(2304), of(4352));
-    assert!(large < 0.8 * small, "{small} {large}");
+    assert!(large < 0.9 * small, "{small} {large}");
 }
 
 #[test]
@@ -100,9 +110,10 @@ fn a_writer_sleeps_until_a_third_of_the_buffer_is_free() {
     pipe.open();
     let until = pipe.now + Duration::from_secs(5);
     while pipe.ends[0].state() != TcpState::Established && pipe.step(until) {}
-    // Ten segments, each in memory of 4352 bytes, twice: two pieces of 45
-    // segments begin before 87 040 bytes are full.
-    assert_eq!(pipe.ends[0].write_zeros(1 << 20), 2 * 45 * 1448);
+    // Ten segments, each in memory of 4352 bytes, twice: three pieces of 22 segments, half
+    // of the first window, begin before 87 040 bytes are full.
+    let piece = 22 * 1448;
+    assert_eq!(pipe.ends[0].write_zeros(1 << 20), 3 * piece);
     assert_eq!(pipe.ends[0].write_zeros(1), 0, "asleep");
     pipe.flush();
     let woken = |p: &Pipe| {
@@ -117,7 +128,11 @@ fn a_writer_sleeps_until_a_third_of_the_buffer_is_free() {
     let left = pipe.ends[0].unacknowledged();
     assert!((45_000..=2 * 87_040 / 3).contains(&left), "{left}");
     // A whole piece goes in where less than one is free.
-    assert_eq!(pipe.ends[0].write_zeros(1 << 20), 45 * 1448);
+    let wrote = pipe.ends[0].write_zeros(1 << 20);
+    assert!(
+        wrote >= piece && wrote % 1448 == 0 && wrote > 2 * 87_040 / 3 - left,
+        "{wrote}"
+    );
 }
 
 #[test]

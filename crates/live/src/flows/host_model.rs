@@ -40,6 +40,7 @@ pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
     if let Segmentation::Tso {
         min_segments,
         gso_max_bytes,
+        defer,
     } = model.segmentation
     {
         let limited = most_segments(plan, flow.from, ETHERNET_MTU).is_some();
@@ -48,6 +49,9 @@ pub fn notes(plan: &Plan, flow: &FlowPlan) -> Vec<String> {
         }
         if min_segments != LINUX_MIN_TSO_SEGMENTS {
             notes.push("the kernel decides about the smallest size of its bursts".to_owned());
+        }
+        if defer != LINUX_DEFER {
+            notes.push("the kernel decides how long it waits for a larger burst".to_owned());
         }
     }
     if model.gro.is_some() {
@@ -93,6 +97,7 @@ fn in_virtual_time(plan: &Plan, flow: &FlowPlan) -> HostModel {
             Segmentation::Tso { gso_max_bytes, .. } if limited.is_some() => Segmentation::Tso {
                 min_segments: LINUX_MIN_TSO_SEGMENTS,
                 gso_max_bytes,
+                defer: LINUX_DEFER,
             },
             _ => HostModel::TSO,
         },
@@ -147,6 +152,9 @@ pub fn settings(plan: &Plan, host: HostIndex) -> Vec<(&'static str, &'static str
 
 /// Bytes of a usual link's MTU: whether bursts are limited depends on no link's.
 const ETHERNET_MTU: u32 = 1_500;
+
+/// How long a newer kernel waits for a larger burst (`tcp_tso_should_defer`, v6.18).
+const LINUX_DEFER: Duration = Duration::from_millis(1);
 
 /// `net.ipv4.tcp_min_tso_segs`: Linux's default.
 const LINUX_MIN_TSO_SEGMENTS: u32 = 2;
@@ -215,7 +223,7 @@ mod tests {
         let set = "segmentation = \"tso gso_max_bytes 15000\"\npacing = \"always\"\n\
                    compress_sacks = false";
         let limited = in_virtual_time("narrows", set);
-        let words = "tso min_segments 2 gso_max_bytes 15000";
+        let words = "tso min_segments 2 gso_max_bytes 15000 defer 1ms";
         assert_eq!(narrows_scenario::host_model_words(&limited)[0].1, words);
         assert_eq!(limited.pacing, PacingUse::Always);
         assert!(!limited.compress_sacks);

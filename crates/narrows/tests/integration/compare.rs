@@ -140,8 +140,7 @@ fn the_simulator_gets_the_hosts_of_the_engine_that_it_is_held_against_and_this_i
     // The other side runs what the scenario says, as it always does.
     assert!((simulated - 15.0).abs() < 0.5, "{simulated}");
     assert!((own - 20.0).abs() < 0.5, "{own}");
-    let said =
-        "hosts: simulated with segmentation \"tso min_segments 2 gso_max_bytes 65536\" for \"one\"";
+    let said = "hosts: simulated with segmentation \"tso min_segments 2 gso_max_bytes 65536 defer 1ms\" for \"one\"";
     assert_eq!(found.hosts, [said]);
     assert!(comparison_table(&found).contains(said));
     let page = fs::read_to_string(pages::again(&dir.path().join("fitted")).unwrap().0).unwrap();

@@ -7,7 +7,7 @@ use crate::document::{self, At, Besides, Grammar, Gros, Places, Scalar, Spelled,
 use crate::parts::{Gro, HostModel, PacingUse, Segmentation, SendBuffer, SmallQueues};
 use crate::refusal::Refusal;
 
-const SEGMENTATION: &str = "`one` or `tso [min_segments N] [gso_max_bytes N]`";
+const SEGMENTATION: &str = "`one` or `tso [min_segments N] [gso_max_bytes N] [defer TIME]`";
 const GRO: &str = "`false`, `true` or `[hold TIME] [max_segments N]`";
 const PACING: &str = "`as-algorithm`, `internal`, `fq`, `always` or `never`";
 const SMALL_QUEUES: &str = "`off` or `unreported [segment_bytes N]`";
@@ -89,7 +89,10 @@ fn segmentation_words(value: Segmentation) -> String {
         Segmentation::Tso {
             min_segments,
             gso_max_bytes,
-        } => format!("tso min_segments {min_segments} gso_max_bytes {gso_max_bytes}"),
+            defer,
+        } => {
+            format!("tso min_segments {min_segments} gso_max_bytes {gso_max_bytes} defer {defer}")
+        }
     }
 }
 
@@ -183,6 +186,7 @@ fn segmentation(line: &str) -> Result<Segmentation, WordError> {
             let Segmentation::Tso {
                 mut min_segments,
                 mut gso_max_bytes,
+                mut defer,
             } = HostModel::TSO
             else {
                 return Ok(HostModel::TSO);
@@ -191,12 +195,14 @@ fn segmentation(line: &str) -> Result<Segmentation, WordError> {
                 match key.text {
                     "min_segments" => min_segments = above_zero(&mut words)?,
                     "gso_max_bytes" => gso_max_bytes = above_zero(&mut words)?,
+                    "defer" => defer = words.value()?,
                     _ => return Err(key.refused(SEGMENTATION)),
                 }
             }
             Ok(Segmentation::Tso {
                 min_segments,
                 gso_max_bytes,
+                defer,
             })
         }
         _ => Err(word.refused(SEGMENTATION)),

@@ -252,7 +252,7 @@ pub(crate) struct Mark {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HostModel {
     /// `one` (offloads off, the default) or `tso [min_segments N]
-    /// [gso_max_bytes N]`.
+    /// [gso_max_bytes N] [defer TIME]`.
     pub(crate) segmentation: Optional<Words<Segmentation>>,
     /// Receive-side coalescing: `false` (the default), `true`, or `hold 50us
     /// max_segments 17`.
