@@ -18,7 +18,7 @@ use crate::socket_address::{self, LONGEST};
 /// `NARROWS_ONLY`.
 const ONLY: u32 = 1;
 
-/// Where `patience_ms` is 0: as long as `narrows pep run` waits unless told otherwise.
+/// Where `patience_ms` is 0: the default of `narrows pep run`.
 const PATIENCE: Duration = Duration::from_millis(3000);
 
 /// Bytes of `early` at most (our choice): what two connections take before either has opened.

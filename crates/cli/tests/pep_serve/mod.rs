@@ -481,7 +481,7 @@ fn led_through(keys: &str, expected: &str) {
     });
     let asks = "my $s = IO::Socket::INET->new('10.0.2.2:80') or die; print <$s>;";
     let output = perl(client, asks).output().expect("perl");
-    // Without being told otherwise the destination sees the proxy.
+    // By default the destination sees the proxy's address.
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
     assert!(soon(|| daemon.status()["closed"] == 1));
     // It may have ended by itself.

@@ -181,7 +181,7 @@ impl Shown {
         text.map_err(failed)
     }
 
-    /// Carries out commands on the rules, or, `afresh`, puts those that they make in the place of all. If
+    /// Applies commands to the rules, or, `afresh`, puts those that they make in the place of all. If
     /// that cannot be done, the box is as it was.
     fn change(&self, afresh: bool, text: &str) -> Result<(), Error> {
         let mut attached = self.attached();
