@@ -15,6 +15,7 @@ use narrows_units::{Instant, Rng};
 use crate::config::TcpConfig;
 use crate::connection::Connection;
 use crate::scoreboard::flag;
+use crate::push::PushMarks;
 use crate::sequence;
 use crate::timers::Purpose;
 
@@ -106,8 +107,8 @@ impl Replay {
         connection.snd.una = first;
         connection.snd.next = first;
         connection.snd.small_end = first;
-        connection.snd.pushed = first;
         connection.outgoing = CountedBytes::starting_at(first + 1);
+        connection.push_marks = PushMarks::starting_at(first + 1);
         let script = Shared::default();
         connection.cc.observe(Box::new(script.clone()));
         Self {
