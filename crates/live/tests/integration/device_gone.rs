@@ -40,11 +40,9 @@ impl EventSink for Deletes {
 #[test]
 fn a_run_whose_device_is_deleted_ends_and_says_which() {
     let test = "a device that is deleted";
-    let tools = std::process::Command::new("nsenter")
-        .arg("--version")
-        .output();
-    if !nix::unistd::geteuid().is_root() || tools.is_err() {
-        eprintln!("skipped: {test}: it needs root and nsenter");
+    let present = |tool: &str| std::process::Command::new(tool).arg("-V").output().is_ok();
+    if !nix::unistd::geteuid().is_root() || !present("nsenter") || !present("ip") {
+        eprintln!("skipped: {test}: it needs root, nsenter and ip");
         return;
     }
     let text = "version = 1\nname = \"test\"\nduration = \"20s\"\n\
