@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use narrows_mmb::{Command, Middlebox, READY, Settings, commands};
-use narrows_packet::{DOWN, UP};
+use narrows_core::{DOWN, UP};
 use narrows_units::{Instant, Rng};
 
 fn boxed(commands: &[Command]) -> Option<Middlebox> {

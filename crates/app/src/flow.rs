@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use narrows_packet::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::Instant;
 
 use crate::generator::{Generator, Want};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use narrows_packet::{Event, FlowId, Sockets};
+use narrows_core::{Event, FlowId, Sockets};
 
 /// The account of a flow, which its two applications share. Both run in one process in
 /// either engine; nothing of it is on the wire.

@@ -3,7 +3,7 @@
 //! A [`Generator`] says how much an application wants to send now and when it next wants
 //! more. [`Source`] and [`Sink`] are the two ends of a flow over it, [`Prober`] and
 //! [`Responder`] those of a latency probe, [`Relay`] copies between connections: they
-//! implement [`App`](narrows_packet::App), so
+//! implement [`App`](narrows_core::App), so
 //! that they run on simulated hosts and over real sockets alike. [`probe`] holds the payload
 //! of latency probes.
 //!

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{App, EntityId, Event, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, EntityId, Event, Profile, SocketError, SocketEvent, SocketId, Sockets};
 
 use crate::probe::{Probe, ProbeClient};
 

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use narrows_packet::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
 
 /// Bytes of each direction that wait in the relay at most (our choice: as many as other
 /// applications write ahead). Beyond that it does not read, so that the sender's window
 /// closes.
-const BUFFER: usize = narrows_packet::WRITE_AHEAD as usize;
+const BUFFER: usize = narrows_core::WRITE_AHEAD as usize;
 
 /// Connections that may wait to be accepted: Linux's default `net.core.somaxconn`.
 const BACKLOG: u32 = 4_096;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_packet::{EntityId, NullSink, Outlet, Packet, PacketPool};
+use narrows_core::{EntityId, NullSink, Outlet, Packet, PacketPool};
 use narrows_units::{Duration, Instant, Rate, Rng};
 use narrows_wire::{IpFields, ip};
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Bytes, Instant, Rng, Word, WordError, WordWriter, Words};
 
 use crate::reading::{self, Parameters};
@@ -163,7 +163,7 @@ mod tests {
         assert!(b.log.drops.iter().all(|d| d.2 == DropCause::Overflow));
         let ids: Vec<u64> = std::iter::from_fn(|| b.take(ms(2))).map(|t| t.id).collect();
         assert_eq!(ids, [0, 1, 2]);
-        assert_eq!(b.queue.backlog(), narrows_packet::Backlog::default());
+        assert_eq!(b.queue.backlog(), narrows_core::Backlog::default());
     }
 
     #[test]

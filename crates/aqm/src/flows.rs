@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use narrows_units::{Draw, Rng, stable_hash};
 use narrows_wire::FlowKey;
 use narrows_wire::ip::{TCP, UDP};

@@ -1,7 +1,7 @@
 //! What every queue keeps beside its algorithm: its name in events, the
 //! link's overhead, its backlog and its counts of marks and drops.
 
-use narrows_packet::{DropCause, EntityId, Event, MarkCause, Outlet, Packet, QueueCounts};
+use narrows_core::{DropCause, EntityId, Event, MarkCause, Outlet, Packet, QueueCounts};
 use narrows_units::Instant;
 use narrows_wire::Ecn;
 use narrows_wire::ip;

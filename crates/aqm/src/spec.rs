@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{EntityId, Packet, Queue};
+use narrows_core::{EntityId, Packet, Queue};
 use narrows_units::{Duration, Rate, Rng, WordError, Words};
 
 use crate::cnq::{self, Cnq, CnqConfig};

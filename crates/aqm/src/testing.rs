@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use narrows_packet::{
+use narrows_core::{
     DropCause, EntityId, Event, EventSink, MarkCause, Outlet, Packet, PacketPool, Port, Queue,
 };
 use narrows_units::{Instant, Rate, Rng};

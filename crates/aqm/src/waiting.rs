@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{DropCause, EntityId, Outlet, Packet};
+use narrows_core::{DropCause, EntityId, Outlet, Packet};
 use narrows_units::Instant;
 
 use crate::meter::Meter;

@@ -1,6 +1,6 @@
 //! Words round trip, are refused with their place, and never panic.
 
-use narrows_packet::EntityId;
+use narrows_core::EntityId;
 use narrows_units::{Bytes, Duration, Rate, Rng};
 use proptest::prelude::*;
 

@@ -13,8 +13,8 @@ mod packets;
 mod rules;
 
 use kernel_box::{ETHERNET, boxed, frame, has_double_zero, loaded, other_frame};
+use narrows_core::{DOWN, UP};
 use narrows_mmb::{Command, Middlebox, READY, Rule, commands};
-use narrows_packet::{DOWN, UP};
 use narrows_units::{Instant, Rng};
 
 /// How packets were dealt with.

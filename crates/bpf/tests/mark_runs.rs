@@ -10,8 +10,8 @@ use std::thread;
 
 use narrows_bpf::SignalOptions;
 use narrows_bpf::testkit::SignalRuns;
+use narrows_core::{HostHook, Packet, Role};
 use narrows_efm::{SignalHook, SignalSpec};
-use narrows_packet::{HostHook, Packet, Role};
 use narrows_units::Instant;
 use narrows_wire::Signal;
 use nix::sched::{CpuSet, sched_setaffinity};

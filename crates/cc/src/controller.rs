@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 
 use crate::facts::{CaState, CwndEvent, Decision, Facts};
 use crate::ffi::Instance;

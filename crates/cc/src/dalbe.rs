@@ -4,7 +4,7 @@
 //! it reports of itself; from the same, [`DalbeLaw::step`] computes the weight without
 //! rounding.
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 
 use crate::spec::ControlSpec;
 

@@ -6,7 +6,7 @@
 
 use core::ffi::{CStr, c_char, c_void};
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 
 use crate::controller::{Answer, Call};
 use crate::facts::{Decision, Facts};

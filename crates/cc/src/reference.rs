@@ -1,6 +1,6 @@
 //! A control's law in double precision beside the fixed point that ran.
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 
 use crate::dalbe::{DalbeInterval, DalbeLaw};
 use crate::spec::ControlSpec;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 use narrows_units::{WordError, Words, alternatives};
 
 use crate::ffi::{Algorithm, Params};

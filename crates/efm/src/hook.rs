@@ -1,6 +1,6 @@
 //! The hook that sets signals in the packets of a simulated host.
 
-use narrows_packet::{FlowId, HookVerdict, HostHook, Packet, Role, SocketFacts};
+use narrows_core::{FlowId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 use narrows_wire::{FlowKey, Ip, ip};
 

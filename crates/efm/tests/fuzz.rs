@@ -1,9 +1,9 @@
 //! The words of marks, and packets to be marked, over kept corpora and mutations
 //! of them.
 
+use narrows_core::{HostHook, Packet, Role};
 use narrows_efm::{SignalHook, SignalSpec};
 use narrows_fuzz::Corpus;
-use narrows_packet::{HostHook, Packet, Role};
 use narrows_units::{Instant, WordError};
 use narrows_wire::{Ip, ip};
 

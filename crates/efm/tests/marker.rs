@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use narrows_core::{FlowId, HookVerdict, HostHook, Packet, Role};
 use narrows_efm::{SignalCounters, SignalHook, SignalSpec};
-use narrows_packet::{FlowId, HookVerdict, HostHook, Packet, Role};
 use narrows_units::Instant;
 use narrows_wire::checksum::Sum;
 use narrows_wire::{Ip, IpFields, Tcp, TcpFields, TcpFlags, UdpFields, ip};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{
+use narrows_core::{
     CountedBytes, Data, Datagram, DatagramError, Event, FlowId, FlowSample, Profile, Relayed, Role,
     SocketError, SocketId, Sockets,
 };

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-use narrows_efm::HostSignals;
-use narrows_packet::{
+use narrows_core::{
     App, DropCause, EntityId, Event, EventSink, FlowId, HostHook, Limited, Packet, Profile, Role,
     SocketError,
 };
+use narrows_efm::HostSignals;
 use narrows_path::paths::{Link, Paths};
 use narrows_path::routes::{Hop, Routes};
 use narrows_path::wakes::Slot;

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{
+use narrows_core::{
     DatagramError, DropCause, Endpoint, Packet, Role, SocketEvent, SocketId, Undelivered,
 };
 use narrows_units::{Duration, Instant};

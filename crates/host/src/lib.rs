@@ -3,14 +3,14 @@
 //!
 //! [`Hosts`] keeps all nodes of a run. An engine hands it packets that arrive
 //! ([`Hosts::arrive`]) and wakes it at the times for which it asked
-//! ([`Hosts::wake`]); it calls applications ([`App`](narrows_packet::App)), which act
-//! through sockets ([`Sockets`](narrows_packet::Sockets)), and puts packets on their way.
+//! ([`Hosts::wake`]); it calls applications ([`App`](narrows_core::App)), which act
+//! through sockets ([`Sockets`](narrows_core::Sockets)), and puts packets on their way.
 //! Connections come and go while a run goes on; a packet finds its socket by its
 //! five-tuple.
 //!
 //! ```
 //! use narrows_host::{AppOn, Hosts, Net, Node, Options, Part, Topology, Transport};
-//! use narrows_packet::{EntityId, NullSink, Profile};
+//! use narrows_core::{EntityId, NullSink, Profile};
 //! use narrows_path::{paths::Paths, routes};
 //! use narrows_app::Responder;
 //! use narrows_units::Instant;

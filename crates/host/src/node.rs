@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use narrows_core::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_efm::{HostSignals, SignalHook};
-use narrows_packet::{EntityId, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_units::Instant;
 
 use crate::icmp::ErrorLimit;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{Endpoint, FlowId, Role};
+use narrows_core::{Endpoint, FlowId, Role};
 use narrows_quic::datagram::Sealer;
 use narrows_units::Rng;
 use narrows_wire::ip;

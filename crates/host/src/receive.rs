@@ -1,6 +1,6 @@
 //! How packets reach hosts: hooks, then the socket that they belong to.
 
-use narrows_packet::{DropCause, Event, Packet, Role, SocketEvent};
+use narrows_core::{DropCause, Event, Packet, Role, SocketEvent};
 use narrows_units::Instant;
 use narrows_wire::tcp::TcpFlags;
 use narrows_wire::{Icmp, checksum, ip, udp};
@@ -109,7 +109,7 @@ impl Hosts {
                 *bytes += u64::from(packet.len());
                 received.push_back((at, packet));
                 if let Some(app) = socket.app {
-                    let id = narrows_packet::SocketId(s);
+                    let id = narrows_core::SocketId(s);
                     self.call(net, app, |app, host| {
                         app.on_event(id, SocketEvent::Readable, host);
                     });
@@ -222,7 +222,7 @@ mod tests {
                 protocol: ip::TCP,
                 ident: 0,
             };
-            let mut packet = narrows_packet::PacketPool::new().take(Instant::ZERO, None);
+            let mut packet = narrows_core::PacketPool::new().take(Instant::ZERO, None);
             header.write(&mut packet.bytes, fields.header_len());
             fields.write(&mut packet.bytes, source, destination, &[], 0);
             let addressing = Addressing::of(&packet.bytes).unwrap();

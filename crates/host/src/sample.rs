@@ -1,6 +1,6 @@
 //! Periodic samples of the senders of flows.
 
-use narrows_packet::{Endpoint, Event, FlowId};
+use narrows_core::{Endpoint, Event, FlowId};
 
 use crate::hosts::{Hosts, Net};
 

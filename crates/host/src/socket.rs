@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use narrows_packet::{DatagramError, Endpoint, EndpointEvent, Packet, Role};
+use narrows_core::{DatagramError, Endpoint, EndpointEvent, Packet, Role};
 use narrows_path::routes::Hop;
 use narrows_units::Instant;
 
@@ -48,7 +48,7 @@ pub(crate) struct Stream {
     pub listener: Option<u32>,
     /// Events that came before it was accepted.
     pub held: VecDeque<EndpointEvent>,
-    /// Whether its application asked for [`SocketEvent::Writable`](narrows_packet::SocketEvent).
+    /// Whether its application asked for [`SocketEvent::Writable`](narrows_core::SocketEvent).
     pub wants_room: bool,
 }
 

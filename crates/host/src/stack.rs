@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{
+use narrows_core::{
     Endpoint, EndpointEvent, Event, FlowId, Profile, Role, SocketError, SocketEvent, SocketFacts,
     SocketId,
 };

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{Endpoint, Profile, SocketError};
+use narrows_core::{Endpoint, Profile, SocketError};
 
 /// Opens a machine's sockets below those of [`Hosts`](crate::Hosts). Simulated hosts have
 /// none: their packets go into links.

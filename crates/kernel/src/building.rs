@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use narrows_run::VirtualKernel;
+use narrows_engine::VirtualKernel;
 use sha2::{Digest, Sha256};
 
 use crate::changes::{CONTROLS_FOLDER, changes};

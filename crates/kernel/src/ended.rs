@@ -1,7 +1,7 @@
 //! How a run ended, as a guest says it.
 
 use narrows_efm::HostSignals;
-use narrows_run::{Ended, Rig};
+use narrows_engine::{Ended, Rig};
 use narrows_units::Duration;
 use serde::{Deserialize, Serialize};
 

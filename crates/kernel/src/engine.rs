@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Component, Path, PathBuf};
 
-use narrows_packet::EventSink;
-use narrows_run::{Ended, RunHandle, VirtualKernel};
+use narrows_core::EventSink;
+use narrows_engine::{Ended, RunHandle, VirtualKernel};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;

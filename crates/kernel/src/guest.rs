@@ -13,8 +13,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use narrows_packet::{Event, EventSink};
-use narrows_run::{Ended, RunHandle};
+use narrows_core::{Event, EventSink};
+use narrows_engine::{Ended, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 use nix::mount::{MsFlags, mount};

@@ -37,6 +37,8 @@ mod frames;
 mod guest;
 #[cfg(target_os = "linux")]
 mod job;
+#[cfg(target_os = "linux")]
+mod kernel_engine;
 mod make;
 mod process;
 mod source;
@@ -54,4 +56,6 @@ pub use engine::{KernelError, Machine};
 pub use error::BuildError;
 #[cfg(target_os = "linux")]
 pub use guest::{GuestError, Runner, serve};
+#[cfg(target_os = "linux")]
+pub use kernel_engine::{KernelEngine, run_in_guest};
 pub use store::{BuiltKernel, Store, StoreError};

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use narrows_run::VirtualKernel;
+use narrows_engine::VirtualKernel;
 use serde::{Deserialize, Serialize};
 
 use crate::controls;

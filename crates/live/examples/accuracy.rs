@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use narrows_core::{Event, EventSink};
 use narrows_live::datapath::{Datapath, Driven};
 use narrows_live::{Clock, RunHandle, RunId, World, reports};
-use narrows_packet::{Event, EventSink};
 use narrows_scenario::{Draft, HostIndex, LinkIndex, Plan};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, TcpCongestion};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use narrows_packet::FlowId;
+use narrows_core::FlowId;
 use narrows_scenario::{LinkIndex, Plan};
 
 use crate::flows::sender_port;

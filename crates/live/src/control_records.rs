@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_bpf::{Hook, Record};
 use narrows_cc::{CaState, Decision};
-use narrows_packet::{FlowId, RecoveryEvent, TelemetryField};
+use narrows_core::{FlowId, RecoveryEvent, TelemetryField};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 
@@ -235,7 +235,7 @@ mod tests {
         let mut record = record(32_768, Hook::Init);
         record.telemetry = vec![Some(7)];
         control_records.report(&record);
-        let (flow, sample) = (FlowId(0), narrows_packet::FlowSample::default());
+        let (flow, sample) = (FlowId(0), narrows_core::FlowSample::default());
         reporter.report(Instant::ZERO, Report::Sampled { flow, sample });
         let seen = reports.next().map(|r| r.1);
         let Some(Report::Telemetry { field, value, .. }) = seen else {

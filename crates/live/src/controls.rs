@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use narrows_bpf::{BpfError, Ect1, Loaded, SocketOptions, Trace};
 use narrows_cc::ControlSpec;
-use narrows_run::SocketPlan;
+use narrows_engine::SocketPlan;
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 
 use crate::control_records::ControlRecords;

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use narrows_packet::EventSink;
-use narrows_run::{DisciplineFacts, Ended, Rig};
+use narrows_core::EventSink;
+use narrows_engine::{DisciplineFacts, Ended, Rig};
 use narrows_scenario::{HostIndex, LinkIndex, Plan};
 use narrows_units::Duration;
 

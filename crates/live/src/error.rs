@@ -15,7 +15,9 @@ pub enum LiveError {
         what: String,
     },
     /// A user namespace of one's own was refused.
-    #[error("this machine lets no user make a user namespace ({reason}), so this needs root: run it with sudo")]
+    #[error(
+        "this machine lets no user make a user namespace ({reason}), so this needs root: run it with sudo"
+    )]
     NoUserNamespace {
         /// The kernel's reason, and the switch behind it.
         reason: String,

@@ -52,6 +52,7 @@ pub mod flows;
 #[cfg(target_os = "linux")]
 pub mod foreground;
 #[cfg(target_os = "linux")]
+mod live_engine;
 pub mod machine;
 #[cfg(target_os = "linux")]
 mod own_controls;
@@ -85,10 +86,11 @@ pub use device_watch::DeviceWatch;
 pub use engine::run;
 #[cfg(target_os = "linux")]
 pub use error::LiveError;
+pub use live_engine::{LiveEngine, refused};
 pub use narrows_bpf::BoxConnection;
 #[cfg(target_os = "linux")]
 pub use narrows_bpf::{SignalCounters, SignalOptions};
-pub use narrows_run::{CommandFacts, Ended, FlowFacts, RunHandle};
+pub use narrows_engine::{CommandFacts, Ended, FlowFacts, RunHandle};
 pub use narrows_scenario::NameTable;
 pub use report::{Report, Reporter, Reports, reports};
 #[cfg(target_os = "linux")]

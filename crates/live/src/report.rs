@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use narrows_packet::{Event, FlowId, TelemetryField};
+use narrows_core::{Event, FlowId, TelemetryField};
 use narrows_units::Instant;
 
 /// An event that needs no packet: what a thread can see that holds none.
@@ -119,7 +119,7 @@ pub fn reports(flows: usize) -> (Reporter, Reports) {
 
 #[cfg(test)]
 mod tests {
-    use narrows_packet::{FlowSample, RecoveryEvent};
+    use narrows_core::{FlowSample, RecoveryEvent};
     use narrows_units::Duration;
 
     use super::*;

@@ -2,8 +2,8 @@
 //! `narrows mark`, and of the hosts of a run.
 
 use narrows_bpf::{BpfError, SignalCounters, SignalOptions, SignalProgram};
+use narrows_core::FlowId;
 use narrows_efm::HostSignals;
-use narrows_packet::FlowId;
 use narrows_scenario::endpoints::ANSWERER_PORTS;
 use narrows_scenario::{FlowPlan, LinkIndex, Plan, SignalPlan, SignalSpec};
 

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use narrows_packet::{Breakage, Data};
+use narrows_core::{Breakage, Data};
 use nix::errno::Errno;
 
 /// Bytes that are written at once at most: few calls, and no connection keeps the others of

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use narrows_core::UP;
 use narrows_mmb::{Command, Middlebox, Settings, commands};
-use narrows_packet::UP;
 use narrows_units::{Instant, Rng};
 use narrows_wire::{IpFields, TcpFields, TcpFlags, ip};
 

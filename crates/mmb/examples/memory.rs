@@ -5,8 +5,8 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Instant as Clock;
 
+use narrows_core::UP;
 use narrows_mmb::{Middlebox, Settings, commands};
-use narrows_packet::UP;
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{IpFields, TcpFields, TcpFlags, ip};
 

@@ -1,7 +1,7 @@
 //! Constraints as the classifier uses them: an equality of the window, a range of one field,
 //! or what is looked up in the packet.
 
-use narrows_packet::{DOWN, Port, UP};
+use narrows_core::{DOWN, Port, UP};
 
 use crate::edit::{option_kind, options_of};
 use crate::field::{Field, Layer, Place, most};

@@ -1,6 +1,6 @@
 //! The box as an element of a path.
 
-use narrows_packet::{
+use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port,
 };
 use narrows_units::{Instant, WordError};

@@ -1,6 +1,6 @@
 //! Where the headers of a packet are, and the window in which rules look at them.
 
-use narrows_packet::{Port, UP};
+use narrows_core::{Port, UP};
 use narrows_wire::{Ip, Malformed, ip};
 
 use crate::field::{Field, Layer, Place};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{DropCause, Port};
+use narrows_core::{DropCause, Port};
 use narrows_units::{Instant, Rng};
 use narrows_wire::FlowKey;
 

@@ -6,8 +6,8 @@ mod naive;
 #[allow(dead_code)]
 mod packets;
 
+use narrows_core::{DOWN, DropCause, Port, UP};
 use narrows_mmb::{Direction, Middlebox, READY, Settings, commands};
-use narrows_packet::{DOWN, DropCause, Port, UP};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{
     FlowKey, Icmp, Ip, IpFields, SackList, Tcp, TcpFields, TcpFlags, TcpOptions, ip,

@@ -8,8 +8,8 @@ mod packets;
 
 use std::collections::BTreeMap;
 
+use narrows_core::UP;
 use narrows_mmb::{Middlebox, Settings, commands, kept_for};
-use narrows_packet::UP;
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{TcpFlags, ip};
 use packets::{segment, tcp, udp};

@@ -5,8 +5,8 @@ mod naive;
 #[allow(dead_code)]
 mod packets;
 
+use narrows_core::{DOWN, DropCause, Port, UP};
 use narrows_mmb::{Middlebox, Settings, commands};
-use narrows_packet::{DOWN, DropCause, Port, UP};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::FlowKey;
 use packets::{pieces, tcp, udp};

@@ -5,8 +5,8 @@ mod naive;
 #[allow(dead_code)]
 mod packets;
 
+use narrows_core::{DOWN, DropCause, Port, UP};
 use narrows_mmb::{Middlebox, Settings, commands};
-use narrows_packet::{DOWN, DropCause, Port, UP};
 use narrows_units::{Instant, Rng};
 use narrows_wire::{Icmp, Ip, IpFields, TcpFlags, ip};
 use packets::{segment, tcp, udp};

@@ -5,9 +5,9 @@ mod naive;
 #[allow(dead_code)]
 mod packets;
 
+use narrows_core::{DOWN, UP};
 use narrows_fuzz::Corpus;
 use narrows_mmb::{Command, Middlebox, READY, Settings, commands};
-use narrows_packet::{DOWN, UP};
 use narrows_units::{Duration, Instant, Rng, WordError};
 
 const WORDS: [&str; 30] = [

@@ -7,8 +7,8 @@ mod naive;
 mod packets;
 mod rules;
 
+use narrows_core::{DOWN, UP};
 use narrows_mmb::{Command, Middlebox, Rule, Settings, commands};
-use narrows_packet::{DOWN, UP};
 use narrows_units::{Instant, Rng};
 
 fn boxed(rules: &[Rule]) -> Middlebox {

@@ -1,7 +1,8 @@
 //! Which engines there are, and what they take.
 
-use narrows_results::{Engine, Error, SimEngine};
+use narrows_results::{Engine, Error};
 use narrows_scenario::Refusal;
+use narrows_sim::SimEngine;
 
 /// An engine by its name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl EngineName {
         match self {
             Self::Sim => Ok(Box::new(SimEngine)),
             #[cfg(target_os = "linux")]
-            Self::Live => Ok(Box::new(narrows_results::LiveEngine)),
+            Self::Live => Ok(Box::new(narrows_live::LiveEngine)),
             #[cfg(target_os = "linux")]
             Self::Kernel => Ok(Box::new(crate::kernel_engine(kernel)?)),
             #[cfg(not(target_os = "linux"))]

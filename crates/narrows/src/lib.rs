@@ -75,9 +75,10 @@ pub use narrows_units as units;
 
 pub use narrows_campaign::{CampaignOptions, CompareOptions, compare, diff, run_campaign};
 pub use narrows_results::{
-    Engine, Error, Output, Progress, Results, RunOptions, RunResult, SimEngine, Watch, run_scenario,
+    Engine, Error, Output, Progress, Results, RunOptions, RunResult, Watch, run_scenario,
 };
-#[cfg(target_os = "linux")]
-pub use narrows_results::{KernelEngine, LiveEngine};
+pub use narrows_sim::SimEngine;
 #[cfg(target_os = "linux")]
 pub use virtual_time::{kernel_engine, take_part};
+#[cfg(target_os = "linux")]
+pub use {narrows_kernel::KernelEngine, narrows_live::LiveEngine};

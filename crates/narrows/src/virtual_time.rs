@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io;
 
-use narrows_kernel::{GUEST, KEEPER, Machine, Store, become_kernel, serve};
-use narrows_results::{KernelEngine, run_in_guest};
+use narrows_kernel::{
+    GUEST, KEEPER, KernelEngine, Machine, Store, become_kernel, run_in_guest, serve,
+};
 use narrows_scenario::Refusal;
 
 /// The engine that runs on the kernel whose id or release begins with `name`, or on the

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, Value, Word, WordError, Words};
 use narrows_wire::ip;
 

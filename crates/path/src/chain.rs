@@ -1,6 +1,6 @@
 //! Boxes one after the other.
 
-use narrows_packet::{Change, Element, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError};
 
 /// A one-way chain of elements: what the first lets out, the second takes.

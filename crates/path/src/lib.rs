@@ -1,7 +1,7 @@
 //! What a path does to packets: rate-limited links, netem's impairments,
 //! re-marking, delay classes, taps; and which way packets go.
 //!
-//! Every box is an [`Element`](narrows_packet::Element): a state machine that
+//! Every box is an [`Element`](narrows_core::Element): a state machine that
 //! takes the time as an argument. An [`ElementSpec`] is what a scenario file
 //! says about one box, in tc's manner of words; it prints back in canonical
 //! words and builds the box.

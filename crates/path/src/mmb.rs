@@ -155,7 +155,7 @@ mod tests {
 
     use crate::spec::ElementSpec;
     use crate::testing::{BoxBench, OWN, datagram};
-    use narrows_packet::{DOWN, UP};
+    use narrows_core::{DOWN, UP};
     use narrows_wire::FlowKey;
 
     const A: &str = "10.0.0.1:5000";

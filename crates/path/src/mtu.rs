@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use narrows_packet::{
+use narrows_core::{
     Change, DOWN, DropCause, Element, ElementCounters, EntityId, Outlet, Packet, Port, UP,
 };
 use narrows_units::{Instant, WordError, Words};

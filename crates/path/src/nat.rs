@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{
+use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port, UP,
 };
 use narrows_units::{Duration, Instant, WordError};
@@ -236,7 +236,7 @@ impl Element for Nat {
 mod tests {
     use super::*;
     use crate::testing::{BoxBench, OWN, datagram};
-    use narrows_packet::DOWN;
+    use narrows_core::DOWN;
 
     const A: &str = "10.0.0.1:5000";
     const SERVER: &str = "10.0.0.9:80";

@@ -3,9 +3,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{
-    Change, DOWN, Element, EntityId, EventSink, Outlet, Packet, PacketPool, Port,
-};
+use narrows_core::{Change, DOWN, Element, EntityId, EventSink, Outlet, Packet, PacketPool, Port};
 use narrows_units::{Instant, WordError};
 
 use crate::routes::Hop;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{
+use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
 use narrows_units::{Bytes, Instant, Rate, WordError, WordWriter, Words};

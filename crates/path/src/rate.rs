@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_aqm::QueueSpec;
-use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Duration, Instant, Rate, WordError, WordWriter, Words};
 
 use crate::serialise::Serialiser;

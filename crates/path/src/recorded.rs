@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, Rate, WordError};
 
 use crate::rate::{RateChange, RateLink, RateSpec};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use narrows_packet::{Change, Element, ElementCounters, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError, WordWriter, Words};
 use narrows_wire::ip;
 

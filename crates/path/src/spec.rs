@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use narrows_aqm::QueueSpec;
-use narrows_packet::{Change, Element, EntityId, Packet};
+use narrows_core::{Change, Element, EntityId, Packet};
 use narrows_units::{Duration, Instant, WordError, Words};
 
 use crate::by::BySpec;

@@ -1,6 +1,6 @@
 //! An observation point.
 
-use narrows_packet::{Change, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port};
 use narrows_units::{Instant, WordError};
 
 /// Reports each packet and lets it pass at once. The taps of one name in both

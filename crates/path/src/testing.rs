@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use narrows_packet::{
+use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, EventSink, Outlet, Packet,
     PacketPool, Port,
 };

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use narrows_aqm::QueueSpec;
-use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Instant, Rate, WordError, WordWriter, Words};
 
 use crate::percent::Percent;

@@ -1,7 +1,7 @@
 //! The queue in front of a link, and the record of what goes in and out of it.
 
 use narrows_aqm::{LinkFacts, QueueSpec};
-use narrows_packet::{ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
+use narrows_core::{ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
 use narrows_units::{Instant, Rate, Rng, WordError, Words};
 
 use crate::spec::Site;

@@ -2,8 +2,8 @@
 //! it: whatever the line, it is refused with a place in it, or read so that it
 //! can be written, read again and built.
 
+use narrows_core::EntityId;
 use narrows_fuzz::Corpus;
-use narrows_packet::EntityId;
 use narrows_path::{ElementSpec, Site};
 use narrows_units::WordError;
 

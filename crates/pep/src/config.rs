@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use narrows_packet::{FlowId, Profile};
+use narrows_core::{FlowId, Profile};
 use narrows_units::Duration;
 
 use crate::link_rate::LinkRate;
@@ -54,7 +54,7 @@ pub enum Intake {
     Socks,
     /// They do not know of the proxy: their connections were led here, and the host knows
     /// where to they were opened
-    /// ([`Sockets::destination_of`](narrows_packet::Sockets::destination_of)).
+    /// ([`Sockets::destination_of`](narrows_core::Sockets::destination_of)).
     Transparent,
 }
 

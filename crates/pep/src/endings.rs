@@ -1,6 +1,6 @@
 //! How tunnels end: by either end, by time, and what they give back.
 
-use narrows_packet::{Breakage, Sockets};
+use narrows_core::{Breakage, Sockets};
 use narrows_units::Instant;
 use tracing::debug;
 

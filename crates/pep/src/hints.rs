@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{SocketId, Sockets};
+use narrows_core::{SocketId, Sockets};
 use narrows_units::{Instant, Rate};
 
 use crate::proxy::Proxy;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use narrows_packet::{SocketId, Sockets};
+use narrows_core::{SocketId, Sockets};
 use narrows_units::{Duration, Instant, Rate};
 
 use crate::hints::{RATE_OPTION, is_busy};

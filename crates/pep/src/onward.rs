@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{Breakage, Data, SocketError, SocketId, Sockets};
+use narrows_core::{Breakage, Data, SocketError, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::{info, warn};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use narrows_packet::{App, Data, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, Data, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::info;
 

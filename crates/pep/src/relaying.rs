@@ -5,7 +5,7 @@
 //! none is not read ahead: its sender finds the window closed until the other leg has room. So
 //! whoever reads is served, however much others hold.
 
-use narrows_packet::{Data, Sockets};
+use narrows_core::{Data, Sockets};
 use narrows_units::Instant;
 use tracing::debug;
 

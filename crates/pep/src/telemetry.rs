@@ -1,6 +1,6 @@
 //! What a proxy reports of a tunnel, among the series of the flow that it carries.
 
-use narrows_packet::{Event, FlowId, Sockets, TelemetryField};
+use narrows_core::{Event, FlowId, Sockets, TelemetryField};
 
 use crate::tunnel::{Leg, Tunnel};
 

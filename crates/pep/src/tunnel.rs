@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use narrows_packet::{CountedBytes, SocketId};
+use narrows_core::{CountedBytes, SocketId};
 use narrows_units::Instant;
 
 use crate::config::{Intake, Listener};

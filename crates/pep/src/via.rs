@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{
+use narrows_core::{
     App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
     Relayed, SocketError, SocketEvent, SocketId, Sockets,
 };

@@ -5,7 +5,7 @@ mod fake;
 use std::net::SocketAddr;
 
 use fake::{CLIENT, Host};
-use narrows_packet::{App, Breakage, Profile, SocketId};
+use narrows_core::{App, Breakage, Profile, SocketId};
 use narrows_pep::{
     HeaderVersion, Intake, Layout, Limits, Listener, Parent, Policy, Proxy, Terms, header, request,
 };

@@ -4,7 +4,7 @@ mod fake;
 
 use fake::Host;
 use fake::open::{listener, opened, proxy, tunnel, tunnel_of};
-use narrows_packet::{App, Breakage, SocketId};
+use narrows_core::{App, Breakage, SocketId};
 use narrows_pep::{Limits, Proxy, Shared};
 use narrows_units::Duration;
 

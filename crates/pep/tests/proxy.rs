@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fake::open::{GRANTED, asks, destination, listener, opened, proxy, proxy_of, tunnel};
 use fake::{Host, WINDOW};
-use narrows_packet::{Breakage, SocketError};
+use narrows_core::{Breakage, SocketError};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
 use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, request};
 use narrows_units::{Duration, Rate};

@@ -5,7 +5,7 @@ mod fake;
 use std::net::{IpAddr, SocketAddr};
 
 use fake::Host;
-use narrows_packet::{App, Breakage, Profile, SocketId};
+use narrows_core::{App, Breakage, Profile, SocketId};
 use narrows_pep::{Destinations, Intake, Limits, Listener, Network, Policy, Proxy, Terms};
 use narrows_units::Duration;
 

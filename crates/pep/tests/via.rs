@@ -6,7 +6,7 @@ mod fake;
 use std::net::SocketAddr;
 
 use fake::Host;
-use narrows_packet::{App, Breakage, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, Breakage, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_pep::convert::{Fault, Message};
 use narrows_pep::{FirstData, Layout, Route, Via, request};
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use narrows_packet::{FlowSample, Limited, Packet, PacketPool, RecoveryEvent};
+use narrows_core::{FlowSample, Limited, Packet, PacketPool, RecoveryEvent};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::Ecn;
 use quinn_proto::{

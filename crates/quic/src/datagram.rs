@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{FlowId, Packet, PacketPool};
+use narrows_core::{FlowId, Packet, PacketPool};
 use narrows_units::Instant;
 use narrows_wire::{Ecn, Ip, IpFields, Udp, UdpFields, ip, udp};
 

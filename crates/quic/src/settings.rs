@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time;
 
-use narrows_packet::FlowId;
+use narrows_core::FlowId;
 use narrows_units::Rng;
 use quinn_proto::{
     ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig, MtuDiscoveryConfig,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{
+use narrows_core::{
     Breakage, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool, SocketEvent,
 };
 use narrows_units::Instant;

@@ -5,7 +5,7 @@
 //! path with the same seeds shows it: an end that spins follows RFC 9000 §17.4
 //! in every packet, one that greases follows it by chance in half of them.
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_units::{Duration, Instant, Rng};
 
 use crate::connection::Connection;

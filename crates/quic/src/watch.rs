@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time;
 
-use narrows_packet::{FlowSample, Limited, RecoveryEvent};
+use narrows_core::{FlowSample, Limited, RecoveryEvent};
 use narrows_units::Duration;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::{ConnectionStats, RttEstimator};

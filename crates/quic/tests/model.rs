@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_packet::Role;
+use narrows_core::Role;
 use narrows_quic::model::{Endpoint, ModelEvent, ModelSpec, Shape};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Plus, QuicModel};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_quic::{Connection, Epoch, QuicConfig, QuicControl, QuicEvent, spin};
 use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::quic::{LongType, Quic};

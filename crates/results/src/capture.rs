@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use narrows_packet::{EntityId, Event, EventSink, Packet};
+use narrows_core::{EntityId, Event, EventSink, Packet};
 use narrows_scenario::{CapturePoint, Plan};
 use narrows_units::Instant;
 use narrows_wire::capture::{Direction, Interface, PcapngWriter, ToWrite};

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use narrows_engine::EngineError;
+
 /// A run, a campaign or a results folder that could not be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,6 +55,16 @@ pub enum Error {
         /// Why.
         why: String,
     },
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Refused(why) => Self::Refused(why),
+            EngineError::NoPermission(why) => Self::NoPermission(why),
+            other => Self::Engine(other.to_string()),
+        }
+    }
 }
 
 impl Error {

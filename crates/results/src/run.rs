@@ -1,18 +1,18 @@
 //! One run: plan in, result out.
 
-use narrows_packet::{Event, EventSink};
-use narrows_run::{Ended, RunHandle};
+use narrows_core::{Event, EventSink};
+use narrows_engine::{Ended, Engine, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 
 use crate::Error;
 use crate::capture::Captures;
-use crate::engine::{Engine, Progress, Watch};
 use crate::folder::{Folder, Origin, Output, RunRecord, RunResult};
 use crate::observers::Observers;
 use crate::reduce::{Reduced, Reducer, Setup};
 use crate::series::{self, Series};
 use crate::verdict;
+use crate::watch::{Progress, Watch};
 
 /// How a run is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -165,7 +165,7 @@ pub fn reduce_run(
     if let Some(captures) = captures {
         captures.finish()?;
     }
-    let ended = ended.map_err(Error::Engine)?;
+    let ended = ended?;
     let end = Instant::ZERO + ended.virtual_time;
     let mut reduced = reducer.finish(plan, engine.name(), seed, end);
     if let Some(observers) = observers {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-pub use narrows_run::{DisciplineFacts, DropCounts, MarkCounts};
+pub use narrows_engine::{DisciplineFacts, DropCounts, MarkCounts};
 use serde::{Deserialize, Serialize};
 
 pub use crate::distribution::Distribution;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use narrows_packet::{DOWN, UP};
+use narrows_core::{DOWN, UP};
 use narrows_path::Site;
 use narrows_path::paths::{Link, Next, Planned, Stage};
 use narrows_path::routes::{self, Routes};

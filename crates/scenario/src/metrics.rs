@@ -6,7 +6,7 @@
 
 mod list;
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 
 use crate::parts::ElementSpec;
 use crate::plan::Plan;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows_packet::EntityId;
+use narrows_core::EntityId;
 
 use crate::plan::Plan;
 

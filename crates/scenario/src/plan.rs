@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use narrows_packet::FlowId;
+use narrows_core::FlowId;
 use narrows_pep::{FirstData, Layout};
 use narrows_units::{Duration, Instant, Rate, Value};
 use narrows_wire::Ecn;
@@ -55,7 +55,7 @@ pub struct Plan {
     /// Proxies between the ends of flows; [`ViaPlan::proxy`] points into it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proxies: Vec<ProxyPlan>,
-    /// Flows; a [`narrows_packet::FlowId`] is the index here.
+    /// Flows; a [`narrows_core::FlowId`] is the index here.
     pub flows: Vec<FlowPlan>,
     /// Latency probes.
     pub probes: Vec<ProbePlan>,

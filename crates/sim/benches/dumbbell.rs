@@ -1,7 +1,7 @@
 //! Ten virtual seconds of two flows through one bottleneck, for each queue.
 
 use criterion::{Criterion, Throughput, criterion_main};
-use narrows_packet::NullSink;
+use narrows_core::NullSink;
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::RunHandle;
 

@@ -9,7 +9,7 @@
 
 use std::error::Error;
 
-use narrows_packet::{Event, EventSink};
+use narrows_core::{Event, EventSink};
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::RunHandle;
 use narrows_units::Instant;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Instant;
 
-use narrows_packet::{Event, EventSink};
+use narrows_core::{Event, EventSink};
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::RunHandle;
 

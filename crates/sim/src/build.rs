@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use narrows_efm::SignalHook;
+use narrows_engine::{Carrier, Setup, SocketPlan};
 use narrows_host::{Hosts, Node, Options, Topology, Transport};
 use narrows_path::paths::{Next, Paths};
 use narrows_path::wakes::Slot;
 use narrows_quic::Epoch;
-use narrows_run::{Carrier, Setup, SocketPlan};
 use narrows_scenario::{HostIndex, NameTable, Plan, Traffic, assemble};
 use narrows_tcp::{ReceiveBuffer, TcpConfig};
 use narrows_units::{Duration, Instant};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use narrows_app::Ledger;
+use narrows_core::{App, EventSink, HostHook, Packet, Port, Profile};
+use narrows_engine::RunHandle;
 use narrows_host::{AppOn, Hosts, Net};
-use narrows_packet::{App, EventSink, HostHook, Packet, Port, Profile};
 use narrows_path::paths::{Next, Paths, Planned};
 use narrows_path::wakes::Slot;
-use narrows_run::RunHandle;
 use narrows_scenario::NameTable;
 use narrows_units::{Duration, Instant};
 

@@ -9,7 +9,7 @@
 //! every queue keeps its memory.
 //!
 //! ```
-//! use narrows_packet::NullSink;
+//! use narrows_core::NullSink;
 //! use narrows_scenario::Draft;
 //! use narrows_sim::{RunHandle, Simulation};
 //!
@@ -26,14 +26,16 @@
 mod build;
 mod engine;
 mod outcome;
+mod sim_engine;
 
 pub use build::accepts;
 pub use engine::Simulation;
-pub use narrows_run::RunHandle;
+pub use narrows_engine::RunHandle;
 pub use narrows_scenario::NameTable;
 pub use outcome::{ElementReport, FlowReport, Outcome, SimError};
+pub use sim_engine::SimEngine;
 
-use narrows_packet::EventSink;
+use narrows_core::EventSink;
 use narrows_scenario::Plan;
 
 /// Runs `plan` with `seed`, hands every event to `sink`, and returns what was
@@ -51,7 +53,7 @@ pub fn run(
     Simulation::new(plan, seed)?.run(sink, handle)
 }
 
-/// The names behind the [`EntityId`](narrows_packet::EntityId)s of a run of
+/// The names behind the [`EntityId`](narrows_core::EntityId)s of a run of
 /// `plan`.
 pub fn names(plan: &Plan) -> NameTable {
     NameTable::of(plan)

@@ -1,8 +1,8 @@
 //! What a run reports to its caller.
 
 use narrows_app::Ledger;
+use narrows_core::{ElementCounters, EntityId, SocketError};
 use narrows_efm::HostSignals;
-use narrows_packet::{ElementCounters, EntityId, SocketError};
 use narrows_scenario::BadChange;
 use narrows_units::{Duration, Instant};
 
@@ -156,7 +156,7 @@ pub enum SimError {
     },
     /// The ends of a flow are not joined, or there are too many.
     #[error(transparent)]
-    Setup(#[from] narrows_run::SetupError),
+    Setup(#[from] narrows_engine::SetupError),
     /// A change names an element that is not there, or has words that it does
     /// not understand.
     #[error(transparent)]

@@ -6,7 +6,7 @@ mod rig;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use narrows_packet::{Event, EventSink};
+use narrows_core::{Event, EventSink};
 use narrows_units::Instant;
 
 /// Counts what the thread allocates and leaves the work to the system.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use narrows_cc::ControlSpec;
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_tcp::{Connection, EcnMode, TcpConfig};
 use narrows_units::{Duration, Instant, Rng};
 

@@ -4,7 +4,7 @@
 //! machine, timers, rate sample, then the window.
 
 use narrows_cc::CaState;
-use narrows_packet::RecoveryEvent;
+use narrows_core::RecoveryEvent;
 use narrows_units::Duration;
 use narrows_wire::Tcp;
 

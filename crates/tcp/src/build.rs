@@ -1,6 +1,6 @@
 //! Packets as they leave: header fields, options, ECN.
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_units::{Duration, Instant};
 use narrows_wire::{Ecn, Ip, IpFields, Tcp, TcpFields, TcpFlags, TcpOptions, ip};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use narrows_cc::ControlSpec;
-use narrows_packet::FlowId;
+use narrows_core::FlowId;
 use narrows_units::Duration;
 use narrows_wire::tcp::FastOpenCookie;
 use serde::{Deserialize, Serialize};

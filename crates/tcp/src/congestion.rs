@@ -2,7 +2,7 @@
 //! congestion control is called and its decisions applied.
 
 use narrows_cc::{CaState, ControlMode, CwndEvent, Decision, Facts, Flags, Pacing};
-use narrows_packet::{INFINITE_SSTHRESH, RecoveryEvent};
+use narrows_core::{INFINITE_SSTHRESH, RecoveryEvent};
 use narrows_units::Instant;
 
 use crate::config::{PacingUse, Segmentation};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use narrows_cc::{CaState, Controller, OptionError};
-use narrows_packet::{CountedBytes, SocketFacts};
+use narrows_core::{CountedBytes, SocketFacts};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
 
@@ -70,7 +70,7 @@ impl SendWindow {
 }
 
 /// Totals since the start; what each counts is said where
-/// [`TcpInfo`](narrows_packet::TcpInfo) has it.
+/// [`TcpInfo`](narrows_core::TcpInfo) has it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) bytes_sent: u64,

@@ -1,6 +1,6 @@
 //! TCP as a transport behind a socket.
 
-use narrows_packet::{
+use narrows_core::{
     Breakage, CountedBytes, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool,
     SocketError, SocketEvent, SocketFacts, TelemetryField, WRITE_AHEAD,
 };

@@ -1,6 +1,6 @@
 //! What a connection reports to its host.
 
-use narrows_packet::RecoveryEvent;
+use narrows_core::RecoveryEvent;
 use narrows_units::Duration;
 
 /// States of RFC 9293 §3.3.2.

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use narrows_cc::ControlSpec;
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_units::Instant;
 
 use crate::config::PacingUse;

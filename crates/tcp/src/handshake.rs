@@ -1,7 +1,7 @@
 //! Opening: active, passive and simultaneous, with options, ECN negotiation
 //! and Fast Open.
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_units::{Duration, Instant};
 use narrows_wire::tcp::FastOpenCookie;
 use narrows_wire::{Ecn, Tcp, TcpFields, TcpFlags, TcpOptions};

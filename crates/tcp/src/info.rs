@@ -1,7 +1,7 @@
 //! What a connection says about itself, in the kernel's words (`tcp_get_info`,
 //! Linux `net/ipv4/tcp.c`, v6.18).
 
-use narrows_packet::{
+use narrows_core::{
     FlowSample, TCPI_OPT_ECN, TCPI_OPT_ECN_SEEN, TCPI_OPT_SACK, TCPI_OPT_SYN_DATA,
     TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE, TcpInfo,
 };

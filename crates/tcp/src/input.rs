@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use narrows_units::{Duration, Instant};
 use narrows_wire::{Ecn, Ip, Tcp, TcpFlags, ip};
 

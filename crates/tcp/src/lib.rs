@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use narrows_cc::ControlSpec;
-//! use narrows_packet::PacketPool;
+//! use narrows_core::PacketPool;
 //! use narrows_tcp::{TcpConfig, Connection};
 //! use narrows_units::{Instant, Rng};
 //!

@@ -3,7 +3,7 @@
 //! `tcp_send_loss_probe`, v6.17.
 
 use narrows_cc::{CaState, CwndEvent};
-use narrows_packet::RecoveryEvent;
+use narrows_core::RecoveryEvent;
 use narrows_units::Duration;
 
 use crate::congestion::REORDERING;

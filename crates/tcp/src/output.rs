@@ -7,7 +7,7 @@
 //! same instant, in the order in which Linux would have sent them.
 
 use narrows_cc::CwndEvent;
-use narrows_packet::{Packet, PacketPool, RecoveryEvent};
+use narrows_core::{Packet, PacketPool, RecoveryEvent};
 use narrows_units::Instant;
 use narrows_wire::Ecn;
 

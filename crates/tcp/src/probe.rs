@@ -4,7 +4,7 @@
 //! (`net/ipv4/tcp_output.c`) and `tcp_ack_probe` (`net/ipv4/tcp_input.c`),
 //! v6.17.
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_units::{Duration, Instant};
 
 use crate::connection::Connection;

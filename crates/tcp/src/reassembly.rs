@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::CountedBytes;
+use narrows_core::CountedBytes;
 use narrows_wire::SackList;
 
 /// Blocks remembered for SACK options: as many as a header without other

@@ -3,7 +3,7 @@
 //! v6.17), with proportional rate reduction (RFC 6937) and undo.
 
 use narrows_cc::{CaState, CwndEvent};
-use narrows_packet::{INFINITE_SSTHRESH, RecoveryEvent};
+use narrows_core::{INFINITE_SSTHRESH, RecoveryEvent};
 use narrows_units::Duration;
 
 use crate::ack::{Ack, seen};

@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_cc::{Answer, CaState, Call, CwndEvent, Facts, Observer};
-use narrows_packet::{CountedBytes, PacketPool};
+use narrows_core::{CountedBytes, PacketPool};
 use narrows_units::{Instant, Rng};
 
 use crate::config::TcpConfig;
 use crate::connection::Connection;
-use crate::scoreboard::flag;
 use crate::push::PushMarks;
+use crate::scoreboard::flag;
 use crate::sequence;
 use crate::timers::Purpose;
 

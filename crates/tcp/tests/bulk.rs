@@ -2,7 +2,7 @@
 
 mod pipe;
 
-use narrows_packet::{Endpoint, RecoveryEvent};
+use narrows_core::{Endpoint, RecoveryEvent};
 use narrows_tcp::{Gro, HostModel, PacingUse, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Instant};
 use pipe::{Path, Pipe, config};

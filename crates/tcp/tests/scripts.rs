@@ -37,7 +37,7 @@
 //! new` expects one that is remembered, `cookie given` shows that one.
 //!
 //! What `expect` knows are the fields of `tcp_info`
-//! (`narrows_packet::TcpInfo`, which says what each means), by their own names
+//! (`narrows_core::TcpInfo`, which says what each means), by their own names
 //! or by `ss`'s `cwnd`, `ssthresh` and `ca`; `in_flight`; and `readable` and
 //! `cc`, which it does not have. A value is a number, a time such as `200ms`
 //! where the field is one, a range `FROM~TO`, or the name of a state.

@@ -22,7 +22,7 @@ mod cobalt;
 use std::collections::VecDeque;
 use std::fmt;
 
-use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Duration, Instant, Rate, Rng, Word, WordError, WordWriter, Words};
 
 use self::cobalt::{Cobalt, Params, Share};

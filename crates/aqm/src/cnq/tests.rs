@@ -1,4 +1,4 @@
-use narrows_packet::{DropCause, MarkCause};
+use narrows_core::{DropCause, MarkCause};
 use narrows_units::{Duration, Rate};
 use narrows_wire::Ecn::{self, Ect0, NotEct};
 

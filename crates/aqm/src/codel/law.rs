@@ -5,7 +5,7 @@
 //! signal, and re-entry within 16 intervals resumes from the signals of the
 //! last episode.
 
-use narrows_packet::{DropCause, MarkCause, Outlet, Packet};
+use narrows_core::{DropCause, MarkCause, Outlet, Packet};
 use narrows_units::{Duration, Instant};
 use narrows_wire::ip;
 

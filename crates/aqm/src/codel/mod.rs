@@ -11,7 +11,7 @@ mod law;
 
 use std::fmt;
 
-use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Duration, Instant, Rng, Word, WordError, WordWriter, Words};
 
 pub use law::Selector;

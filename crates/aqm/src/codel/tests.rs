@@ -1,4 +1,4 @@
-use narrows_packet::MarkCause;
+use narrows_core::MarkCause;
 use narrows_wire::Ecn::{self, Ce, Ect0, NotEct};
 
 use super::*;

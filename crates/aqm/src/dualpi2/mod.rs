@@ -25,7 +25,7 @@ mod pi;
 
 use std::collections::VecDeque;
 
-use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Draw, Duration, Instant, Rng, WordError};
 use narrows_wire::{Ecn, ip};
 

@@ -1,4 +1,4 @@
-use narrows_packet::{DropCause, MarkCause};
+use narrows_core::{DropCause, MarkCause};
 use narrows_units::{Duration, Instant, Rate};
 use narrows_wire::Ecn::{Ce, Ect0, Ect1, NotEct};
 
@@ -10,7 +10,7 @@ const FRAME: u32 = 1514;
 /// The queue itself, its p′ set by hand.
 struct Fixed {
     queue: DualPi2,
-    pool: narrows_packet::PacketPool,
+    pool: narrows_core::PacketPool,
     log: Log,
     sent: Vec<(u8, Box<Packet>)>,
 }

@@ -8,7 +8,7 @@ mod config;
 
 use std::collections::VecDeque;
 
-use narrows_packet::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Instant, Rng, WordError};
 
 pub use config::FqCodelConfig;

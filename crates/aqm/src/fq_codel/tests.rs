@@ -1,4 +1,4 @@
-use narrows_packet::MarkCause;
+use narrows_core::MarkCause;
 use narrows_wire::Ecn::{Ce, Ect0, Ect1, NotEct};
 
 use crate::testing::{Bench, ms, us};

@@ -9,7 +9,7 @@ mod control;
 
 use std::fmt;
 
-use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Duration, Instant, Rng, Word, WordError, WordWriter, Words};
 
 use self::control::{MAX_PROBABILITY, Pie};

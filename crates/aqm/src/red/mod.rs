@@ -13,7 +13,7 @@ mod law;
 
 use std::fmt;
 
-use narrows_packet::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
+use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
 use narrows_units::{Bytes, Instant, Rate, Rng, Word, WordError, WordWriter, Words};
 
 use self::law::{Action, Derived, Red};

@@ -1,8 +1,8 @@
 //! Connections through a box and its programs, and packets and rules that make many of them.
 
 use narrows_bpf::testkit::BoxRuns;
+use narrows_core::{DOWN, UP};
 use narrows_mmb::{Command, Middlebox, Rule, Target};
-use narrows_packet::{DOWN, UP};
 use narrows_units::{Draw, Duration, Instant, Rng};
 use narrows_wire::{FlowKey, Icmp};
 

@@ -31,7 +31,7 @@ pub(super) fn accepts(
     for cell in pairs.iter().flat_map(|pair| [pair.against, pair.judge]) {
         let cell = &campaign.cells[cell];
         let accepted = live.accepts(&cell.plan);
-        accepted.map_err(|error| error.in_cell(&cell.name))?;
+        accepted.map_err(|error| Error::from(error).in_cell(&cell.name))?;
     }
     Ok(())
 }

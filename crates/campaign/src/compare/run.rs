@@ -93,7 +93,7 @@ pub fn compare(
                 cell: cell.name.clone(),
                 why: why.to_string(),
             });
-            first.get_or_insert(why.in_cell(&cell.name));
+            first.get_or_insert(Error::from(why).in_cell(&cell.name));
             false
         });
         if let Some(why) = first.filter(|_| accepted.cells.is_empty()) {

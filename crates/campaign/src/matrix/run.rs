@@ -91,7 +91,7 @@ pub fn run_campaign(
     }
     for cell in &campaign.cells {
         let accepted = engine.accepts(&cell.plan);
-        accepted.map_err(|error| error.in_cell(&cell.name))?;
+        accepted.map_err(|error| Error::from(error).in_cell(&cell.name))?;
     }
     let folder = Folder::create(&options.output, &campaign.name)?;
     let mut record = folder::begin_named("campaign", engine, &campaign.name, &options.seeds);

@@ -1,7 +1,7 @@
 //! `narrows list` and `narrows show`.
 
 use narrows::scenario::{Campaign, Cell, FileKind, Loaded, Plan, Refusal, catalog, load};
-use narrows::{Engine, SimEngine};
+use narrows::{Engine, Error, SimEngine};
 use serde_json::{Value, json};
 
 use super::metrics;
@@ -80,10 +80,7 @@ pub fn show(args: &Show) -> Outcome {
     let (mut text, as_json, refused) = match loaded.kind()? {
         FileKind::Campaign => {
             let campaign = loaded.campaign(&args.sets)?;
-            let of = |cell: &Cell| {
-                let why = SimEngine.accepts(&cell.plan).err()?;
-                Some(why.in_cell(&cell.name))
-            };
+            let of = |cell: &Cell| Some(refused(&cell.plan)?.in_cell(&cell.name));
             let refused = campaign.cells.iter().find_map(of);
             (of_campaign(&campaign), json_of_campaign(&campaign), refused)
         }
@@ -94,7 +91,7 @@ pub fn show(args: &Show) -> Outcome {
             }
             let plan = draft.check()?;
             let as_json = json!({ "kind": "scenario", "plan": plan });
-            (of_plan(&plan), as_json, SimEngine.accepts(&plan).err())
+            (of_plan(&plan), as_json, refused(&plan))
         }
     };
     match args.format {
@@ -109,6 +106,11 @@ pub fn show(args: &Show) -> Outcome {
         Some(why) => Err(why.into()),
         None => Ok(Status::Done),
     }
+}
+
+/// Why the simulator does not run `plan`.
+fn refused(plan: &Plan) -> Option<Error> {
+    SimEngine.accepts(plan).err().map(Error::from)
 }
 
 fn head(name: &str, title: Option<&String>, source: Option<&String>) -> String {

@@ -292,7 +292,7 @@ fn there_is_a_manual_page_for_each_command() {
         }
     }
     assert!(count >= 13, "{count}");
-    let run = page("narrows-run.1");
+    let run = page("narrows-engine.1");
     assert!(
         run.contains("dualpi2") && run.contains("\\-\\-flow"),
         "{run}"

@@ -3,11 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use narrows_core::{DOWN, Element, EntityId, NullSink, Outlet, Packet, PacketPool, Port, UP};
 use narrows_detect::{
     Detection, Prober, ProberSettings, Responder, ResponderSettings, Verdict, Way,
 };
 use narrows_mmb::{LinkBox, Middlebox, ReadyBox, Settings, commands};
-use narrows_packet::{DOWN, Element, EntityId, NullSink, Outlet, Packet, PacketPool, Port, UP};
 use narrows_path::{ElementSpec, Site};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Icmp, Ip, ip};

@@ -12,7 +12,7 @@ mod write;
 pub(crate) use read::EventReader;
 pub(crate) use write::EventWriter;
 
-use narrows_packet::{DropCause, MarkCause, RecoveryEvent};
+use narrows_core::{DropCause, MarkCause, RecoveryEvent};
 
 /// Causes by their number in the stream.
 const MARK_CAUSES: [MarkCause; 4] = [
@@ -106,7 +106,7 @@ fn number_of<T: PartialEq>(all: &[T], one: &T) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use narrows_packet::{
+    use narrows_core::{
         EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, TelemetryField,
     };
     use narrows_units::{Duration, Instant};

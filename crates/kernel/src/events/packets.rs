@@ -1,7 +1,7 @@
 //! The bytes of packets that were last sent, so that a packet which passes several
 //! elements crosses once.
 
-use narrows_packet::PacketId;
+use narrows_core::PacketId;
 
 /// Packets remembered; one takes another's place if their ids are so far apart. More
 /// than are on their way at 1 Gbit/s over 100 ms (8,300) would be remembered in vain:

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
-use narrows_packet::{
+use narrows_core::{
     EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, TelemetryField,
 };
 use narrows_units::{Duration, Instant};

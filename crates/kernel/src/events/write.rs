@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{Event, EventSink, FlowId, Packet, TelemetryField};
+use narrows_core::{Event, EventSink, FlowId, Packet, TelemetryField};
 use narrows_units::Instant;
 
 use super::packets::{Remembered, without_zeros};

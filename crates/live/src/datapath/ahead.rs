@@ -1,6 +1,6 @@
 //! An element whose time is ahead of the path's.
 
-use narrows_packet::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
+use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Duration, Instant, WordError};
 
 /// Calls an element with its own time: packets come in so much ahead of path time, and

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;

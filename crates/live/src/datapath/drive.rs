@@ -1,9 +1,9 @@
 //! The loop.
 
-use narrows_packet::{DropCause, Event, EventSink, Packet};
+use narrows_core::{DropCause, Event, EventSink, Packet};
+use narrows_engine::{Lateness, RunHandle};
 use narrows_path::paths::Next;
 use narrows_path::wakes::Slot;
-use narrows_run::{Lateness, RunHandle};
 use narrows_units::{Duration, Instant};
 
 use super::devices::{Buffer, Way, Written, sleep};

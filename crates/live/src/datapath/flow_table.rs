@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use narrows_packet::{Event, EventSink, FlowId};
+use narrows_core::{Event, EventSink, FlowId};
 use narrows_scenario::Plan;
 use narrows_scenario::endpoints::{ANSWERER_PORTS, MAX_FLOWS, OPENER_PORTS};
 use narrows_units::Instant;

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_units::{Duration, Instant};
 
 /// What has not come back by then was dropped, answered or rewritten by the
@@ -58,7 +58,7 @@ fn is_next_hop(before: &Packet, after: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use narrows_packet::PacketId;
+    use narrows_core::PacketId;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Events that wait for others of earlier times.
 
-use narrows_packet::{Event, EventSink, Packet};
+use narrows_core::{Event, EventSink, Packet};
 use narrows_units::Instant;
 
 /// Events on their way to a sink, in whatever order they are recorded. Each keeps a copy of
@@ -79,7 +79,7 @@ impl EventSink for InOrder<'_> {
 
 #[cfg(test)]
 mod tests {
-    use narrows_packet::{EntityId, FlowId};
+    use narrows_core::{EntityId, FlowId};
 
     use super::*;
 

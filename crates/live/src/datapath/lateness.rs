@@ -2,7 +2,7 @@
 
 use narrows_units::{Duration, Histogram};
 
-use narrows_run::Lateness;
+use narrows_engine::Lateness;
 
 /// Counts lateness in nanoseconds.
 #[derive(Default)]

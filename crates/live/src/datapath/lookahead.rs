@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use narrows_packet::EntityId;
+use narrows_core::EntityId;
 use narrows_path::paths::{Next, Planned, Stage};
 use narrows_scenario::{Assembled, HostIndex, NameTable, Plan};
 use narrows_units::{Duration, Instant};

@@ -49,7 +49,7 @@ mod virtual_time;
 
 use std::os::fd::BorrowedFd;
 
-use narrows_packet::EntityId;
+use narrows_core::EntityId;
 use narrows_path::paths::{Link, Next, Paths, Planned};
 use narrows_path::wakes::Slot;
 use narrows_scenario::{BadChange, HostIndex, NameTable, Plan, assemble};

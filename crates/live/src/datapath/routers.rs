@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use narrows_path::routes::{Hop, Routes};
 use narrows_scenario::Plan;
 use narrows_wire::ip::Ip;

@@ -19,9 +19,9 @@
 
 use std::os::fd::AsFd;
 
-use narrows_packet::{DropCause, EventSink, Packet};
+use narrows_core::{DropCause, EventSink, Packet};
+use narrows_engine::RunHandle;
 use narrows_path::paths::Next;
-use narrows_run::RunHandle;
 use narrows_units::{Duration, Instant};
 use narrows_wire::ip;
 use nix::errno::Errno;

@@ -7,7 +7,7 @@ use std::io;
 pub enum FlowError {
     /// The plan's ends cannot be resolved.
     #[error(transparent)]
-    Setup(#[from] narrows_run::SetupError),
+    Setup(#[from] narrows_engine::SetupError),
     /// The kernel does not know the congestion control, or does not let this
     /// user have it.
     #[error(

@@ -1,6 +1,6 @@
 //! What one end of a flow can say about it.
 
-use narrows_packet::{FlowId, TcpInfo};
+use narrows_core::{FlowId, TcpInfo};
 
 use crate::FlowFacts;
 use crate::sample::EcnLayout;

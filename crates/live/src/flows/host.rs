@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use narrows_bpf::SocketOptions;
+use narrows_core::{Event, EventSink, SocketError};
+use narrows_engine::{Carrier, SocketPlan};
 use narrows_host::{AppOn, Hosts, Net, Options, Topology, Transport};
-use narrows_packet::{Event, EventSink, SocketError};
 use narrows_path::paths::Paths;
 use narrows_path::wakes::Slot;
-use narrows_run::{Carrier, SocketPlan};
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};

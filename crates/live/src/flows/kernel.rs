@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use narrows_core::{Endpoint, Packet, PacketPool, Profile, SocketError};
+use narrows_engine::{Carrier, SocketPlan};
 use narrows_host::System;
-use narrows_packet::{Endpoint, Packet, PacketPool, Profile, SocketError};
-use narrows_run::{Carrier, SocketPlan};
 use narrows_units::Instant;
 use narrows_wire::FlowKey;
 use nix::errno::Errno;

@@ -33,8 +33,8 @@ pub use host_model::with_hosts_in_virtual_time;
 pub use start::Flows;
 pub use stop::{Stop, Wait};
 
-use narrows_packet::FlowId;
-use narrows_run::SocketPlan;
+use narrows_core::FlowId;
+use narrows_engine::SocketPlan;
 use narrows_scenario::{Control, HostIndex, Plan};
 
 use crate::Namespace;

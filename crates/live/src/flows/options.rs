@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use narrows_cc::Needs;
-use narrows_packet::FlowId;
-use narrows_run::{SocketPlan, TcpPlan};
+use narrows_core::FlowId;
+use narrows_engine::{SocketPlan, TcpPlan};
 use narrows_scenario::EcnMode;
 use nix::sys::socket::{
     AddressFamily, Backlog, SetSockOpt, SockFlag, SockType, SockaddrStorage, bind, getsockopt,

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-use narrows_packet::TcpInfo;
+use narrows_core::TcpInfo;
 use nix::libc;
 
 use crate::sample::{TCP_INFO_LEN, parse_tcp_info};

@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 
 use narrows_app::Ledger;
 use narrows_bpf::SocketOptions;
+use narrows_core::{EntityId, FlowId};
+use narrows_engine::{Carrier, Setup, SocketPlan};
 use narrows_host::{Node, Topology};
-use narrows_packet::{EntityId, FlowId};
 use narrows_path::paths::{Link, Next};
 use narrows_quic::Tls;
-use narrows_run::{Carrier, Setup, SocketPlan};
 use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan, Transport};
 use narrows_units::Instant;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use narrows_bpf::SocketOptions;
-use narrows_packet::{
+use narrows_core::{
     Data, Endpoint, EndpointEvent, FlowSample, Packet, PacketPool, SocketError, SocketEvent,
 };
 use narrows_units::Instant;

@@ -5,7 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_quic::datagram::{Sealer, stored};
 use narrows_units::Instant;
 use narrows_wire::{Ecn, FlowKey};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use narrows_bpf::SocketOptions;
-use narrows_packet::{App, Profile, SocketError};
+use narrows_core::{App, Profile, SocketError};
 use narrows_pep::{Cookies, Limits, Listener, Proxy, Shared, Terms};
 use narrows_units::{Duration, Instant};
 use nix::sys::signal::{SigSet, Signal};

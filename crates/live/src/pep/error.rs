@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use narrows_packet::SocketError;
+use narrows_core::SocketError;
 
 /// One line each: what, where, and what to do.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use narrows_packet::{Profile, SocketError, SocketEvent, SocketId};
+use narrows_core::{Profile, SocketError, SocketEvent, SocketId};
 use narrows_units::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
@@ -43,7 +43,7 @@ impl Machine {
     }
 
     /// Opens sockets for those of these listeners at whose addresses it does not listen, for
-    /// [`listen`](narrows_packet::Sockets::listen) to take them; `copies` more descriptors of each, for as many
+    /// [`listen`](narrows_core::Sockets::listen) to take them; `copies` more descriptors of each, for as many
     /// other threads.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Machine {
         Ok(fd.into())
     }
 
-    /// See [`listen`](narrows_packet::Sockets::listen).
+    /// See [`listen`](narrows_core::Sockets::listen).
     pub(super) fn listen_at(
         &mut self,
         profile: Profile,

@@ -15,7 +15,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use narrows_packet::{CountedBytes, Data, Relayed, SocketId, Sockets};
+use narrows_core::{CountedBytes, Data, Relayed, SocketId, Sockets};
 use narrows_units::Duration;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SpliceFFlags, fcntl, splice};

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use narrows_bpf::{BpfError, Lead};
-use narrows_packet::App;
+use narrows_core::App;
 use narrows_pep::{Counters, Intake, Limits, Listener, Parent, Policy, Proxy, Terms};
 use narrows_units::Duration;
 use nix::sys::epoll::{Epoll, EpollCreateFlags};

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use narrows_packet::{App, Sockets};
+use narrows_core::{App, Sockets};
 use narrows_pep::Proxy;
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;

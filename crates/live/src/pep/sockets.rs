@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use narrows_bpf::SocketOptions;
-use narrows_packet::{
+use narrows_core::{
     CountedBytes, Data, Datagram, Event, FlowSample, Profile, Relayed, SocketError, SocketEvent,
     SocketId, Sockets,
 };

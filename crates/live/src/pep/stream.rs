@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use narrows_packet::SocketError;
+use narrows_core::SocketError;
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, Shutdown, setsockopt, shutdown, sockopt};
 

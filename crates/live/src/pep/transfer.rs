@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
-use narrows_packet::SocketEvent;
+use narrows_core::SocketEvent;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 

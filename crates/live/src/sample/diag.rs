@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use narrows_packet::TcpInfo;
+use narrows_core::TcpInfo;
 use netlink_packet_core::NLMSG_ERROR;
 use nix::errno::Errno;
 use nix::sys::socket::{

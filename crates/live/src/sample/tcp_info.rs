@@ -6,7 +6,7 @@
 //! behind the last field known here is ignored. Offsets are those of
 //! `include/uapi/linux/tcp.h` (Linux 6.18).
 
-use narrows_packet::TcpInfo;
+use narrows_core::TcpInfo;
 
 /// Bytes of the oldest structure that is read: up to and with
 /// `tcpi_total_retrans` (Linux 2.6).
@@ -196,7 +196,7 @@ fn first_byte(word: u32) -> u32 {
 mod tests {
     use std::io::{Read, Write};
 
-    use narrows_packet::TCPI_OPT_ECN;
+    use narrows_core::TCPI_OPT_ECN;
     use narrows_tcp::Connection;
     use narrows_units::{Duration, Instant};
 
@@ -293,7 +293,7 @@ mod tests {
             Connection::client(config(a, b), rng("near")),
             Connection::server(config(b, a), rng("far")),
         ];
-        let mut pool = narrows_packet::PacketPool::new();
+        let mut pool = narrows_core::PacketPool::new();
         let now = Instant::ZERO + Duration::from_secs(1);
         let mut exchange = |ends: &mut [Connection; 2]| {
             for i in [0, 1].into_iter().cycle().take(20) {

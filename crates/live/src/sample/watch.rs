@@ -1,6 +1,6 @@
 //! From two samples of a sender to what happened between them.
 
-use narrows_packet::{FlowId, INFINITE_SSTHRESH, RecoveryEvent, TcpInfo};
+use narrows_core::{FlowId, INFINITE_SSTHRESH, RecoveryEvent, TcpInfo};
 use narrows_units::{Duration, Instant};
 
 use crate::Report;

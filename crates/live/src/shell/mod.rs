@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-use narrows_run::{Lateness, RunHandle};
+use narrows_engine::{Lateness, RunHandle};
 use narrows_scenario::Plan;
 use narrows_units::Duration;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use narrows_packet::{EntityId, Event, EventSink};
-use narrows_run::{DropCounts, MarkCounts};
+use narrows_core::{EntityId, Event, EventSink};
+use narrows_engine::{DropCounts, MarkCounts};
 use narrows_scenario::{ElementSpec, NameTable, Plan};
 use narrows_units::{Duration, Histogram, Instant, Rate};
 

@@ -5,7 +5,7 @@
 //! over a [`Tun`](super::Tun), but wait with the time of their arrival until the path asks,
 //! and go in at the time that the path has given them, by a timer of the kernel's.
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
 
 use super::kernel_link::HOST_ADDRESS;

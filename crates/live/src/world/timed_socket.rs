@@ -9,7 +9,7 @@ use std::io::{self, IoSliceMut};
 use std::iter::zip;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use narrows_core::{DropCause, Event, EventSink, FlowId, PacketId};
 use narrows_live::{LiveError, RunHandle};
-use narrows_packet::{DropCause, Event, EventSink, FlowId, PacketId};
 use narrows_scenario::{Draft, Plan};
 use narrows_units::Instant;
 use narrows_wire::{Ip, ip};

@@ -1,6 +1,6 @@
 //! A run whose device goes, in a process of its own: it deletes what other runs would need. Needs root.
+use narrows_core::{Event, EventSink};
 use narrows_live::RunHandle;
-use narrows_packet::{Event, EventSink};
 use narrows_scenario::Draft;
 use narrows_units::Instant;
 

@@ -3,10 +3,10 @@
 //! namespace, and TUN.
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use narrows_engine::Rig;
 use narrows_live::{Ended, LiveError, RunHandle};
-use narrows_run::Rig;
 
-use narrows_packet::{Event, EventSink, FlowId};
+use narrows_core::{Event, EventSink, FlowId};
 use narrows_scenario::{Draft, Plan};
 use narrows_units::{Duration, Instant};
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::flows_rig::{
     ONE, Run, Seen, delivered, established, finished, tcp_between, threads_in, with,
 };
+use narrows_core::FlowId;
 use narrows_live::Report;
 use narrows_live::flows::Commands;
-use narrows_packet::FlowId;
 use narrows_units::Duration;
 
 #[test]

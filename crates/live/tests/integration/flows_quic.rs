@@ -1,8 +1,8 @@
 //! Flows over QUIC with real sockets, over a wire that loses nothing.
 
 use crate::flows_rig::{Run, Seen, delivered, established, finished, with};
+use narrows_core::FlowId;
 use narrows_live::Report;
-use narrows_packet::FlowId;
 
 #[test]
 fn quic_carries_exact_bytes_whoever_opens_and_ends_a_flow_at_its_stop() {

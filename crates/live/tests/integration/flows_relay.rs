@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use crate::flows_rig::{Run, Seen, soon, with};
 use crate::relay_apps::{Account, Client, Echo};
 use narrows_app::Relay;
+use narrows_core::Role;
+use narrows_engine::{Carrier, Setup, SocketPlan, TcpPlan};
 use narrows_host::Part;
-use narrows_packet::Role;
-use narrows_run::{Carrier, Setup, SocketPlan, TcpPlan};
 use narrows_scenario::Plan;
 use narrows_units::{Duration, Instant};
 

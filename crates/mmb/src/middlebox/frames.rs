@@ -1,6 +1,6 @@
 //! Frames that are not IP: rules about them name their type.
 
-use narrows_packet::{DropCause, Port};
+use narrows_core::{DropCause, Port};
 
 use super::Middlebox;
 use crate::constraint::Names;

@@ -4,8 +4,8 @@
 
 use std::cmp::Ordering;
 
+use narrows_core::{Port, UP};
 use narrows_mmb::{Condition, Constraint, Field, Named, Rule, Strip, Target, Test, Value};
-use narrows_packet::{Port, UP};
 use narrows_wire::Ip;
 use narrows_wire::checksum::{self, Sum};
 

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
+use narrows_core::{DOWN, Port, UP};
 use narrows_mmb::Direction;
-use narrows_packet::{DOWN, Port, UP};
 use narrows_results::Error;
 use narrows_units::Instant;
 use narrows_wire::FlowKey;

@@ -13,8 +13,8 @@ use narrows::results::comparison::{Comparison, FILE};
 use narrows::results::open_run;
 use narrows::results::{Ended, RunHandle};
 use narrows::{CompareOptions, Engine, Error, Output, compare};
-use narrows_packet::EventSink;
-use narrows_run::{Lateness, Rig};
+use narrows_core::EventSink;
+use narrows_engine::{EngineError, Lateness, Rig};
 use narrows_scenario::{Campaign, HostModel, Plan, Segmentation, load};
 
 /// A model as the live engine, of which some runs have a rig that was late.
@@ -55,7 +55,7 @@ impl Engine for Rigged {
         seed: u64,
         sink: &mut dyn EventSink,
         handle: &RunHandle<'_>,
-    ) -> Result<Ended, String> {
+    ) -> Result<Ended, EngineError> {
         let ended = self.model.run(plan, seed, sink, handle)?;
         let late = (self.late)(self.runs.fetch_add(1, Ordering::Relaxed));
         let rig = Rig {
@@ -99,7 +99,7 @@ impl Engine for Bursty {
         seed: u64,
         sink: &mut dyn EventSink,
         handle: &RunHandle<'_>,
-    ) -> Result<Ended, String> {
+    ) -> Result<Ended, EngineError> {
         self.0.run(plan, seed, sink, handle)
     }
 }
@@ -331,9 +331,9 @@ impl Engine for Lacking {
         self.rigged.names(plan)
     }
 
-    fn accepts(&self, plan: &Plan) -> Result<(), Error> {
+    fn accepts(&self, plan: &Plan) -> Result<(), EngineError> {
         match plan.name.contains(self.lacks) {
-            true => Err(Error::Refused(format!(
+            true => Err(EngineError::Refused(format!(
                 "there is no `queue {}`",
                 self.lacks
             ))),
@@ -347,7 +347,7 @@ impl Engine for Lacking {
         seed: u64,
         sink: &mut dyn EventSink,
         handle: &RunHandle<'_>,
-    ) -> Result<Ended, String> {
+    ) -> Result<Ended, EngineError> {
         self.rigged.run(plan, seed, sink, handle)
     }
 }
@@ -418,7 +418,7 @@ impl Engine for InTurns {
         seed: u64,
         sink: &mut dyn EventSink,
         handle: &RunHandle<'_>,
-    ) -> Result<Ended, String> {
+    ) -> Result<Ended, EngineError> {
         self.ran.lock().unwrap().push(plan.name.clone());
         self.rigged.run(plan, seed, sink, handle)
     }

@@ -1,7 +1,26 @@
-//! The library as its callers have it: one program, so that it is linked once.
+//! The library as its callers have it, from runs to campaigns: one program, so that it is
+//! linked once.
 
+mod boxes;
 mod campaigns;
 mod compare;
+mod controls;
+mod coverage;
+mod datagrams;
+mod expected;
+mod flent;
+#[cfg(target_os = "linux")]
+mod live_observers;
+mod modelled;
+mod observed;
+mod observers;
+mod proxies;
+mod quic;
 mod runs;
-#[path = "../../../results/tests/integration/support/mod.rs"]
+mod shapes;
+mod simulated;
 mod support;
+mod theory;
+mod verdicts;
+mod wireshark;
+mod yielding;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{
+use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
 use narrows_units::{Draw, Duration, Instant, Rng, WordError, Words};

@@ -1,6 +1,6 @@
 //! netem's rules against naive oracles.
 
-use narrows_packet::DropCause;
+use narrows_core::DropCause;
 use narrows_units::{Duration, Instant};
 
 use crate::spec::ElementSpec;

@@ -7,7 +7,7 @@ pub mod open;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_packet::{
+use narrows_core::{
     App, Breakage, CountedBytes, Data, Datagram, Event, FlowSample, Profile, Relayed, SocketError,
     SocketEvent, SocketId, Sockets,
 };

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use narrows_packet::{App, Profile, SocketId};
+use narrows_core::{App, Profile, SocketId};
 use narrows_pep::{Layout, Limits, Listener, Proxy, Terms, request};
 
 use super::Host;

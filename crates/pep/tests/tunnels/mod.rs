@@ -1,7 +1,7 @@
 //! Whole proxies that are sent anything: by RFC 8803 and the layout of the thesis, by SOCKS, behind
 //! a header of the PROXY protocol. They do not panic, and nothing stays.
 
-use narrows_packet::{App, Breakage, Profile};
+use narrows_core::{App, Breakage, Profile};
 use narrows_pep::{HeaderVersion, Intake, Limits, Listener, Proxy, Terms};
 
 use super::fake::{CLIENT, Host};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_packet::{FlowSample, Role};
+use narrows_core::{FlowSample, Role};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::plus::Flags;
 use narrows_wire::quic_model::{self, Shown};

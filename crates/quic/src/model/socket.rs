@@ -1,6 +1,6 @@
 //! A modelled flow as a transport behind a socket.
 
-use narrows_packet::{
+use narrows_core::{
     Data, EndpointEvent, FlowSample, Packet, PacketPool, RecoveryEvent, SocketEvent, WRITE_AHEAD,
 };
 use narrows_units::Instant;
@@ -31,7 +31,7 @@ impl Socket {
     }
 }
 
-impl narrows_packet::Endpoint for Socket {
+impl narrows_core::Endpoint for Socket {
     fn open(&mut self, _: Instant) {
         self.endpoint.open();
     }

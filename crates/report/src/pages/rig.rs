@@ -1,8 +1,8 @@
 //! What a page says about the machine of a live run, and the kernel of any.
 
 use maud::{Markup, html};
+use narrows_engine::Rig;
 use narrows_results::folder::RunRecord;
-use narrows_run::Rig;
 
 use super::page::{count, fact, fixed};
 

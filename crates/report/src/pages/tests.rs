@@ -439,7 +439,7 @@ fn a_page_says_which_kernel_in_virtual_time_ran() {
     let mut run = samples::run();
     run.summary.engine = "kernel".to_owned();
     run.record.kernel = "7.3.4".to_owned();
-    run.record.virtual_kernel = Some(narrows_run::VirtualKernel {
+    run.record.virtual_kernel = Some(narrows_engine::VirtualKernel {
         id: "7.3.4-0123456789ab".to_owned(),
         release: "7.3.4".to_owned(),
         source: "/src/net-next".to_owned(),
@@ -467,14 +467,14 @@ fn a_live_run_tells_of_its_rig_and_a_simulated_one_of_its_digest() {
     let simulated = run_html(&run, &shared());
     assert!(!simulated.contains("The rig") && simulated.contains("byte for byte"));
     run.summary.engine = "live".to_owned();
-    run.record.rig = Some(narrows_run::Rig {
+    run.record.rig = Some(narrows_engine::Rig {
         kernel: "6.18.44".to_owned(),
-        lateness: narrows_run::Lateness {
+        lateness: narrows_engine::Lateness {
             count: 12_345,
             p99_us: 23.4,
             ..Default::default()
         },
-        flows: vec![narrows_run::FlowFacts {
+        flows: vec![narrows_engine::FlowFacts {
             name: "flow/prague".to_owned(),
             congestion_control: "nw_prague".to_owned(),
             accecn: true,

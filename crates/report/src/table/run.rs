@@ -1,12 +1,12 @@
 //! A run for the terminal, and as one JSON document.
 
+use narrows_engine::{Lateness, Rig, VirtualKernel};
 use narrows_results::folder::{CampaignFolder, RunResult};
 use narrows_results::summary::{
     BandSummary, DirectionSummary, Distribution, FlowSummary, QueueSummary, RunSummary,
 };
 use narrows_results::text::{Align, TextTable, number, seconds};
 use narrows_results::verdict::Weight;
-use narrows_run::{Lateness, Rig, VirtualKernel};
 use serde_json::{Value, json};
 
 use crate::crowd;

@@ -3,7 +3,7 @@
 mod csv;
 mod differences;
 
-use narrows_run::VirtualKernel;
+use narrows_engine::VirtualKernel;
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::{CheckResult, median};

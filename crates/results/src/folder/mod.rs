@@ -14,11 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::CampaignResult;
 use crate::comparison::Comparison;
-use crate::engine::Engine;
 use crate::series::Series;
 use crate::summary::RunSummary;
 use crate::verdict::Verdict;
-use narrows_run::{Rig, VirtualKernel};
+use narrows_engine::{Engine, Rig, VirtualKernel};
 
 pub use digest::of_all as digest_of;
 pub use read::{open, open_run};

@@ -1,8 +1,8 @@
 //! What happened to every packet of the flows of a run: the truth that
 //! observers are held against.
 
+use narrows_core::{EntityId, FlowId, Packet};
 use narrows_observe::{Measured, Quantity, Sample, Side};
-use narrows_packet::{EntityId, FlowId, Packet};
 use narrows_scenario::Plan;
 use narrows_units::Instant;
 
@@ -358,8 +358,8 @@ fn ecn(packet: &Packet) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_core::PacketId;
     use narrows_observe::Technique;
-    use narrows_packet::PacketId;
     use narrows_units::Duration;
 
     const HOSTS: [EntityId; 2] = [EntityId(0), EntityId(1)];

@@ -15,8 +15,8 @@ mod window;
 
 use std::path::Path;
 
+use narrows_core::{EntityId, Event, EventSink, FlowId};
 use narrows_observe::{Observer, ObserverConfig, ObserverMode, Pinned};
-use narrows_packet::{EntityId, Event, EventSink, FlowId};
 use narrows_scenario::{ObserverPlan, Plan};
 use narrows_units::Instant;
 
@@ -96,7 +96,7 @@ impl Observers {
         })
     }
 
-    fn tapped(&mut self, now: Instant, tap: EntityId, packet: &narrows_packet::Packet) {
+    fn tapped(&mut self, now: Instant, tap: EntityId, packet: &narrows_core::Packet) {
         for watching in self.all.iter_mut().filter(|w| w.at == tap) {
             watching.passed.pass(now, packet);
             watching.found.now = packet.flow.map(|f| f.0 as usize);

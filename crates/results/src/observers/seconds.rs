@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
+use narrows_core::FlowSample;
 use narrows_observe::{Measured, Quantity, Technique};
-use narrows_packet::FlowSample;
 use narrows_scenario::Plan;
 use narrows_units::Instant;
 

@@ -1,7 +1,7 @@
 //! What is kept of a flow.
 
 use narrows_cc::Reference;
-use narrows_packet::{EntityId, FlowSample, Packet, RecoveryEvent, TelemetryField};
+use narrows_core::{EntityId, FlowSample, Packet, RecoveryEvent, TelemetryField};
 use narrows_scenario::{FlowPlan, Plan, Window, WindowPlan};
 use narrows_units::{Duration, Histogram, Instant};
 use narrows_wire::{ip, udp};

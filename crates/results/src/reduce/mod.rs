@@ -9,7 +9,7 @@ mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_packet::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
+use narrows_core::{DropCause, EntityId, Event, EventSink, FlowId, Packet};
 use narrows_scenario::{Plan, Window};
 use narrows_units::{Duration, Instant};
 

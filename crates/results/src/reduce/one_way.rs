@@ -1,7 +1,7 @@
 //! Delay and jitter of packets from one host to another: of a flow of datagrams, and of a
 //! probe's questions and answers.
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use narrows_scenario::Window;
 use narrows_scenario::endpoints::{ASKER_PORTS, MAX_PROBES, PROBE_PORTS};
 use narrows_units::{Histogram, Instant};

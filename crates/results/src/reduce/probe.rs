@@ -1,6 +1,6 @@
 //! What is known of a probe while a run goes on.
 
-use narrows_packet::EntityId;
+use narrows_core::EntityId;
 use narrows_scenario::Window;
 use narrows_units::{Duration, Histogram, Instant};
 

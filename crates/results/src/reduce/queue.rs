@@ -1,6 +1,6 @@
 //! What is kept of a queue.
 
-use narrows_packet::{DropCause, EntityId, MarkCause};
+use narrows_core::{DropCause, EntityId, MarkCause};
 use narrows_path::Recording;
 use narrows_units::{Duration, Histogram, Instant};
 

@@ -1,6 +1,6 @@
 //! What is kept of a flow in one of the scenario's further windows.
 
-use narrows_packet::TelemetryField;
+use narrows_core::TelemetryField;
 use narrows_scenario::Window;
 use narrows_units::{Duration, Instant};
 

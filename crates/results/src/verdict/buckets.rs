@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use narrows_path::routes::Routes;
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_units::Instant;

@@ -7,7 +7,7 @@ use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
 use crate::summary::{FlowSummary, RunSummary};
-use narrows_run::Rig;
+use narrows_engine::Rig;
 
 /// Part of a flow's time for which something else than congestion may hold
 /// its sender back.

@@ -4,7 +4,7 @@ use narrows_scenario::{FlowPlan, Plan};
 
 use super::checks::Findings;
 use crate::summary::RunSummary;
-use narrows_run::{FlowFacts, Rig};
+use narrows_engine::{FlowFacts, Rig};
 
 /// Most time in microseconds by which 99 of 100 packets may leave the path too
 /// late: two fifths of what a full packet takes at 50 Mbit/s (242 µs), so that

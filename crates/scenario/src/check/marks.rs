@@ -1,6 +1,6 @@
 //! Flows whose packets carry measurement signals.
 
-use narrows_packet::FlowId;
+use narrows_core::FlowId;
 
 use super::{Check, Names};
 use crate::document::{At, Mark};
@@ -144,7 +144,7 @@ fn ends(flow: &FlowPlan) -> Vec<HostIndex> {
 #[cfg(test)]
 mod tests {
     use crate::Draft;
-    use narrows_packet::FlowId;
+    use narrows_core::FlowId;
 
     const BASE: &str = "version = 1\nname = \"x\"\nduration = \"9s\"\n\
         [[link]]\nname = \"l\"\nends = [\"a\", \"r\"]\n\

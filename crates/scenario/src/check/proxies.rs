@@ -1,6 +1,6 @@
 //! Proxies, and the flows that go by them.
 
-use narrows_packet::WRITE_AHEAD;
+use narrows_core::WRITE_AHEAD;
 use narrows_path::routes::Routes;
 use narrows_pep::{FirstData, Layout, Limits, RATE_OPTION, in_flight, standing_backlog};
 use narrows_units::{Duration, Value};

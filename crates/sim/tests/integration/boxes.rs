@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use crate::rig::{Record, flow, plan, run};
-use narrows_host::{Options, Part, Transport};
-use narrows_packet::{
+use narrows_core::{
     App, DatagramError, DropCause, Event, EventSink, FlowId, NullSink, PacketId, RecoveryEvent,
     SocketError, SocketEvent, SocketId, Sockets, Undelivered,
 };
+use narrows_host::{Options, Part, Transport};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_units::Instant;
 use narrows_wire::FlowKey;
@@ -285,7 +285,7 @@ type Errors = Arc<Mutex<Vec<(DatagramError, Vec<u8>)>>>;
 struct Client {
     remote: SocketAddr,
     local: SocketAddr,
-    profile: narrows_packet::Profile,
+    profile: narrows_core::Profile,
     errors: Errors,
 }
 

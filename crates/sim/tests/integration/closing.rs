@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::relay_apps::{Account, Client};
 use crate::rig::{Record, plan};
+use narrows_core::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_host::{Options, Part, Transport};
-use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
 use narrows_units::{Duration, Instant};

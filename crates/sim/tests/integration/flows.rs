@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::rig::{Digest, Record, dumbbell, flow, plan, run};
-use narrows_packet::RecoveryEvent;
+use narrows_core::RecoveryEvent;
 use narrows_units::{Duration, Instant};
 
 /// Payload share of a 50 Mbit/s link: MSS 1448 in frames of 1514 bytes.

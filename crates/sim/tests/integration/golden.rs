@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::rig::{flow, plan, run};
-use narrows_packet::{Event, EventSink, Packet};
+use narrows_core::{Event, EventSink, Packet};
 use narrows_units::Instant;
 use xxhash_rust::xxh3::Xxh3;
 

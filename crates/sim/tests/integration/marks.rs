@@ -2,7 +2,7 @@
 //! else changes.
 
 use crate::rig::{Record, plan, run};
-use narrows_packet::{Event, EventSink};
+use narrows_core::{Event, EventSink};
 use narrows_scenario::Plan;
 use narrows_units::Instant;
 use narrows_wire::checksum::Sum;

@@ -1,7 +1,7 @@
 //! Modelled flows in hosts of a run.
 
 use crate::rig::{Digest, Record, plan, run};
-use narrows_packet::{DropCause, Event, EventSink};
+use narrows_core::{DropCause, Event, EventSink};
 use narrows_units::{Duration, Instant};
 use narrows_wire::{Ip, Plus, QuicModel, Udp};
 

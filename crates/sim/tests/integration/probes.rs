@@ -1,7 +1,7 @@
 //! Paths, probes and datagrams: exact times, routing, changes, hooks.
 
 use crate::rig::{Digest, Record, conserves, plan, run};
-use narrows_packet::{DropCause, HookVerdict, HostHook, Packet, Role, SocketFacts};
+use narrows_core::{DropCause, HookVerdict, HostHook, Packet, Role, SocketFacts};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_units::{Duration, Instant};
 

@@ -3,7 +3,7 @@
 
 use crate::rig;
 
-use narrows_packet::{Event, EventSink, FlowId};
+use narrows_core::{Event, EventSink, FlowId};
 use narrows_scenario::Plan;
 use narrows_sim::{RunHandle, Simulation};
 use narrows_units::Instant;

@@ -2,7 +2,7 @@
 //! is in `flows.rs`.
 
 use crate::rig::{Record, dumbbell, flow, plan, run};
-use narrows_packet::{Event, EventSink, RecoveryEvent};
+use narrows_core::{Event, EventSink, RecoveryEvent};
 use narrows_sim::SimError;
 use narrows_units::{Duration, Instant};
 use narrows_wire::{Ecn, ip};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::relay_apps::Echo;
 use crate::rig::plan;
+use narrows_core::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_host::{Options, Part, Transport};
-use narrows_packet::{App, NullSink, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_sim::{RunHandle, Simulation};
 use narrows_tcp::TcpConfig;
 use narrows_units::Duration;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_tcp::{Connection, TcpConfig, TcpEvent};
 use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::{Ecn, ip};

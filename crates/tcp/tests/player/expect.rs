@@ -1,6 +1,6 @@
 //! What a script asserts of an end: fields of `tcp_info`, and events.
 
-use narrows_packet::RecoveryEvent;
+use narrows_core::RecoveryEvent;
 use narrows_tcp::TcpEvent;
 
 use super::{Player, duration};

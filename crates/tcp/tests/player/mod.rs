@@ -6,7 +6,7 @@ mod packets;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use narrows_packet::{Packet, PacketPool};
+use narrows_core::{Packet, PacketPool};
 use narrows_tcp::{
     AccEcnOptionUse, Connection, EcnMode, HostModel, KeepAlive, PacingUse, ReceiveBuffer,
     TcpConfig, TcpEvent,

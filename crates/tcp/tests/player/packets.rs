@@ -1,6 +1,6 @@
 //! Packets of a script: those that the peer sends, those that are expected.
 
-use narrows_packet::Packet;
+use narrows_core::Packet;
 use narrows_units::Instant;
 use narrows_wire::tcp::{AccEcnOption, FastOpenCookie};
 use narrows_wire::{Ecn, Ip, IpFields, Tcp, TcpFields, TcpFlags, TcpOptions, ip};

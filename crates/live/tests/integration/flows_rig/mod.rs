@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use crate::world_rig::{PATIENCE, world};
 pub use crate::world_rig::{plan, soon};
+use narrows_core::FlowId;
+use narrows_engine::{Setup, SocketPlan};
 use narrows_live::flows::{Commands, FlowError, Flows};
 use narrows_live::{Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
-use narrows_packet::FlowId;
-use narrows_run::{Setup, SocketPlan};
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use narrows_packet::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{App, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::Instant;
 
 /// The n-th byte that client `who` sends.

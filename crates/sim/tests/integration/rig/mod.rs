@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use narrows_packet::{DropCause, Event, EventSink, FlowSample, RecoveryEvent, TelemetryField};
+use narrows_core::{DropCause, Event, EventSink, FlowSample, RecoveryEvent, TelemetryField};
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::{Outcome, RunHandle};
 use narrows_units::{Duration, Instant};

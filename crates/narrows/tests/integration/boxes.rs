@@ -1,0 +1,100 @@
+//! Runs with two-way boxes on the path: what the verdict says, what captures show, and
+//! what observers are held against.
+
+use crate::support::{plan_of, run, run_to};
+use narrows_results::RunResult;
+use narrows_sim::SimEngine;
+use narrows_wire::FlowKey;
+use narrows_wire::capture::CaptureReader;
+
+/// Ten seconds over 50 Mbit/s, `up` and `down` beside the bottleneck.
+fn scenario(up: &str, down: &str, more: &str) -> String {
+    format!(
+        r#"
+version  = 1
+name     = "boxes"
+duration = "10s"
+[[link]]
+name = "access"
+ends = ["client", "server"]
+up   = ["netem delay 10ms", {up}, "bottleneck: rate 50Mbit queue pfifo limit 200"]
+down = ["netem delay 10ms", {down}]
+[[flow]]
+name = "bulk"
+from = "client"
+to   = "server"
+cc   = "cubic"
+{more}"#
+    )
+}
+
+fn with_mtu(words: &str) -> RunResult {
+    let words = format!("\"{words}\"");
+    run(&SimEngine, &plan_of(&scenario(&words, &words, "")))
+}
+
+#[test]
+fn a_small_mtu_that_says_so_is_trusted_and_a_silent_one_is_named() {
+    let found = with_mtu("mtu 1400");
+    assert!(
+        found.record.verdict.trusted(),
+        "{}",
+        found.record.verdict.line()
+    );
+    let silent = with_mtu("mtu 1400 silent").record.verdict;
+    let checks: Vec<&str> = silent.reasons().map(|f| f.check.as_str()).collect();
+    assert!(checks.contains(&"nothing-delivered"), "{checks:?}");
+    let hole = silent.reasons().find(|f| f.check == "mtu-black-hole");
+    let hole = hole.expect("the black hole");
+    assert_eq!(hole.entity, "link/access/mtu");
+    assert!(
+        hole.line.contains("larger than its 1400 bytes"),
+        "{}",
+        hole.line
+    );
+}
+
+const OBSERVED: &str = r#"
+[[capture]]
+name = "inside"
+at   = "tap/inside"
+[[capture]]
+name = "outside"
+at   = "tap/outside"
+[[observe]]
+name = "out"
+tap  = "tap/outside"
+"#;
+
+#[test]
+fn metrics_captures_and_truth_follow_a_flow_through_nat() {
+    let taps = |nat: &str| {
+        let up = format!("\"tap inside\", {nat}\"tap outside\"");
+        let down = format!("\"tap outside\", {nat}\"tap inside\"");
+        plan_of(&scenario(&up, &down, OBSERVED))
+    };
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let plan = taps("\"nat\", ");
+    let with = run_to(&SimEngine, &plan, 1, dirs[0].path());
+    let without = run_to(&SimEngine, &taps(""), 1, dirs[1].path());
+    assert_eq!(with.summary.flows, without.summary.flows);
+    assert_eq!(with.summary.queues, without.summary.queues);
+    // Samples of the flow, each held against the same truth.
+    let observed = |r: &RunResult| r.summary.observations.clone();
+    assert!(observed(&with).iter().any(|o| o.n > 100));
+    assert_eq!(observed(&with), observed(&without));
+
+    let sources = |name: &str| {
+        let path = dirs[0].path().join(format!("captures/{name}.pcapng"));
+        let mut reader = CaptureReader::new(std::fs::File::open(path).unwrap()).unwrap();
+        let mut sources = std::collections::BTreeSet::new();
+        while let Some(packet) = reader.read().unwrap() {
+            sources.extend(FlowKey::of(packet.bytes).map(|key| key.source));
+        }
+        sources
+    };
+    let host = |i: usize| plan.hosts[i].ipv4.into();
+    let own = plan.boxes()[0].addresses[0];
+    assert_eq!(sources("inside"), [host(0), host(1)].into());
+    assert_eq!(sources("outside"), [own, host(1)].into());
+}
