@@ -12,7 +12,7 @@ use narrows::report::table::comparison_table;
 use narrows::results::comparison::{Comparison, FILE};
 use narrows::results::open_run;
 use narrows::results::{Ended, RunHandle};
-use narrows::{CompareOptions, Engine, Error, Output, compare};
+use narrows::{CompareOptions, Engine, Output, compare};
 use narrows_core::EventSink;
 use narrows_engine::{EngineError, Lateness, Rig};
 use narrows_scenario::{Campaign, HostModel, Plan, Segmentation, load};
