@@ -127,3 +127,14 @@ impl Default for Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_budget_has_room_for_thirty_two_directions_that_stand_full() {
+        let limits = Limits::default();
+        assert_eq!((limits.backlog, limits.budget), (128 << 20, 4 << 30));
+    }
+}

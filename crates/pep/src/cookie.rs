@@ -86,6 +86,21 @@ mod tests {
         assert!(!Cookies::new([8; 32]).accepts(one, &cookies.of(one)));
     }
 
+    #[test]
+    fn two_bytes_that_differ_alike_do_not_make_up_for_each_other() {
+        let cookies = Cookies::new([7; 32]);
+        let client = [10, 0, 0, 1].into();
+        let mut forged = cookies.of(client);
+        forged[0] ^= 0x40;
+        forged[9] ^= 0x40;
+        assert!(!cookies.accepts(client, &forged));
+    }
+
+    #[test]
+    fn the_key_is_not_printed() {
+        assert_eq!(format!("{:?}", Cookies::new([7; 32])), "Cookies");
+    }
+
     const GOLDEN: [u8; COOKIE_LEN] = [
         0xb8, 0x17, 0x54, 0xbd, 0x6f, 0x73, 0xec, 0xf6, 0x0e, 0xf1, 0xa4, 0xb1, 0xbc, 0x19, 0x84,
         0x42,

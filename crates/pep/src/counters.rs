@@ -145,4 +145,23 @@ mod tests {
         assert_eq!((values[0].0, values[0].2), ("accepted", 2));
         assert_eq!((values[1].0, values[1].2), ("bytes_down", 4));
     }
+
+    #[test]
+    fn the_sum_of_two_listeners_books_has_the_counts_and_times_of_both() {
+        let book = |ms: u64| {
+            let mut book = Book::default();
+            book.counters.accepted = ms;
+            book.opening.note(ms);
+            book.lasting.note(10 * ms);
+            book
+        };
+        let mut sum = book(3);
+        sum += &book(4);
+        sum += &book(300);
+        assert_eq!(sum.counters.accepted, 307);
+        // Up to 5 ms twice, and up to 500 ms; of ten times that up to 50 ms and 5 s.
+        assert_eq!(sum.opening.counts[2..9], [2, 0, 0, 0, 0, 0, 1]);
+        assert_eq!((sum.opening.sum_ms, sum.lasting.sum_ms), (307, 3_070));
+        assert_eq!((sum.lasting.counts[5], sum.lasting.counts[10]), (2, 1));
+    }
 }

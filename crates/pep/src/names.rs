@@ -224,4 +224,15 @@ mod tests {
         queue.end(0);
         assert_eq!(all(&mut queue, later + OVERDUE), 1);
     }
+
+    #[test]
+    fn as_many_names_may_be_overdue_as_there_are_places_and_no_more() {
+        let mut queue = queue(4);
+        for ticket in 0..20 {
+            assert!(queue.add(ticket, client(ticket as u8), String::new()));
+        }
+        let all = |queue: &mut NameQueue<u64>, now| std::iter::from_fn(|| queue.begin(now)).count();
+        let times = [0, 1, 2].map(|n| Instant::ZERO + Duration::from_secs(5 * n));
+        assert_eq!(times.map(|now| all(&mut queue, now)), [4, 4, 0]);
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_core::{Breakage, Data, SocketError, SocketId, Sockets};
+use narrows_core::{Breakage, Data, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -234,9 +234,25 @@ impl Proxy {
         }
     }
 
+    /// Handles an event of the connection to another proxy, until that has answered.
+    pub(crate) fn on_parent_event(
+        &mut self,
+        host: &mut dyn Sockets,
+        id: u64,
+        far: SocketId,
+        event: SocketEvent,
+    ) {
+        match event {
+            SocketEvent::Established { .. } => self.parent_is_there(host, id),
+            SocketEvent::Writable => self.ask(host, id, far),
+            SocketEvent::Readable | SocketEvent::PeerClosed => self.read_answer(host, id),
+            _ => {}
+        }
+    }
+
     /// The other proxy's host has answered. Where connections may go directly, what it connects to
     /// has as long again; elsewhere as long as any destination has.
-    pub(crate) fn parent_is_there(&mut self, host: &mut dyn Sockets, id: u64) {
+    fn parent_is_there(&mut self, host: &mut dyn Sockets, id: u64) {
         let tunnel = self.tunnels.get_mut(&id);
         if let Some(awaited) = tunnel.and_then(|t| t.awaits.as_mut()) {
             awaited.is_there = true;
@@ -262,7 +278,7 @@ impl Proxy {
     }
 
     /// Writes the request to the other proxy, as far as it is not written yet.
-    pub(crate) fn ask(&mut self, host: &mut dyn Sockets, id: u64, far: SocketId) {
+    fn ask(&mut self, host: &mut dyn Sockets, id: u64, far: SocketId) {
         if let Some(tunnel) = self.tunnels.get_mut(&id) {
             let written = host.write(far, Data::Bytes(&tunnel.unasked)) as usize;
             tunnel.unasked.drain(..written);
@@ -271,7 +287,7 @@ impl Proxy {
     }
 
     /// Reads the other proxy's answer, as far as it is here.
-    pub(crate) fn read_answer(&mut self, host: &mut dyn Sockets, id: u64) {
+    fn read_answer(&mut self, host: &mut dyn Sockets, id: u64) {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };

@@ -333,9 +333,27 @@ mod tests {
         assert!(!policy(&["0.0.0.0/0", "192.0.2.0/24"]).leads_to(to, true));
         assert!(policy(&["192.0.2.9"]).leads_to(to, true));
         assert!(policy(&["192.0.2.0/24"]).leads_to(to, false));
+        // The first address of a network, written as the network is, is not named by it.
+        let first = "192.0.2.0:443".parse().unwrap();
+        assert!(!policy(&["192.0.2.0/24"]).leads_to(first, true));
         // Loopback, of which all are its own, is named as a network.
         let lo = "127.0.0.9:443".parse().unwrap();
         assert!(policy(&["127.0.0.0/8"]).leads_to(lo, true));
         assert!(!policy(&["0.0.0.0/0"]).leads_to(lo, true));
+    }
+
+    #[test]
+    fn where_everything_is_allowed_what_cannot_be_connected_to_is_still_refused() {
+        let anywhere = Policy {
+            anywhere: true,
+            ..policy(&[])
+        };
+        assert!(leads(&anywhere, "127.0.0.1:22") && leads(&anywhere, "192.0.2.1:1"));
+        for none in ["192.0.2.1:0", "0.0.0.0:22", "[::]:22"] {
+            assert!(!leads(&anywhere, none), "{none}");
+        }
+        for none in ["224.0.0.1:80", "[ff02::1]:80", "255.255.255.255:80"] {
+            assert!(!leads(&anywhere, none), "{none}");
+        }
     }
 }

@@ -534,26 +534,11 @@ impl App for Proxy {
         }
         match (event, &tunnel.stage) {
             (SocketEvent::Broken(why), _) => self.break_off(host, id, leg, why),
-            (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Connecting(_))
-                if leg == Leg::Far && tunnel.awaits.is_some() =>
-            {
-                self.read_answer(host, id);
+            (event, Stage::Connecting(_)) if leg == Leg::Far && tunnel.awaits.is_some() => {
+                self.on_parent_event(host, id, socket, event);
             }
-            (SocketEvent::Writable, Stage::Connecting(_))
-                if leg == Leg::Far && tunnel.awaits.is_some() =>
-            {
-                self.ask(host, id, socket);
-            }
-            (SocketEvent::Established { .. }, Stage::Connecting(_))
-                if leg == Leg::Far && tunnel.awaits.is_some() =>
-            {
-                self.parent_is_there(host, id);
-            }
-            (SocketEvent::Established { .. }, Stage::Connecting(_))
-                if leg == Leg::Far && tunnel.awaits.is_none() =>
-            {
-                self.open(host, id);
-            }
+            // Only the far leg is opened from here.
+            (SocketEvent::Established { .. }, Stage::Connecting(_)) => self.open(host, id),
             (
                 SocketEvent::Readable | SocketEvent::PeerClosed,
                 Stage::Header(_) | Stage::Request(_),
@@ -566,7 +551,6 @@ impl App for Proxy {
             (SocketEvent::Readable | SocketEvent::PeerClosed, Stage::Naming(_)) => {
                 self.read_early(host, id);
             }
-            (_, Stage::Naming(_)) => {}
             (SocketEvent::Readable | SocketEvent::PeerClosed, _) => self.relay(host, id, leg),
             (SocketEvent::Writable, _) => self.relay(host, id, leg.other()),
             _ => {}

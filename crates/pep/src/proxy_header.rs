@@ -273,4 +273,14 @@ mod tests {
         let endless = [LINE, &[b'x'; 200]].concat();
         assert_eq!(read(&endless), Err(NoHeader));
     }
+
+    #[test]
+    fn a_line_is_given_up_at_107_bytes_and_addresses_and_tlvs_beyond_4096() {
+        let line = |len: usize| [LINE, &[b'x'; 200]].concat()[..len].to_vec();
+        assert_eq!(read(&line(LONGEST_LINE - 1)), Ok(None));
+        assert_eq!(read(&line(LONGEST_LINE)), Err(NoHeader));
+        let begun = |rest: u16| [&SIGNATURE[..], &[PROXY, TCP4], &rest.to_be_bytes()].concat();
+        assert_eq!(read(&begun(4_096)), Ok(None));
+        assert_eq!(read(&begun(4_097)), Err(NoHeader));
+    }
 }

@@ -403,4 +403,42 @@ mod tests {
         assert!(!same("10.0.0.1", "10.0.0.2", 8), "IPv4 by its address");
         assert!(same("10.0.0.1", "::ffff:10.0.0.1", 64));
     }
+
+    #[test]
+    fn one_of_several_proxies_reserves_a_part_at_a_time_and_one_alone_all_that_it_may() {
+        const TOTAL: u64 = 64 << 20;
+        for (proxies, most) in [(1, TOTAL / 2), (2, AT_ONCE)] {
+            let shared = Shared::new(proxies, TOTAL);
+            let account = Account::new(&shared);
+            let reserved = account.reserve(&client(&shared, 1), 0, u64::MAX);
+            assert_eq!(reserved, most.min(TOTAL / 2), "{proxies}");
+        }
+    }
+
+    #[test]
+    fn bytes_beyond_what_was_reserved_are_counted_and_given_back() {
+        let shared = Shared::new(1, 1_000);
+        let mut account = Account::new(&shared);
+        let client = client(&shared, 1);
+        account.take(&client, 10);
+        // A direction that holds 10 reserves 5, and holds 40 afterwards.
+        assert_eq!(account.reserve(&client, 10, 5), 5);
+        account.settle(&client, 5, 10, 40);
+        assert_eq!(account.waiting(), 40);
+        assert_eq!(shared.0.used.load(SeqCst), 40);
+        assert_eq!(client.held.load(SeqCst), 40);
+        account.give(&client, 40);
+        assert_eq!(shared.0.used.load(SeqCst), 0);
+    }
+
+    #[test]
+    fn a_client_counts_while_it_has_a_tunnel() {
+        let shared = Shared::new(1, 1);
+        let tunnels = [client(&shared, 1), client(&shared, 1), client(&shared, 2)];
+        let left = tunnels.map(|tunnel| {
+            shared.leave(&tunnel);
+            shared.clients()
+        });
+        assert_eq!(left, [2, 1, 0]);
+    }
 }

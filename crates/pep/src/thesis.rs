@@ -68,7 +68,7 @@ impl Reader {
         let mut used = 0;
         loop {
             let wanted = self.length()?;
-            if self.bytes.len() == wanted && wanted >= HEADER_LEN {
+            if self.bytes.len() == wanted {
                 return Ok(Some((self.destination()?, used)));
             }
             let next = bytes[used..].len().min(wanted - self.bytes.len());
@@ -81,10 +81,9 @@ impl Reader {
     }
 
     /// How many bytes the message has, as far as that is known: the header's until it is
-    /// here, but one for that which says the version.
+    /// here.
     fn length(&self) -> Result<usize, ThesisError> {
         match *self.bytes.as_slice() {
-            [] => Ok(1),
             [version, ..] if version != VERSION => Err(ThesisError::Version(version)),
             [_, entries, a, b, ..] if [a, b] == MAGIC => {
                 Ok(HEADER_LEN + usize::from(entries) * ENTRY_LEN)

@@ -116,6 +116,7 @@ fn who_is_no_balancer_cannot_say_that_it_is_another() {
     let near = host.connects(&mut proxy);
     host.arrives(&mut proxy, near, &asks());
     assert!(host[near].reset && host[near].closed);
+    assert_eq!(proxy.counters().refused, 2);
     let near = host.connects(&mut proxy);
     host.arrives(&mut proxy, near, b"PROXY UNKNOWN\r\n");
     assert!(host[near].reset && host[near].closed);
@@ -214,4 +215,23 @@ fn the_source_is_the_client_s_own_where_it_is_to_be_kept() {
         let (far, _) = host.onward().unwrap();
         assert_eq!(host[far].from, keep_source.then(|| to("10.0.0.1:0")));
     }
+}
+
+#[test]
+fn a_destination_that_speaks_first_is_sent_the_whole_header_though_the_client_is_silent() {
+    let terms = Terms {
+        announce: Some(HeaderVersion::V2),
+        ..Terms::default()
+    };
+    let (mut host, mut proxy) = started(terms, None, Limits::default());
+    host.room = 5;
+    let near = host.connects(&mut proxy);
+    host.arrives(&mut proxy, near, &asks());
+    let (far, destination) = host.onward().unwrap();
+    host.established(&mut proxy, far);
+    for _ in 0..100 {
+        host.drains(&mut proxy, far, 3);
+    }
+    let expected = header(HeaderVersion::V2, to(CLIENT), destination);
+    assert_eq!(host.sent(far), expected);
 }

@@ -250,6 +250,7 @@ fn the_ends_of_a_tunnel_that_holds_something_are_probed_and_those_of_an_idle_one
     assert_eq!(host.probed, [], "nothing waits");
     host[far].room = 0;
     host.arrives(&mut proxy, near, b"words");
+    assert_eq!(host.wake, Some(host.now + minute));
     host.passes(&mut proxy, Duration::from_secs(59));
     // What moves puts it off.
     host.drains(&mut proxy, far, 1);
@@ -289,4 +290,47 @@ fn a_destination_that_is_slow_to_open_has_its_time_whatever_waits_for_it() {
     assert_eq!(proxy.tunnels(), 1);
     host.passes(&mut proxy, Duration::from_secs(2));
     assert_eq!(proxy.counters().connect_timeouts, 1);
+}
+
+#[test]
+fn a_direction_that_holds_as_much_as_it_may_is_not_short_of_memory() {
+    let limits = Limits {
+        backlog: 1_000,
+        ..Limits::default()
+    };
+    let (mut host, mut proxy, near, far) = opened(limits);
+    host.arrives(&mut proxy, near, b"goes on");
+    host[far].room = 0;
+    host.arrives(&mut proxy, near, &[7; 1_500]);
+    assert_eq!((proxy.backlog(), proxy.counters().memory_short), (1_000, 0));
+}
+
+#[test]
+fn where_nothing_waits_no_memory_is_short_though_none_is_left() {
+    let limits = Limits {
+        budget: 10_000,
+        ..Limits::default()
+    };
+    let mut host = Host::new();
+    let mut proxy = proxy(limits, &mut host);
+    stalled(&mut host, &mut proxy, 300);
+    let (near, far) = tunnel_of(&mut host, &mut proxy, OTHER);
+    let before = proxy.counters().memory_short;
+    host.arrives(&mut proxy, near, b"passes through");
+    assert_eq!(host.sent(far), b"passes through");
+    assert_eq!(proxy.counters().memory_short, before);
+}
+
+#[test]
+fn another_budget_holds_at_once() {
+    let (mut host, mut proxy, near, far) = opened(Limits::default());
+    let limits = Limits {
+        budget: 1_000,
+        ..Limits::default()
+    };
+    let reconfigured = proxy.reconfigure(&mut host, vec![listener()], limits);
+    assert_eq!(reconfigured, Ok(()));
+    host[far].room = 0;
+    host.arrives(&mut proxy, near, &[7; 5_000]);
+    assert!(proxy.backlog() > 0 && proxy.backlog() <= 1_000);
 }

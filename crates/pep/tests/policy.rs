@@ -341,3 +341,112 @@ fn what_is_known_of_a_tunnel_is_told() {
     assert!(host[near].reset && host[far].reset);
     assert_eq!((proxy.tunnels(), proxy.backlog()), (0, 0));
 }
+
+#[test]
+fn another_proxy_that_wants_the_cookie_again_that_it_was_shown_refuses() {
+    let (mut host, mut proxy) = forwarder(false);
+    let near = host.connects(&mut proxy);
+    let wants = |cookie: u8| Message::refusal(Fault::MissingCookie(vec![cookie; 16]));
+    // Another cookie than the one that is known is shown in its turn.
+    for cookie in [7, 8] {
+        let (far, _) = host.onward().unwrap();
+        host.established(&mut proxy, far);
+        host.arrives(&mut proxy, far, &wants(cookie));
+        assert!(host.onward().unwrap().0 != far, "{cookie}");
+        assert!(host[far].closed);
+    }
+    let (far, _) = host.onward().unwrap();
+    host.established(&mut proxy, far);
+    host.arrives(&mut proxy, far, &wants(8));
+    assert_eq!(host.onward().unwrap().0, far, "it is asked no more");
+    assert!(host[near].reset && host[near].closed);
+}
+
+#[test]
+fn the_request_to_another_proxy_is_written_as_it_takes_it() {
+    let (mut host, mut proxy) = forwarder(false);
+    host.room = 5;
+    host.connects(&mut proxy);
+    let (far, _) = host.onward().unwrap();
+    host.established(&mut proxy, far);
+    for _ in 0..50 {
+        host.drains(&mut proxy, far, 1);
+    }
+    let asked = request(Layout::Convert, to("192.0.2.7:443"), None).unwrap();
+    assert_eq!(host.sent(far), asked);
+    assert!(!host[far].wants_room);
+}
+
+#[test]
+fn another_proxy_has_its_time_to_answer_and_is_left_alone_for_thirty_seconds() {
+    let (mut host, mut proxy) = forwarder(true);
+    let next = |host: &mut Host, proxy: &mut Proxy| {
+        host.connects(proxy);
+        host.onward().unwrap().1
+    };
+    assert_eq!(next(&mut host, &mut proxy), to(PARENT));
+    host.passes(&mut proxy, Duration::from_millis(2_999));
+    assert_eq!(host.onward().unwrap().1, to(PARENT), "it has three seconds");
+    host.passes(&mut proxy, Duration::from_millis(1));
+    assert_eq!(host.onward().unwrap().1, to("192.0.2.7:443"));
+    host.passes(&mut proxy, Duration::from_millis(29_999));
+    assert_eq!(next(&mut host, &mut proxy), to("192.0.2.7:443"));
+    host.passes(&mut proxy, Duration::from_millis(1));
+    assert_eq!(next(&mut host, &mut proxy), to(PARENT));
+}
+
+/// A listener at that address, and otherwise like the others.
+fn at(local: &str) -> Listener {
+    Listener {
+        local: to(local),
+        ..listener(Policy::default())
+    }
+}
+
+#[test]
+fn what_is_done_is_counted_by_listener() {
+    let mut host = Host::new();
+    let (one, other) = ("10.0.0.2:8803", "10.0.0.2:8804");
+    let mut proxy = Proxy::new(vec![at(one), at(other)], Limits::default());
+    proxy.start(&mut host).unwrap();
+    let second = host.listening[1].0;
+    host.connects(&mut proxy);
+    for _ in 0..2 {
+        host.connects_to(&mut proxy, second, CLIENT);
+    }
+    let books: Vec<_> = proxy
+        .books()
+        .map(|(at, b)| (at, b.counters.accepted))
+        .collect();
+    assert_eq!(books, [(to(one), 1), (to(other), 2)]);
+}
+
+#[test]
+fn a_listener_that_stays_is_kept_and_one_that_is_no_more_is_closed() {
+    let mut host = Host::new();
+    let [a, b, c] = ["10.0.0.2:1", "10.0.0.2:2", "10.0.0.2:3"];
+    let mut proxy = Proxy::new(vec![at(a), at(b)], Limits::default());
+    proxy.start(&mut host).unwrap();
+    let kept = host.listening[1];
+    let limits = Limits::default();
+    // One that cannot be had changes nothing.
+    let before = host.listening.clone();
+    host.taken = Some(to(c));
+    let refused = proxy.reconfigure(&mut host, vec![at("10.0.0.2:4"), at(c)], limits);
+    assert!(refused.is_err());
+    assert_eq!(host.listening, before);
+    host.taken = None;
+    let reconfigured = proxy.reconfigure(&mut host, vec![at(c), at(b)], limits);
+    assert_eq!(reconfigured, Ok(()));
+    assert_eq!(host.listening[0], kept);
+    assert_eq!(host.listening[1].1, to(c));
+    assert_eq!(host.listening.len(), 2);
+    // A client of each comes to the listener that has its address now.
+    for (listener, address) in host.listening.clone() {
+        host.connects_to(&mut proxy, listener, CLIENT);
+        let book = proxy.books().find(|(at, _)| *at == address).unwrap().1;
+        assert_eq!(book.counters.accepted, 1, "{address}");
+    }
+    proxy.drain(&mut host);
+    assert_eq!(host.listening, []);
+}

@@ -2,14 +2,12 @@
 
 mod fake;
 
-use std::sync::Arc;
-
-use fake::open::{GRANTED, asks, destination, listener, opened, proxy, proxy_of, tunnel};
-use fake::{Host, WINDOW};
+use fake::Host;
+use fake::open::{GRANTED, asks, destination, opened, proxy, tunnel};
 use narrows_core::{Breakage, SocketError};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
-use narrows_pep::{Layout, Limits, LinkRate, Listener, Proxy, RATE_OPTION, request};
-use narrows_units::{Duration, Rate};
+use narrows_pep::{Layout, Limits, request};
+use narrows_units::Duration;
 use proptest::prelude::*;
 
 /// The fault in an answer.
@@ -45,6 +43,29 @@ fn a_request_may_come_in_pieces_and_what_follows_it_goes_on() {
     host.established(&mut proxy, far);
     assert_eq!(host.sent(near), GRANTED);
     assert_eq!(proxy.counters().bytes_up, 5);
+    assert_eq!(proxy.facts().next().unwrap().bytes_up, 5);
+}
+
+#[test]
+fn what_a_client_sends_while_its_connection_is_opened_is_written_at_once() {
+    let mut host = Host::new();
+    let mut proxy = proxy(Limits::default(), &mut host);
+    let near = host.connects(&mut proxy);
+    host.arrives(&mut proxy, near, &asks(Layout::Convert));
+    let (far, _) = host.onward().unwrap();
+    host.arrives(&mut proxy, near, b"early");
+    assert_eq!(host.sent(far), b"early");
+}
+
+#[test]
+fn a_tunnel_is_counted_when_it_is_opened_and_woken_for_when_it_has_been_idle() {
+    let mut host = Host::new();
+    let mut proxy = proxy(Limits::default(), &mut host);
+    assert_eq!(host.wake, None);
+    tunnel(&mut host, &mut proxy);
+    let counters = proxy.counters();
+    assert_eq!((counters.accepted, counters.opened), (1, 1));
+    assert_eq!(host.wake, Some(host.now + Limits::default().idle));
 }
 
 #[test]
@@ -192,6 +213,31 @@ fn a_destination_without_a_way_is_said_to_be_unreachable() {
 }
 
 #[test]
+fn a_connection_that_the_machine_refuses_is_answered_with_the_reason() {
+    let errno = SocketError::System;
+    let exhausted = Fault::ResourceExceeded { retry_s: 0 };
+    let failure = Fault::NetworkFailure { retry_s: 0 };
+    for (error, expected) in [
+        // EMFILE, ENOBUFS, no port left; EACCES, EPERM; ENETDOWN.
+        (errno(24), &exhausted),
+        (errno(105), &exhausted),
+        (SocketError::NoPort, &exhausted),
+        (SocketError::AddressInUse(destination()), &exhausted),
+        (errno(13), &Fault::NotAuthorized),
+        (errno(1), &Fault::NotAuthorized),
+        (errno(100), &failure),
+        (SocketError::Unsupported, &failure),
+    ] {
+        let mut host = Host::new();
+        let mut proxy = proxy(Limits::default(), &mut host);
+        host.unreachable = Some(error.clone());
+        let near = host.connects(&mut proxy);
+        host.arrives(&mut proxy, near, &asks(Layout::Convert));
+        assert_eq!(&fault(&host.sent(near)), expected, "{error}");
+    }
+}
+
+#[test]
 fn who_asks_for_extensions_is_told_them_and_nothing_is_opened() {
     let mut host = Host::new();
     let mut proxy = proxy(Limits::default(), &mut host);
@@ -219,6 +265,7 @@ fn each_wait_has_its_end() {
     // Nothing but half a request; it is no second chance that it comes byte by byte.
     let silent = host.connects(&mut proxy);
     host.passes(&mut proxy, secs(9));
+    assert!(!host[silent].closed);
     host.arrives(&mut proxy, silent, &asks(Layout::Convert)[..7]);
     host.passes(&mut proxy, secs(2));
     assert!(host[silent].reset && host[silent].closed);
@@ -371,72 +418,4 @@ proptest! {
         }
         prop_assert_eq!((proxy.tunnels(), proxy.backlog()), (0, 0));
     }
-}
-
-#[test]
-fn a_links_rate_is_shared_by_who_uses_it_and_anew_as_they_come_and_go() {
-    /// Longer than until parts are worked out again.
-    const NEXT: Duration = Duration::from_millis(300);
-    let link = Arc::new(LinkRate::new(Rate::from_mbit(80)));
-    let listener = Listener {
-        far_rate: Some(Arc::clone(&link)),
-        ..listener()
-    };
-    let mut host = Host::new();
-    let mut proxy = proxy_of(listener, Limits::default(), &mut host);
-    let (near, far) = tunnel(&mut host, &mut proxy);
-    // Nobody fills the window.
-    host[far].in_flight = WINDOW / 2 - 1;
-    host.passes(&mut proxy, NEXT);
-    assert_eq!(host[far].options, []);
-    let mut given = Vec::new();
-    let mut next = |host: &mut Host, proxy: &mut Proxy, part: u64| {
-        host.arrives(proxy, near, b"goes on");
-        host.passes(proxy, NEXT);
-        given.push((RATE_OPTION.to_owned(), part));
-        assert_eq!(host[far].options, given);
-    };
-    host[far].in_flight = WINDOW / 2;
-    next(&mut host, &mut proxy, 10_000_000);
-    let (other_near, other) = tunnel(&mut host, &mut proxy);
-    host[other].in_flight = WINDOW;
-    next(&mut host, &mut proxy, 5_000_000);
-    assert_eq!(host[other].options, [(RATE_OPTION.to_owned(), 5_000_000)]);
-    assert_eq!(host[near].options, [], "the other leg");
-    link.set(Rate::from_mbit(40));
-    next(&mut host, &mut proxy, 2_500_000);
-    host.breaks(&mut proxy, other_near, Breakage::Reset);
-    next(&mut host, &mut proxy, 5_000_000);
-    // What is known already is not said again.
-    let before = host[far].options.len();
-    host.arrives(&mut proxy, near, b"goes on");
-    host.passes(&mut proxy, NEXT);
-    assert_eq!(host[far].options.len(), before);
-    // Without tunnels nothing is to be done.
-    host.breaks(&mut proxy, near, Breakage::Reset);
-    host.passes(&mut proxy, NEXT);
-    assert_eq!(host.wake, None);
-}
-
-#[test]
-fn who_has_been_silent_has_no_part_of_a_links_rate() {
-    let listener = Listener {
-        far_rate: Some(Arc::new(LinkRate::new(Rate::from_mbit(80)))),
-        ..listener()
-    };
-    let mut host = Host::new();
-    let mut proxy = proxy_of(listener, Limits::default(), &mut host);
-    let (near, far) = tunnel(&mut host, &mut proxy);
-    let (_, silent) = tunnel(&mut host, &mut proxy);
-    for socket in [far, silent] {
-        host[socket].in_flight = WINDOW;
-    }
-    let last = |host: &Host| host[far].options.last().map(|(_, part)| *part);
-    host.passes(&mut proxy, Duration::from_millis(300));
-    assert_eq!(last(&host), Some(5_000_000));
-    for _ in 0..6 {
-        host.passes(&mut proxy, Duration::from_millis(300));
-        host.arrives(&mut proxy, near, b"goes on");
-    }
-    assert_eq!(last(&host), Some(10_000_000));
 }

@@ -115,3 +115,25 @@ fn who_has_no_cookie_is_given_one_and_comes_back_with_it() {
     let stolen = request(Layout::Convert, destination, Some(&stolen)).unwrap();
     assert!(asked(&stolen, &terms).is_err());
 }
+
+#[test]
+fn what_follows_a_short_request_that_came_in_pieces_is_not_part_of_it() {
+    let bytes = [&message(vec![Tlv::Info])[..], b"data"].concat();
+    for first in 0..8 {
+        let mut reader = RequestReader::default();
+        let mut take = |bytes: &[u8]| reader.take(bytes, &Terms::default(), CLIENT.into());
+        assert_eq!(take(&bytes[..first]), Ok(None), "{first}");
+        let rest = take(&bytes[first..]);
+        assert_eq!(rest, Ok(Some((Asked::Info, 8 - first))), "{first}");
+    }
+}
+
+#[test]
+fn a_cookie_is_shown_once() {
+    let cookie = || Tlv::Cookie(vec![1, 2]);
+    let bytes = message(vec![connect(&[]), cookie(), cookie()]);
+    let answer = Err(Some(Fault::Malformed(bytes.clone())));
+    assert_eq!(asked(&bytes, &Terms::default()), answer);
+    let bytes = message(vec![connect(&[]), cookie()]);
+    assert!(asked(&bytes, &Terms::default()).is_ok());
+}

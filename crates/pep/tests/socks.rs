@@ -18,6 +18,7 @@ const GENERAL_FAILURE: u8 = 1;
 const NOT_ALLOWED: u8 = 2;
 const HOST_UNREACHABLE: u8 = 4;
 const REFUSED: u8 = 5;
+const COMMAND_NOT_SUPPORTED: u8 = 7;
 
 fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -182,6 +183,7 @@ fn the_next_address_is_tried_where_one_is_missing_and_nothing_is_lost() {
     proxy.resolved(&mut host, id, &["192.0.2.1", "192.0.2.2"].map(address));
     let (first, to) = host.onward().unwrap();
     assert_eq!(to.ip(), address("192.0.2.1"));
+    assert_eq!(proxy.facts().next().unwrap().bytes_up, 5);
     host.breaks(&mut proxy, first, Breakage::Reset);
     let (second, to) = host.onward().unwrap();
     assert_eq!(to.ip(), address("192.0.2.2"));
@@ -263,4 +265,31 @@ fn no_other_address_is_tried_once_data_was_sent_to_one() {
     host.breaks(&mut proxy, first, Breakage::Reset);
     assert_eq!(host.onward().map(|(socket, _)| socket), Some(first));
     refused(&mut host, near, REFUSED);
+}
+
+#[test]
+fn a_command_other_than_connect_is_answered_as_not_supported() {
+    let (mut host, mut proxy) = started(&["192.0.2.0/24"]);
+    let near = host.connects(&mut proxy);
+    host.arrives(&mut proxy, near, &GREETING);
+    host.sent(near);
+    host.arrives(&mut proxy, near, &[5, 2, 0, 1, 192, 0, 2, 7, 0, 80]);
+    refused(&mut host, near, COMMAND_NOT_SUPPORTED);
+}
+
+#[test]
+fn a_client_that_takes_no_answer_is_reset() {
+    let (mut host, mut proxy) = started(&["192.0.2.0/24"]);
+    // Neither that to its greeting,
+    host.room = 1;
+    let near = host.connects(&mut proxy);
+    host.arrives(&mut proxy, near, &GREETING);
+    assert!(host[near].reset && host[near].closed);
+    // nor that to its request.
+    host.room = GREETED.len();
+    let near = host.connects(&mut proxy);
+    host.arrives(&mut proxy, near, &GREETING);
+    host.arrives(&mut proxy, near, &[5, 1, 0, 1, 203, 0, 113, 7, 0, 80]);
+    assert!(host[near].reset && host[near].closed);
+    assert_eq!(proxy.tunnels(), 0);
 }

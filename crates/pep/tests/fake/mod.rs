@@ -29,8 +29,12 @@ pub struct Stream {
     pub ended: bool,
     pub reset: bool,
     pub closed: bool,
-    /// Segments in flight, of a window of [`WINDOW`].
+    /// Segments of the congestion window, [`WINDOW`] at first.
+    pub window: u32,
+    /// Segments in flight.
     pub in_flight: u32,
+    /// Bytes that were acknowledged.
+    pub acked: u64,
     /// Options of its congestion control that were set.
     pub options: Vec<(String, u64)>,
     /// Where it was opened from, if that was said.
@@ -47,6 +51,12 @@ pub struct Host {
     pub streams: BTreeMap<SocketId, Stream>,
     pending: VecDeque<(SocketId, SocketAddr)>,
     next: u32,
+    /// How often it was to listen.
+    listeners: u32,
+    /// Listening sockets that are open, each with its address.
+    pub listening: Vec<(SocketId, SocketAddr)>,
+    /// The address that cannot be listened at.
+    pub taken: Option<SocketAddr>,
     /// What the next connection meets at once.
     pub unreachable: Option<SocketError>,
     /// Room of new sockets.
@@ -57,6 +67,8 @@ pub struct Host {
     pub led_from: Option<SocketAddr>,
     /// How often something was relayed, or was to be.
     pub relays: u64,
+    /// What was reported of flows.
+    pub reported: Vec<(&'static str, i64)>,
     /// Whom it was to probe, and how often from then on.
     pub probed: Vec<(SocketId, Duration)>,
 }
@@ -78,6 +90,7 @@ impl Host {
         let stream = Stream {
             room: self.room,
             to,
+            window: WINDOW,
             ..Stream::default()
         };
         self.streams.insert(id, stream);
@@ -91,10 +104,15 @@ impl Host {
 
     /// A client connects from this address.
     pub fn connects_from(&mut self, app: &mut dyn App, client: &str) -> SocketId {
+        self.connects_to(app, LISTENER, client)
+    }
+
+    /// A client connects from this address, to that listening socket.
+    pub fn connects_to(&mut self, app: &mut dyn App, listener: SocketId, client: &str) -> SocketId {
         let near = self.stream(None);
         let client = client.parse().expect("an address");
         self.pending.push_back((near, client));
-        app.on_event(LISTENER, SocketEvent::Incoming, self);
+        app.on_event(listener, SocketEvent::Incoming, self);
         near
     }
 
@@ -169,7 +187,11 @@ impl Sockets for Host {
         self.now
     }
 
-    fn record(&mut self, _: Event<'static>) {}
+    fn record(&mut self, event: Event<'static>) {
+        if let Event::Telemetry { field, value, .. } = event {
+            self.reported.push((field.name, value));
+        }
+    }
 
     fn probe(&mut self, socket: SocketId, every: Duration) {
         self.probed.push((socket, every));
@@ -195,8 +217,21 @@ impl Sockets for Host {
         }
     }
 
-    fn listen(&mut self, _: Profile, _: SocketAddr, _: u32) -> Result<SocketId, SocketError> {
-        Ok(LISTENER)
+    fn listen(&mut self, _: Profile, at: SocketAddr, _: u32) -> Result<SocketId, SocketError> {
+        if self.taken == Some(at) {
+            return Err(SocketError::AddressInUse(at));
+        }
+        // The first one is that of LISTENER, which clients come to.
+        let listener = match self.listeners {
+            0 => LISTENER,
+            _ => {
+                self.next += 1;
+                SocketId(self.next)
+            }
+        };
+        self.listeners += 1;
+        self.listening.push((listener, at));
+        Ok(listener)
     }
 
     fn accept(&mut self, _: SocketId) -> Option<(SocketId, SocketAddr)> {
@@ -275,8 +310,11 @@ impl Sockets for Host {
 
     fn sample(&mut self, socket: SocketId) -> Option<FlowSample> {
         Some(FlowSample {
-            cwnd: WINDOW,
+            cwnd: self[socket].window,
             in_flight: self[socket].in_flight,
+            bytes_acked: self[socket].acked,
+            srtt: Duration::from_millis(20),
+            delivery_rate: 1_000,
             ..FlowSample::default()
         })
     }
@@ -290,8 +328,9 @@ impl Sockets for Host {
     }
 
     fn close(&mut self, socket: SocketId) {
-        if socket != LISTENER {
-            self[socket].closed = true;
+        match self.listening.iter().position(|(at, _)| *at == socket) {
+            Some(at) => drop(self.listening.remove(at)),
+            None => self[socket].closed = true,
         }
     }
 
