@@ -1,7 +1,7 @@
 # Narrows. `make` alone lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench kernel kernel-test lint fmt
+.PHONY: help setup demo test bench kernel kernel-test mutants lint fmt
 
 # The first cargo that is new enough, wherever it stands; asked after set-up.
 RUST = PATH="$$(scripts/rust-path):$$PATH"
@@ -59,6 +59,9 @@ kernel-test: ## Build a kernel unless an equal one is there, boot it with every 
 	@$(CARGO) test --workspace --locked $(FEATURES) --test integration --no-run
 	@target/debug/narrows kernel build
 	@NARROWS_KERNEL_TEST=1 $(CARGO) test --workspace --locked $(FEATURES) --test integration kernel::
+
+mutants: ## Plant wrong rules in a crate (CRATE=narrows-pep) or in what differs (DIFF=main); list those that no test notices
+	@$(RUST) scripts/mutants
 
 lint: ## rustfmt, clippy, licences
 	@scripts/lint
