@@ -210,3 +210,58 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_reader_wants_the_header_and_then_the_rest_of_the_message() {
+    let bytes = Message::of(Tlv::Info).encode().unwrap();
+    let mut reader = Reader::default();
+    let mut wanted = vec![reader.wanted()];
+    for byte in bytes {
+        reader.take(&[byte]).unwrap();
+        wanted.push(reader.wanted());
+    }
+    assert_eq!(wanted, [4, 3, 2, 1, 4, 3, 2, 1, 0]);
+}
+
+#[test]
+fn a_fault_is_printed_as_a_reason() {
+    for (fault, reason) in [
+        (Fault::version(), "the version is not supported"),
+        (Fault::Malformed(vec![]), "the message cannot be read"),
+        (
+            Fault::UnsupportedMessage(vec![]),
+            "the kind of message is not supported",
+        ),
+        (Fault::MissingCookie(vec![]), "a cookie is missing"),
+        (Fault::NotAuthorized, "not authorized"),
+        (
+            Fault::UnsupportedTcpOption(vec![30]),
+            "TCP options of the kinds [30] cannot be used",
+        ),
+        (
+            Fault::ResourceExceeded { retry_s: 1 },
+            "the proxy has too much to do",
+        ),
+        (
+            Fault::NetworkFailure { retry_s: 1 },
+            "the proxy's network fails",
+        ),
+        (
+            Fault::ConnectionReset,
+            "the destination reset the connection",
+        ),
+        (
+            Fault::DestinationUnreachable { icmp_code: 1 },
+            "the destination is unreachable",
+        ),
+        (
+            Fault::Other {
+                code: 130,
+                value: vec![],
+            },
+            "error 130",
+        ),
+    ] {
+        assert_eq!(fault.to_string(), reason);
+    }
+}

@@ -6,9 +6,13 @@ mod fake;
 use std::net::SocketAddr;
 
 use fake::Host;
-use narrows_core::{App, Breakage, Data, Profile, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{
+    App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowId, Profile,
+    SocketError, SocketEvent, SocketId, Sockets, TelemetryField, Undelivered,
+};
 use narrows_pep::convert::{Fault, Message};
 use narrows_pep::{FirstData, Layout, Route, Via, request};
+use narrows_units::{Duration, Instant};
 
 const PROXY: &str = "10.0.0.2:8803";
 
@@ -57,10 +61,10 @@ impl App for Client {
     }
 }
 
-/// Keeps the client within reach of the test.
-struct Shared(std::sync::Arc<std::sync::Mutex<Client>>);
+/// Keeps an application within reach of the test.
+struct Shared<A>(std::sync::Arc<std::sync::Mutex<A>>);
 
-impl App for Shared {
+impl<A: App> App for Shared<A> {
     fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
         self.0.lock().unwrap().start(host)
     }
@@ -68,12 +72,24 @@ impl App for Shared {
     fn on_event(&mut self, socket: SocketId, event: SocketEvent, host: &mut dyn Sockets) {
         self.0.lock().unwrap().on_event(socket, event, host);
     }
+
+    fn on_timer(&mut self, host: &mut dyn Sockets) {
+        self.0.lock().unwrap().on_timer(host);
+    }
+
+    fn sample(&mut self, host: &mut dyn Sockets) {
+        self.0.lock().unwrap().sample(host);
+    }
+
+    fn end(&mut self, host: &mut dyn Sockets) {
+        self.0.lock().unwrap().end(host);
+    }
 }
 
 struct Rig {
     host: Host,
     client: std::sync::Arc<std::sync::Mutex<Client>>,
-    via: Via<Shared>,
+    via: Via<Shared<Client>>,
     socket: SocketId,
 }
 
@@ -189,4 +205,126 @@ fn a_proxy_that_is_not_there_breaks_the_connection() {
     rig.host
         .breaks(&mut rig.via, rig.socket, Breakage::TimedOut);
     assert!(rig.client.lock().unwrap().broken);
+}
+
+#[test]
+fn the_application_is_not_offered_room_that_the_request_needs() {
+    let mut rig = rig_with_room(Layout::Convert, FirstData::WithRequest, 3);
+    for _ in 0..3 {
+        rig.host.drains(&mut rig.via, rig.socket, 5);
+        assert!(!rig.client.lock().unwrap().written);
+    }
+    rig.host.drains(&mut rig.via, rig.socket, 100);
+    assert!(rig.client.lock().unwrap().written);
+}
+
+/// Does with two connections that come to it, and by its timer, all that a host can do.
+struct Everything(Vec<String>);
+
+const TELEMETRY: TelemetryField = TelemetryField {
+    name: "calls",
+    unit: "",
+    about: "how many calls there were",
+    scale: 1,
+    chart: "",
+};
+
+impl Everything {
+    fn got(&mut self, what: impl std::fmt::Debug) {
+        self.0.push(format!("{what:?}"));
+    }
+
+    fn reports(&self, host: &mut dyn Sockets, value: i64) {
+        let (flow, field) = (FlowId(0), TELEMETRY);
+        host.record(Event::Telemetry { flow, field, value });
+    }
+}
+
+impl App for Everything {
+    fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
+        let listener = host.listen(Profile(0), PROXY.parse().unwrap(), 8)?;
+        self.got(listener);
+        self.got(host.bind(Profile(0), PROXY.parse().unwrap()));
+        host.wake_at(Some(host.now() + Duration::from_secs(1)));
+        Ok(())
+    }
+
+    fn on_event(&mut self, listener: SocketId, _: SocketEvent, host: &mut dyn Sockets) {
+        let (one, from) = host.accept(listener).expect("a client");
+        self.got((one, from, host.destination_of(one)));
+        self.got((host.is_own(from.ip()), host.is_own(destination().ip())));
+        let mut queue = CountedBytes::default();
+        self.got(host.relay(one, one, 3, &mut queue));
+        let mut bytes = Vec::new();
+        self.got((host.read(one, 2, Some(&mut bytes)), bytes));
+        self.got(host.write(one, Data::Bytes(b"answer")));
+        host.want_room(one, true);
+        self.got(host.set_option(one, "rate", 7));
+        self.got((host.option(one, "rate"), host.option(one, "none")));
+        self.got(host.sample(one).map(|sample| sample.cwnd));
+        host.probe(one, Duration::from_secs(9));
+        let mut payload = Vec::new();
+        self.got(host.send_to(one, destination(), b"x", 1));
+        self.got(host.receive_from(one, &mut payload));
+        self.got(host.receive_error(one, &mut payload));
+        host.shut_down(one);
+        host.reset(one);
+        host.close(one);
+    }
+
+    fn on_timer(&mut self, host: &mut dyn Sockets) {
+        self.got(host.now());
+        self.reports(host, 1);
+    }
+
+    fn sample(&mut self, host: &mut dyn Sockets) {
+        self.reports(host, 2);
+    }
+
+    fn end(&mut self, host: &mut dyn Sockets) {
+        self.reports(host, 3);
+    }
+}
+
+/// What a host and an application had of each other.
+fn course(app: &mut dyn App) -> Host {
+    let mut host = Host::new();
+    let client = "10.0.0.1:4000";
+    host.own = vec![destination().ip()];
+    host.led_from = Some(destination());
+    host.datagram = Some(Datagram {
+        from: destination(),
+        len: 9,
+        at: Instant::ZERO,
+    });
+    host.undelivered = Some(DatagramError {
+        to: destination(),
+        reporter: destination().ip(),
+        why: Undelivered::PortUnreachable,
+    });
+    app.start(&mut host).unwrap();
+    let listener = host.listening[0].0;
+    let socket = host.connects_to(app, listener, client);
+    host.passes(app, Duration::from_secs(2));
+    app.sample(&mut host);
+    app.end(&mut host);
+    assert!(host[socket].closed && host[socket].reset && host[socket].ended);
+    let reported: Vec<_> = host.reported.iter().map(|(_, value)| *value).collect();
+    assert_eq!(reported, [1, 2, 3]);
+    host
+}
+
+#[test]
+fn all_but_connections_that_it_opens_is_the_host_s_as_without_a_proxy() {
+    let mut direct = Everything(Vec::new());
+    let expected = format!("{:?}", course(&mut direct));
+    let route = Route {
+        proxy: PROXY.parse().unwrap(),
+        layout: Layout::Convert,
+        first_data: FirstData::AfterAnswer,
+    };
+    let results = std::sync::Arc::new(std::sync::Mutex::new(Everything(Vec::new())));
+    let mut via = Via::new(Shared(results.clone()), route);
+    assert_eq!(format!("{:?}", course(&mut via)), expected);
+    assert_eq!(results.lock().unwrap().0, direct.0);
 }

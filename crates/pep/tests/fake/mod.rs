@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_core::{
-    App, Breakage, CountedBytes, Data, Datagram, Event, FlowSample, Profile, Relayed, SocketError,
-    SocketEvent, SocketId, Sockets,
+    App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
+    Relayed, SocketError, SocketEvent, SocketId, Sockets,
 };
 use narrows_units::{Duration, Instant};
 
@@ -67,6 +67,9 @@ pub struct Host {
     pub led_from: Option<SocketAddr>,
     /// How often something was relayed, or was to be.
     pub relays: u64,
+    /// A datagram that is here, and one that was not delivered.
+    pub datagram: Option<Datagram>,
+    pub undelivered: Option<DatagramError>,
     /// What was reported of flows.
     pub reported: Vec<(&'static str, i64)>,
     /// Whom it was to probe, and how often from then on.
@@ -334,11 +337,20 @@ impl Sockets for Host {
         }
     }
 
+    fn option(&mut self, socket: SocketId, name: &str) -> Option<u64> {
+        let mut options = self[socket].options.iter().rev();
+        options.find_map(|(known, value)| (known == name).then_some(*value))
+    }
+
     fn send_to(&mut self, _: SocketId, _: SocketAddr, _: &[u8], _: u32) -> Result<(), SocketError> {
         Err(SocketError::Unsupported)
     }
 
     fn receive_from(&mut self, _: SocketId, _: &mut Vec<u8>) -> Option<Datagram> {
-        None
+        self.datagram.take()
+    }
+
+    fn receive_error(&mut self, _: SocketId, _: &mut Vec<u8>) -> Option<DatagramError> {
+        self.undelivered.take()
     }
 }
