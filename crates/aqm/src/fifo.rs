@@ -7,7 +7,9 @@
 use std::fmt;
 
 use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Bytes, Instant, Rng, Word, WordError, WordWriter, Words};
+use narrows_units::{
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
+};
 
 use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
@@ -42,7 +44,13 @@ pub struct FifoConfig {
 }
 
 impl Parameters for FifoConfig {
-    const KEYS: &'static str = "limit NUMBER";
+    const PARAMETERS: &'static [Parameter] = &[Parameter::new(
+        "limit NUMBER",
+        ParameterKind::Number(""),
+        "a limit of at least 1, such as 1000 or 64kb",
+        "1000 packets; of bfifo the bytes of 1000 full frames",
+        "Packets that may wait, or of bfifo bytes",
+    )];
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -55,6 +63,14 @@ impl Parameters for FifoConfig {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        None
+    }
+
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 

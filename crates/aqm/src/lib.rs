@@ -38,10 +38,38 @@ mod meter;
 pub mod pie;
 mod reading;
 pub mod red;
+#[macro_use]
 mod spec;
 mod waiting;
 
-pub use spec::{LinkFacts, QUEUES, QueueSpec};
+pub use spec::LinkFacts;
+
+use cnq::{Cnq, CnqConfig};
+use codel::{CodelConfig, CodelQueue};
+use dualpi2::{DualPi2, DualPi2Config};
+use fifo::{Fifo, FifoConfig};
+use fq_codel::{FqCodel, FqCodelConfig};
+use pie::{PieConfig, PieQueue};
+use red::{RedConfig, RedQueue};
+
+queues! {
+    /// Tail drop at a number of packets.
+    "pfifo" => Pfifo(FifoConfig), Fifo::of_packets;
+    /// Tail drop at a number of bytes.
+    "bfifo" => Bfifo(FifoConfig), Fifo::of_bytes;
+    /// One queue under CoDel (RFC 8289).
+    "codel" => Codel(CodelConfig), CodelQueue::new;
+    /// Fair queueing with CoDel (RFC 8290).
+    "fq_codel" => FqCodel(FqCodelConfig), FqCodel::new;
+    /// One queue under PIE (RFC 8033).
+    "pie" => Pie(PieConfig), PieQueue::new;
+    /// Random early detection.
+    "red" => Red(RedConfig), RedQueue::new;
+    /// Coupled dual queue (RFC 9332).
+    "dualpi2" => DualPi2(DualPi2Config), DualPi2::new;
+    /// Cheap nasty queue under CoDel with approximate fairness.
+    "cnq_codel_af" => CnqCodelAf(CnqConfig), Cnq::new;
+}
 
 #[cfg(test)]
 mod properties;

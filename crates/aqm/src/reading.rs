@@ -1,12 +1,13 @@
 //! Reading a queue's parameters in tc's manner: keys in any order, each at most refused
 //! with its place and what may stand there.
 
-use narrows_units::{Word, WordError, Words};
+use narrows_core::Packet;
+use narrows_units::{Duration, Parameter, Rng, Word, WordError, Words};
 
-/// The parameters of one kind of queue.
+/// The parameters of one kind of queue, and what the queue answers of itself.
 pub(crate) trait Parameters: Clone + Default {
-    /// The keys, for error messages.
-    const KEYS: &'static str;
+    /// All of them, in the order in which lists have them.
+    const PARAMETERS: &'static [Parameter];
 
     /// What holds where none of `words` says otherwise.
     fn usual(_words: &Words<'_>) -> Self {
@@ -35,6 +36,20 @@ pub(crate) trait Parameters: Clone + Default {
     fn check_change(&self, _old: &Self, _line: &str) -> Result<(), WordError> {
         Ok(())
     }
+
+    /// How long a packet may wait before it is marked for that alone, whatever waits
+    /// behind it; `None` where time alone marks nothing.
+    fn marking_step(&self) -> Option<Duration>;
+
+    /// The bucket into which a queue that is made with `rng` sorts `packet`; `None` if it
+    /// keeps no flows apart.
+    fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize>;
+}
+
+/// How all of them are written, for a refusal.
+pub(crate) fn keys<P: Parameters>() -> String {
+    let usages: Vec<_> = Parameter::usages(P::PARAMETERS).collect();
+    usages.join(", ")
 }
 
 /// Reads all that is left of `words` into `parameters`.
@@ -44,7 +59,7 @@ pub(crate) trait Parameters: Clone + Default {
 fn read<P: Parameters>(parameters: &mut P, mut words: Words<'_>) -> Result<(), WordError> {
     while let Some(key) = words.take() {
         if !parameters.set(key, &mut words)? {
-            return Err(key.refused(P::KEYS));
+            return Err(key.refused(keys::<P>()));
         }
     }
     parameters.check(words.line())

@@ -1,18 +1,9 @@
 //! Any queue by its words.
 
-use std::fmt;
+use narrows_units::{Rate, WordError, Words};
 
-use narrows_core::{EntityId, Packet, Queue};
-use narrows_units::{Duration, Rate, Rng, WordError, Words};
-
-use crate::cnq::{self, Cnq, CnqConfig};
-use crate::codel::{CodelConfig, CodelQueue};
-use crate::dualpi2::{DualPi2, DualPi2Config, StepThreshold, Variant};
-use crate::fifo::{Fifo, FifoConfig};
-use crate::fq_codel::{self, FqCodel, FqCodelConfig};
-use crate::pie::{PieConfig, PieQueue};
-use crate::reading;
-use crate::red::{RedConfig, RedQueue};
+use crate::fifo::FifoConfig;
+use crate::{QUEUES, QueueSpec};
 
 /// What a queue needs to know of the link that it feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,45 +25,54 @@ impl LinkFacts {
 }
 
 /// From one line for each queue (the word, the name, the parameters and how the queue is
-/// made of them): all that depends on which queues there are.
+/// made of them): all that depends on which queues there are. What a queue answers of
+/// itself is the [`Parameters`](crate::reading::Parameters) of it.
 macro_rules! queues {
-    ($($(#[$doc:meta])* $kind:literal => $name:ident($config:ty), $new:path;)+) => {
+    ($($(#[doc = $doc:literal])+ $kind:literal => $name:ident($config:ty), $new:path;)+) => {
         /// A queue discipline and its parameters, checked, not yet built.
         #[derive(Clone, Debug, PartialEq)]
-        #[non_exhaustive]
         pub enum QueueSpec {
-            $($(#[$doc])* $name($config),)+
+            $($(#[doc = $doc])+ $name($config),)+
         }
 
         /// The words that queues begin with.
         pub const QUEUES: &[&str] = &[$($kind),+];
 
         impl QueueSpec {
+            /// The parameters of the queue that begins with the word `kind`, and what it is,
+            /// a sentence with its stop; `None` if there is no such queue.
+            pub fn declared(kind: &str) -> Option<(&'static [narrows_units::Parameter], &'static str)> {
+                match kind {
+                    $($kind => Some((
+                        <$config as $crate::reading::Parameters>::PARAMETERS,
+                        concat!($($doc),+).trim_ascii(),
+                    )),)+
+                    _ => None,
+                }
+            }
+
             /// Reads the parameters of a queue; `None` if there is no such kind.
-            fn read(kind: &str, words: Words<'_>) -> Option<Result<Self, WordError>> {
+            fn read(kind: &str, words: narrows_units::Words<'_>) -> Option<Result<Self, narrows_units::WordError>> {
                 Some(match kind {
-                    $($kind => reading::fresh(words).map(Self::$name),)+
+                    $($kind => $crate::reading::fresh(words).map(Self::$name),)+
                     _ => return None,
                 })
             }
 
             /// How long a packet may wait before it is marked for that alone, whatever waits
             /// behind it; `None` where time alone marks nothing.
-            pub fn marking_step(&self) -> Option<Duration> {
+            pub fn marking_step(&self) -> Option<narrows_units::Duration> {
                 match self {
-                    Self::DualPi2(c) => match c.step {
-                        // The ramp of RFC 9332 begins there, and a least length of the queue
-                        // spares single packets.
-                        StepThreshold::Time(step)
-                            if c.variant != Variant::Rfc9332 && c.min_qlen_step == 0 =>
-                        {
-                            Some(step)
-                        }
-                        _ => None,
-                    },
-                    Self::Codel(c) => c.ce_threshold,
-                    Self::FqCodel(c) => c.ce_threshold,
-                    _ => None,
+                    $(Self::$name(c) => $crate::reading::Parameters::marking_step(c),)+
+                }
+            }
+
+            /// The bucket into which the queue that [`build`](Self::build) makes with `rng`
+            /// sorts `packet`: packets of one bucket are one flow to it. `None` of a queue
+            /// that keeps no flows apart.
+            pub fn bucket_of(&self, rng: narrows_units::Rng, packet: &narrows_core::Packet) -> Option<usize> {
+                match self {
+                    $(Self::$name(c) => $crate::reading::Parameters::bucket_of(c, rng, packet),)+
                 }
             }
 
@@ -89,51 +89,32 @@ macro_rules! queues {
             /// # Errors
             /// When the words are not this queue's, or name a parameter that cannot
             /// be changed while the queue runs.
-            pub fn changed(&self, words: &str) -> Result<Self, WordError> {
+            pub fn changed(&self, words: &str) -> Result<Self, narrows_units::WordError> {
                 match self {
-                    $(Self::$name(c) => reading::changed(c, $kind, words).map(Self::$name),)+
+                    $(Self::$name(c) => $crate::reading::changed(c, $kind, words).map(Self::$name),)+
                 }
             }
 
             /// The queue itself, named `entity` in events, feeding `link`, with
             /// `rng` as its own generator.
-            pub fn build(&self, entity: EntityId, link: LinkFacts, rng: Rng) -> Box<dyn Queue> {
+            pub fn build(&self, entity: narrows_core::EntityId, link: LinkFacts, rng: narrows_units::Rng) -> Box<dyn narrows_core::Queue> {
                 match self {
                     $(Self::$name(c) => Box::new($new(c.clone(), entity, link, rng)),)+
                 }
             }
         }
 
-        impl fmt::Display for QueueSpec {
+        impl std::fmt::Display for QueueSpec {
             /// The words in tc's order, without those that say the default; with `#`
             /// every parameter that has a value of its own.
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.kind())?;
                 match self {
-                    $(Self::$name(c) => c.fmt(f),)+
+                    $(Self::$name(c) => std::fmt::Display::fmt(c, f),)+
                 }
             }
         }
     };
-}
-
-queues! {
-    /// Tail drop at a number of packets.
-    "pfifo" => Pfifo(FifoConfig), Fifo::of_packets;
-    /// Tail drop at a number of bytes.
-    "bfifo" => Bfifo(FifoConfig), Fifo::of_bytes;
-    /// One queue under CoDel (RFC 8289).
-    "codel" => Codel(CodelConfig), CodelQueue::new;
-    /// Fair queueing with CoDel (RFC 8290).
-    "fq_codel" => FqCodel(FqCodelConfig), FqCodel::new;
-    /// One queue under PIE (RFC 8033).
-    "pie" => Pie(PieConfig), PieQueue::new;
-    /// Random early detection.
-    "red" => Red(RedConfig), RedQueue::new;
-    /// Coupled dual queue (RFC 9332).
-    "dualpi2" => DualPi2(DualPi2Config), DualPi2::new;
-    /// Cheap nasty queue under CoDel with approximate fairness.
-    "cnq_codel_af" => CnqCodelAf(CnqConfig), Cnq::new;
 }
 
 impl Default for QueueSpec {
@@ -181,17 +162,6 @@ impl QueueSpec {
                 None => error,
             })
         })
-    }
-
-    /// The bucket into which the queue that [`build`](Self::build) makes with `rng`
-    /// sorts `packet`: packets of one bucket are one flow to it. `None` of a queue
-    /// that keeps no flows apart.
-    pub fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
-        match self {
-            Self::FqCodel(c) => fq_codel::bucket_of(c, rng, packet),
-            Self::CnqCodelAf(_) => Some(cnq::bucket_of(rng, packet)),
-            _ => None,
-        }
     }
 }
 

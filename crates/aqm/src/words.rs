@@ -1,13 +1,13 @@
 //! Words round trip, are refused with their place, and never panic.
 
 use narrows_core::EntityId;
-use narrows_units::{Bytes, Duration, Rate, Rng};
+use narrows_units::{Bytes, Duration, ParameterKind, Rate, Rng};
 use proptest::prelude::*;
 
 use crate::codel::Selector;
 use crate::dualpi2::{Percent, StepThreshold, Variant};
 use crate::testing::ETHERNET;
-use crate::{QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
+use crate::{QUEUES, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
 
 fn time() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -321,4 +321,75 @@ fn a_changed_spec_keeps_what_is_not_named() {
     let e = spec.changed("pie target 1ms").unwrap_err();
     assert_eq!(e.span, 0..3);
     assert!(spec.changed("flows 8").is_err());
+}
+
+/// What has to stand before a parameter of this queue, for its line to be whole.
+fn before(kind: &str) -> &'static str {
+    match kind {
+        "red" => "limit 400000 avpkt 1000",
+        _ => "",
+    }
+}
+
+#[test]
+fn what_a_parameter_declares_is_what_its_refusal_says() {
+    for kind in QUEUES {
+        let (parameters, about) = QueueSpec::declared(kind).expect("a queue of the list");
+        assert!(about.ends_with('.'), "{kind}: {about}");
+        let (.., allowed) = refused(&format!("{kind} @"));
+        let usages: Vec<_> = parameters.iter().map(|p| p.usage).collect();
+        assert_eq!(allowed, usages.join(", "));
+        for p in parameters {
+            assert!(
+                !p.about.is_empty() && !p.about.ends_with('.'),
+                "{kind} {}",
+                p.usage
+            );
+            for name in p.names() {
+                let line = format!("{kind} {} {name}", before(kind));
+                if p.kind == ParameterKind::Flag {
+                    // `nodrop` of red needs `ecn` beside it.
+                    let with = ["", " ecn"].map(|more| QueueSpec::parse(&(line.clone() + more)));
+                    assert!(with.iter().any(Result::is_ok), "{line}");
+                    assert!(p.allowed.is_empty(), "{line}");
+                    continue;
+                }
+                let (at, _, allowed) = refused(&format!("{line} @"));
+                assert_eq!(at, "@");
+                assert_eq!(allowed, p.allowed, "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn declared_defaults_are_those_that_hold() {
+    for kind in QUEUES {
+        let (parameters, _) = QueueSpec::declared(kind).expect("a queue of the list");
+        let named = |word: &str| parameters.iter().find(|p| p.names().any(|n| n == word));
+        let spec = QueueSpec::parse(&format!("{kind} {}", before(kind))).unwrap();
+        let printed = format!("{spec:#}");
+        let mut words = printed.split(' ').skip(1);
+        while let Some(word) = words.next() {
+            let p = named(word).unwrap_or_else(|| panic!("{kind} prints `{word}`, undeclared"));
+            assert_ne!(p.kind, ParameterKind::Flag, "{printed}");
+            let value = words.next().expect("a value");
+            // A default that is worked out is a phrase; one that is empty has to be given.
+            if !p.default.is_empty() && !p.default.contains(' ') {
+                assert_eq!(p.default, value, "{kind} {word}");
+            }
+        }
+        // Flags and values by their declared defaults change nothing.
+        for p in parameters.iter().filter(|p| !p.default.contains(' ')) {
+            let line = match p.kind {
+                _ if ["", "none"].contains(&p.default) => continue,
+                ParameterKind::Flag => format!("{kind} {} {}", before(kind), p.default),
+                _ => {
+                    let name = p.names().next().expect("a name");
+                    format!("{kind} {} {name} {}", before(kind), p.default)
+                }
+            };
+            assert_eq!(QueueSpec::parse(&line).as_ref(), Ok(&spec), "{line}");
+        }
+    }
 }

@@ -17,6 +17,7 @@
 
 mod bytes;
 mod histogram;
+mod parameter;
 mod rate;
 mod rng;
 mod time;
@@ -24,6 +25,7 @@ mod words;
 
 pub use bytes::Bytes;
 pub use histogram::Histogram;
+pub use parameter::{Parameter, ParameterKind};
 pub use rate::Rate;
 pub use rng::{Draw, Rng, seed_of, stable_hash};
 pub use time::{Duration, Instant};

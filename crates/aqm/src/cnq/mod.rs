@@ -23,7 +23,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Rate, Rng, Word, WordError, WordWriter, Words};
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter, Words,
+};
 
 use self::cobalt::{Cobalt, Params, Share};
 use crate::codel;
@@ -65,7 +67,36 @@ impl Default for CnqConfig {
 }
 
 impl Parameters for CnqConfig {
-    const KEYS: &'static str = "limit PACKETS, rtt TIME, target TIME, mtu_time TIME";
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "limit PACKETS",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "10240",
+            "Packets that may wait",
+        ),
+        Parameter::new(
+            "rtt TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "100ms",
+            "Interval of the schedule; it also sets target to a part of it",
+        ),
+        Parameter::new(
+            "target TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "5ms",
+            "Acceptable delay of a flow at its fair share",
+        ),
+        Parameter::new(
+            "mtu_time TIME",
+            ParameterKind::Time,
+            "a time such as 10ms, 200us, 1.5s (units ns, us, ms, s)",
+            "a full frame's time at the link's rate",
+            "How long a full frame takes; no packet is marked or dropped that waited for four of these or less",
+        ),
+    ];
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -79,12 +110,22 @@ impl Parameters for CnqConfig {
             "target" => self.target = codel::time(words)?,
             "mtu_time" => self.mtu_time = Some(words.value()?),
             "bandwidth" => {
-                return Err(WordError::new(key.span(), "`bandwidth`", Self::KEYS)
-                    .with_help("the rate stands before the queue: `rate 50Mbit queue …`"));
+                return Err(
+                    WordError::new(key.span(), "`bandwidth`", reading::keys::<Self>())
+                        .with_help("the rate stands before the queue: `rate 50Mbit queue …`"),
+                );
             }
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        None
+    }
+
+    fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
+        Some(bucket_of(rng, packet))
     }
 }
 

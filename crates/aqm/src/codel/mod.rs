@@ -12,7 +12,9 @@ mod law;
 use std::fmt;
 
 use narrows_core::{DropCause, EntityId, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Rng, Word, WordError, WordWriter, Words};
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
+};
 
 pub use law::Selector;
 pub(crate) use law::{Codel, Params, Source};
@@ -64,8 +66,43 @@ pub(crate) fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
 }
 
 impl Parameters for CodelConfig {
-    const KEYS: &'static str = "limit PACKETS, target TIME, interval TIME, ecn|noecn, \
-                                ce_threshold TIME";
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "limit PACKETS",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "1000",
+            "Packets that may wait",
+        ),
+        Parameter::new(
+            "target TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "5ms",
+            "Acceptable standing delay",
+        ),
+        Parameter::new(
+            "interval TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "100ms",
+            "Window over which the delay has to fall below target once",
+        ),
+        Parameter::new(
+            "ecn|noecn",
+            ParameterKind::Flag,
+            "",
+            "noecn",
+            "Whether packets are marked instead of dropped where they allow it",
+        ),
+        Parameter::new(
+            "ce_threshold TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "none",
+            "Sojourn time above which everything is marked, whatever the law says",
+        ),
+    ];
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -79,6 +116,14 @@ impl Parameters for CodelConfig {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        self.ce_threshold
+    }
+
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 

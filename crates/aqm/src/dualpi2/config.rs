@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use narrows_units::{Duration, Value, Word, WordError, WordWriter, Words};
+use narrows_core::Packet;
+use narrows_units::{
+    Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter, Words,
+};
 
 use crate::reading::Parameters;
 
@@ -233,11 +236,120 @@ fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
 }
 
 impl Parameters for DualPi2Config {
-    const KEYS: &'static str = "variant linux|linux-2020|rfc9332, limit PACKETS, memlimit BYTES, \
-         coupling_factor NUMBER, step_thresh TIME|PACKETS, min_qlen_step PACKETS, \
-         drop_on_overload|overflow, drop_enqueue|drop_dequeue, l4s_ect|any_ect, \
-         classic_protection PERCENTAGE, max_rtt TIME [typical_rtt TIME], target TIME, \
-         tupdate TIME, alpha ALPHA, beta BETA, split_gso|no_split_gso";
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "variant linux|linux-2020|rfc9332",
+            ParameterKind::Choice,
+            Variant::ALLOWED,
+            "linux",
+            "Whose rules, which also decides the other defaults; a running queue keeps it",
+        ),
+        Parameter::new(
+            "limit PACKETS",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "10000 packets; of rfc9332 250 ms at the link's rate",
+            "Packets that may wait in both queues together",
+        ),
+        Parameter::new(
+            "memlimit BYTES",
+            ParameterKind::Size,
+            "at least 1 byte",
+            "limit times two full frames",
+            "Bytes that may wait in both queues together (linux only)",
+        ),
+        Parameter::new(
+            "coupling_factor NUMBER",
+            ParameterKind::Number(""),
+            "1 to 255",
+            "2",
+            "k: the L queue's coupled probability over the base probability",
+        ),
+        Parameter::new(
+            "step_thresh TIME|PACKETS",
+            ParameterKind::Words,
+            "a time from 1us to 4s, or packets such as 5p",
+            "1ms",
+            "Threshold of the L queue above which everything is marked (not rfc9332)",
+        ),
+        Parameter::new(
+            "min_qlen_step PACKETS",
+            ParameterKind::Number("packets"),
+            u32::ALLOWED,
+            "0",
+            "Packets that have to wait in the L queue for the step to apply (linux only)",
+        ),
+        Parameter::new(
+            "drop_on_overload|overflow",
+            ParameterKind::Flag,
+            "",
+            "drop_on_overload",
+            "Whether at saturation L4S packets are dropped too, or the queue grows to its limit",
+        ),
+        Parameter::new(
+            "drop_enqueue|drop_dequeue",
+            ParameterKind::Flag,
+            "",
+            "drop_dequeue",
+            "When PI's marks and drops are decided: as a packet comes, or as it leaves",
+        ),
+        Parameter::new(
+            "l4s_ect|any_ect",
+            ParameterKind::Flag,
+            "",
+            "l4s_ect",
+            "What goes to the L queue: ECT(1) and CE, or ECT(0) too",
+        ),
+        Parameter::new(
+            "classic_protection PERCENTAGE",
+            ParameterKind::Percentage,
+            "a percentage from 0% to 100%",
+            "10%",
+            "Weight of the classic queue in the scheduler",
+        ),
+        Parameter::new(
+            "max_rtt TIME [typical_rtt TIME]",
+            ParameterKind::Time,
+            "a time from 1us to 4s",
+            "none",
+            "Round trips from which target, tupdate, alpha and beta are derived",
+        ),
+        Parameter::new(
+            "target TIME",
+            ParameterKind::Time,
+            "a time from 1us to 4s",
+            "15ms",
+            "Delay of the classic queue that PI steers to",
+        ),
+        Parameter::new(
+            "tupdate TIME",
+            ParameterKind::Time,
+            "a time from 1us to 4s",
+            "16ms",
+            "Period of PI's update",
+        ),
+        Parameter::new(
+            "alpha ALPHA",
+            ParameterKind::Number("Hz"),
+            "a gain in Hz from 1/256 to 8388607, such as 0.16",
+            "0.16015625",
+            "Integral gain",
+        ),
+        Parameter::new(
+            "beta BETA",
+            ParameterKind::Number("Hz"),
+            "a gain in Hz from 1/256 to 8388607, such as 0.16",
+            "3.19921875",
+            "Proportional gain",
+        ),
+        Parameter::new(
+            "split_gso|no_split_gso",
+            ParameterKind::Flag,
+            "",
+            "split_gso",
+            "Accepted for tc's sake: packets here are never aggregates",
+        ),
+    ];
 
     /// `variant` may come anywhere, and decides the defaults of what is not named.
     fn usual(words: &Words<'_>) -> Self {
@@ -334,6 +446,23 @@ impl Parameters for DualPi2Config {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        match self.step {
+            // The ramp of RFC 9332 begins there, and a least length of the queue spares
+            // single packets.
+            StepThreshold::Time(step)
+                if self.variant != Variant::Rfc9332 && self.min_qlen_step == 0 =>
+            {
+                Some(step)
+            }
+            StepThreshold::Time(_) | StepThreshold::Packets(_) => None,
+        }
+    }
+
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 

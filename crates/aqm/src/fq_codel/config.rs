@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use narrows_units::{Bytes, Duration, Value, Word, WordError, WordWriter, Words};
+use narrows_core::Packet;
+use narrows_units::{
+    Bytes, Duration, Parameter, ParameterKind, Rng, Value, Word, WordError, WordWriter, Words,
+};
 
 use crate::codel::{self, Selector};
 use crate::reading::Parameters;
@@ -85,9 +88,78 @@ impl Value for Selector {
 }
 
 impl Parameters for FqCodelConfig {
-    const KEYS: &'static str = "limit PACKETS, flows NUMBER, target TIME, interval TIME, \
-                                quantum BYTES, memory_limit BYTES, drop_batch SIZE, ecn|noecn, \
-                                ce_threshold TIME, ce_threshold_selector VALUE/MASK";
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "limit PACKETS",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "10240",
+            "Packets that may wait in all flows together",
+        ),
+        Parameter::new(
+            "flows NUMBER",
+            ParameterKind::Number("flows"),
+            "1 to 65536 flows",
+            "1024",
+            "Hash buckets, which a running queue keeps",
+        ),
+        Parameter::new(
+            "target TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "5ms",
+            "Acceptable standing delay",
+        ),
+        Parameter::new(
+            "interval TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "100ms",
+            "Window over which the delay has to fall below target once",
+        ),
+        Parameter::new(
+            "quantum BYTES",
+            ParameterKind::Size,
+            "256 to 1048576 bytes",
+            "one full frame",
+            "Bytes per flow and round",
+        ),
+        Parameter::new(
+            "memory_limit BYTES",
+            ParameterKind::Size,
+            "1 byte to 2048Mb",
+            "32Mb",
+            "Bytes that may wait in all flows together",
+        ),
+        Parameter::new(
+            "drop_batch SIZE",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "64",
+            "Packets that an overflow drops at once from the longest flow",
+        ),
+        Parameter::new(
+            "ecn|noecn",
+            ParameterKind::Flag,
+            "",
+            "ecn",
+            "Whether packets are marked instead of dropped where they allow it",
+        ),
+        Parameter::new(
+            "ce_threshold TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "none",
+            "Sojourn time above which everything is marked, whatever the law says",
+        ),
+        Parameter::new(
+            "ce_threshold_selector VALUE/MASK",
+            ParameterKind::Words,
+            Selector::ALLOWED,
+            "all packets",
+            "Packets that ce_threshold applies to, by their DS field",
+        ),
+    ];
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -133,6 +205,14 @@ impl Parameters for FqCodelConfig {
             WordError::new(span, "`flows`", format!("flows {}", old.flows))
                 .with_help("a running fq_codel keeps its number of flows"),
         )
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        self.ce_threshold
+    }
+
+    fn bucket_of(&self, rng: Rng, packet: &Packet) -> Option<usize> {
+        super::bucket_of(self, rng, packet)
     }
 }
 

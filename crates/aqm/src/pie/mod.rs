@@ -10,7 +10,9 @@ mod control;
 use std::fmt;
 
 use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Duration, Instant, Rng, Word, WordError, WordWriter, Words};
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Rng, Word, WordError, WordWriter, Words,
+};
 
 use self::control::{MAX_PROBABILITY, Pie};
 use crate::codel;
@@ -67,9 +69,64 @@ fn gain(words: &mut Words<'_>) -> Result<u32, WordError> {
 }
 
 impl Parameters for PieConfig {
-    const KEYS: &'static str = "limit PACKETS, target TIME, tupdate TIME, alpha ALPHA, \
-                                beta BETA, bytemode|nobytemode, ecn|noecn, \
-                                dq_rate_estimator|no_dq_rate_estimator";
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "limit PACKETS",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "1000",
+            "Packets that may wait",
+        ),
+        Parameter::new(
+            "target TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "15ms",
+            "Delay that the controller steers to",
+        ),
+        Parameter::new(
+            "tupdate TIME",
+            ParameterKind::Time,
+            "a time from 1us to 2000s",
+            "15ms",
+            "Period of the update of the probability",
+        ),
+        Parameter::new(
+            "alpha ALPHA",
+            ParameterKind::Number("Hz/16"),
+            "1 to 32 sixteenths of Hz",
+            "2",
+            "Integral gain",
+        ),
+        Parameter::new(
+            "beta BETA",
+            ParameterKind::Number("Hz/16"),
+            "1 to 32 sixteenths of Hz",
+            "20",
+            "Proportional gain",
+        ),
+        Parameter::new(
+            "bytemode|nobytemode",
+            ParameterKind::Flag,
+            "",
+            "nobytemode",
+            "Whether smaller packets are dropped less",
+        ),
+        Parameter::new(
+            "ecn|noecn",
+            ParameterKind::Flag,
+            "",
+            "noecn",
+            "Whether packets are marked instead of dropped, up to a probability of 10 %",
+        ),
+        Parameter::new(
+            "dq_rate_estimator|no_dq_rate_estimator",
+            ParameterKind::Flag,
+            "",
+            "no_dq_rate_estimator",
+            "Whether delay is computed from the drain rate (RFC 8033 §4.3) instead of timestamps",
+        ),
+    ];
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {
         match key.text {
@@ -88,6 +145,14 @@ impl Parameters for PieConfig {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        None
+    }
+
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 

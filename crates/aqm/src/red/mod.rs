@@ -14,7 +14,10 @@ mod law;
 use std::fmt;
 
 use narrows_core::{DropCause, EntityId, MarkCause, Outlet, Packet, Queue, QueueCounts};
-use narrows_units::{Bytes, Instant, Rate, Rng, Word, WordError, WordWriter, Words};
+use narrows_units::{
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Rng, Word, WordError, WordWriter,
+    Words,
+};
 
 use self::law::{Action, Derived, Red};
 use crate::jiffies;
@@ -181,9 +184,85 @@ fn size(words: &mut Words<'_>) -> Result<u32, WordError> {
 }
 
 impl Parameters for RedConfig {
-    const KEYS: &'static str = "limit BYTES, min BYTES, max BYTES, avpkt BYTES, burst PACKETS, \
-                                adaptive, probability PROBABILITY, bandwidth RATE, ecn, \
-                                harddrop, nodrop";
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "limit BYTES",
+            ParameterKind::Size,
+            "a size from 1b to 4095Mb",
+            "",
+            "Bytes that may wait",
+        ),
+        Parameter::new(
+            "min BYTES",
+            ParameterKind::Size,
+            "a size from 1b to 4095Mb",
+            "a third of max",
+            "Average backlog from which packets are chosen",
+        ),
+        Parameter::new(
+            "max BYTES",
+            ParameterKind::Size,
+            "a size from 1b to 4095Mb",
+            "a quarter of limit, or three times min",
+            "Average backlog from which every packet is chosen",
+        ),
+        Parameter::new(
+            "avpkt BYTES",
+            ParameterKind::Size,
+            "a size from 1b to 4095Mb",
+            "",
+            "Size of an average packet",
+        ),
+        Parameter::new(
+            "burst PACKETS",
+            ParameterKind::Number("packets"),
+            "at least 1 packet",
+            "(2 min + max) / (3 avpkt)",
+            "Packets of a burst that the average shall pass",
+        ),
+        Parameter::new(
+            "adaptive",
+            ParameterKind::Flag,
+            "",
+            "not adaptive",
+            "Whether the probability is steered between 1 % and 50 %",
+        ),
+        Parameter::new(
+            "probability PROBABILITY",
+            ParameterKind::Number(""),
+            "a probability above 0 and below 1",
+            "0.02",
+            "Probability at max, to begin with",
+        ),
+        Parameter::new(
+            "bandwidth RATE",
+            ParameterKind::Rate,
+            "a rate of at least 8bit",
+            "10Mbit",
+            "Rate by which the average of an idle queue decays",
+        ),
+        Parameter::new(
+            "ecn",
+            ParameterKind::Flag,
+            "",
+            "no ecn",
+            "Whether packets are marked instead of dropped where they allow it",
+        ),
+        Parameter::new(
+            "harddrop",
+            ParameterKind::Flag,
+            "",
+            "no harddrop",
+            "Whether from max on even what could be marked is dropped",
+        ),
+        Parameter::new(
+            "nodrop",
+            ParameterKind::Flag,
+            "",
+            "no nodrop",
+            "Whether, with ecn, what cannot be marked passes",
+        ),
+    ];
 
     /// `limit` and `avpkt` have to be named.
     fn usual(_: &Words<'_>) -> Self {
@@ -224,6 +303,14 @@ impl Parameters for RedConfig {
         self.thresholds()
             .map(drop)
             .map_err(|allowed| WordError::new(0..end, format!("`{}`", line.trim()), allowed))
+    }
+
+    fn marking_step(&self) -> Option<Duration> {
+        None
+    }
+
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 
