@@ -3,12 +3,14 @@
 use std::fmt;
 
 use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Instant, Value, Word, WordError, Words};
+use narrows_units::{Duration, Instant, Value, Word, WordError, Words};
 use narrows_wire::ip;
 
+use crate::ElementSpec;
 use crate::chain::{Chain, split_chain};
 use crate::codepoint::{Dscp, EcnWord};
-use crate::spec::{ElementSpec, Site};
+use crate::kind::{Facts, Kind, NamesFile, Reports};
+use crate::spec::Site;
 
 /// Which field of the IP header separates the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +81,20 @@ impl ByKey {
 }
 
 impl BySpec {
-    /// Reads what follows `by`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+    /// What packets pass, class by class.
+    fn chains(&self) -> impl Iterator<Item = &[ElementSpec]> {
+        let classes = self.classes.iter().map(|class| class.chain.as_slice());
+        classes.chain([self.otherwise.as_slice()])
+    }
+
+    /// Whether `is` is true of an element of a class.
+    fn any(&self, is: impl Fn(&Facts<'_>) -> bool) -> bool {
+        self.chains().flatten().any(|element| is(&element.facts()))
+    }
+}
+
+impl Kind for BySpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let word = words.needed("dscp or ecn")?;
         let key = match word.text {
             "dscp" => ByKey::Dscp,
@@ -125,7 +139,11 @@ impl BySpec {
         Ok(spec)
     }
 
-    pub(crate) fn build(&self, site: &Site<'_>) -> By {
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
         let mut class_of = [0u8; 64];
         let mut lanes = vec![lane(&self.otherwise, site, "else")];
         for class in &self.classes {
@@ -136,13 +154,45 @@ impl BySpec {
             }
             lanes.push(lane(&class.chain, site, &label));
         }
-        By {
+        Box::new(By {
             key: self.key,
             class_of,
             lanes,
             wake: Instant::MAX,
             counters: ElementCounters::default(),
+        })
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: self.any(|inner| inner.holds_back),
+            two_way: false,
+            translates: false,
+            sets_ecn: self.any(|inner| inner.sets_ecn),
+            duplicates: self.any(|inner| inner.duplicates),
+            mtu: None,
+            tap: None,
+            reports: Reports::Packets,
         }
+    }
+
+    fn base_delay(&self, dscp: u8, mtu: u32) -> Duration {
+        let along = |chain: &[ElementSpec]| {
+            let delays = chain.iter().map(|inner| inner.base_delay(dscp, mtu));
+            delays.fold(Duration::ZERO, |sum, delay| sum + delay)
+        };
+        match self.key {
+            ByKey::Dscp => {
+                let class = self.classes.iter().find(|c| c.values.contains(&dscp));
+                along(class.map_or(&self.otherwise, |c| &c.chain))
+            }
+            ByKey::Ecn => self.chains().map(along).max().unwrap_or_default(),
+        }
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
     }
 }
 
@@ -213,11 +263,7 @@ fn parse_chain(inner: Word<'_>) -> Result<Vec<ElementSpec>, WordError> {
     for (text, start) in split_chain(inner.text) {
         let at = inner.start + start;
         let spec = ElementSpec::parse(text).map_err(|e| e.shifted(at))?;
-        let alone = matches!(
-            spec,
-            ElementSpec::Rate(_) | ElementSpec::Trace(_) | ElementSpec::Tap(_)
-        );
-        if alone || spec.is_two_way() {
+        if !spec.facts().nests() {
             return Err(WordError::new(
                 at..at + text.len(),
                 format!("`{text}`"),
@@ -388,7 +434,7 @@ impl Element for By {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::ElementSpec;
+    use crate::ElementSpec;
     use crate::testing::{Bench, ms};
     use narrows_units::Instant;
 

@@ -20,6 +20,7 @@
 mod by;
 mod chain;
 mod codepoint;
+mod kind;
 mod mmb;
 mod mtu;
 mod nat;
@@ -33,6 +34,7 @@ mod recording;
 mod remark;
 pub mod routes;
 mod serialise;
+#[macro_use]
 mod spec;
 mod tap;
 #[cfg(test)]
@@ -43,9 +45,10 @@ pub mod wakes;
 
 pub use by::{By, ByClass, ByKey, BySpec};
 pub use codepoint::{Dscp, EcnWord};
+pub use kind::{Facts, LimitedLink, LinkRate, NamesFile, Reports};
 pub use mmb::MmbSpec;
 pub use mtu::{Mtu, MtuSpec};
-pub use nat::Nat;
+pub use nat::{Nat, NatSpec};
 pub use netem::{Netem, NetemSpec};
 pub use percent::Percent;
 pub use police::{Police, PoliceSpec};
@@ -54,6 +57,29 @@ pub use recorded::RecordedLink;
 pub use recording::{Rates, Recording};
 pub use remark::{Remark, RemarkSpec};
 pub use serialise::Serialiser;
-pub use spec::{ELEMENTS, ElementSpec, Site};
-pub use tap::Tap;
+pub use spec::Site;
+pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
+
+elements! {
+    /// A link of limited rate: `rate RATE …`.
+    "rate" => Rate(RateSpec),
+    /// A link whose rate a recording gives: `rate trace FILE …`.
+    "trace" => Trace(TraceSpec);
+    /// Delay, jitter, loss, reordering, duplication, slots.
+    "netem" => Netem(NetemSpec);
+    /// Sets DSCP or ECN.
+    "remark" => Remark(RemarkSpec);
+    /// Different boxes by DSCP or ECN.
+    "by" => By(BySpec);
+    /// Drops or marks what exceeds a token bucket.
+    "police" => Police(PoliceSpec);
+    /// A link with a smaller MTU.
+    "mtu" => Mtu(MtuSpec);
+    /// What rules make of packets.
+    "mmb" => Mmb(MmbSpec);
+    /// Source address and port translation.
+    "nat" => Nat(NatSpec);
+    /// An observation point.
+    "tap" => Tap(TapSpec);
+}

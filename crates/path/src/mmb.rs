@@ -3,10 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use narrows_core::Element;
 use narrows_mmb::commands;
 use narrows_mmb::{Command, FileError, LinkBox, Middlebox, READY, ReadyBox, Settings, Target};
-use narrows_units::{Rng, WordError, Words};
+use narrows_units::{Duration, Rng, WordError, Words};
 
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::spec::Site;
 
 /// Where the rules of a box come from.
@@ -34,8 +37,41 @@ pub struct MmbSpec {
 const ALLOWED: &str = "a ready box, a file of rules, or a rule: `mmb add …`";
 
 impl MmbSpec {
-    /// Reads what follows `mmb`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+    /// Takes the contents of the file that has the rules.
+    ///
+    /// # Errors
+    /// What is wrong in it, with its line.
+    fn load(&mut self, text: &str) -> Result<(), FileError> {
+        let read = commands(text)?;
+        carried_out(&read).map_err(|why| FileError {
+            line: 1,
+            offset: 0,
+            error: WordError::new(0..0, why, "what the box can carry out"),
+        })?;
+        self.commands = read.into();
+        Ok(())
+    }
+
+    /// Whether it gives packets of a direction what it takes back from those of the other.
+    fn translates(&self) -> bool {
+        self.has(|target| matches!(target, Target::Map(..) | Target::Shuffle(_)))
+    }
+
+    /// Whether it changes ECN codepoints.
+    fn sets_ecn(&self) -> bool {
+        self.has(|target| matches!(target, Target::Set(named, _) if named.field.is_ecn()))
+    }
+
+    fn has(&self, is: impl Fn(&Target) -> bool) -> bool {
+        self.commands.iter().any(|command| match command {
+            Command::Add(rule) => rule.targets().iter().any(&is),
+            _ => false,
+        })
+    }
+}
+
+impl Kind for MmbSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let first = words.peek().ok_or_else(|| {
             let names: Vec<_> = READY.iter().map(|ready| ready.name).collect();
             let help = format!("ready boxes are {}", names.join(", "));
@@ -62,47 +98,11 @@ impl MmbSpec {
         })
     }
 
-    /// The file that has the rules, if one has.
-    pub fn file(&self) -> Option<&str> {
-        match &self.source {
-            Source::File(name) => Some(name),
-            _ => None,
-        }
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
     }
 
-    /// Takes the contents of that file.
-    ///
-    /// # Errors
-    /// What is wrong in it, with its line.
-    pub fn read(&mut self, text: &str) -> Result<(), FileError> {
-        let read = commands(text)?;
-        carried_out(&read).map_err(|why| FileError {
-            line: 1,
-            offset: 0,
-            error: WordError::new(0..0, why, "what the box can carry out"),
-        })?;
-        self.commands = read.into();
-        Ok(())
-    }
-
-    /// Whether it gives packets of a direction what it takes back from those of the other.
-    pub(crate) fn translates(&self) -> bool {
-        self.has(|target| matches!(target, Target::Map(..) | Target::Shuffle(_)))
-    }
-
-    /// Whether it changes ECN codepoints.
-    pub fn sets_ecn(&self) -> bool {
-        self.has(|target| matches!(target, Target::Set(named, _) if named.field.is_ecn()))
-    }
-
-    fn has(&self, is: impl Fn(&Target) -> bool) -> bool {
-        self.commands.iter().any(|command| match command {
-            Command::Add(rule) => rule.targets().iter().any(&is),
-            _ => false,
-        })
-    }
-
-    pub(crate) fn build(&self, site: &Site<'_>) -> LinkBox {
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
         let settings = Settings {
             own: site.addresses,
             mtu: site.mtu,
@@ -111,7 +111,53 @@ impl MmbSpec {
         let mut middlebox = Middlebox::new(settings, Rng::for_name(site.seed, site.name));
         let done = middlebox.carry_out(&self.commands);
         debug_assert_eq!(done, Ok(()), "they were carried out when they were read");
-        LinkBox::new(site.entity, middlebox)
+        Box::new(LinkBox::new(site.entity, middlebox))
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: false,
+            two_way: true,
+            translates: self.translates(),
+            sets_ecn: self.sets_ecn(),
+            duplicates: false,
+            mtu: None,
+            tap: None,
+            reports: Reports::Packets,
+        }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        match self.source {
+            Source::File(_) => Some(self),
+            Source::Words | Source::Ready(_) => None,
+        }
+    }
+}
+
+impl NamesFile for MmbSpec {
+    fn name(&self) -> &str {
+        match &self.source {
+            Source::File(name) => name,
+            Source::Words | Source::Ready(_) => "",
+        }
+    }
+
+    fn what(&self) -> &'static str {
+        "the rules"
+    }
+
+    fn allowed(&self) -> &'static str {
+        "a file of rules, or a ready box"
+    }
+
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        self.load(text).map_err(|e| e.to_string())
     }
 }
 
@@ -153,7 +199,7 @@ impl fmt::Display for MmbSpec {
 mod tests {
     use std::net::SocketAddr;
 
-    use crate::spec::ElementSpec;
+    use crate::ElementSpec;
     use crate::testing::{BoxBench, OWN, datagram};
     use narrows_core::{DOWN, UP};
     use narrows_wire::FlowKey;
@@ -175,13 +221,13 @@ mod tests {
             assert_eq!(spec.to_string(), written);
             assert_eq!(ElementSpec::parse(written), Ok(spec));
         }
-        assert!(ElementSpec::parse("mmb snat").unwrap().translates());
-        assert!(!ElementSpec::parse("mmb udp-block").unwrap().translates());
+        for (words, translates) in [("mmb snat", true), ("mmb udp-block", false)] {
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(spec.facts().translates, translates, "{words}");
+        }
         for (words, sets) in [("mmb ce-strip", true), ("mmb reserved-clear", false)] {
-            let Ok(ElementSpec::Mmb(spec)) = ElementSpec::parse(words) else {
-                panic!("{words} is a box");
-            };
-            assert_eq!(spec.sets_ecn(), sets, "{words}");
+            let spec = ElementSpec::parse(words).unwrap();
+            assert_eq!(spec.facts().sets_ecn, sets, "{words}");
         }
         for (words, at) in [
             ("mmb", ""),

@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use narrows_core::{
     Change, DOWN, DropCause, Element, ElementCounters, EntityId, Outlet, Packet, Port, UP,
 };
-use narrows_units::{Instant, WordError, Words};
+use narrows_units::{Duration, Instant, WordError, Words};
 use narrows_wire::Icmp;
 
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::spec::Site;
 use crate::tap::pass;
 
@@ -32,22 +34,47 @@ pub struct MtuSpec {
 const RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
 const MTU: &str = "an MTU in bytes of IP, 68 to 65535, such as 1400";
 
-impl MtuSpec {
-    /// Reads what follows `mtu`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+impl Kind for MtuSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mtu = words.value_where(MTU, |mtu| RANGE.contains(mtu))?;
         let silent = words.take_if("silent");
         words.clone().finish("`silent` or the end of the element")?;
         Ok(Self { mtu, silent })
     }
 
-    pub(crate) fn build(&self, site: &Site<'_>) -> Mtu {
-        Mtu {
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        Box::new(Mtu {
             entity: site.entity,
             addresses: site.addresses,
             spec: *self,
             counters: ElementCounters::default(),
+        })
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: false,
+            two_way: true,
+            translates: false,
+            sets_ecn: false,
+            duplicates: false,
+            mtu: Some(*self),
+            tap: None,
+            reports: Reports::Packets,
         }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
     }
 }
 

@@ -1,15 +1,18 @@
 //! Source network address and port translation.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port, UP,
 };
-use narrows_units::{Duration, Instant, WordError};
+use narrows_units::{Duration, Instant, WordError, Words};
 use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, ip, set_end};
 
-use crate::spec::Site;
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, NamesFile, Reports};
+use crate::spec::{Site, require_end};
 use crate::tap::{nothing_to_change, pass};
 
 /// First port that is given where the host's own is taken, and how many there are: the
@@ -39,6 +42,53 @@ struct Mapping {
     /// Seen from the other side.
     other: SocketAddr,
     last_used: Instant,
+}
+
+/// `nat`, which has no parameters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatSpec;
+
+impl Kind for NatSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        require_end(words.clone())?;
+        Ok(Self)
+    }
+
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        Box::new(Nat::new(site))
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: false,
+            two_way: true,
+            translates: true,
+            sets_ecn: false,
+            duplicates: false,
+            mtu: None,
+            tap: None,
+            reports: Reports::Packets,
+        }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
+    }
+}
+
+impl fmt::Display for NatSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nat")
+    }
 }
 
 /// `nat`: hosts at the link's first end are seen from its second end as the box's one

@@ -5,9 +5,11 @@ use std::fmt;
 use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
-use narrows_units::{Bytes, Instant, Rate, WordError, WordWriter, Words};
+use narrows_units::{Bytes, Duration, Instant, Rate, WordError, WordWriter, Words};
 use narrows_wire::ip;
 
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::rate::{DEFAULT_OVERHEAD, read_rate};
 use crate::spec::Site;
 
@@ -28,9 +30,8 @@ pub struct PoliceSpec {
 
 const KEYS: &str = "rate RATE, burst BYTES, overhead BYTES, or ecn";
 
-impl PoliceSpec {
-    /// Reads what follows `police`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+impl Kind for PoliceSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let (mut rate, mut burst, mut overhead, mut ecn) = (None, None, DEFAULT_OVERHEAD, false);
         while let Some(word) = words.take() {
             match word.text {
@@ -49,14 +50,40 @@ impl PoliceSpec {
         })
     }
 
-    pub(crate) fn build(&self, site: &Site<'_>) -> Police {
-        Police {
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        Box::new(Police {
             entity: site.entity,
             spec: *self,
             tokens: u128::from(self.burst.get()) * TOKEN,
             filled: Instant::ZERO,
             counters: ElementCounters::default(),
+        })
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: true,
+            two_way: false,
+            translates: false,
+            sets_ecn: false,
+            duplicates: false,
+            mtu: None,
+            tap: None,
+            reports: Reports::Packets,
         }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
     }
 }
 
@@ -151,7 +178,7 @@ impl Element for Police {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::ElementSpec;
+    use crate::ElementSpec;
     use crate::testing::{Bench, ms};
 
     #[test]

@@ -6,6 +6,8 @@ use narrows_aqm::QueueSpec;
 use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
 use narrows_units::{Duration, Instant, Rate, WordError, WordWriter, Words};
 
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports};
 use crate::serialise::Serialiser;
 use crate::spec::{Site, require_end};
 use crate::waiting::{Waiting, earliest, read_queue};
@@ -39,13 +41,6 @@ pub struct RateSpec {
 }
 
 impl RateSpec {
-    /// Reads what follows `rate`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
-        spec.apply(words)?;
-        Ok(spec)
-    }
-
     /// Nothing said but the queue.
     pub(crate) fn with_queue(queue: QueueSpec) -> Self {
         Self {
@@ -74,8 +69,8 @@ impl RateSpec {
         Ok(())
     }
 
-    /// The element at `site`.
-    pub(crate) fn build(&self, site: &Site<'_>) -> RateLink {
+    /// The link at `site`.
+    pub(crate) fn link(&self, site: &Site<'_>) -> RateLink {
         RateLink {
             waiting: Waiting::new(&self.queue, site, self.rate, self.overhead),
             shaper: self.shaper,
@@ -84,6 +79,55 @@ impl RateSpec {
             busy_until: None,
             retry: None,
         }
+    }
+}
+
+impl Kind for RateSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    /// A rate in place of a recording keeps the queue.
+    fn over(before: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        let mut spec = match (before, before.facts().link) {
+            (ElementSpec::Rate(old), _) => old.clone(),
+            (_, Some(link)) => Self::with_queue(link.queue.clone()),
+            (_, None) => return Self::parse(words),
+        };
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        Box::new(self.link(site))
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: Some(LimitedLink {
+                rate: LinkRate::Constant(self.rate),
+                overhead: self.overhead,
+                queue: &self.queue,
+            }),
+            holds_back: true,
+            two_way: false,
+            translates: false,
+            sets_ecn: false,
+            duplicates: false,
+            mtu: None,
+            tap: None,
+            reports: Reports::Queue,
+        }
+    }
+
+    fn base_delay(&self, _: u8, mtu: u32) -> Duration {
+        self.rate.time_for(u64::from(mtu + self.overhead))
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
     }
 }
 
@@ -237,7 +281,7 @@ impl<'a> RateChange<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::ElementSpec;
+    use crate::ElementSpec;
     use crate::testing::{Bench, Seen, ms};
 
     fn leaving_ns(bench: &Bench) -> Vec<u64> {

@@ -29,7 +29,7 @@ impl RecordedLink {
             ..spec.clone()
         };
         Self {
-            link: spec.build(site),
+            link: spec.link(site),
             rates,
             next: 1,
         }
@@ -82,8 +82,8 @@ impl Element for RecordedLink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ElementSpec;
     use crate::recording::Recording;
-    use crate::spec::ElementSpec;
     use crate::testing::{Bench, ms};
 
     fn bench(recording: &str, words: &str) -> Bench {

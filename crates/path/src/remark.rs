@@ -3,10 +3,13 @@
 use std::fmt;
 
 use narrows_core::{Change, Element, ElementCounters, Outlet, Packet, Port};
-use narrows_units::{Instant, WordError, WordWriter, Words};
+use narrows_units::{Duration, Instant, WordError, WordWriter, Words};
 use narrows_wire::ip;
 
+use crate::ElementSpec;
 use crate::codepoint::{Dscp, EcnWord};
+use crate::kind::{Facts, Kind, NamesFile, Reports};
+use crate::spec::Site;
 use crate::tap::pass;
 
 /// `remark [if dscp D] [if ecn E] [dscp D] [ecn E]`: packets for which every
@@ -29,9 +32,8 @@ pub struct RemarkSpec {
 
 const KEYS: &str = "if dscp D, if ecn E, dscp D, or ecn E";
 
-impl RemarkSpec {
-    /// Reads what follows `remark`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+impl Kind for RemarkSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::default();
         while let Some(word) = words.take() {
             let repeated = match word.text {
@@ -56,11 +58,37 @@ impl RemarkSpec {
         Ok(spec)
     }
 
-    pub(crate) fn build(&self) -> Remark {
-        Remark {
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+
+    fn build(&self, _: &Site<'_>) -> Box<dyn Element> {
+        Box::new(Remark {
             spec: *self,
             counters: ElementCounters::default(),
+        })
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: false,
+            two_way: false,
+            translates: false,
+            sets_ecn: self.ecn.is_some(),
+            duplicates: false,
+            mtu: None,
+            tap: None,
+            reports: Reports::Packets,
         }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
     }
 }
 
@@ -116,7 +144,7 @@ impl Element for Remark {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::ElementSpec;
+    use crate::ElementSpec;
     use crate::testing::{Bench, ms};
 
     fn after(words: &str, class: u8) -> u8 {

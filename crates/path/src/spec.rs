@@ -1,24 +1,15 @@
 //! One box of a path as a scenario file writes it.
 
-use std::fmt;
 use std::net::IpAddr;
 
-use narrows_aqm::QueueSpec;
-use narrows_core::{Change, Element, EntityId, Packet};
+use narrows_aqm::QUEUES;
+use narrows_core::{Change, EntityId, Packet};
 use narrows_units::{Duration, Instant, WordError, Words};
 
-use crate::by::BySpec;
-use crate::mmb::MmbSpec;
-use crate::mtu::MtuSpec;
-use crate::nat::Nat;
-use crate::netem::NetemSpec;
-use crate::police::PoliceSpec;
-use crate::rate::RateSpec;
+use crate::kind::LinkRate;
 use crate::recording::{Rates, Recording};
-use crate::remark::RemarkSpec;
-use crate::tap::Tap;
-use crate::trace::TraceSpec;
 use crate::waiting::rng_of;
+use crate::{ELEMENTS, ElementSpec};
 
 /// Where a box stands; what it needs besides its own words.
 #[derive(Clone, Copy, Debug)]
@@ -38,63 +29,108 @@ pub struct Site<'a> {
     pub addresses: [IpAddr; 2],
 }
 
-/// What a scenario file says about one box:
-///
-/// | Words | Box |
-/// |---|---|
-/// | `rate RATE [overhead BYTES] [shaper] [queue …]` | [a link of limited rate](RateSpec) |
-/// | `rate trace FILE [scale PERCENT] [overhead BYTES] [queue …]` | [a link whose rate a recording gives](TraceSpec) |
-/// | `netem …` | [netem's impairments](NetemSpec) |
-/// | `remark …` | [re-marking and bleaching](RemarkSpec) |
-/// | `by dscp …`, `by ecn …` | [different boxes for different classes](BySpec) |
-/// | `police rate RATE burst BYTES …` | [a policer](PoliceSpec) |
-/// | `mtu BYTES [silent]` | [a link with a smaller MTU](MtuSpec) |
-/// | `mmb NAME`, `mmb FILE`, `mmb add …` | [a middlebox by rules](MmbSpec) |
-/// | `nat` | [source address and port translation](Nat) |
-/// | `tap NAME` | an observation point |
-///
-/// `mtu`, `mmb` and `nat` are two-way boxes ([`Element`]): the one in `up` and the one of
-/// the same name in `down` are one.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ElementSpec {
-    /// A link of limited rate.
-    Rate(RateSpec),
-    /// A link whose rate a recording gives.
-    Trace(TraceSpec),
-    /// Delay, jitter, loss, reordering, duplication, slots.
-    Netem(NetemSpec),
-    /// Sets DSCP or ECN.
-    Remark(RemarkSpec),
-    /// Different boxes by DSCP or ECN.
-    By(BySpec),
-    /// Drops or marks what exceeds a token bucket.
-    Police(PoliceSpec),
-    /// A link with a smaller MTU.
-    Mtu(MtuSpec),
-    /// What rules make of packets.
-    Mmb(MmbSpec),
-    /// Source address and port translation.
-    Nat,
-    /// An observation point of this name.
-    Tap(String),
+/// From one line for each kind of element (its first word, its name and its parameters; a
+/// second word that makes it another kind): all that depends on which kinds there are. What
+/// an element answers of itself is the [`Kind`](crate::kind::Kind) of its parameters.
+macro_rules! elements {
+    ($(
+        $(#[$doc:meta])* $word:literal => $name:ident($spec:ty)
+        $(, $(#[$other_doc:meta])* $second:literal => $other:ident($other_spec:ty))?;
+    )+) => {
+        /// What a scenario file says about one box. Which words each kind has, its
+        /// parameters say.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum ElementSpec {
+            $($(#[$doc])* $name($spec), $($(#[$other_doc])* $other($other_spec),)?)+
+        }
+
+        /// The words that elements begin with.
+        pub const ELEMENTS: &[&str] = &[$($word),+];
+
+        impl ElementSpec {
+            /// Reads the words after the first one, `word`, which may be laid over an
+            /// element; `None` if there is no such kind.
+            fn read(
+                word: &str,
+                words: &mut narrows_units::Words<'_>,
+                before: Option<&Self>,
+            ) -> Option<Result<Self, narrows_units::WordError>> {
+                fn given<K: $crate::kind::Kind>(
+                    words: &mut narrows_units::Words<'_>,
+                    before: Option<&ElementSpec>,
+                ) -> Result<K, narrows_units::WordError> {
+                    match before {
+                        Some(before) => K::over(before, words),
+                        None => K::parse(words),
+                    }
+                }
+                Some(match word {
+                    $($word => {
+                        $(if words.take_if($second) {
+                            return Some(given(words, before).map(Self::$other));
+                        })?
+                        given(words, before).map(Self::$name)
+                    })+
+                    _ => return None,
+                })
+            }
+
+            /// The word that starts it, which is also its name where it has none.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $word, $(Self::$other(_) => $word,)?)+
+                }
+            }
+
+            /// The box itself, at its place.
+            pub fn build(&self, site: &Site<'_>) -> Box<dyn narrows_core::Element> {
+                elements!(@each self, k => $crate::kind::Kind::build(k, site);
+                    $($name $(, $other)?;)+)
+            }
+
+            /// What it is to those who do not know its kind.
+            pub fn facts(&self) -> Facts<'_> {
+                elements!(@each self, k => $crate::kind::Kind::facts(k);
+                    $($name $(, $other)?;)+)
+            }
+
+            /// How long a packet of `mtu` bytes of IP with the code point `dscp` takes
+            /// through it while it is empty, jitter left out. Where the ECN field decides,
+            /// it is the longest way, for the packets of a flow do not all have the same.
+            pub fn base_delay(&self, dscp: u8, mtu: u32) -> narrows_units::Duration {
+                elements!(@each self, k => $crate::kind::Kind::base_delay(k, dscp, mtu);
+                    $($name $(, $other)?;)+)
+            }
+
+            /// The file that it takes something from, if it names one.
+            pub fn file(&mut self) -> Option<&mut dyn NamesFile> {
+                elements!(@each self, k => $crate::kind::Kind::file(k);
+                    $($name $(, $other)?;)+)
+            }
+        }
+
+        impl std::fmt::Display for ElementSpec {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                elements!(@each self, k => std::fmt::Display::fmt(k, f);
+                    $($name $(, $other)?;)+)
+            }
+        }
+    };
+    (@each $of:expr, $k:ident => $do:expr; $($name:ident $(, $other:ident)?;)+) => {
+        match $of {
+            $(Self::$name($k) => $do, $(Self::$other($k) => $do,)?)+
+        }
+    };
 }
 
-/// The words that elements begin with.
-pub const ELEMENTS: [&str; 9] = [
-    "rate", "netem", "remark", "by", "police", "mtu", "mmb", "nat", "tap",
-];
-
 fn allowed() -> String {
-    let [kinds @ .., last] = ELEMENTS;
+    let (last, kinds) = ELEMENTS.split_last().unwrap_or((&"", &[]));
     format!("an element: {} or {last}", kinds.join(", "))
 }
 
 /// What to write for a line that was typed for tc: `tc qdisc add dev eth0 root netem
 /// delay 10ms`.
 fn of_tc(line: &str) -> Option<String> {
-    const QUEUES: [&str; 8] = [
-        "pfifo", "bfifo", "codel", "fq_codel", "pie", "red", "dualpi2", "cake",
-    ];
     let mut words = Words::new(line);
     while let Some(word) = words.take() {
         let from = line[word.start..].trim_end();
@@ -105,7 +141,7 @@ fn of_tc(line: &str) -> Option<String> {
                 ));
             }
             "tbf" | "htb" => break,
-            kind if QUEUES.contains(&kind) => {
+            kind if kind == "cake" || QUEUES.contains(&kind) => {
                 return Some(format!(
                     "a queue belongs to a rate, which a device has by itself: \
                      `rate 50Mbit queue {from}`"
@@ -128,39 +164,22 @@ impl ElementSpec {
     pub fn parse(line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
         let kind = words.needed(&allowed())?;
-        Ok(match kind.text {
-            "rate" if words.take_if("trace") => Self::Trace(TraceSpec::parse(&mut words)?),
-            "rate" => Self::Rate(RateSpec::parse(&mut words)?),
-            "netem" => Self::Netem(NetemSpec::parse(&mut words)?),
-            "remark" => Self::Remark(RemarkSpec::parse(&mut words)?),
-            "by" => Self::By(BySpec::parse(&mut words)?),
-            "police" => Self::Police(PoliceSpec::parse(&mut words)?),
-            "mtu" => Self::Mtu(MtuSpec::parse(&mut words)?),
-            "mmb" => Self::Mmb(MmbSpec::parse(&mut words)?),
-            "nat" => {
-                require_end(words)?;
-                Self::Nat
-            }
-            "tap" => Self::Tap(parse_tap(words)?),
-            other => {
-                let error = kind.refused(allowed());
-                return Err(match other {
-                    "delay" | "loss" | "reorder" | "duplicate" | "slot" => {
-                        error.with_help(format!("write `netem {}`", line.trim()))
-                    }
-                    "queue" | "fq_codel" | "dualpi2" | "pfifo" | "codel" | "pie" | "red" => {
-                        error.with_help("a queue belongs to a rate: `rate 50Mbit queue fq_codel`")
-                    }
-                    "tc" | "qdisc" | "sudo" => match of_tc(line) {
-                        Some(help) => error.with_help(help),
-                        None => error,
-                    },
-                    "tbf" | "htb" => {
-                        error.with_help("write `rate 50Mbit shaper queue …` for a shaper")
-                    }
-                    _ => error,
-                });
-            }
+        Self::read(kind.text, &mut words, None).unwrap_or_else(|| {
+            let error = kind.refused(allowed());
+            Err(match kind.text {
+                "delay" | "loss" | "reorder" | "duplicate" | "slot" => {
+                    error.with_help(format!("write `netem {}`", line.trim()))
+                }
+                "tc" | "qdisc" | "sudo" => match of_tc(line) {
+                    Some(help) => error.with_help(help),
+                    None => error,
+                },
+                "tbf" | "htb" => error.with_help("write `rate 50Mbit shaper queue …` for a shaper"),
+                other if other == "queue" || QUEUES.contains(&other) => {
+                    error.with_help("a queue belongs to a rate: `rate 50Mbit queue fq_codel`")
+                }
+                _ => error,
+            })
         })
     }
 
@@ -174,124 +193,35 @@ impl ElementSpec {
     /// As [`parse`](Self::parse).
     pub fn overlaid(&self, line: &str) -> Result<Self, WordError> {
         let mut words = Words::new(line);
-        let Some(kind) = words.take() else {
-            return Self::parse(line);
-        };
-        let recorded = kind.text == "rate" && words.take_if("trace");
-        Ok(match (self, kind.text, recorded) {
-            (Self::Rate(old), "rate", false) => {
-                let mut new = old.clone();
-                new.apply(&mut words)?;
-                Self::Rate(new)
-            }
-            (Self::Trace(old), "rate", true) => {
-                let mut new = old.clone();
-                new.apply(&mut words)?;
-                Self::Trace(new)
-            }
-            (Self::Rate(RateSpec { queue, .. }), "rate", true) => {
-                let mut new = TraceSpec::with_queue(queue.clone());
-                new.apply(&mut words)?;
-                Self::Trace(new)
-            }
-            (Self::Trace(TraceSpec { queue, .. }), "rate", false) => {
-                let mut new = RateSpec::with_queue(queue.clone());
-                new.apply(&mut words)?;
-                Self::Rate(new)
-            }
-            (Self::Netem(old), "netem", _) if words.peek().is_some() => {
-                let mut new = *old;
-                new.apply(&mut words)?;
-                Self::Netem(new)
-            }
-            _ => Self::parse(line)?,
-        })
-    }
-
-    /// The word that starts it, which is also its name where it has none.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Rate(_) | Self::Trace(_) => "rate",
-            Self::Netem(_) => "netem",
-            Self::Remark(_) => "remark",
-            Self::By(_) => "by",
-            Self::Police(_) => "police",
-            Self::Mtu(_) => "mtu",
-            Self::Mmb(_) => "mmb",
-            Self::Nat => "nat",
-            Self::Tap(_) => "tap",
-        }
+        let kind = words.take().map_or("", |kind| kind.text);
+        Self::read(kind, &mut words, Some(self)).unwrap_or_else(|| Self::parse(line))
     }
 
     /// The rates that it has from the start of a run on, if it is known at each time which.
     pub fn rates(&self) -> Option<Rates> {
-        match self {
-            Self::Rate(spec) => Some(Rates::new(vec![(Instant::ZERO, spec.rate)])),
-            Self::Trace(spec) => match &spec.recording {
-                Recording::Rates(rates) => Some(Rates::clone(rates)),
-                Recording::Opportunities(_) => None,
-            },
-            _ => None,
-        }
-    }
-
-    /// Whether it is a two-way box.
-    pub fn is_two_way(&self) -> bool {
-        matches!(self, Self::Mtu(_) | Self::Mmb(_) | Self::Nat)
-    }
-
-    /// Whether it gives packets other addresses, and so has to be in both directions.
-    pub fn translates(&self) -> bool {
-        match self {
-            Self::Mmb(spec) => spec.translates(),
-            other => matches!(other, Self::Nat),
-        }
-    }
-
-    /// The box itself, at its place.
-    pub fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
-        match self {
-            Self::Rate(spec) => Box::new(spec.build(site)),
-            Self::Trace(spec) => spec.build(site),
-            Self::Netem(spec) => Box::new(spec.build(site)),
-            Self::Remark(spec) => Box::new(spec.build()),
-            Self::By(spec) => Box::new(spec.build(site)),
-            Self::Police(spec) => Box::new(spec.build(site)),
-            Self::Mtu(spec) => Box::new(spec.build(site)),
-            Self::Mmb(spec) => Box::new(spec.build(site)),
-            Self::Nat => Box::new(Nat::new(site)),
-            Self::Tap(_) => Box::new(Tap::new(site.entity, site.forward)),
-        }
-    }
-
-    /// The queue in front of it, if it has one.
-    fn queue(&self) -> Option<&QueueSpec> {
-        match self {
-            Self::Rate(spec) => Some(&spec.queue),
-            Self::Trace(spec) => Some(&spec.queue),
-            _ => None,
+        match self.facts().link?.rate {
+            LinkRate::Constant(rate) => Some(Rates::new(vec![(Instant::ZERO, rate)])),
+            LinkRate::Recorded(Recording::Rates(rates)) => Some(Rates::clone(rates)),
+            LinkRate::Recorded(Recording::Opportunities(_)) => None,
         }
     }
 
     /// How long a packet may wait in its queue before it is marked for that alone, if its
     /// queue has such a threshold for a single packet.
     pub fn marking_step(&self) -> Option<Duration> {
-        self.queue()?.marking_step()
+        self.facts().link?.queue.marking_step()
     }
 
     /// Bytes that it counts for each packet above its IP length; 0 where it has no rate.
     pub fn overhead_bytes(&self) -> u32 {
-        match self {
-            Self::Rate(spec) => spec.overhead,
-            Self::Trace(spec) => spec.overhead(),
-            _ => 0,
-        }
+        self.facts().link.map_or(0, |link| link.overhead)
     }
 
     /// The bucket into which the queue of the element `name` sorts `packet` in a
     /// run with `seed`; `None` where no queue keeps flows apart.
     pub fn bucket_of(&self, seed: u64, name: &str, packet: &Packet) -> Option<usize> {
-        self.queue()?.bucket_of(rng_of(seed, name), packet)
+        let queue = self.facts().link?.queue;
+        queue.bucket_of(rng_of(seed, name), packet)
     }
 
     /// Tries `change` words on a box of this kind, so that a scenario with a
@@ -315,37 +245,9 @@ impl ElementSpec {
     }
 }
 
-fn parse_tap(mut words: Words<'_>) -> Result<String, WordError> {
-    const ALLOWED: &str = "a name for the observation point: letters, digits, `-`, `_`, `.`";
-    let name = words.needed(ALLOWED)?;
-    let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
-    if !name.text.chars().all(fits) {
-        return Err(name.refused(ALLOWED));
-    }
-    require_end(words)?;
-    Ok(name.text.to_owned())
-}
-
 /// Refuses words after the last one.
 pub(crate) fn require_end(words: Words<'_>) -> Result<(), WordError> {
     words.finish("the end of the element")
-}
-
-impl fmt::Display for ElementSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rate(spec) => spec.fmt(f),
-            Self::Trace(spec) => spec.fmt(f),
-            Self::Netem(spec) => spec.fmt(f),
-            Self::Remark(spec) => spec.fmt(f),
-            Self::By(spec) => spec.fmt(f),
-            Self::Police(spec) => spec.fmt(f),
-            Self::Mtu(spec) => spec.fmt(f),
-            Self::Mmb(spec) => spec.fmt(f),
-            Self::Nat => f.write_str("nat"),
-            Self::Tap(name) => write!(f, "tap {name}"),
-        }
-    }
 }
 
 narrows_units::written_as_words!(ElementSpec);

@@ -1,7 +1,72 @@
 //! An observation point.
 
+use std::fmt;
+
 use narrows_core::{Change, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port};
-use narrows_units::{Instant, WordError};
+use narrows_units::{Duration, Instant, WordError, Words};
+
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, NamesFile, Reports};
+use crate::spec::{Site, require_end};
+
+/// `tap NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TapSpec {
+    /// The observation point's name.
+    pub name: String,
+}
+
+const NAME: &str = "a name for the observation point: letters, digits, `-`, `_`, `.`";
+
+impl Kind for TapSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let name = words.needed(NAME)?;
+        let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+        if !name.text.chars().all(fits) {
+            return Err(name.refused(NAME));
+        }
+        require_end(words.clone())?;
+        Ok(Self {
+            name: name.text.to_owned(),
+        })
+    }
+
+    fn over(_: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        Self::parse(words)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        Box::new(Tap::new(site.entity, site.forward))
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: false,
+            two_way: false,
+            translates: false,
+            sets_ecn: false,
+            duplicates: false,
+            mtu: None,
+            tap: Some(&self.name),
+            reports: Reports::Nothing,
+        }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        Duration::ZERO
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
+    }
+}
+
+impl fmt::Display for TapSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tap {}", self.name)
+    }
+}
 
 /// Reports each packet and lets it pass at once. The taps of one name in both
 /// directions are one observation point and report by one entity.

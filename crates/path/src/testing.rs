@@ -9,7 +9,8 @@ use narrows_core::{
 use narrows_units::{Duration, Instant};
 use narrows_wire::{IpFields, UdpFields, ip};
 
-use crate::spec::{ElementSpec, Site};
+use crate::ElementSpec;
+use crate::spec::Site;
 
 /// What a test wants to know of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl EventSink for Translations<'_> {
 impl BoxBench {
     pub fn new(words: &str) -> Self {
         let spec = ElementSpec::parse(words).unwrap_or_else(|e| panic!("{words}: {e}"));
-        assert!(spec.is_two_way());
+        assert!(spec.facts().two_way);
         Self {
             element: spec.build(&site(1)),
             translated: Vec::new(),

@@ -13,8 +13,10 @@ use std::sync::Arc;
 
 use narrows_aqm::QueueSpec;
 use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Instant, Rate, WordError, WordWriter, Words};
+use narrows_units::{Duration, Instant, Rate, WordError, WordWriter, Words};
 
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports};
 use crate::percent::Percent;
 use crate::rate::{DEFAULT_OVERHEAD, DEFAULT_QUEUE, RateChange, RateSpec, read_overhead};
 use crate::recorded::RecordedLink;
@@ -135,13 +137,6 @@ pub struct TraceSpec {
 }
 
 impl TraceSpec {
-    /// Reads what follows `rate trace`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
-        spec.apply(words)?;
-        Ok(spec)
-    }
-
     /// Nothing said but the queue.
     pub(crate) fn with_queue(queue: QueueSpec) -> Self {
         Self {
@@ -189,9 +184,27 @@ impl TraceSpec {
         }
         Ok(())
     }
+}
 
-    /// The element at `site`.
-    pub(crate) fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+impl Kind for TraceSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    /// A recording in place of a rate keeps the queue.
+    fn over(before: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        let mut spec = match (before, before.facts().link) {
+            (ElementSpec::Trace(old), _) => old.clone(),
+            (_, Some(link)) => Self::with_queue(link.queue.clone()),
+            (_, None) => return Self::parse(words),
+        };
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
         match &self.recording {
             Recording::Opportunities(trace) => Box::new(TraceLink {
                 // What a queue works out of its link's rate is right on average.
@@ -210,6 +223,58 @@ impl TraceSpec {
                 Box::new(RecordedLink::new(&spec, Arc::clone(rates), site))
             }
         }
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: Some(LimitedLink {
+                rate: LinkRate::Recorded(&self.recording),
+                overhead: self.overhead(),
+                queue: &self.queue,
+            }),
+            holds_back: true,
+            two_way: false,
+            translates: false,
+            sets_ecn: false,
+            duplicates: false,
+            mtu: None,
+            tap: None,
+            reports: Reports::Queue,
+        }
+    }
+
+    /// At the mean rate of the recording.
+    fn base_delay(&self, _: u8, mtu: u32) -> Duration {
+        let rate = self.recording.mean_rate();
+        match rate.as_bits() {
+            0 => Duration::ZERO,
+            _ => rate.time_for(u64::from(mtu + self.overhead())),
+        }
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        Some(self)
+    }
+}
+
+impl NamesFile for TraceSpec {
+    fn name(&self) -> &str {
+        &self.file
+    }
+
+    fn what(&self) -> &'static str {
+        "the trace"
+    }
+
+    fn allowed(&self) -> &'static str {
+        "a trace: a whole number of milliseconds in each line, rising, or as NAME.csv \
+         `time_s,rate_mbit` and a time and a rate in each line"
+    }
+
+    fn read(&mut self, text: &str) -> Result<(), String> {
+        let read = Recording::parse(&self.file, self.scale, text.as_bytes());
+        self.recording = read.map_err(|e| e.to_string())?;
+        Ok(())
     }
 }
 
@@ -341,7 +406,7 @@ impl Element for TraceLink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::ElementSpec;
+    use crate::ElementSpec;
     use crate::testing::{Bench, Seen, ms};
 
     fn bench(trace: &str, words: &str) -> Bench {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_path::{Rates, Recording};
-use narrows_scenario::{ElementSpec, FlowPlan, NamedElement, Plan};
+use narrows_path::{LinkRate, Rates, Recording};
+use narrows_scenario::{FlowPlan, NamedElement, Plan};
 use narrows_units::{Instant, Rate};
 
 use crate::summary::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
@@ -21,9 +21,9 @@ impl RateSteps {
     /// The rates of the element `name`; `None` if it has none.
     pub fn of(plan: &Plan, name: &str) -> Option<Self> {
         let element = plan.elements().find(|e| e.name == name)?;
-        match &element.spec {
-            ElementSpec::Trace(spec) => Some(Self::Recorded(spec.recording.clone())),
-            _ => plan.rates_of(name).map(Self::Steps),
+        match element.spec.facts().link?.rate {
+            LinkRate::Recorded(recording) => Some(Self::Recorded(recording.clone())),
+            LinkRate::Constant(_) => plan.rates_of(name).map(Self::Steps),
         }
     }
 

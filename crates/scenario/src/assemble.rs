@@ -113,7 +113,7 @@ impl Plan {
         let mut boxes: Vec<PlannedBox> = Vec::new();
         for link in &self.links {
             let elements = link.up.iter().chain(&link.down);
-            for element in elements.filter(|e| e.spec.is_two_way()) {
+            for element in elements.filter(|e| e.spec.facts().two_way) {
                 if boxes.iter().any(|b| b.name == element.name) {
                     continue;
                 }
@@ -223,7 +223,11 @@ impl<'p> Builder<'p> {
             .collect();
         let mut next = ends[usize::from(port)];
         for (element, at) in elements.iter().zip(places).rev() {
-            let port = if element.spec.is_two_way() { port } else { 0 };
+            let port = if element.spec.facts().two_way {
+                port
+            } else {
+                0
+            };
             self.stages[at].next[usize::from(port)] = next;
             next = Next::Stage(at as u32, port);
         }
@@ -238,7 +242,7 @@ impl<'p> Builder<'p> {
         forward: bool,
         ends: [Next; 2],
     ) -> usize {
-        let two_way = element.spec.is_two_way();
+        let two_way = element.spec.facts().two_way;
         if let Some(at) = self.placed.get(element.name.as_str()).filter(|_| two_way) {
             return *at;
         }

@@ -8,10 +8,10 @@ mod list;
 
 use narrows_core::TelemetryField;
 
-use crate::parts::ElementSpec;
 use crate::plan::Plan;
 pub(crate) use list::TECHNIQUES;
 use list::{ELEMENT, FLOW, MARK, OBSERVER, PROBE, QUEUE, RUN, WINDOW};
+use narrows_path::Reports;
 
 /// Metrics of one kind of entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,16 +172,17 @@ impl Entity {
         }
         let mut boxes = Vec::new();
         for element in plan.elements() {
-            if element.spec.is_two_way() {
+            let facts = element.spec.facts();
+            if facts.two_way {
                 if boxes.contains(&&element.name) {
                     continue;
                 }
                 boxes.push(&element.name);
             }
-            let kind = match element.spec {
-                ElementSpec::Rate(_) | ElementSpec::Trace(_) => QUEUE,
-                ElementSpec::Tap(_) => continue,
-                _ => ELEMENT,
+            let kind = match facts.reports {
+                Reports::Queue => QUEUE,
+                Reports::Packets => ELEMENT,
+                Reports::Nothing => continue,
             };
             all.push(Self::of(element.name.clone(), kind));
         }

@@ -1,11 +1,9 @@
 //! How long a round trip takes at least, and when flows begin: at the time that
 //! the file gives, or at a random time within a round trip.
 
-use narrows_path::ByKey;
 use narrows_path::routes::Routes;
 use narrows_units::{Duration, Instant, Rng};
 
-use crate::parts::ElementSpec;
 use crate::plan::{FlowPlan, HostIndex, Plan};
 
 /// No flow begins later than in this part of the time that it has, so that over
@@ -55,7 +53,7 @@ impl Plan {
     ) -> Duration {
         let one_way = |from: HostIndex, to: HostIndex| {
             let elements = self.elements_between(routes, from, to);
-            sum(elements.map(|(link, e)| base_delay(&e.spec, dscp, link.mtu)))
+            sum(elements.map(|(link, e)| e.spec.base_delay(dscp, link.mtu)))
         };
         sum([one_way(a, b), one_way(b, a)].into_iter())
     }
@@ -64,60 +62,13 @@ impl Plan {
     pub fn takes_time(&self, routes: &Routes, flow: &FlowPlan) -> bool {
         self.elements_of(routes, flow)
             .iter()
-            .any(|e| holds_back(&e.spec))
-    }
-}
-
-/// Whether an element ever lets a packet out later than it came, or takes only so
-/// many in a time.
-fn holds_back(spec: &ElementSpec) -> bool {
-    match spec {
-        ElementSpec::Rate(_) | ElementSpec::Trace(_) | ElementSpec::Police(_) => true,
-        ElementSpec::Netem(spec) => {
-            !spec.delay.is_zero() || !spec.jitter.is_zero() || spec.slot.is_some()
-        }
-        ElementSpec::By(spec) => {
-            let classes = spec.classes.iter().map(|c| &c.chain);
-            classes.chain([&spec.otherwise]).flatten().any(holds_back)
-        }
-        _ => false,
+            .any(|e| e.spec.facts().holds_back)
     }
 }
 
 fn sum(parts: impl Iterator<Item = Duration>) -> Duration {
     let total = parts.fold(0u64, |sum, part| sum.saturating_add(part.as_nanos()));
     Duration::from_nanos(total)
-}
-
-/// How long a packet of `mtu` bytes with the code point `dscp` takes through an
-/// element that is empty. Where the ECN field decides, it is the longest way, for
-/// the packets of a flow do not all have the same.
-fn base_delay(spec: &ElementSpec, dscp: u8, mtu: u32) -> Duration {
-    let chain =
-        |elements: &[ElementSpec]| sum(elements.iter().map(|inner| base_delay(inner, dscp, mtu)));
-    match spec {
-        ElementSpec::Rate(spec) => spec.rate.time_for(u64::from(mtu + spec.overhead)),
-        ElementSpec::Trace(spec) => {
-            let rate = spec.recording.mean_rate();
-            match rate.as_bits() {
-                0 => Duration::ZERO,
-                _ => rate.time_for(u64::from(mtu + spec.overhead())),
-            }
-        }
-        ElementSpec::Netem(spec) => spec.delay,
-        ElementSpec::By(spec) => match spec.key {
-            ByKey::Dscp => {
-                let class = spec.classes.iter().find(|c| c.values.contains(&dscp));
-                chain(class.map_or(&spec.otherwise, |c| &c.chain))
-            }
-            ByKey::Ecn => {
-                let classes = spec.classes.iter().map(|c| &c.chain);
-                let ways = classes.chain([&spec.otherwise]);
-                ways.map(|way| chain(way)).max().unwrap_or_default()
-            }
-        },
-        _ => Duration::ZERO,
-    }
 }
 
 #[cfg(test)]

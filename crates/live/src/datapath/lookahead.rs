@@ -103,7 +103,7 @@ impl Lookahead {
 
     /// That of the path that was `built` from `plan`, on which `routers` forward.
     pub(super) fn of(plan: &Plan, names: &NameTable, built: &Assembled, routers: &Routers) -> Self {
-        let elements = plan.elements().filter(|e| e.spec.is_two_way());
+        let elements = plan.elements().filter(|e| e.spec.facts().two_way);
         let ahead = Self::of_parts(&Parts {
             plan,
             built,

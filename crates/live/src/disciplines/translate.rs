@@ -104,7 +104,14 @@ pub(crate) fn translate(
     match spec {
         ElementSpec::Rate(rate) => Ok(vec![bucket(rate, mtu, timers)?, queue(&rate.queue, mtu)?]),
         ElementSpec::Netem(spec) => Ok(vec![netem(spec)?]),
-        other => Err(format!(
+        other @ (ElementSpec::Trace(_)
+        | ElementSpec::Remark(_)
+        | ElementSpec::By(_)
+        | ElementSpec::Police(_)
+        | ElementSpec::Mtu(_)
+        | ElementSpec::Mmb(_)
+        | ElementSpec::Nat(_)
+        | ElementSpec::Tap(_)) => Err(format!(
             "`{}` is no queueing discipline; `rate …` and `netem …` are",
             other.kind()
         )),
@@ -164,9 +171,8 @@ fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
         QueueSpec::Pie(config) => pie(config),
         QueueSpec::Red(config) => red(config)?,
         QueueSpec::DualPi2(config) => dualpi2(config)?,
-        other => {
-            let words = other.to_string();
-            let kind = words.split_whitespace().next().unwrap_or_default();
+        other @ QueueSpec::CnqCodelAf(_) => {
+            let kind = other.kind();
             return Err(format!(
                 "`queue {kind}` is not handed to the kernel; pfifo, bfifo, codel, fq_codel, pie, \
                  red and dualpi2 are"

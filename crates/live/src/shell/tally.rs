@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_core::{EntityId, Event, EventSink};
 use narrows_engine::{DropCounts, MarkCounts};
+use narrows_path::LinkRate;
 use narrows_scenario::{ElementSpec, NameTable, Plan};
 use narrows_units::{Duration, Histogram, Instant, Rate};
 
@@ -313,8 +314,8 @@ impl EventSink for Counter {
 
 /// The rate of an element that has one which stays as it is.
 fn rate(spec: &ElementSpec) -> Option<Rate> {
-    match spec {
-        ElementSpec::Rate(rate) => Some(rate.rate),
-        _ => None,
+    match spec.facts().link?.rate {
+        LinkRate::Constant(rate) => Some(rate),
+        LinkRate::Recorded(_) => None,
     }
 }

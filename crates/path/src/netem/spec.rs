@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use narrows_core::Element;
 use narrows_units::{Duration, WordError, Words};
 
 use super::element::Netem;
 use super::law::Distribution;
 use super::loss::{LossSpec, maybe_percent};
+use crate::ElementSpec;
+use crate::kind::{Facts, Kind, NamesFile, Reports};
 use crate::percent::Percent;
 use crate::spec::Site;
 
@@ -72,16 +75,6 @@ const KEYS: &str =
     "delay, distribution, ordered, loss, ecn, duplicate, reorder, gap, slot or limit";
 
 impl NetemSpec {
-    /// Reads what follows `netem`.
-    pub(crate) fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
-        let mut spec = Self::default();
-        if words.peek().is_none() {
-            return Err(words.ended(KEYS));
-        }
-        spec.apply(words)?;
-        Ok(spec)
-    }
-
     /// Lays `words` over what is there: each clause named replaces its like.
     pub(crate) fn apply(&mut self, words: &mut Words<'_>) -> Result<(), WordError> {
         let mut law_word = None;
@@ -176,9 +169,54 @@ impl NetemSpec {
             && self.gap == 0
             && self.slot.is_none()
     }
+}
 
-    pub(crate) fn build(&self, site: &Site<'_>) -> Netem {
-        Netem::new(*self, site)
+impl Kind for NetemSpec {
+    fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
+        let mut spec = Self::default();
+        if words.peek().is_none() {
+            return Err(words.ended(KEYS));
+        }
+        spec.apply(words)?;
+        Ok(spec)
+    }
+
+    /// Each clause that is not named stays.
+    fn over(before: &ElementSpec, words: &mut Words<'_>) -> Result<Self, WordError> {
+        match before {
+            ElementSpec::Netem(old) if words.peek().is_some() => {
+                let mut spec = *old;
+                spec.apply(words)?;
+                Ok(spec)
+            }
+            _ => Self::parse(words),
+        }
+    }
+
+    fn build(&self, site: &Site<'_>) -> Box<dyn Element> {
+        Box::new(Netem::new(*self, site))
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: None,
+            holds_back: !self.delay.is_zero() || !self.jitter.is_zero() || self.slot.is_some(),
+            two_way: false,
+            translates: false,
+            sets_ecn: false,
+            duplicates: !self.duplicate.is_zero(),
+            mtu: None,
+            tap: None,
+            reports: Reports::Packets,
+        }
+    }
+
+    fn base_delay(&self, _: u8, _: u32) -> Duration {
+        self.delay
+    }
+
+    fn file(&mut self) -> Option<&mut dyn NamesFile> {
+        None
     }
 }
 

@@ -3,7 +3,7 @@
 use narrows_core::DropCause;
 use narrows_units::{Duration, Instant};
 
-use crate::spec::ElementSpec;
+use crate::ElementSpec;
 use crate::testing::{Bench, Seen, ms};
 
 /// Which of `n` packets, one each millisecond, were lost.

@@ -1,8 +1,8 @@
 //! The checks of any run.
 
+use narrows_path::MtuSpec;
 use narrows_path::routes::Routes;
-use narrows_path::{MtuSpec, Percent};
-use narrows_scenario::{EcnMode, ElementSpec, FlowPlan, Plan};
+use narrows_scenario::{EcnMode, FlowPlan, Plan};
 use narrows_units::{Duration, Instant};
 
 use super::{Finding, Verdict, Weight};
@@ -232,11 +232,11 @@ fn codepoints(
 ) {
     let met = plan.elements_of(routes, facts);
     let specs = || met.iter().map(|e| &e.spec);
-    if specs().any(|spec| contains(spec, &sets_ecn)) {
+    if specs().any(|spec| spec.facts().sets_ecn) {
         return;
     }
     // A duplicate is received twice and sent once, which counts the same.
-    let duplicates = specs().any(|spec| contains(spec, &duplicates));
+    let duplicates = specs().any(|spec| spec.facts().duplicates);
     let (sent, received) = (flow.codepoints.sent, flow.codepoints.received);
     for (value, word) in [(0, "Not-ECT"), (1, "ECT(1)"), (2, "ECT(0)")] {
         let more = received[value] > sent[value] && (!duplicates || sent[value] == 0);
@@ -252,28 +252,6 @@ fn codepoints(
             );
         }
     }
-}
-
-/// Whether `is` holds of an element, or of one in its brackets.
-fn contains(spec: &ElementSpec, is: &dyn Fn(&ElementSpec) -> bool) -> bool {
-    let ElementSpec::By(by) = spec else {
-        return is(spec);
-    };
-    let classes = by.classes.iter().map(|class| &class.chain);
-    let mut chains = classes.chain([&by.otherwise]);
-    chains.any(|chain| chain.iter().any(|inner| contains(inner, is)))
-}
-
-fn sets_ecn(spec: &ElementSpec) -> bool {
-    match spec {
-        ElementSpec::Remark(remark) => remark.ecn.is_some(),
-        ElementSpec::Mmb(rules) => rules.sets_ecn(),
-        _ => false,
-    }
-}
-
-fn duplicates(spec: &ElementSpec) -> bool {
-    matches!(spec, ElementSpec::Netem(netem) if netem.duplicate != Percent::ZERO)
 }
 
 /// What held a sender back in the steady window: before, while its receiver's window opens
@@ -384,13 +362,13 @@ fn other_limits(found: &mut Findings, plan: &Plan, summary: &RunSummary) {
                 format!("{name} dropped {} packets at its own limit", drops.overflow),
             );
         }
-        let element = plan.elements().find(|e| e.name == *name).map(|e| &e.spec);
-        let too_big = match element {
-            Some(ElementSpec::Mtu(spec)) => {
-                small_mtu(found, name, spec, drops.too_big);
+        let element = plan.elements().find(|e| e.name == *name);
+        let too_big = match element.and_then(|e| e.spec.facts().mtu) {
+            Some(spec) => {
+                small_mtu(found, name, &spec, drops.too_big);
                 0
             }
-            _ => drops.too_big,
+            None => drops.too_big,
         };
         for (n, why) in [
             (too_big, "larger than the MTU"),

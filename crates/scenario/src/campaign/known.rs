@@ -8,7 +8,7 @@ use narrows_units::WordError;
 
 use super::{Cell, Formula, Metric};
 use crate::metrics::Entity;
-use crate::parts::{ElementSpec, Traffic};
+use crate::parts::Traffic;
 use crate::plan::Plan;
 use crate::refusal::{nearest, one_of};
 
@@ -153,7 +153,7 @@ fn queues(plan: &Plan) -> Vec<String> {
             })
         })
         .flat_map(|(.., elements)| elements)
-        .filter(|e| matches!(e.spec, ElementSpec::Rate(_) | ElementSpec::Trace(_)))
+        .filter(|e| e.spec.facts().link.is_some())
         .map(|e| e.name.clone())
         .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use narrows_path::{MmbSpec, Recording, TraceSpec};
+use narrows_path::NamesFile;
 
 use super::{Check, Names};
 use crate::campaign::Shelf;
@@ -216,21 +216,13 @@ impl<'a> Check<'a> {
             };
             let mut spec =
                 spec(at).map_err(|e| Refusal::words(spot, key.as_str(), e.shifted(at.words_at)))?;
-            if let ElementSpec::Trace(trace) = &mut spec {
+            if let Some(file) = spec.file() {
                 let files = Arc::make_mut(&mut self.plan.files);
-                trace.recording = read_trace(trace, files, shelf).map_err(|found| {
-                    let allowed = "a trace: a whole number of milliseconds in each line, rising, \
-                        or as NAME.csv `time_s,rate_mbit` and a time and a rate in each line";
-                    Refusal::at(spot, key.as_str(), found, allowed)
-                })?;
+                read_file(file, files, shelf)
+                    .map_err(|found| Refusal::at(spot, key.as_str(), found, file.allowed()))?;
             }
-            if let ElementSpec::Mmb(rules) = &mut spec {
-                read_rules(rules, Arc::make_mut(&mut self.plan.files), shelf).map_err(|found| {
-                    let allowed = "a file of rules, or a ready box";
-                    Refusal::at(spot, key.as_str(), found, allowed)
-                })?;
-            }
-            if let ElementSpec::Tap(tap) = &spec {
+            let facts = spec.facts();
+            if let Some(tap) = facts.tap {
                 let refuse = |key: &str, found, allowed| Refusal::at(spot, key, found, allowed);
                 if let Some(label) = label {
                     let found = format!("the name `{label}` of a tap");
@@ -266,7 +258,7 @@ impl<'a> Check<'a> {
                 let found = format!("the element `{name}` for the second time");
                 Refusal::at(spot, path.as_str(), found, "a name of its own")
             })?;
-            let name = if spec.is_two_way() {
+            let name = if facts.two_way {
                 format!("link/{link_name}/{name}")
             } else {
                 format!("{path}/{name}")
@@ -290,13 +282,15 @@ impl<'a> Check<'a> {
             ("down", &link.down, down, "up", up),
         ] {
             let boxes = given.iter().zip(here);
-            for (at, element) in boxes.filter(|(_, e)| e.spec.is_two_way()) {
+            for (at, element) in boxes.filter(|(_, e)| e.spec.facts().two_way) {
                 let short = element.short_name();
                 let same = there.iter().find(|e| e.name == element.name);
                 let allowed = match same {
                     Some(same) if same.spec == element.spec => continue,
                     Some(same) => format!("`{}`, as `{short}` is in `{other}`", same.spec),
-                    None if element.spec.translates() => format!("`{short}` in `{other}`, too"),
+                    None if element.spec.facts().translates => {
+                        format!("`{short}` in `{other}`, too")
+                    }
                     None => continue,
                 };
                 let found = format!("`{}`", element.spec);
@@ -365,35 +359,17 @@ fn kind_of(element: &Element) -> &str {
     words.split_whitespace().next().unwrap_or("element")
 }
 
-fn read_trace(
-    spec: &TraceSpec,
-    files: &mut NamedFiles,
-    shelf: &dyn Shelf,
-) -> Result<Recording, String> {
-    let file = clipped(&spec.file);
-    let text = files
-        .read(&spec.file, shelf)
-        .map_err(|why| format!("the trace `{file}`, which cannot be read: {why}"))?;
-    Recording::parse(&spec.file, spec.scale, text.as_bytes())
-        .map_err(|e| format!("the trace `{file}`, line {}: {}", e.line, e.what))
-}
-
-/// Reads the file that has a box's rules, if one has; relative to where the scenario is.
-fn read_rules(
-    rules: &mut MmbSpec,
+/// Reads the file that an element names; relative to where the scenario is.
+fn read_file(
+    element: &mut dyn NamesFile,
     files: &mut NamedFiles,
     shelf: &dyn Shelf,
 ) -> Result<(), String> {
-    let Some(name) = rules.file().map(str::to_owned) else {
-        return Ok(());
-    };
-    let file = clipped(&name);
+    let file = format!("{} `{}`", element.what(), clipped(element.name()));
     let text = files
-        .read(&name, shelf)
-        .map_err(|why| format!("the rules `{file}`, which cannot be read: {why}"))?;
-    rules
-        .read(text)
-        .map_err(|e| format!("the rules `{file}`, {e}"))
+        .read(element.name(), shelf)
+        .map_err(|why| format!("{file}, which cannot be read: {why}"))?;
+    element.read(text).map_err(|e| format!("{file}, {e}"))
 }
 
 /// The names of a direction's elements: their labels, or what they are.

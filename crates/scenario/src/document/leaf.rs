@@ -392,9 +392,9 @@ impl JsonSchema for Element {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let others = narrows_path::ELEMENTS
-            .into_iter()
-            .filter(|kind| *kind != "rate");
-        let others = others.collect::<Vec<_>>().join("|");
+            .iter()
+            .filter(|kind| **kind != "rate");
+        let others = others.copied().collect::<Vec<_>>().join("|");
         let (word, queues) = (other_than("queue"), narrows_aqm::QUEUES.join("|"));
         let rate = format!(r"rate(\s+({word}))*(\s+queue\s+({queues})(\s.*)?)?");
         json_schema!({

@@ -16,7 +16,7 @@ use super::scenario::{
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
 };
-use crate::parts::{EcnMode, EcnWord, ElementSpec, Traffic};
+use crate::parts::{EcnMode, EcnWord, Traffic};
 use crate::plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkPlan,
     NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan, SignalPlan, TimedChange, ecn_mode_word,
@@ -315,7 +315,12 @@ fn dscp(value: u8) -> Option<At<Words<Dscp>>> {
 
 fn elements(elements: &[NamedElement]) -> More<Element> {
     let element = |e: &NamedElement| Element {
-        label: (!matches!(e.spec, ElementSpec::Tap(_))).then(|| e.short_name().to_owned()),
+        label: e
+            .spec
+            .facts()
+            .tap
+            .is_none()
+            .then(|| e.short_name().to_owned()),
         layers: vec![e.spec.to_string()],
         words_at: 0,
     };
