@@ -38,19 +38,14 @@ macro_rules! queues {
         /// The words that queues begin with.
         pub const QUEUES: &[&str] = &[$($kind),+];
 
-        impl QueueSpec {
-            /// The parameters of the queue that begins with the word `kind`, and what it is,
-            /// a sentence with its stop; `None` if there is no such queue.
-            pub fn declared(kind: &str) -> Option<(&'static [narrows_units::Parameter], &'static str)> {
-                match kind {
-                    $($kind => Some((
-                        <$config as $crate::reading::Parameters>::PARAMETERS,
-                        concat!($($doc),+).trim_ascii(),
-                    )),)+
-                    _ => None,
-                }
-            }
+        /// What each queue is, and its parameters.
+        pub const QUEUE_KINDS: &[narrows_units::Declared] = &[$(narrows_units::Declared {
+            name: $kind,
+            about: concat!($($doc),+).trim_ascii(),
+            parameters: <$config as $crate::reading::Parameters>::PARAMETERS,
+        }),+];
 
+        impl QueueSpec {
             /// Reads the parameters of a queue; `None` if there is no such kind.
             fn read(kind: &str, words: narrows_units::Words<'_>) -> Option<Result<Self, narrows_units::WordError>> {
                 Some(match kind {

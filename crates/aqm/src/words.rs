@@ -1,13 +1,13 @@
 //! Words round trip, are refused with their place, and never panic.
 
 use narrows_core::EntityId;
-use narrows_units::{Bytes, Duration, ParameterKind, Rate, Rng};
+use narrows_units::{Bytes, Declared, Duration, ParameterKind, Rate, Rng};
 use proptest::prelude::*;
 
 use crate::codel::Selector;
 use crate::dualpi2::{Percent, StepThreshold, Variant};
 use crate::testing::ETHERNET;
-use crate::{QUEUES, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
+use crate::{QUEUE_KINDS, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
 
 fn time() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -333,13 +333,17 @@ fn before(kind: &str) -> &'static str {
 
 #[test]
 fn what_a_parameter_declares_is_what_its_refusal_says() {
-    for kind in QUEUES {
-        let (parameters, about) = QueueSpec::declared(kind).expect("a queue of the list");
+    for Declared {
+        name: kind,
+        about,
+        parameters,
+    } in QUEUE_KINDS
+    {
         assert!(about.ends_with('.'), "{kind}: {about}");
         let (.., allowed) = refused(&format!("{kind} @"));
         let usages: Vec<_> = parameters.iter().map(|p| p.usage).collect();
         assert_eq!(allowed, usages.join(", "));
-        for p in parameters {
+        for p in *parameters {
             assert!(
                 !p.about.is_empty() && !p.about.ends_with('.'),
                 "{kind} {}",
@@ -364,8 +368,12 @@ fn what_a_parameter_declares_is_what_its_refusal_says() {
 
 #[test]
 fn declared_defaults_are_those_that_hold() {
-    for kind in QUEUES {
-        let (parameters, _) = QueueSpec::declared(kind).expect("a queue of the list");
+    for Declared {
+        name: kind,
+        parameters,
+        ..
+    } in QUEUE_KINDS
+    {
         let named = |word: &str| parameters.iter().find(|p| p.names().any(|n| n == word));
         let spec = QueueSpec::parse(&format!("{kind} {}", before(kind))).unwrap();
         let printed = format!("{spec:#}");

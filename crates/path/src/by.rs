@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Duration, Instant, Value, Word, WordError, Words};
+use narrows_units::{Duration, Instant, Parameter, ParameterKind, Value, Word, WordError, Words};
 use narrows_wire::ip;
 
 use crate::ElementSpec;
@@ -94,6 +94,23 @@ impl BySpec {
 }
 
 impl Kind for BySpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "dscp|ecn VALUE[,VALUE …] (ELEMENT | ELEMENT …) …",
+            ParameterKind::Words,
+            "values of the field, and elements in brackets",
+            "",
+            "Classes by a field, and what the packets of each pass",
+        ),
+        Parameter::new(
+            "else (ELEMENT | ELEMENT …)",
+            ParameterKind::Words,
+            "elements in brackets",
+            "a plain wire",
+            "What packets of no class pass",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let word = words.needed("dscp or ecn")?;
         let key = match word.text {

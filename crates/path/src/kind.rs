@@ -5,7 +5,7 @@ use std::fmt;
 
 use narrows_aqm::QueueSpec;
 use narrows_core::Element;
-use narrows_units::{Duration, Rate, WordError, Words};
+use narrows_units::{Duration, Parameter, Rate, WordError, Words};
 
 use crate::ElementSpec;
 use crate::mtu::MtuSpec;
@@ -15,6 +15,9 @@ use crate::spec::Site;
 /// A kind of element: its parameters, as its words give them. No method has a default, so
 /// that a new kind answers each question.
 pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + fmt::Display + Sized {
+    /// All that may follow the kind's own words, in the order in which lists have it.
+    const PARAMETERS: &'static [Parameter];
+
     /// Reads what follows the kind's own words.
     ///
     /// # Errors
@@ -40,6 +43,20 @@ pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + fmt::Display + Sized {
 
     /// The file that it takes something from, if it names one.
     fn file(&mut self) -> Option<&mut dyn NamesFile>;
+}
+
+/// How those of `parameters` that have a name are written, for a refusal.
+pub(crate) fn usages<'a>(parameters: impl IntoIterator<Item = &'a Parameter>) -> String {
+    let named = parameters
+        .into_iter()
+        .filter(|p| p.names().next().is_some());
+    let usages: Vec<_> = named.map(|p| p.usage).collect();
+    match usages.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{}, or {last}", others.join(", "))
+        }
+        _ => usages.concat(),
+    }
 }
 
 /// What an element is to those who do not know its kind. Each kind answers every field.
@@ -122,4 +139,113 @@ pub trait NamesFile {
     /// # Errors
     /// What is wrong in it, with its line.
     fn read(&mut self, text: &str) -> Result<(), String>;
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::{Declared, ParameterKind};
+
+    use crate::{ELEMENT_KINDS, ELEMENTS, ElementSpec};
+
+    /// Words that make an element of this kind.
+    fn smallest(kind: &str) -> &'static str {
+        match kind {
+            "rate" => "rate 1Mbit",
+            "rate trace" => "rate trace a.csv",
+            "netem" => "netem delay 10ms 1ms reorder 1%",
+            "remark" => "remark",
+            "by" => "by dscp cs1 ()",
+            "police" => "police rate 1Mbit burst 10kb",
+            "mtu" => "mtu 1400",
+            "mmb" => "mmb snat",
+            "nat" => "nat",
+            "tap" => "tap mid",
+            _ => panic!("{kind} has no example here"),
+        }
+    }
+
+    /// What is refused somewhere: no value, too small, too large.
+    const WRONG: [&str; 5] = ["@", "0bit", "0%", "0", "4294967295"];
+
+    #[test]
+    fn each_kind_declares_what_it_reads() {
+        for Declared {
+            name,
+            about,
+            parameters,
+        } in ELEMENT_KINDS
+        {
+            assert!(ELEMENTS.iter().any(|word| name.starts_with(word)), "{name}");
+            assert!(about.ends_with('.'), "{name}: {about}");
+            for p in *parameters {
+                let line = format!("{} {}", smallest(name), p.usage);
+                assert!(!p.about.is_empty() && !p.about.ends_with('.'), "{line}");
+                if p.kind == ParameterKind::Flag {
+                    assert!(ElementSpec::parse(&line).is_ok(), "{line}");
+                    continue;
+                }
+                // Queues and classes have parameters of their own.
+                let first = p.names().next();
+                if first.is_none() || first == Some("queue") || *name == "by" {
+                    continue;
+                }
+                let words = p
+                    .usage
+                    .split(' ')
+                    .take_while(|w| w.starts_with(|c: char| c.is_ascii_lowercase()));
+                let words = words.collect::<Vec<_>>().join(" ");
+                let refusals: Vec<_> = WRONG
+                    .iter()
+                    .filter_map(|wrong| {
+                        let line = format!("{} {words} {wrong}", smallest(name));
+                        ElementSpec::parse(&line).err().map(|e| e.allowed)
+                    })
+                    .collect();
+                assert!(
+                    refusals.iter().any(|allowed| allowed == p.allowed),
+                    "{line}: {refusals:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_declared() {
+        for (words, allowed) in [
+            ("police x", "rate RATE, burst BYTES, overhead BYTES, or ecn"),
+            ("remark x", "if dscp D, if ecn E, dscp D, or ecn E"),
+            ("rate 1Mbit x", "overhead BYTES, shaper, or queue QUEUE …"),
+            ("rate trace a x", "overhead BYTES, or queue QUEUE …"),
+            (
+                "rate trace a.csv x",
+                "scale PERCENT, overhead BYTES, or queue QUEUE …",
+            ),
+            (
+                "netem x",
+                "delay, distribution, ordered, loss, ecn, duplicate, reorder, gap, slot or limit",
+            ),
+        ] {
+            assert_eq!(
+                ElementSpec::parse(words).unwrap_err().allowed,
+                allowed,
+                "{words}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_over_another_kind_keeps_what_both_have() {
+        let over = |before: &str, words: &str| {
+            let before = ElementSpec::parse(before).unwrap();
+            before.overlaid(words).unwrap().to_string()
+        };
+        let trace = over("rate 1Mbit overhead 38 queue codel", "rate trace a.csv");
+        assert_eq!(trace, "rate trace a.csv queue codel");
+        assert_eq!(over(&trace, "rate 2Mbit"), "rate 2Mbit queue codel");
+        assert_eq!(
+            over("netem delay 5ms loss 1%", "netem delay 6ms"),
+            "netem delay 6ms loss random 1%"
+        );
+        assert_eq!(over("netem delay 5ms", "mtu 1400"), "mtu 1400");
+    }
 }

@@ -62,9 +62,9 @@ pub use tap::{Tap, TapSpec};
 pub use trace::{OPPORTUNITY, Trace, TraceError, TraceLink, TraceSpec};
 
 elements! {
-    /// A link of limited rate: `rate RATE …`.
+    /// A link of limited rate with a queue in front of it.
     "rate" => Rate(RateSpec),
-    /// A link whose rate a recording gives: `rate trace FILE …`.
+    /// A link whose rate a recording gives.
     "trace" => Trace(TraceSpec);
     /// Delay, jitter, loss, reordering, duplication, slots.
     "netem" => Netem(NetemSpec);

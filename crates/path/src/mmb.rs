@@ -6,7 +6,7 @@ use std::sync::Arc;
 use narrows_core::Element;
 use narrows_mmb::commands;
 use narrows_mmb::{Command, FileError, LinkBox, Middlebox, READY, ReadyBox, Settings, Target};
-use narrows_units::{Duration, Rng, WordError, Words};
+use narrows_units::{Duration, Parameter, ParameterKind, Rng, WordError, Words};
 
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports};
@@ -71,6 +71,14 @@ impl MmbSpec {
 }
 
 impl Kind for MmbSpec {
+    const PARAMETERS: &'static [Parameter] = &[Parameter::new(
+        "NAME|FILE|RULES",
+        ParameterKind::Words,
+        ALLOWED,
+        "",
+        "A ready box, a file of rules, or rules: `add …; add …`",
+    )];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let first = words.peek().ok_or_else(|| {
             let names: Vec<_> = READY.iter().map(|ready| ready.name).collect();

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use narrows_core::{
     Change, DOWN, DropCause, Element, ElementCounters, EntityId, Outlet, Packet, Port, UP,
 };
-use narrows_units::{Duration, Instant, WordError, Words};
+use narrows_units::{Duration, Instant, Parameter, ParameterKind, WordError, Words};
 use narrows_wire::Icmp;
 
 use crate::ElementSpec;
@@ -35,6 +35,23 @@ const RANGE: std::ops::RangeInclusive<u32> = 68..=65_535;
 const MTU: &str = "an MTU in bytes of IP, 68 to 65535, such as 1400";
 
 impl Kind for MtuSpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "BYTES",
+            ParameterKind::Number("bytes"),
+            MTU,
+            "",
+            "The longest IP packet that passes",
+        ),
+        Parameter::new(
+            "silent",
+            ParameterKind::Flag,
+            "",
+            "not silent",
+            "Whether no ICMP error is sent",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mtu = words.value_where(MTU, |mtu| RANGE.contains(mtu))?;
         let silent = words.take_if("silent");

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port, UP,
 };
-use narrows_units::{Duration, Instant, WordError, Words};
+use narrows_units::{Duration, Instant, Parameter, WordError, Words};
 use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, ip, set_end};
 
 use crate::ElementSpec;
@@ -49,6 +49,8 @@ struct Mapping {
 pub struct NatSpec;
 
 impl Kind for NatSpec {
+    const PARAMETERS: &'static [Parameter] = &[];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         require_end(words.clone())?;
         Ok(Self)

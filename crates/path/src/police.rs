@@ -5,11 +5,13 @@ use std::fmt;
 use narrows_core::{
     Change, DropCause, Element, ElementCounters, EntityId, Event, MarkCause, Outlet, Packet, Port,
 };
-use narrows_units::{Bytes, Duration, Instant, Rate, WordError, WordWriter, Words};
+use narrows_units::{
+    Bytes, Duration, Instant, Parameter, ParameterKind, Rate, Value, WordError, WordWriter, Words,
+};
 use narrows_wire::ip;
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, NamesFile, Reports};
+use crate::kind::{Facts, Kind, NamesFile, Reports, usages};
 use crate::rate::{DEFAULT_OVERHEAD, read_rate};
 use crate::spec::Site;
 
@@ -28,9 +30,38 @@ pub struct PoliceSpec {
     pub ecn: bool,
 }
 
-const KEYS: &str = "rate RATE, burst BYTES, overhead BYTES, or ecn";
-
 impl Kind for PoliceSpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "rate RATE",
+            ParameterKind::Rate,
+            "a rate above zero",
+            "",
+            "How fast the bucket fills",
+        ),
+        Parameter::new(
+            "burst BYTES",
+            ParameterKind::Size,
+            Bytes::ALLOWED,
+            "",
+            "How much the bucket holds",
+        ),
+        Parameter::new(
+            "overhead BYTES",
+            ParameterKind::Number("bytes"),
+            u32::ALLOWED,
+            "14",
+            "Bytes counted for each packet above its IP length",
+        ),
+        Parameter::new(
+            "ecn",
+            ParameterKind::Flag,
+            "",
+            "no ecn",
+            "Whether ECN-capable packets are marked instead of dropped",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let (mut rate, mut burst, mut overhead, mut ecn) = (None, None, DEFAULT_OVERHEAD, false);
         while let Some(word) = words.take() {
@@ -39,7 +70,7 @@ impl Kind for PoliceSpec {
                 "burst" => burst = Some(words.value()?),
                 "overhead" => overhead = words.value()?,
                 "ecn" => ecn = true,
-                _ => return Err(word.refused(KEYS)),
+                _ => return Err(word.refused(usages(Self::PARAMETERS))),
             }
         }
         Ok(Self {

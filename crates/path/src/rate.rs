@@ -4,10 +4,12 @@ use std::fmt;
 
 use narrows_aqm::QueueSpec;
 use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Duration, Instant, Rate, WordError, WordWriter, Words};
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Rate, WordError, WordWriter, Words,
+};
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports};
+use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, usages};
 use crate::serialise::Serialiser;
 use crate::spec::{Site, require_end};
 use crate::waiting::{Waiting, earliest, read_queue};
@@ -21,8 +23,6 @@ pub(crate) const DEFAULT_QUEUE: &str = "pfifo limit 1000";
 
 /// The largest overhead that makes sense, in bytes.
 const MAX_OVERHEAD: u32 = 1_000;
-
-const KEYS: &str = "overhead BYTES, shaper, or queue QUEUE …";
 
 /// `rate RATE [overhead BYTES] [shaper] [queue …]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +63,7 @@ impl RateSpec {
                     self.queue = read_queue(words)?;
                     return Ok(());
                 }
-                _ => return Err(word.refused(KEYS)),
+                _ => return Err(word.refused(usages(Self::PARAMETERS))),
             }
         }
         Ok(())
@@ -83,6 +83,37 @@ impl RateSpec {
 }
 
 impl Kind for RateSpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "RATE",
+            ParameterKind::Rate,
+            "a rate above zero",
+            "",
+            "The rate, counted over IP bytes plus overhead",
+        ),
+        Parameter::new(
+            "overhead BYTES",
+            ParameterKind::Number("bytes"),
+            "at most 1000 bytes",
+            "14",
+            "Bytes counted for each packet above its IP length",
+        ),
+        Parameter::new(
+            "shaper",
+            ParameterKind::Flag,
+            "",
+            "a wire",
+            "Whether a packet leaves when its turn comes, as from HTB, instead of when its last bit is out",
+        ),
+        Parameter::new(
+            "queue QUEUE …",
+            ParameterKind::Words,
+            "a queue and its parameters",
+            "pfifo limit 1000",
+            "The queue and its parameters, up to the end of the element",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
         spec.apply(words)?;

@@ -3,12 +3,14 @@
 use std::fmt;
 
 use narrows_core::{Change, Element, ElementCounters, Outlet, Packet, Port};
-use narrows_units::{Duration, Instant, WordError, WordWriter, Words};
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Value, WordError, WordWriter, Words,
+};
 use narrows_wire::ip;
 
 use crate::ElementSpec;
 use crate::codepoint::{Dscp, EcnWord};
-use crate::kind::{Facts, Kind, NamesFile, Reports};
+use crate::kind::{Facts, Kind, NamesFile, Reports, usages};
 use crate::spec::Site;
 use crate::tap::pass;
 
@@ -30,9 +32,38 @@ pub struct RemarkSpec {
     pub ecn: Option<EcnWord>,
 }
 
-const KEYS: &str = "if dscp D, if ecn E, dscp D, or ecn E";
-
 impl Kind for RemarkSpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "if dscp D",
+            ParameterKind::Words,
+            Dscp::ALLOWED,
+            "any packet",
+            "Only packets with this DSCP",
+        ),
+        Parameter::new(
+            "if ecn E",
+            ParameterKind::Choice,
+            EcnWord::ALLOWED,
+            "any packet",
+            "Only packets with this ECN codepoint",
+        ),
+        Parameter::new(
+            "dscp D",
+            ParameterKind::Words,
+            Dscp::ALLOWED,
+            "as it was",
+            "The DSCP to set",
+        ),
+        Parameter::new(
+            "ecn E",
+            ParameterKind::Choice,
+            EcnWord::ALLOWED,
+            "as it was",
+            "The ECN codepoint to set",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::default();
         while let Some(word) = words.take() {
@@ -45,7 +76,7 @@ impl Kind for RemarkSpec {
                     Some(w) => return Err(w.refused("dscp D or ecn E")),
                     None => return Err(words.ended("dscp D or ecn E")),
                 },
-                _ => return Err(word.refused(KEYS)),
+                _ => return Err(word.refused(usages(Self::PARAMETERS))),
             };
             if repeated {
                 let found = format!("`{}` a second time", word.text);

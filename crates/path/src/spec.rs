@@ -34,18 +34,32 @@ pub struct Site<'a> {
 /// an element answers of itself is the [`Kind`](crate::kind::Kind) of its parameters.
 macro_rules! elements {
     ($(
-        $(#[$doc:meta])* $word:literal => $name:ident($spec:ty)
-        $(, $(#[$other_doc:meta])* $second:literal => $other:ident($other_spec:ty))?;
+        $(#[doc = $doc:literal])+ $word:literal => $name:ident($spec:ty)
+        $(, $(#[doc = $other_doc:literal])+ $second:literal => $other:ident($other_spec:ty))?;
     )+) => {
         /// What a scenario file says about one box. Which words each kind has, its
         /// parameters say.
         #[derive(Clone, Debug, PartialEq)]
         pub enum ElementSpec {
-            $($(#[$doc])* $name($spec), $($(#[$other_doc])* $other($other_spec),)?)+
+            $($(#[doc = $doc])+ $name($spec), $($(#[doc = $other_doc])+ $other($other_spec),)?)+
         }
 
         /// The words that elements begin with.
         pub const ELEMENTS: &[&str] = &[$($word),+];
+
+        /// What each kind of element is, and its parameters.
+        pub const ELEMENT_KINDS: &[narrows_units::Declared] = &[$(
+            narrows_units::Declared {
+                name: $word,
+                about: concat!($($doc),+).trim_ascii(),
+                parameters: <$spec as $crate::kind::Kind>::PARAMETERS,
+            },
+            $(narrows_units::Declared {
+                name: concat!($word, " ", $second),
+                about: concat!($($other_doc),+).trim_ascii(),
+                parameters: <$other_spec as $crate::kind::Kind>::PARAMETERS,
+            },)?
+        )+];
 
         impl ElementSpec {
             /// Reads the words after the first one, `word`, which may be laid over an

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_core::{Change, Element, ElementCounters, EntityId, Event, Outlet, Packet, Port};
-use narrows_units::{Duration, Instant, WordError, Words};
+use narrows_units::{Duration, Instant, Parameter, ParameterKind, WordError, Words};
 
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, NamesFile, Reports};
@@ -19,6 +19,14 @@ pub struct TapSpec {
 const NAME: &str = "a name for the observation point: letters, digits, `-`, `_`, `.`";
 
 impl Kind for TapSpec {
+    const PARAMETERS: &'static [Parameter] = &[Parameter::new(
+        "NAME",
+        ParameterKind::Words,
+        NAME,
+        "",
+        "The name of the observation point",
+    )];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let name = words.needed(NAME)?;
         let fits = |c: char| c.is_alphanumeric() || "-_.".contains(c);

@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use narrows_aqm::QueueSpec;
 use narrows_core::{Change, Element, ElementCounters, EventSink, Outlet, Packet, Port};
-use narrows_units::{Duration, Instant, Rate, WordError, WordWriter, Words};
+use narrows_units::{
+    Duration, Instant, Parameter, ParameterKind, Rate, WordError, WordWriter, Words,
+};
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports};
+use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, usages};
 use crate::percent::Percent;
 use crate::rate::{DEFAULT_OVERHEAD, DEFAULT_QUEUE, RateChange, RateSpec, read_overhead};
 use crate::recorded::RecordedLink;
@@ -39,8 +41,8 @@ const NANOS: u64 = 1_000_000;
 /// The longest trace: 24 days. Times stay far below what 64 bits hold.
 const LONGEST_MS: u64 = 1 << 31;
 
-const KEYS: &str = "overhead BYTES, or queue QUEUE …";
-const CSV_KEYS: &str = "scale PERCENT, overhead BYTES, or queue QUEUE …";
+/// The parameter that only rates over time have.
+const SCALE: &str = "scale";
 
 /// The opportunities of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -169,7 +171,7 @@ impl TraceSpec {
         }
         while let Some(word) = words.take() {
             match word.text {
-                "scale" if csv => {
+                SCALE if csv => {
                     let allowed = "a percentage above zero";
                     self.scale =
                         words.checked_value(allowed, |scale: &Percent| !scale.is_zero())?;
@@ -179,7 +181,11 @@ impl TraceSpec {
                     self.queue = read_queue(words)?;
                     return Ok(());
                 }
-                _ => return Err(word.refused(if csv { CSV_KEYS } else { KEYS })),
+                _ => {
+                    let fitting = Self::PARAMETERS.iter();
+                    let fitting = fitting.filter(|p| csv || !p.names().any(|name| name == SCALE));
+                    return Err(word.refused(usages(fitting)));
+                }
             }
         }
         Ok(())
@@ -187,6 +193,37 @@ impl TraceSpec {
 }
 
 impl Kind for TraceSpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "FILE",
+            ParameterKind::Words,
+            "a trace file",
+            "",
+            "Opportunities to send as mahimahi records them, or NAME.csv with times and rates",
+        ),
+        Parameter::new(
+            "scale PERCENT",
+            ParameterKind::Percentage,
+            "a percentage above zero",
+            "100%",
+            "How much of the recorded rates the link has (NAME.csv only)",
+        ),
+        Parameter::new(
+            "overhead BYTES",
+            ParameterKind::Number("bytes"),
+            "at most 1000 bytes",
+            "4; 14 with NAME.csv",
+            "Bytes counted for each packet above its IP length",
+        ),
+        Parameter::new(
+            "queue QUEUE …",
+            ParameterKind::Words,
+            "a queue and its parameters",
+            "pfifo limit 1000",
+            "The queue and its parameters, up to the end of the element",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::with_queue(QueueSpec::parse(DEFAULT_QUEUE)?);
         spec.apply(words)?;
@@ -282,7 +319,7 @@ impl fmt::Display for TraceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rate trace {}", self.file)?;
         WordWriter::new(f)
-            .stated("scale", self.scale, Percent::HUNDRED)
+            .stated(SCALE, self.scale, Percent::HUNDRED)
             .some("overhead", self.stated_overhead)
             .pair("queue", &self.queue)
             .finish()

@@ -25,7 +25,7 @@ mod words;
 
 pub use bytes::Bytes;
 pub use histogram::Histogram;
-pub use parameter::{Parameter, ParameterKind};
+pub use parameter::{Declared, Parameter, ParameterKind};
 pub use rate::Rate;
 pub use rng::{Draw, Rng, seed_of, stable_hash};
 pub use time::{Duration, Instant};

@@ -99,3 +99,14 @@ impl fmt::Display for ParameterKind {
         })
     }
 }
+
+/// Something that is written in words, and its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The words that it begins with.
+    pub name: &'static str,
+    /// What it is, in a sentence with its stop.
+    pub about: &'static str,
+    /// All that may follow, in the order in which lists have it.
+    pub parameters: &'static [Parameter],
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use narrows_core::Element;
-use narrows_units::{Duration, WordError, Words};
+use narrows_units::{Duration, Parameter, ParameterKind, Value, WordError, Words};
 
 use super::element::Netem;
 use super::law::Distribution;
@@ -71,8 +71,17 @@ pub struct NetemSpec {
     pub limit: Option<u32>,
 }
 
-const KEYS: &str =
-    "delay, distribution, ordered, loss, ecn, duplicate, reorder, gap, slot or limit";
+/// The names of all clauses.
+fn keys() -> String {
+    let names: Vec<_> = NetemSpec::PARAMETERS
+        .iter()
+        .flat_map(Parameter::names)
+        .collect();
+    match names.split_last() {
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
 
 impl NetemSpec {
     /// Lays `words` over what is there: each clause named replaces its like.
@@ -117,11 +126,11 @@ impl NetemSpec {
                 "slot" => self.slot = parse_slot(words)?,
                 "limit" => self.limit = Some(words.value()?),
                 "rate" => {
-                    return Err(word.refused(KEYS).with_help(
+                    return Err(word.refused(keys()).with_help(
                         "a rate is an element of its own: \"rate 10Mbit queue pfifo\"",
                     ));
                 }
-                _ => return Err(word.refused(KEYS)),
+                _ => return Err(word.refused(keys())),
             }
         }
         if let Some(word) = law_word.filter(|_| self.jitter.is_zero()) {
@@ -172,10 +181,83 @@ impl NetemSpec {
 }
 
 impl Kind for NetemSpec {
+    const PARAMETERS: &'static [Parameter] = &[
+        Parameter::new(
+            "delay TIME [JITTER [CORRELATION]]",
+            ParameterKind::Time,
+            Duration::ALLOWED,
+            "no delay",
+            "Mean delay, how far it strays, and how much a delay resembles the one before",
+        ),
+        Parameter::new(
+            "distribution LAW",
+            ParameterKind::Choice,
+            Distribution::ALLOWED,
+            "uniform",
+            "The law of the jitter",
+        ),
+        Parameter::new(
+            "ordered",
+            ParameterKind::Flag,
+            "",
+            "not ordered",
+            "Whether no packet overtakes another by its jitter",
+        ),
+        Parameter::new(
+            "loss [random] P [CORRELATION] | gemodel … | state …",
+            ParameterKind::Percentage,
+            Percent::ALLOWED,
+            "no loss",
+            "Which packets are lost",
+        ),
+        Parameter::new(
+            "ecn",
+            ParameterKind::Flag,
+            "",
+            "no ecn",
+            "Whether ECN-capable packets are marked instead of lost",
+        ),
+        Parameter::new(
+            "duplicate P [CORRELATION]",
+            ParameterKind::Percentage,
+            Percent::ALLOWED,
+            "0%",
+            "Chance that a packet is sent twice",
+        ),
+        Parameter::new(
+            "reorder P [CORRELATION]",
+            ParameterKind::Percentage,
+            Percent::ALLOWED,
+            "0%",
+            "Chance that a packet goes ahead of all that wait",
+        ),
+        Parameter::new(
+            "gap N",
+            ParameterKind::Number("packets"),
+            u32::ALLOWED,
+            "1 beside reorder",
+            "Only every so manieth packet may be reordered",
+        ),
+        Parameter::new(
+            "slot MIN [MAX] [packets N] [bytes N]",
+            ParameterKind::Time,
+            Duration::ALLOWED,
+            "no slots",
+            "The gap before each slot of release, and how much a slot lets out",
+        ),
+        Parameter::new(
+            "limit PACKETS",
+            ParameterKind::Number("packets"),
+            u32::ALLOWED,
+            "any number",
+            "Packets held at a time",
+        ),
+    ];
+
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::default();
         if words.peek().is_none() {
-            return Err(words.ended(KEYS));
+            return Err(words.ended(&keys()));
         }
         spec.apply(words)?;
         Ok(spec)
