@@ -1,12 +1,12 @@
 //! How tunnels end: by either end, by time, and what they give back.
 
 use narrows_core::{Breakage, Sockets};
-use narrows_units::Instant;
+use narrows_units::{Duration, Instant};
 use tracing::debug;
 
 use crate::convert::Fault;
 use crate::proxy::Proxy;
-use crate::tunnel::{Leg, Stage};
+use crate::tunnel::{Leg, Stage, Tunnel};
 
 impl Proxy {
     /// One end of a tunnel is gone.
@@ -102,22 +102,6 @@ impl Proxy {
         }
     }
 
-    /// Has a tunnel's ends probed if nothing has moved for long enough; when that is due again.
-    fn probe(&self, host: &mut dyn Sockets, id: u64) -> Instant {
-        let (now, every) = (host.now(), self.limits.probe);
-        let Some(tunnel) = self.tunnels.get(&id) else {
-            return now + every;
-        };
-        let due = tunnel.active + every;
-        if due > now {
-            return due;
-        }
-        for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {
-            host.probe(socket, every);
-        }
-        now + every
-    }
-
     /// The time of tunnel `id` is over.
     pub(crate) fn expire(&mut self, host: &mut dyn Sockets, id: u64) {
         let now = host.now();
@@ -144,7 +128,7 @@ impl Proxy {
             }
             Stage::Open if quiet_until > now => {
                 let next = match tunnel.is_suspect() {
-                    true => self.probe(host, id),
+                    true => probe(host, tunnel, self.limits.probe),
                     false => quiet_until,
                 };
                 self.set_deadline(id, next.min(quiet_until));
@@ -156,4 +140,16 @@ impl Proxy {
             Stage::Refused => self.reset(host, id, "answered, and stayed"),
         }
     }
+}
+
+/// Has the ends of `tunnel` probed if nothing has moved in it for `every`; when that is due again.
+fn probe(host: &mut dyn Sockets, tunnel: &Tunnel, every: Duration) -> Instant {
+    let (now, due) = (host.now(), tunnel.active + every);
+    if due > now {
+        return due;
+    }
+    for socket in [Some(tunnel.near), tunnel.far].into_iter().flatten() {
+        host.probe(socket, every);
+    }
+    now + every
 }

@@ -98,11 +98,11 @@ impl Proxy {
                 return self.forget(host, id, "closed");
             }
         }
-        if matches!(tunnel.stage, Stage::Open)
-            && tunnel.is_suspect()
-            && tunnel.deadline > now + probe
-        {
-            self.set_deadline(id, now + probe);
+        if matches!(tunnel.stage, Stage::Open) && tunnel.is_suspect() {
+            let due = tunnel.deadline.min(now + probe);
+            if due != tunnel.deadline {
+                self.set_deadline(id, due);
+            }
         }
     }
 

@@ -92,6 +92,8 @@ fn each_direction_ends_by_itself() {
     host.arrives(&mut proxy, far, b"answer");
     assert_eq!(host.sent(near), b"answer");
     host.peer_closes(&mut proxy, far);
+    let counters = proxy.counters();
+    assert_eq!((counters.bytes_up, counters.bytes_down), (8, 6));
     assert!(host[near].ended && host[near].closed && host[far].closed);
     assert_eq!((proxy.tunnels(), proxy.counters().closed), (0, 1));
 }

@@ -184,6 +184,7 @@ fn the_next_address_is_tried_where_one_is_missing_and_nothing_is_lost() {
     let (first, to) = host.onward().unwrap();
     assert_eq!(to.ip(), address("192.0.2.1"));
     assert_eq!(proxy.facts().next().unwrap().bytes_up, 5);
+    assert_eq!(proxy.counters().bytes_up, 5);
     host.breaks(&mut proxy, first, Breakage::Reset);
     let (second, to) = host.onward().unwrap();
     assert_eq!(to.ip(), address("192.0.2.2"));

@@ -276,11 +276,10 @@ impl Sockets for Host {
     ) -> Relayed {
         self.relays += 1;
         let mut most = ahead;
-        let mut left = false;
         if ahead == 0 && queue.is_empty() {
             most = self[to].room as u64;
-            left = most == 0 && !self[from].incoming.is_empty();
         }
+        let left = most == 0 && !self[from].incoming.is_empty();
         let read = self.read_counted(from, most, queue);
         let written = 0;
         Relayed {
