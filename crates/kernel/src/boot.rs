@@ -26,6 +26,9 @@ pub(crate) const JOB: &str = "/proc/self/cwd/job";
 /// Its name in the folder of a kernel that is being booted.
 const JOB_FILE: &str = "job";
 
+/// Longer than a folder is there before its job is in it, on the busiest machine.
+const MAKING_A_JOB: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// How the names of these folders begin.
 const FOLDER_PREFIX: &str = "narrows-kernel-";
 
@@ -180,11 +183,26 @@ fn remove_left(temporary: &Path) {
         if !name.to_string_lossy().starts_with(FOLDER_PREFIX) {
             continue;
         }
-        // One without a job is just being made.
-        if own_job(&entry.path()).is_ok_and(|job| job.is_some_and(|job| hold(job).is_ok())) {
+        let free = own_job(&entry.path()).is_ok_and(|job| job.is_some_and(|job| hold(job).is_ok()));
+        if free || never_got_its_job(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Whether `folder` is this user's, has no job, and is older than the making of one takes:
+/// whoever made it was killed before it had written it.
+fn never_got_its_job(folder: &Path) -> bool {
+    let Ok(facts) = fs::symlink_metadata(folder) else {
+        return false;
+    };
+    let old = |at: std::time::SystemTime| at.elapsed().is_ok_and(|age| age > MAKING_A_JOB);
+    let no_job = fs::symlink_metadata(folder.join(JOB_FILE))
+        .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    facts.is_dir()
+        && facts.uid() == geteuid().as_raw()
+        && no_job
+        && facts.modified().is_ok_and(old)
 }
 
 /// The job in `folder`, if both are this user's and it is a plain file. Anybody may put
@@ -339,6 +357,10 @@ mod tests {
         put("someone-else");
         let _held = hold(put("narrows-kernel-held")).unwrap();
         fs::create_dir(temporary.path().join("narrows-kernel-new")).unwrap();
+        let old = temporary.path().join("narrows-kernel-old");
+        fs::create_dir(&old).unwrap();
+        let hour_ago = std::time::SystemTime::now() - 60 * MAKING_A_JOB;
+        File::open(&old).unwrap().set_modified(hour_ago).unwrap();
         remove_left(temporary.path());
         let mut names: Vec<_> = fs::read_dir(temporary.path())
             .unwrap()

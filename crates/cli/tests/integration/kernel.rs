@@ -455,10 +455,13 @@ fn what_a_run_leaves_that_is_killed_while_its_kernel_boots_goes_with_the_next() 
         run.stdout(Stdio::null()).stderr(Stdio::null());
         run
     };
-    let left = || fs::read_dir(&temporary).expect("the folder").count();
+    let folders = || fs::read_dir(&temporary).expect("the folder").flatten();
+    let left = || folders().count();
     let mut child = Begun(run("killed").spawn().expect("narrows starts"));
-    // Whether it is caught before it is up is up to the machine; mostly it is.
-    while left() == 0 && child.0.try_wait().expect("its state").is_none() {
+    // Whether it is caught before it is up is up to the machine; mostly it is. Before its job
+    // is there the next run cannot know yet that it was killed.
+    let begun = || folders().any(|folder| folder.path().join("job").exists());
+    while !begun() && child.0.try_wait().expect("its state").is_none() {
         std::thread::yield_now();
     }
     child.0.kill().expect("a signal");
