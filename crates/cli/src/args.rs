@@ -69,14 +69,15 @@ pub enum ListFormat {
     Text,
     /// One JSON document.
     Json,
-    /// Of metrics: the page of the guide.
+    /// Of metrics, queues and elements: what the guide has of them.
     Markdown,
 }
 
 #[derive(Args, Debug)]
 pub struct List {
-    /// `metrics` for what campaigns can measure; otherwise the beginning of names
-    #[arg(value_name = "metrics|PREFIX", add = completing(completion::listed))]
+    /// `metrics` for what campaigns can measure; `queues` or `elements` for their parameters;
+    /// otherwise the beginning of names
+    #[arg(value_name = "metrics|queues|elements|PREFIX", add = completing(completion::listed))]
     pub what: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
@@ -85,9 +86,12 @@ pub struct List {
 
 #[derive(Args, Debug)]
 pub struct Show {
-    /// An entry of the catalogue, or a file
-    #[arg(value_name = "NAME|FILE", add = completing(completion::entries))]
+    /// An entry of the catalogue, or a file; or `queue` or `element` before a name
+    #[arg(value_name = "NAME|FILE", add = completing(completion::shown))]
     pub name: String,
+    /// Which queue or element: its parameters
+    #[arg(value_name = "NAME", conflicts_with = "sets", add = completing(completion::kinds))]
+    pub which: Option<String>,
     /// Set a value first, by name: link/access/up/bottleneck='rate 20Mbit queue dualpi2'
     #[arg(long = "set", value_name = "NAME=VALUE")]
     pub sets: Vec<String>,

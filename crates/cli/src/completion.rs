@@ -16,6 +16,7 @@ use narrows::results::{Results, open};
 use narrows::scenario::{FileKind, Loaded, catalog, load};
 
 use crate::args::Cli;
+use crate::commands::words;
 use crate::output::message;
 
 /// Which shell asks.
@@ -91,9 +92,24 @@ pub fn entries(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// What `narrows list` takes.
 pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let mut all = beginning(["metrics"], typed);
+    let mut all = beginning(["elements", "metrics", "queues"], typed);
     all.extend(of_catalogue(typed, None));
     all
+}
+
+/// What `narrows show` takes.
+pub fn shown(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut all = entries(typed);
+    all.extend(beginning(["element", "queue"], typed));
+    all
+}
+
+/// The queues and elements that `narrows show` takes after that word.
+pub fn kinds(typed: &OsStr) -> Vec<CompletionCandidate> {
+    beginning(
+        ["element", "queue"].into_iter().flat_map(words::names),
+        typed,
+    )
 }
 
 /// The congestion controls that a flow begins with.

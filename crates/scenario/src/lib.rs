@@ -58,6 +58,8 @@ pub use load::{FileKind, Loaded, load};
 pub use lone_link::lone_link;
 pub use named_files::NamedFiles;
 pub use names::NameTable;
+pub use narrows_aqm::QUEUE_KINDS;
+pub use narrows_path::ELEMENT_KINDS;
 pub use notes::notes;
 pub use parts::{Control, EcnMode, ElementSpec, HostModel, Segmentation, SignalSpec, Traffic};
 pub use plan::{

@@ -17,6 +17,7 @@ mod pep;
 mod results;
 mod run;
 mod shell;
+pub mod words;
 
 use std::path::{Path, PathBuf};
 

@@ -50,6 +50,8 @@ fn names_that_only_the_moment_knows_are_completed() {
             &["mine.txt"],
         ),
         (&["show", "l"], &["lone-prague", "l4s-tests/s6"], &[]),
+        (&["list", "q"], &["queues"], &["metrics"]),
+        (&["show", "queue", "fq"], &["fq_codel"], &["netem"]),
         (&["list", "m"], &["metrics", "mmb/boxes"], &["lone-prague"]),
         (
             &["campaign", "mmb/boxes", "--only", ""],

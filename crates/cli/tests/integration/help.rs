@@ -50,6 +50,38 @@ fn the_guide_s_page_of_metrics_is_the_program_s_list() {
 }
 
 #[test]
+fn the_guide_s_tables_of_queues_and_elements_are_the_program_s_lists() {
+    for (all, one, page, known) in [
+        ("queues", "queue", "queues.md", "fq_codel"),
+        ("elements", "element", "elements.md", "rate trace"),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../docs")
+            .join(page);
+        let guide = std::fs::read_to_string(path).expect(page);
+        let listed = printed(&["list", all, "--format", "markdown"]);
+        assert!(
+            guide.ends_with(&listed),
+            "the last section of docs/{page} is what `narrows list {all} --format markdown` prints"
+        );
+        let text = printed(&["list", all]);
+        let shown = printed(&["show", one, known]);
+        assert!(shown.starts_with(known) && text.contains(&shown), "{shown}");
+        let json = |arguments: &[&str]| -> serde_json::Value {
+            serde_json::from_str(&printed(arguments)).expect("JSON")
+        };
+        let kinds = json(&["list", all, "--format", "json"]);
+        let kinds = kinds.as_array().expect("kinds");
+        let of_one = json(&["show", one, known, "--format", "json"]);
+        assert!(kinds.contains(&of_one), "{of_one}");
+        let said = refused(&["show", one, "nosuch"]);
+        assert!(said.contains(&format!("`{known}`")), "{said}");
+    }
+    let said = refused(&["show", "lone-prague", "fq_codel"]);
+    assert!(said.contains("`element` or `queue`"), "{said}");
+}
+
+#[test]
 fn a_list_may_be_of_names_that_begin_alike() {
     let listed = printed(&["list", "efm/"]);
     assert!(listed.lines().count() > 5);
