@@ -324,7 +324,7 @@ fn there_is_a_manual_page_for_each_command() {
         }
     }
     assert!(count >= 13, "{count}");
-    let run = page("narrows-engine.1");
+    let run = page("narrows-run.1");
     assert!(
         run.contains("dualpi2") && run.contains("\\-\\-flow"),
         "{run}"
