@@ -32,6 +32,14 @@ const QUEUES: &[&str] = &[
     "cnq_codel_af limit 20 rtt 2ms",
 ];
 
+#[test]
+fn every_kind_of_queue_is_tried() {
+    for kind in crate::QUEUES {
+        let mut tried = QUEUES.iter().map(|words| words.split(' ').next());
+        assert!(tried.any(|first| first == Some(*kind)), "{kind}");
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Offer { flow: u16, length: u32 },
