@@ -74,7 +74,7 @@ pub enum SocketEvent {
     /// transports that know it.
     Acknowledged,
     /// The connection is gone: reset, refused or timed out.
-    Broken(Breakage),
+    Broken(ConnectionError),
     /// The network reports an error of a datagram that was sent from here
     /// ([`Sockets::receive_error`]).
     Error,
@@ -82,14 +82,14 @@ pub enum SocketEvent {
 
 /// Why a connection is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breakage {
+pub enum ConnectionError {
     /// The peer reset or refused it.
     Reset,
     /// It was given up after too many retransmissions, or after its idle time.
     TimedOut,
 }
 
-impl std::fmt::Display for Breakage {
+impl std::fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Reset => "reset by the other end",

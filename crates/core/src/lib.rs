@@ -35,8 +35,8 @@ mod queue;
 mod tcp_info;
 
 pub use app::{
-    App, Breakage, Data, Datagram, DatagramError, Profile, Relayed, SocketError, SocketEvent,
-    SocketId, Sockets, Undelivered, WRITE_AHEAD,
+    App, ConnectionError, Data, Datagram, DatagramError, Profile, Relayed, SocketError,
+    SocketEvent, SocketId, Sockets, Undelivered, WRITE_AHEAD,
 };
 pub use counted::CountedBytes;
 pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};

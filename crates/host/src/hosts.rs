@@ -17,7 +17,7 @@ use narrows_wire::Icmp;
 use crate::address;
 use crate::api::Api;
 use crate::node::Node;
-use crate::profile::{Maker, Options};
+use crate::profile::{EndpointFactory, Options};
 use crate::socket::Socket;
 use crate::system::System;
 
@@ -79,7 +79,7 @@ pub struct Hosts {
     pub(crate) routes: Routes,
     /// Nodes by [`address::key`], rising.
     addresses: Vec<(u128, usize)>,
-    pub(crate) profiles: Vec<Maker>,
+    pub(crate) profiles: Vec<EndpointFactory>,
     pub(crate) seed: u64,
     /// The slot of the first application's wakes; those of sockets follow.
     first_slot: Slot,
@@ -124,7 +124,7 @@ impl Hosts {
             links,
             routes,
             flows: vec![FlowSockets::default(); flows.map_or(0, |FlowId(f)| f as usize + 1)],
-            profiles: profiles.into_iter().map(Maker::new).collect(),
+            profiles: profiles.into_iter().map(EndpointFactory::new).collect(),
             seed,
             first_slot,
             apps: Vec::new(),
@@ -171,7 +171,7 @@ impl Hosts {
 
     /// A further set of socket options, and its number.
     pub fn add_profile(&mut self, options: Options) -> Profile {
-        self.profiles.push(Maker::new(options));
+        self.profiles.push(EndpointFactory::new(options));
         Profile(self.profiles.len() as u32 - 1)
     }
 
@@ -244,7 +244,7 @@ impl Hosts {
         hosts.apps[app].app = Some(taken);
     }
 
-    pub(crate) fn profile(&mut self, profile: Profile) -> &mut Maker {
+    pub(crate) fn profile(&mut self, profile: Profile) -> &mut EndpointFactory {
         &mut self.profiles[profile.0 as usize]
     }
 

@@ -65,12 +65,12 @@ pub(crate) struct Ends<'a> {
 }
 
 /// Makes the endpoints of sockets that have the same options.
-pub(crate) struct Maker {
+pub(crate) struct EndpointFactory {
     pub options: Options,
     connections: u64,
 }
 
-impl Maker {
+impl EndpointFactory {
     pub fn new(options: Options) -> Self {
         Self {
             options,

@@ -106,8 +106,8 @@ impl Hosts {
         self.current = outer;
         let next = self.endpoint(s).and_then(Endpoint::next_timeout);
         net.paths.wakes.at_latest(self.socket_slot(s), next);
-        let buried = self.bury(net, s);
-        next.filter(|_| !buried)
+        let reaped = self.reap(net, s);
+        next.filter(|_| !reaped)
     }
 
     /// What a connection has to report next: first the events that came before it was
@@ -434,7 +434,7 @@ impl Hosts {
     /// Forgets socket `s` if its application is done with it and its connection is over;
     /// whether it was so.
     #[inline]
-    fn bury(&mut self, net: &mut Net<'_>, s: u32) -> bool {
+    fn reap(&mut self, net: &mut Net<'_>, s: u32) -> bool {
         let Some(socket) = &self.sockets[s as usize] else {
             return true;
         };

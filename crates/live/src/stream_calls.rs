@@ -3,7 +3,7 @@
 
 use std::io;
 
-use narrows_core::{Breakage, Data};
+use narrows_core::{ConnectionError, Data};
 use nix::errno::Errno;
 
 /// Bytes that are written at once at most: few calls, and no connection keeps the others of
@@ -26,12 +26,11 @@ pub(crate) fn errno(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
-/// How a connection ended that is broken off for `why`: by its peer, or because that was
-/// not reached.
-pub(crate) fn breakage(why: Errno) -> Breakage {
+/// The error of a connection that ended with `why`: reset by its peer, or timed out.
+pub(crate) fn connection_error(why: Errno) -> ConnectionError {
     match why {
-        Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => Breakage::Reset,
-        _ => Breakage::TimedOut,
+        Errno::ECONNREFUSED | Errno::ECONNRESET | Errno::EPIPE => ConnectionError::Reset,
+        _ => ConnectionError::TimedOut,
     }
 }
 
@@ -51,10 +50,10 @@ mod tests {
     #[test]
     fn a_peer_that_answers_no_and_one_that_does_not_answer_are_told_apart() {
         for why in [Errno::ECONNREFUSED, Errno::ECONNRESET, Errno::EPIPE] {
-            assert_eq!(breakage(why), Breakage::Reset, "{why}");
+            assert_eq!(connection_error(why), ConnectionError::Reset, "{why}");
         }
         for why in [Errno::ETIMEDOUT, Errno::EHOSTUNREACH, Errno::ENETUNREACH] {
-            assert_eq!(breakage(why), Breakage::TimedOut, "{why}");
+            assert_eq!(connection_error(why), ConnectionError::TimedOut, "{why}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! How tunnels end: by either end, by time, and what they give back.
 
-use narrows_core::{Breakage, Sockets};
+use narrows_core::{ConnectionError, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::debug;
 
@@ -10,24 +10,30 @@ use crate::tunnel::{Leg, Stage, Tunnel};
 
 impl Proxy {
     /// One end of a tunnel is gone.
-    pub(crate) fn break_off(&mut self, host: &mut dyn Sockets, id: u64, leg: Leg, why: Breakage) {
+    pub(crate) fn break_off(
+        &mut self,
+        host: &mut dyn Sockets,
+        id: u64,
+        leg: Leg,
+        why: ConnectionError,
+    ) {
         let Some(tunnel) = self.tunnels.get(&id) else {
             return;
         };
         let words = match (leg, why) {
-            (Leg::Near, Breakage::Reset) => "reset by the client",
-            (Leg::Near, Breakage::TimedOut) => "the client is gone",
-            (Leg::Far, Breakage::Reset) => "reset by the destination",
-            (Leg::Far, Breakage::TimedOut) => "the destination is gone",
+            (Leg::Near, ConnectionError::Reset) => "reset by the client",
+            (Leg::Near, ConnectionError::TimedOut) => "the client is gone",
+            (Leg::Far, ConnectionError::Reset) => "reset by the destination",
+            (Leg::Far, ConnectionError::TimedOut) => "the destination is gone",
         };
         match (&tunnel.stage, leg) {
-            (Stage::Connecting(_), Leg::Far) if tunnel.awaits.is_some() => {
+            (Stage::Connecting(_), Leg::Far) if tunnel.parent_request.is_some() => {
                 self.without_parent(host, id, why);
             }
             (Stage::Connecting(_), Leg::Far) => {
                 let fault = match why {
-                    Breakage::Reset => Fault::ConnectionReset,
-                    Breakage::TimedOut => Fault::NetworkFailure { retry_s: 0 },
+                    ConnectionError::Reset => Fault::ConnectionReset,
+                    ConnectionError::TimedOut => Fault::NetworkFailure { retry_s: 0 },
                 };
                 self.not_opened(host, id, fault);
             }
@@ -114,8 +120,8 @@ impl Proxy {
                 self.count(book).request_timeouts += 1;
                 self.reset(host, id, "no request in time");
             }
-            Stage::Connecting(_) if tunnel.awaits.is_some() => {
-                self.without_parent(host, id, Breakage::TimedOut);
+            Stage::Connecting(_) if tunnel.parent_request.is_some() => {
+                self.without_parent(host, id, ConnectionError::TimedOut);
             }
             Stage::Connecting(_) => {
                 self.count(book).connect_timeouts += 1;

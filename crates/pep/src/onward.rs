@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_core::{Breakage, Data, SocketError, SocketEvent, SocketId, Sockets};
+use narrows_core::{ConnectionError, Data, SocketError, SocketEvent, SocketId, Sockets};
 use narrows_units::{Duration, Instant};
 use tracing::{info, warn};
 
@@ -20,13 +20,14 @@ use crate::tunnel::{Leg, Stage};
 /// that has too much to do asks for, RFC 8803 §4.2.8).
 const LEFT_ALONE: Duration = Duration::from_secs(30);
 
-/// The answer of another proxy, as far as it is here.
+/// A request to a parent proxy that is not answered yet.
 #[derive(Debug)]
-pub(crate) struct Awaited {
+pub(crate) struct ParentRequest {
     parent: Parent,
     answer: Reader,
-    /// Whether its host has answered: from then on it may be the destination that is slow.
-    is_there: bool,
+    /// Whether the connection to it is established: from then on it may be the destination that is
+    /// slow.
+    established: bool,
 }
 
 /// What is known of other proxies.
@@ -117,7 +118,7 @@ impl Proxy {
         tunnel.stage = Stage::Connecting(Layout::Socks);
         // The last is taken first.
         allowed.reverse();
-        tunnel.or_to = allowed;
+        tunnel.fallback_addresses = allowed;
         let fault = match addresses {
             // ICMP's code for an unreachable host (RFC 792).
             [] => Fault::DestinationUnreachable { icmp_code: 1 },
@@ -135,7 +136,7 @@ impl Proxy {
             return;
         };
         let untouched = tunnel.up.bytes == tunnel.up.queue.len();
-        match tunnel.or_to.pop().filter(|_| untouched) {
+        match tunnel.fallback_addresses.pop().filter(|_| untouched) {
             Some(next) => {
                 tunnel.destination = Some(next);
                 self.again(host, id, |proxy, host, to| proxy.go_onward(host, id, to));
@@ -148,7 +149,11 @@ impl Proxy {
     fn connect(&mut self, host: &mut dyn Sockets, id: u64, destination: SocketAddr) {
         match self.open_far(host, id, destination) {
             Ok(()) => {
-                let tries = self.tunnels.get(&id).map_or(0, |t| t.or_to.len()) as u64 + 1;
+                let tries = self
+                    .tunnels
+                    .get(&id)
+                    .map_or(0, |t| t.fallback_addresses.len()) as u64
+                    + 1;
                 self.set_deadline(id, host.now() + self.limits.connect / tries);
                 // What came with the request may go with the SYN; but not where only the
                 // request to another proxy was to.
@@ -219,18 +224,18 @@ impl Proxy {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        tunnel.awaits = Some(Awaited {
+        tunnel.parent_request = Some(ParentRequest {
             parent,
             answer: Reader::default(),
-            is_there: false,
+            established: false,
         });
         match (opened, tunnel.far, asks) {
             (Ok(()), Some(far), Some(asks)) => {
-                tunnel.unasked = asks;
+                tunnel.request_tail = asks;
                 self.set_deadline(id, now + parent.patience);
                 self.ask(host, id, far);
             }
-            _ => self.without_parent(host, id, Breakage::Reset),
+            _ => self.without_parent(host, id, ConnectionError::Reset),
         }
     }
 
@@ -243,7 +248,7 @@ impl Proxy {
         event: SocketEvent,
     ) {
         match event {
-            SocketEvent::Established { .. } => self.parent_is_there(host, id),
+            SocketEvent::Established { .. } => self.parent_established(host, id),
             SocketEvent::Writable => self.ask(host, id, far),
             SocketEvent::Readable | SocketEvent::PeerClosed => self.read_answer(host, id),
             _ => {}
@@ -252,15 +257,15 @@ impl Proxy {
 
     /// The other proxy's host has answered. Where connections may go directly, what it connects to
     /// has as long again; elsewhere as long as any destination has.
-    fn parent_is_there(&mut self, host: &mut dyn Sockets, id: u64) {
+    fn parent_established(&mut self, host: &mut dyn Sockets, id: u64) {
         let tunnel = self.tunnels.get_mut(&id);
-        if let Some(awaited) = tunnel.and_then(|t| t.awaits.as_mut()) {
-            awaited.is_there = true;
+        if let Some(pending) = tunnel.and_then(|t| t.parent_request.as_mut()) {
+            pending.established = true;
             let Parent {
                 proxy,
                 patience,
                 or_directly,
-            } = awaited.parent;
+            } = pending.parent;
             self.shared.parents().missing.remove(&proxy);
             let longest = if or_directly {
                 patience
@@ -280,9 +285,9 @@ impl Proxy {
     /// Writes the request to the other proxy, as far as it is not written yet.
     fn ask(&mut self, host: &mut dyn Sockets, id: u64, far: SocketId) {
         if let Some(tunnel) = self.tunnels.get_mut(&id) {
-            let written = host.write(far, Data::Bytes(&tunnel.unasked)) as usize;
-            tunnel.unasked.drain(..written);
-            host.want_room(far, !tunnel.unasked.is_empty());
+            let written = host.write(far, Data::Bytes(&tunnel.request_tail)) as usize;
+            tunnel.request_tail.drain(..written);
+            host.want_room(far, !tunnel.request_tail.is_empty());
         }
     }
 
@@ -291,20 +296,20 @@ impl Proxy {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        let (Some(awaited), Some(far)) = (&mut tunnel.awaits, tunnel.far) else {
+        let (Some(pending), Some(far)) = (&mut tunnel.parent_request, tunnel.far) else {
             return;
         };
         let answer = loop {
             let mut bytes = Vec::new();
-            let wanted = awaited.answer.wanted() as u64;
+            let wanted = pending.answer.wanted() as u64;
             if host.read(far, wanted, Some(&mut bytes)) == 0 {
                 // One that ends its stream without an answer is none.
                 if tunnel.down.peer_closed {
-                    self.without_parent(host, id, Breakage::Reset);
+                    self.without_parent(host, id, ConnectionError::Reset);
                 }
                 return;
             }
-            match awaited.answer.take(&bytes) {
+            match pending.answer.take(&bytes) {
                 Ok(None) => {}
                 Ok(Some((message, _))) => {
                     let fault = message.tlvs.into_iter().find_map(|tlv| match tlv {
@@ -317,13 +322,13 @@ impl Proxy {
                         Some(fault) => Answer::Refused(fault),
                     };
                 }
-                Err(_) => return self.without_parent(host, id, Breakage::Reset),
+                Err(_) => return self.without_parent(host, id, ConnectionError::Reset),
             }
         };
-        let parent = awaited.parent;
+        let parent = pending.parent;
         match answer {
             Answer::Granted => {
-                tunnel.awaits = None;
+                tunnel.parent_request = None;
                 self.open(host, id);
             }
             Answer::Cookie(cookie) if !self.shared.parents().have(parent.proxy, &cookie) => {
@@ -350,21 +355,21 @@ impl Proxy {
     /// The other proxy has not answered. Its host is left alone where that is missing; a host that
     /// is there says by itself, and at once, that nobody listens, and what takes long beyond it is
     /// not its fault.
-    pub(crate) fn without_parent(&mut self, host: &mut dyn Sockets, id: u64, why: Breakage) {
+    pub(crate) fn without_parent(&mut self, host: &mut dyn Sockets, id: u64, why: ConnectionError) {
         let Some(tunnel) = self.tunnels.get(&id) else {
             return;
         };
-        let (book, Some(awaited)) = (tunnel.book, &tunnel.awaits) else {
+        let (book, Some(pending)) = (tunnel.book, &tunnel.parent_request) else {
             return;
         };
-        let (parent, is_there) = (awaited.parent, awaited.is_there);
-        if why == Breakage::TimedOut && is_there {
+        let (parent, established) = (pending.parent, pending.established);
+        if why == ConnectionError::TimedOut && established {
             self.count(book).connect_timeouts += 1;
         } else {
             if self.logs(host.now(), book) {
                 warn!(proxy = %parent.proxy, %why, "the other proxy does not answer");
             }
-            if why == Breakage::TimedOut {
+            if why == ConnectionError::TimedOut {
                 let until = host.now() + LEFT_ALONE;
                 self.shared.parents().missing.insert(parent.proxy, until);
             }
@@ -393,8 +398,8 @@ impl Proxy {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        tunnel.awaits = None;
-        tunnel.unasked.clear();
+        tunnel.parent_request = None;
+        tunnel.request_tail.clear();
         // Its end was that of the leg which is no more.
         tunnel.down.peer_closed = false;
         let destination = tunnel.destination;

@@ -445,7 +445,7 @@ impl Proxy {
         };
         let near = tunnel.near;
         tunnel.stage = Stage::Refused;
-        tunnel.awaits = None;
+        tunnel.parent_request = None;
         self.close_far(host, id);
         self.release(id);
         if host.write(near, Data::Bytes(answer)) < answer.len() as u64 {
@@ -534,7 +534,7 @@ impl App for Proxy {
         }
         match (event, &tunnel.stage) {
             (SocketEvent::Broken(why), _) => self.break_off(host, id, leg, why),
-            (event, Stage::Connecting(_)) if leg == Leg::Far && tunnel.awaits.is_some() => {
+            (event, Stage::Connecting(_)) if leg == Leg::Far && tunnel.parent_request.is_some() => {
                 self.on_parent_event(host, id, socket, event);
             }
             // Only the far leg is opened from here.

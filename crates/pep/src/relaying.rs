@@ -47,7 +47,7 @@ impl Proxy {
         let Some(tunnel) = self.tunnels.get_mut(&id) else {
             return;
         };
-        if tunnel.awaits.is_some() {
+        if tunnel.parent_request.is_some() {
             // Nothing is for the destination before another proxy has answered.
             return;
         }

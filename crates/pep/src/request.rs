@@ -7,7 +7,7 @@ use crate::convert::{self, Fault, Message, Tlv};
 use crate::cookie::Cookies;
 use crate::policy::{Network, Policy};
 use crate::proxy_header::HeaderVersion;
-use crate::socks::{self, Said};
+use crate::socks::{self, SocksMessage};
 use crate::thesis;
 
 /// TCP options that every connection of the proxy's carries by itself, by kind: window
@@ -201,14 +201,14 @@ impl RequestReader {
     }
 }
 
-fn asked_by_socks(said: Said) -> Asked {
+fn asked_by_socks(said: SocksMessage) -> Asked {
     match said {
-        Said::Greeting(acceptable) => Asked::Greeting(acceptable),
-        Said::Connect(destination) => Asked::Connect {
+        SocksMessage::Greeting(acceptable) => Asked::Greeting(acceptable),
+        SocksMessage::Connect(destination) => Asked::Connect {
             destination,
             layout: Layout::Socks,
         },
-        Said::ConnectByName(name, port) => Asked::ConnectByName { name, port },
+        SocksMessage::ConnectByName(name, port) => Asked::ConnectByName { name, port },
     }
 }
 

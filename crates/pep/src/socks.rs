@@ -27,7 +27,7 @@ const IPV6: u8 = 4;
 
 /// What a client says, message by message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum SocksMessage {
     /// The greeting: whether it offers no authentication.
     Greeting(bool),
     /// A connection to this address.
@@ -78,7 +78,7 @@ impl Reader {
     ///
     /// # Errors
     /// When they cannot become a message that is understood.
-    pub fn take(&mut self, bytes: &[u8]) -> Result<Option<(Said, usize)>, Error> {
+    pub fn take(&mut self, bytes: &[u8]) -> Result<Option<(SocksMessage, usize)>, Error> {
         let before = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         if let Some(version) = self.bytes.first().filter(|v| **v != VERSION) {
@@ -97,14 +97,17 @@ impl Reader {
 }
 
 /// A greeting, and its length.
-fn greeting(bytes: &[u8]) -> Option<(Said, usize)> {
+fn greeting(bytes: &[u8]) -> Option<(SocksMessage, usize)> {
     let len = 2 + usize::from(*bytes.get(1)?);
     let methods = bytes.get(2..len)?;
-    Some((Said::Greeting(methods.contains(&NO_AUTHENTICATION)), len))
+    Some((
+        SocksMessage::Greeting(methods.contains(&NO_AUTHENTICATION)),
+        len,
+    ))
 }
 
 /// A request, and its length.
-fn request(bytes: &[u8]) -> Result<Option<(Said, usize)>, Error> {
+fn request(bytes: &[u8]) -> Result<Option<(SocksMessage, usize)>, Error> {
     if let Some(command) = bytes.get(1).filter(|command| **command != CONNECT) {
         return Err(Error::Command(*command));
     }
@@ -131,24 +134,24 @@ fn request(bytes: &[u8]) -> Result<Option<(Said, usize)>, Error> {
         _ => None,
     };
     let said = match address {
-        Some(address) => Said::Connect(SocketAddr::new(address, port)),
+        Some(address) => SocksMessage::Connect(SocketAddr::new(address, port)),
         None => by_name(host, port)?,
     };
     Ok(Some((said, at + len + 2)))
 }
 
 /// A connection to a name, or to the address that it is written as.
-fn by_name(name: &[u8], port: u16) -> Result<Said, Error> {
+fn by_name(name: &[u8], port: u16) -> Result<SocksMessage, Error> {
     let name = std::str::from_utf8(name).map_err(|_| Error::Name)?;
     if let Ok(address) = name.parse() {
-        return Ok(Said::Connect(SocketAddr::new(address, port)));
+        return Ok(SocksMessage::Connect(SocketAddr::new(address, port)));
     }
     // Letters, digits and hyphens; underscores, which RFC 1123 has not, are in use.
     let of_hosts = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(of_hosts);
     let labels = name.strip_suffix('.').unwrap_or(name);
     match labels.split('.').all(label) {
-        true => Ok(Said::ConnectByName(name.to_owned(), port)),
+        true => Ok(SocksMessage::ConnectByName(name.to_owned(), port)),
         false => Err(Error::Name),
     }
 }
@@ -178,7 +181,7 @@ mod tests {
     use super::*;
 
     /// All that is said in `bytes`, which come in pieces of that length.
-    fn said(bytes: &[u8], piece: usize) -> Result<Vec<Said>, Error> {
+    fn said(bytes: &[u8], piece: usize) -> Result<Vec<SocksMessage>, Error> {
         let (mut reader, mut all) = (Reader::default(), Vec::new());
         for mut piece in bytes.chunks(piece) {
             while let Some((said, used)) = reader.take(piece)? {
@@ -203,22 +206,28 @@ mod tests {
         for (request, expected) in [
             (
                 vec![5, 1, 0, 1, 192, 0, 2, 7, 0, 80],
-                Said::Connect("192.0.2.7:80".parse().unwrap()),
+                SocksMessage::Connect("192.0.2.7:80".parse().unwrap()),
             ),
-            (name, Said::ConnectByName("example.com".to_owned(), 443)),
+            (
+                name,
+                SocksMessage::ConnectByName("example.com".to_owned(), 443),
+            ),
             (
                 [&[5, 1, 0, 3, 9][..], b"127.0.0.1", &[0, 22]].concat(),
-                Said::Connect("127.0.0.1:22".parse().unwrap()),
+                SocksMessage::Connect("127.0.0.1:22".parse().unwrap()),
             ),
             (
                 [&[5, 1, 0, 4, 0x20, 1, 0xd, 0xb8][..], &[0; 11], &[1, 0, 80]].concat(),
-                Said::Connect("[2001:db8::1]:80".parse().unwrap()),
+                SocksMessage::Connect("[2001:db8::1]:80".parse().unwrap()),
             ),
         ] {
             let bytes = [&[5, 2, 2, 0][..], &request].concat();
             for piece in [1, 3, 64] {
                 let all = said(&bytes, piece);
-                assert_eq!(all, Ok(vec![Said::Greeting(true), expected.clone()]));
+                assert_eq!(
+                    all,
+                    Ok(vec![SocksMessage::Greeting(true), expected.clone()])
+                );
             }
         }
     }
@@ -238,7 +247,7 @@ mod tests {
         ] {
             assert_eq!(said(&bytes, 1), Err(error), "{bytes:?}");
         }
-        assert_eq!(said(&[5, 1, 2], 1), Ok(vec![Said::Greeting(false)]));
+        assert_eq!(said(&[5, 1, 2], 1), Ok(vec![SocksMessage::Greeting(false)]));
     }
 
     #[test]

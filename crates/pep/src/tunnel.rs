@@ -7,7 +7,7 @@ use narrows_core::{CountedBytes, SocketId};
 use narrows_units::Instant;
 
 use crate::config::{Intake, Listener};
-use crate::onward::Awaited;
+use crate::onward::ParentRequest;
 use crate::proxy_header::HeaderReader;
 use crate::request::{Layout, RequestReader};
 use crate::shared::Client;
@@ -99,13 +99,14 @@ pub(crate) struct Tunnel {
     pub near: SocketId,
     /// Where it leads, once that is asked for.
     pub destination: Option<SocketAddr>,
-    /// Where else it may lead, if it cannot be opened: further addresses of the same name.
-    pub or_to: Vec<SocketAddr>,
-    /// Of another proxy, while its answer is not here.
-    pub awaits: Option<Awaited>,
-    /// What is not written yet of what it is asked.
-    pub unasked: Vec<u8>,
-    /// What is not written yet of what the destination is told first.
+    /// Fallback addresses, the last of them first: further addresses of the same name, tried where
+    /// a connection cannot be opened (RFC 1123 §2.3).
+    pub fallback_addresses: Vec<SocketAddr>,
+    /// The request to a parent proxy, until that has answered.
+    pub parent_request: Option<ParentRequest>,
+    /// The rest of that request, which the socket has not taken yet.
+    pub request_tail: Vec<u8>,
+    /// The rest of the PROXY header that precedes the client's data.
     pub preface: Vec<u8>,
     /// The connection to the destination, once it is asked for.
     pub far: Option<SocketId>,
@@ -140,9 +141,9 @@ impl Tunnel {
             account,
             near,
             destination: None,
-            or_to: Vec::new(),
-            awaits: None,
-            unasked: Vec::new(),
+            fallback_addresses: Vec::new(),
+            parent_request: None,
+            request_tail: Vec::new(),
             preface: Vec::new(),
             far: None,
             stage: Stage::Request(RequestReader::default()),

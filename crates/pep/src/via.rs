@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_core::{
-    App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
+    App, ConnectionError, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
     Relayed, SocketError, SocketEvent, SocketId, Sockets,
 };
 use narrows_units::{Duration, Instant};
@@ -156,7 +156,7 @@ impl<A: App> App for Via<A> {
                     // A proxy that ends the stream without an answer refuses as well.
                     if read.is_err() || (event == SocketEvent::PeerClosed && !answered) {
                         host.reset(socket);
-                        event = SocketEvent::Broken(Breakage::Reset);
+                        event = SocketEvent::Broken(ConnectionError::Reset);
                     } else if !answered {
                         return;
                     }

@@ -5,7 +5,7 @@ mod fake;
 use std::net::SocketAddr;
 
 use fake::{CLIENT, Host};
-use narrows_core::{App, Breakage, Profile, SocketId};
+use narrows_core::{App, ConnectionError, Profile, SocketId};
 use narrows_pep::{
     HeaderVersion, Intake, Layout, Limits, Listener, Parent, Policy, Proxy, Terms, header, request,
 };
@@ -171,7 +171,7 @@ fn whoever_takes_the_destination_s_place_is_told_as_well() {
     let addresses = ["198.51.100.1", "198.51.100.2"].map(|a| a.parse().unwrap());
     proxy.resolved(&mut host, id, &addresses);
     let (first, _) = host.onward().unwrap();
-    host.breaks(&mut proxy, first, Breakage::Reset);
+    host.breaks(&mut proxy, first, ConnectionError::Reset);
     let (second, destination) = host.onward().unwrap();
     assert_eq!(destination, to("198.51.100.2:443"));
     host.established(&mut proxy, second);

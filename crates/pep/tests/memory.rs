@@ -4,7 +4,7 @@ mod fake;
 
 use fake::Host;
 use fake::open::{listener, opened, proxy, tunnel, tunnel_of};
-use narrows_core::{App, Breakage, SocketId};
+use narrows_core::{App, ConnectionError, SocketId};
 use narrows_pep::{Limits, Proxy, Shared};
 use narrows_units::Duration;
 
@@ -193,7 +193,7 @@ fn a_limit_of_tunnels_holds_for_all_proxies_that_share_it() {
             let over = (counters.over_tunnels, counters.over_client);
             assert_eq!(over, if tunnels == 2 { (1, 0) } else { (0, 1) });
         }
-        host.breaks(&mut proxy, near, Breakage::Reset);
+        host.breaks(&mut proxy, near, ConnectionError::Reset);
         tunnel(&mut host_b, &mut proxy_b);
     }
 }

@@ -5,7 +5,7 @@ mod fake;
 use std::net::SocketAddr;
 
 use fake::{CLIENT, Host};
-use narrows_core::{App, Breakage, Profile, SocketId};
+use narrows_core::{App, ConnectionError, Profile, SocketId};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
 use narrows_pep::{
     Destinations, Intake, Layout, Limits, Listener, Parent, Policy, Proxy, Terms, request,
@@ -120,7 +120,7 @@ fn a_client_has_as_many_tunnels_as_it_may_and_others_come_in_their_place() {
     host.connects(&mut proxy);
     let third = host.connects(&mut proxy);
     assert!(host[third].reset && host[third].closed);
-    host.breaks(&mut proxy, first, Breakage::Reset);
+    host.breaks(&mut proxy, first, ConnectionError::Reset);
     let fourth = host.connects(&mut proxy);
     assert_eq!(host.sent(fourth), b"");
     assert_eq!(proxy.tunnels(), 2);
@@ -166,7 +166,7 @@ fn who_was_led_here_gets_what_it_wanted_and_no_answer() {
     // Its destination refuses: so does the proxy.
     let near = host.connects(&mut proxy);
     let (far, _) = host.onward().unwrap();
-    host.breaks(&mut proxy, far, Breakage::Reset);
+    host.breaks(&mut proxy, far, ConnectionError::Reset);
     assert!(host[near].reset && host[near].closed);
     assert_eq!(host.sent(near), b"");
 }
@@ -209,7 +209,7 @@ fn without_the_other_proxy_it_goes_directly_and_loses_nothing() {
     type Lack = fn(&mut Host, &mut Proxy, SocketId);
     let lacks: [(&str, Lack); 4] = [
         ("refuses connections", |host, proxy, far| {
-            host.breaks(proxy, far, Breakage::Reset);
+            host.breaks(proxy, far, ConnectionError::Reset);
         }),
         ("does not answer", |host, proxy, _| {
             host.passes(proxy, Duration::from_secs(4));
@@ -299,7 +299,7 @@ fn without_leave_to_go_directly_its_refusal_is_passed_on() {
     let (mut host, mut proxy) = forwarder(false);
     let near = host.connects(&mut proxy);
     let (far, _) = host.onward().unwrap();
-    host.breaks(&mut proxy, far, Breakage::Reset);
+    host.breaks(&mut proxy, far, ConnectionError::Reset);
     assert!(host[near].reset && host[near].closed);
     assert_eq!(proxy.tunnels(), 0);
 }

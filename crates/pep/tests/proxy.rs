@@ -4,7 +4,7 @@ mod fake;
 
 use fake::Host;
 use fake::open::{GRANTED, asks, destination, opened, proxy, tunnel};
-use narrows_core::{Breakage, SocketError};
+use narrows_core::{ConnectionError, SocketError};
 use narrows_pep::convert::{Fault, Message, Reader, Tlv};
 use narrows_pep::{Layout, Limits, request};
 use narrows_units::Duration;
@@ -124,7 +124,7 @@ fn a_reset_of_either_end_reaches_the_other() {
         } else {
             (far, near)
         };
-        host.breaks(&mut proxy, one, Breakage::Reset);
+        host.breaks(&mut proxy, one, ConnectionError::Reset);
         assert!(host[other].reset && host[other].closed && host[one].closed);
         assert_eq!((proxy.tunnels(), proxy.backlog()), (0, 0));
         assert_eq!(proxy.counters().broken, 1);
@@ -134,8 +134,11 @@ fn a_reset_of_either_end_reaches_the_other() {
 #[test]
 fn who_is_refused_is_answered_and_the_answer_is_not_reset() {
     for (why, expected) in [
-        (Breakage::Reset, Fault::ConnectionReset),
-        (Breakage::TimedOut, Fault::NetworkFailure { retry_s: 0 }),
+        (ConnectionError::Reset, Fault::ConnectionReset),
+        (
+            ConnectionError::TimedOut,
+            Fault::NetworkFailure { retry_s: 0 },
+        ),
     ] {
         let mut host = Host::new();
         let mut proxy = proxy(Limits::default(), &mut host);
@@ -175,7 +178,7 @@ fn a_thesis_client_that_is_refused_is_reset() {
     let near = host.connects(&mut proxy);
     host.arrives(&mut proxy, near, &asks(Layout::Thesis));
     let (far, _) = host.onward().unwrap();
-    host.breaks(&mut proxy, far, Breakage::Reset);
+    host.breaks(&mut proxy, far, ConnectionError::Reset);
     assert_eq!(host.sent(near), b"");
     assert!(host[near].reset && host[near].closed);
 }
@@ -334,8 +337,8 @@ fn a_hundred_thousand_connections_leave_nothing() {
         }
         let (near, far) = tunnel(&mut host, &mut proxy);
         match i % 3 {
-            0 => host.breaks(&mut proxy, far, Breakage::Reset),
-            1 => host.breaks(&mut proxy, near, Breakage::TimedOut),
+            0 => host.breaks(&mut proxy, far, ConnectionError::Reset),
+            1 => host.breaks(&mut proxy, near, ConnectionError::TimedOut),
             _ => {
                 host.peer_closes(&mut proxy, far);
                 host.peer_closes(&mut proxy, near);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fake::open::{listener, proxy, proxy_of, tunnel};
 use fake::{Host, WINDOW};
-use narrows_core::{App, Breakage, FlowId};
+use narrows_core::{App, ConnectionError, FlowId};
 use narrows_pep::{Hints, Limits, LinkRate, Listener, Proxy, RATE_OPTION};
 use narrows_units::{Duration, Instant, Rate};
 
@@ -42,7 +42,7 @@ fn a_links_rate_is_shared_by_who_uses_it_and_anew_as_they_come_and_go() {
     assert_eq!(host[near].options, [], "the other leg");
     link.set(Rate::from_mbit(40));
     next(&mut host, &mut proxy, 2_500_000);
-    host.breaks(&mut proxy, other_near, Breakage::Reset);
+    host.breaks(&mut proxy, other_near, ConnectionError::Reset);
     next(&mut host, &mut proxy, 5_000_000);
     // What is known already is not said again.
     let before = host[far].options.len();
@@ -50,7 +50,7 @@ fn a_links_rate_is_shared_by_who_uses_it_and_anew_as_they_come_and_go() {
     host.passes(&mut proxy, NEXT);
     assert_eq!(host[far].options.len(), before);
     // Without tunnels nothing is to be done.
-    host.breaks(&mut proxy, near, Breakage::Reset);
+    host.breaks(&mut proxy, near, ConnectionError::Reset);
     host.passes(&mut proxy, NEXT);
     assert_eq!(host.wake, None);
 }

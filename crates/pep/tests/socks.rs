@@ -5,7 +5,7 @@ mod fake;
 use std::net::{IpAddr, SocketAddr};
 
 use fake::Host;
-use narrows_core::{App, Breakage, Profile, SocketId};
+use narrows_core::{App, ConnectionError, Profile, SocketId};
 use narrows_pep::{Destinations, Intake, Limits, Listener, Network, Policy, Proxy, Terms};
 use narrows_units::Duration;
 
@@ -185,7 +185,7 @@ fn the_next_address_is_tried_where_one_is_missing_and_nothing_is_lost() {
     assert_eq!(to.ip(), address("192.0.2.1"));
     assert_eq!(proxy.facts().next().unwrap().bytes_up, 5);
     assert_eq!(proxy.counters().bytes_up, 5);
-    host.breaks(&mut proxy, first, Breakage::Reset);
+    host.breaks(&mut proxy, first, ConnectionError::Reset);
     let (second, to) = host.onward().unwrap();
     assert_eq!(to.ip(), address("192.0.2.2"));
     host.established(&mut proxy, second);
@@ -204,7 +204,7 @@ fn the_last_address_s_refusal_is_the_answer() {
     host.passes(&mut proxy, connect / 2 + Duration::from_millis(1));
     let (second, to) = host.onward().unwrap();
     assert_eq!(to.ip(), address("192.0.2.2"));
-    host.breaks(&mut proxy, second, Breakage::Reset);
+    host.breaks(&mut proxy, second, ConnectionError::Reset);
     refused(&mut host, near, REFUSED);
 }
 
@@ -223,7 +223,7 @@ fn a_name_that_nobody_resolves_is_given_up() {
     assert_eq!(onward(&host), None);
     // A client that leaves meanwhile leaves nothing behind.
     let (near, id) = asked(&mut host, &mut proxy, "slow.example.com");
-    host.breaks(&mut proxy, near, Breakage::Reset);
+    host.breaks(&mut proxy, near, ConnectionError::Reset);
     assert_eq!(proxy.take_unwanted_names(), [id]);
     proxy.resolved(&mut host, id, &[address("192.0.2.1")]);
     assert_eq!(onward(&host), None);
@@ -263,7 +263,7 @@ fn no_other_address_is_tried_once_data_was_sent_to_one() {
     proxy.resolved(&mut host, id, &["192.0.2.1", "192.0.2.2"].map(address));
     let (first, _) = host.onward().unwrap();
     assert_eq!(host.sent(first), b"once", "it goes with the SYN");
-    host.breaks(&mut proxy, first, Breakage::Reset);
+    host.breaks(&mut proxy, first, ConnectionError::Reset);
     assert_eq!(host.onward().map(|(socket, _)| socket), Some(first));
     refused(&mut host, near, REFUSED);
 }

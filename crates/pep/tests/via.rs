@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use fake::Host;
 use narrows_core::{
-    App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowId, Profile,
+    App, ConnectionError, CountedBytes, Data, Datagram, DatagramError, Event, FlowId, Profile,
     SocketError, SocketEvent, SocketId, Sockets, TelemetryField, Undelivered,
 };
 use narrows_pep::convert::{Fault, Message};
@@ -203,7 +203,7 @@ fn a_refusal_an_answer_of_nobody_and_none_at_all_break_the_connection() {
 fn a_proxy_that_is_not_there_breaks_the_connection() {
     let mut rig = rig(Layout::Convert, FirstData::AfterHandshake);
     rig.host
-        .breaks(&mut rig.via, rig.socket, Breakage::TimedOut);
+        .breaks(&mut rig.via, rig.socket, ConnectionError::TimedOut);
     assert!(rig.client.lock().unwrap().broken);
 }
 

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use narrows_core::{
-    Breakage, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool, SocketEvent,
+    ConnectionError, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool,
+    SocketEvent,
 };
 use narrows_units::Instant;
 
@@ -42,7 +43,7 @@ impl Socket {
                 QuicEvent::Acknowledged => SocketEvent::Acknowledged,
                 QuicEvent::Broken(_) => {
                     self.over = true;
-                    SocketEvent::Broken(Breakage::Reset)
+                    SocketEvent::Broken(ConnectionError::Reset)
                 }
                 QuicEvent::Closed => {
                     self.over = true;

@@ -1,8 +1,8 @@
 //! TCP as a transport behind a socket.
 
 use narrows_core::{
-    Breakage, CountedBytes, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet, PacketPool,
-    SocketError, SocketEvent, SocketFacts, TelemetryField, WRITE_AHEAD,
+    ConnectionError, CountedBytes, Data, Endpoint, EndpointEvent, FlowSample, Limited, Packet,
+    PacketPool, SocketError, SocketEvent, SocketFacts, TelemetryField, WRITE_AHEAD,
 };
 use narrows_units::Instant;
 use narrows_wire::tcp::FastOpenCookie;
@@ -42,8 +42,8 @@ impl Endpoint for Connection {
                 TcpEvent::Established { ecn, accecn } => SocketEvent::Established { ecn, accecn },
                 TcpEvent::Readable => SocketEvent::Readable,
                 TcpEvent::PeerClosed => SocketEvent::PeerClosed,
-                TcpEvent::Reset => SocketEvent::Broken(Breakage::Reset),
-                TcpEvent::TimedOut => SocketEvent::Broken(Breakage::TimedOut),
+                TcpEvent::Reset => SocketEvent::Broken(ConnectionError::Reset),
+                TcpEvent::TimedOut => SocketEvent::Broken(ConnectionError::TimedOut),
                 TcpEvent::RttSample(rtt) => return Some(EndpointEvent::Rtt(rtt)),
                 TcpEvent::Recovery(event) => return Some(EndpointEvent::Recovery(event)),
                 TcpEvent::Retransmitted { bytes } => {

@@ -27,7 +27,7 @@ use super::options::{StreamOptions, control_of};
 use super::socket_option::tcp_info;
 use crate::own_controls::options_of;
 use crate::sample::{EcnLayout, SenderWatch};
-use crate::stream_calls::{AT_ONCE, breakage, errno, first_of};
+use crate::stream_calls::{AT_ONCE, connection_error, errno, first_of};
 use crate::{Clock, Reporter};
 
 /// Reads in a row, so that no connection keeps the others of its host waiting.
@@ -285,7 +285,7 @@ impl KernelTcp {
         });
         self.phase = Phase::Over;
         (self.readable, self.writable) = (false, false);
-        let broken = SocketEvent::Broken(breakage(why));
+        let broken = SocketEvent::Broken(connection_error(why));
         self.events.push_back(broken);
     }
 

@@ -357,7 +357,7 @@ pub(super) fn made_groups_alone(run: &RunId) -> bool {
 
 /// Undoes what a dead run recorded and removes its file: what was undone, and
 /// what could not be.
-pub(super) fn bury(run: &RunId) -> Vec<Result<String, String>> {
+pub(super) fn reap(run: &RunId) -> Vec<Result<String, String>> {
     let mut all = Vec::new();
     for directory in directories() {
         let path = directory.of(run);

@@ -28,7 +28,7 @@ pub fn sweep() -> Sweep {
                 .removed
                 .push(format!("run {run}: ended process {pid}"));
         }
-        for said in state::bury(run) {
+        for said in state::reap(run) {
             match said {
                 Ok(deed) => swept.removed.push(format!("run {run}: {deed}")),
                 Err(trouble) => swept.failed.push(trouble),
@@ -43,7 +43,7 @@ pub fn sweep() -> Sweep {
 pub(crate) fn sweep_groups() {
     for run in state::dead_runs() {
         if state::made_groups_alone(&run) {
-            for said in state::bury(&run) {
+            for said in state::reap(&run) {
                 match said {
                     Ok(deed) => tracing::debug!("run {run}: {deed}"),
                     Err(trouble) => tracing::warn!("{trouble}"),

@@ -17,28 +17,18 @@ use tracing::{error, info, warn};
 
 use super::config::Config;
 use super::controls::{LegControls, Legs};
+use super::descriptors::{limits, most_tunnels};
 use super::error::PepError;
 use super::memory::Memory;
-use super::names::{self, Names, Resolver};
+use super::names::{Names, Resolver};
 use super::peers::{Peers, Workers};
 use super::server::Server;
 use super::service;
-use super::sockets::Machine;
+use super::sockets::OsSockets;
 use super::status::{Share, Status, StatusSocket};
 use super::worker::{FREE, Worker, epoll};
 use crate::random::random_bytes;
 use crate::world::given_sockets;
-
-/// Descriptors that a daemon has beside those of its tunnels, with one thread: its listeners,
-/// its log and files, requests for its state and for metrics.
-const OWN_DESCRIPTORS: u64 = 64;
-
-/// Descriptors that are kept for names, of which each being found takes one, and one for each of
-/// those that are overdue.
-const NAME_DESCRIPTORS: u64 = 2 * names::AT_ONCE as u64;
-
-/// Those of each further thread beside its listeners: an epoll, a pipe, its mailbox and its names.
-const THREAD_DESCRIPTORS: u64 = 5;
 
 /// How old metrics are at most, and what is known of the kernel's buffers while there are tunnels.
 const METRICS: Duration = Duration::from_secs(1);
@@ -139,7 +129,8 @@ impl Daemon {
             .map(|path| StatusSocket::open(path, user.as_ref()))
             .transpose()?;
         let threads = config.threads();
-        let most_tunnels = most_tunnels(&config);
+        let most_tunnels =
+            most_tunnels(service::all_descriptors(), threads, config.listeners.len());
         // The key lasts as long as the process.
         let key = random_bytes().map_err(PepError::setup("read /dev/urandom"))?;
         let cookies = Cookies::new(key);
@@ -150,7 +141,7 @@ impl Daemon {
         let workers = Workers::new(threads).map_err(PepError::setup("start threads"))?;
         let shared = Shared::new(threads, limits.budget);
         let machine = |at: usize, given: Vec<TcpListener>| {
-            let machine = Machine::new(epoll()?, given, Box::new(origin));
+            let machine = OsSockets::new(epoll()?, given, Box::new(origin));
             let mut machine = machine.map_err(PepError::setup("use the sockets handed over"))?;
             machine.read_ahead_from(config.read_ahead);
             machine.use_controls(options.clone());
@@ -160,7 +151,7 @@ impl Daemon {
             Ok::<_, PepError>(machine)
         };
         let resolver = Resolver::new();
-        let worker = |at: usize, mut machine: Machine| {
+        let worker = |at: usize, mut machine: OsSockets| {
             let listeners = listeners(&mut machine, &config, &cookies, &legs);
             let mut proxy = Proxy::sharing(listeners, limits, &shared);
             proxy
@@ -456,17 +447,6 @@ fn origin(socket: &OwnedFd, _: SocketAddr) -> Option<SocketAddr> {
     TcpStream::from(socket).local_addr().ok()
 }
 
-/// How many tunnels there are descriptors for. Where they are few, half of them are kept for
-/// other ends at most.
-fn most_tunnels(config: &Config) -> usize {
-    let (threads, listeners) = (config.threads() as u64, config.listeners.len() as u64);
-    let further = (threads - 1) * (THREAD_DESCRIPTORS + listeners);
-    let all = service::all_descriptors();
-    let kept = OWN_DESCRIPTORS + further + NAME_DESCRIPTORS;
-    let descriptors = all.saturating_sub(kept.min(all / 2)) / 2;
-    usize::try_from(descriptors).unwrap_or(usize::MAX).max(1)
-}
-
 /// Where these listen, and with which options.
 fn places(listeners: &[Listener]) -> Vec<(Profile, SocketAddr)> {
     listeners.iter().map(|l| (l.near, l.local)).collect()
@@ -496,24 +476,9 @@ impl NewTerms {
     }
 }
 
-fn limits(config: &Config, most: usize) -> Limits {
-    let asked = config.limits.tunnels;
-    // Who has said no number wants as many as there may be.
-    if asked > most && asked != Limits::default().tunnels {
-        warn!(
-            tunnels = most,
-            "there are descriptors for fewer tunnels than {asked} (ulimit -n, LimitNOFILE=)"
-        );
-    }
-    Limits {
-        tunnels: asked.min(most),
-        ..config.limits
-    }
-}
-
 /// The listeners of `config`, which have these `legs`, for the proxy.
 fn listeners(
-    machine: &mut Machine,
+    machine: &mut OsSockets,
     config: &Config,
     cookies: &Cookies,
     legs: &[Legs],
@@ -565,7 +530,7 @@ fn warnings(config: &Config) -> Vec<String> {
     all
 }
 
-fn not_listened(machine: &Machine, reason: SocketError) -> PepError {
+fn not_listened(machine: &OsSockets, reason: SocketError) -> PepError {
     PepError::Listen {
         address: machine.refused().unwrap_or_else(|| ([0; 4], 0).into()),
         reason,

@@ -14,7 +14,7 @@ use nix::sys::socket::{Backlog, SockaddrStorage, bind, listen, setsockopt, socko
 use tracing::warn;
 
 use super::peers::{Client, Peers};
-use super::sockets::{Kind, Machine};
+use super::sockets::{Kind, OsSockets};
 use super::stream::{Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
 use crate::stream_calls::errno;
@@ -35,7 +35,7 @@ pub(super) struct ListeningSocket {
     waiting: VecDeque<(TcpStream, SocketAddr)>,
 }
 
-impl Machine {
+impl OsSockets {
     /// Shares its clients with other threads: each has descriptors of the same listening
     /// sockets. To be called before it listens.
     pub fn share_clients(&mut self, peers: Peers) {

@@ -7,6 +7,7 @@
 mod config;
 mod controls;
 mod daemon;
+mod descriptors;
 mod error;
 mod leg;
 mod listening;

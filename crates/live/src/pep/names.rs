@@ -181,3 +181,57 @@ fn addresses_of(name: &str) -> Vec<IpAddr> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// What is found of these names, whose addresses are written in them: no server is asked.
+    fn found(names: &Names, count: usize) -> BTreeMap<u64, Option<Vec<IpAddr>>> {
+        let mut all = BTreeMap::new();
+        for _ in 0..2_000 {
+            all.extend(names.found());
+            if all.len() >= count {
+                break;
+            }
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+        all
+    }
+
+    fn asked(ids: std::ops::Range<u64>) -> Vec<NameAsked> {
+        let one = |id| NameAsked {
+            id,
+            client: [10, 0, 0, 1].into(),
+            name: "192.0.2.7".to_owned(),
+        };
+        ids.map(one).collect()
+    }
+
+    #[test]
+    fn each_name_is_answered_also_one_for_which_there_is_no_room_and_all_places_are_free_again() {
+        let resolver = Resolver::new();
+        let names = Names::new(Arc::clone(&resolver)).expect("a descriptor");
+        names.ask(asked(0..70), &[]);
+        let found = found(&names, 70);
+        assert_eq!(found.len(), 70);
+        // As many as one client may have waiting, all added before the first is begun.
+        let address: IpAddr = [192, 0, 2, 7].into();
+        for (id, addresses) in found {
+            assert_eq!(addresses, (id < 64).then(|| vec![address]), "{id}");
+        }
+        assert_eq!(resolver.load(), (0, 0));
+    }
+
+    #[test]
+    fn a_name_that_nobody_wants_any_more_is_not_asked_for() {
+        let names = Names::new(Resolver::new()).expect("a descriptor");
+        names.ask(asked(0..3), &[1]);
+        let found = found(&names, 2);
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), [0, 2]);
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(names.found().is_empty());
+    }
+}

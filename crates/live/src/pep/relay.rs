@@ -23,7 +23,7 @@ use nix::sys::socket::{MsgFlags, recv};
 use nix::unistd::{pipe2, read};
 use tracing::debug;
 
-use super::sockets::Machine;
+use super::sockets::OsSockets;
 use super::stream::Phase;
 use crate::flows::socket_option::tcp_info;
 
@@ -64,7 +64,7 @@ impl Pipe {
     }
 }
 
-impl Machine {
+impl OsSockets {
     /// See [`Sockets::relay`].
     pub(super) fn relay_some(
         &mut self,

@@ -28,7 +28,7 @@ use super::leg::LegOptions;
 use super::preload::Preload;
 use super::server::Server;
 use super::service;
-use super::sockets::Machine;
+use super::sockets::OsSockets;
 use crate::LiveError;
 use crate::RunId;
 use crate::foreground::{CommandError, Group, GroupError, Program, Signals, exit_code};
@@ -288,7 +288,7 @@ impl Forwarder {
             let origin = move |_: &OwnedFd, client| origins(client);
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
             let epoll = epoll.map_err(PepError::setup("wait for sockets"))?;
-            let machine = Machine::new(epoll, listeners, Box::new(origin));
+            let machine = OsSockets::new(epoll, listeners, Box::new(origin));
             let mut machine = machine.map_err(PepError::setup("listen on loopback"))?;
             let listeners = addresses
                 .iter()
@@ -351,7 +351,7 @@ impl Drop for Forwarder {
 }
 
 /// Takes what was led to `local`. Where to, the command could go by itself as well.
-fn listener(machine: &mut Machine, local: SocketAddr, parent: Parent) -> Listener {
+fn listener(machine: &mut OsSockets, local: SocketAddr, parent: Parent) -> Listener {
     Listener {
         near: machine.add_profile(LegOptions::plain(false, false)),
         local,

@@ -8,20 +8,20 @@ use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 
-use super::sockets::Machine;
+use super::sockets::OsSockets;
 
 /// Events that are taken from the kernel at a time.
 const EVENTS: usize = 512;
 
 /// The proxy and its sockets.
 pub(super) struct Server {
-    pub machine: Machine,
+    pub machine: OsSockets,
     pub proxy: Proxy,
     ready: Vec<EpollEvent>,
 }
 
 impl Server {
-    pub fn new(machine: Machine, proxy: Proxy) -> Self {
+    pub fn new(machine: OsSockets, proxy: Proxy) -> Self {
         Self {
             machine,
             proxy,
@@ -102,7 +102,9 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{SocketAddr, TcpListener, TcpStream};
 
+    use narrows_core::SocketId;
     use narrows_pep::{Intake, Limits, Listener, Policy, Terms};
+    use nix::sys::socket::{getsockopt, sockopt};
 
     use super::*;
     use crate::pep::leg::LegOptions;
@@ -114,7 +116,7 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let local = free.local_addr().expect("bound");
         let origin = move |_: &_, _| Some(target);
-        let machine = Machine::new(epoll().expect("an epoll"), vec![free], Box::new(origin));
+        let machine = OsSockets::new(epoll().expect("an epoll"), vec![free], Box::new(origin));
         let mut machine = machine.expect("a socket");
         let profile = machine.add_profile(LegOptions::plain(false, false));
         let listener = Listener {
@@ -237,5 +239,27 @@ mod tests {
         assert!(turns(&mut server, |s| {
             s.proxy.counters().over_tunnels == STORM
         }));
+    }
+
+    #[test]
+    fn a_connection_that_is_probed_is_asked_for_life_after_that_silence() {
+        let target = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (mut server, at) = leads_to(target.local_addr().expect("bound"), 1);
+        let _ends = tunnel(&mut server, at, &target);
+        let silences = |server: &mut Server| -> Vec<u32> {
+            let sockets = (0..8).map(SocketId);
+            let all = sockets.filter_map(|socket| {
+                let token = server.machine.token(socket);
+                let fd = &server.machine.stream(token)?.fd;
+                getsockopt(fd, sockopt::TcpKeepIdle).ok()
+            });
+            all.collect()
+        };
+        let before = silences(&mut server);
+        assert!(before.len() == 2 && before.iter().all(|s| *s != 33));
+        for socket in (0..8).map(SocketId) {
+            server.machine.probe(socket, Duration::from_secs(33));
+        }
+        assert_eq!(silences(&mut server), [33, 33]);
     }
 }

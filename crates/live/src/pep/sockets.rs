@@ -29,7 +29,7 @@ use super::relay::{Pipe, READ_AHEAD};
 use super::stream::{Due, Phase, Stream, family, socket_error};
 use crate::flows::socket_option;
 use crate::own_controls::options_of;
-use crate::stream_calls::{breakage, first_of};
+use crate::stream_calls::{connection_error, first_of};
 
 /// Bytes that are read of one socket before others have their turn (our choice: a splice, by
 /// `bench/pep`).
@@ -56,8 +56,8 @@ pub(super) struct Slot {
     pub(super) kind: Option<Kind>,
 }
 
-/// The sockets of a process.
-pub(super) struct Machine {
+/// The operating system's sockets of one thread, below its proxy.
+pub(super) struct OsSockets {
     pub(super) epoll: Epoll,
     begun: std::time::Instant,
     pub(super) now: Instant,
@@ -98,7 +98,7 @@ pub(super) struct Machine {
     pub(super) read_ahead: Duration,
 }
 
-impl Machine {
+impl OsSockets {
     pub fn new(epoll: Epoll, given: Vec<TcpListener>, origin: Box<Origin>) -> io::Result<Self> {
         let with_address = |listener: TcpListener| {
             listener.set_nonblocking(true)?;
@@ -379,12 +379,12 @@ impl Machine {
         }
         stream.phase = Phase::Over;
         (stream.readable, stream.writable) = (false, false);
-        let broken = SocketEvent::Broken(breakage(why));
+        let broken = SocketEvent::Broken(connection_error(why));
         self.events.push_back((token, broken));
     }
 }
 
-impl Sockets for Machine {
+impl Sockets for OsSockets {
     fn now(&self) -> Instant {
         self.now
     }

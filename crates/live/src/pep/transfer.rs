@@ -6,9 +6,9 @@ use narrows_core::SocketEvent;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 
-use super::sockets::Machine;
+use super::sockets::OsSockets;
 
-impl Machine {
+impl OsSockets {
     /// Bytes of the stream at `token`, read to `into`.
     pub(super) fn read_some(&mut self, token: u64, most: u64, into: &mut dyn FnMut(&[u8])) -> u64 {
         let mut total = 0;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use narrows_core::{
-    App, Breakage, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
+    App, ConnectionError, CountedBytes, Data, Datagram, DatagramError, Event, FlowSample, Profile,
     Relayed, SocketError, SocketEvent, SocketId, Sockets,
 };
 use narrows_units::{Duration, Instant};
@@ -142,7 +142,7 @@ impl Host {
         app.on_event(socket, SocketEvent::PeerClosed, self);
     }
 
-    pub fn breaks(&mut self, app: &mut dyn App, socket: SocketId, why: Breakage) {
+    pub fn breaks(&mut self, app: &mut dyn App, socket: SocketId, why: ConnectionError) {
         app.on_event(socket, SocketEvent::Broken(why), self);
     }
 

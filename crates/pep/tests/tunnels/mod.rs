@@ -1,7 +1,7 @@
 //! Whole proxies that are sent anything: by RFC 8803 and the layout of the thesis, by SOCKS, behind
 //! a header of the PROXY protocol. They do not panic, and nothing stays.
 
-use narrows_core::{App, Breakage, Profile};
+use narrows_core::{App, ConnectionError, Profile};
 use narrows_pep::{HeaderVersion, Intake, Limits, Listener, Proxy, Terms};
 
 use super::fake::{CLIENT, Host};
@@ -77,14 +77,14 @@ impl Tunnels {
                     host.arrives(proxy, far, bytes);
                 }
                 if !host[far].closed {
-                    host.breaks(proxy, far, Breakage::Reset);
+                    host.breaks(proxy, far, ConnectionError::Reset);
                 }
             }
             if !host[near].closed {
                 host.peer_closes(proxy, near);
             }
             if !host[near].closed {
-                host.breaks(proxy, near, Breakage::Reset);
+                host.breaks(proxy, near, ConnectionError::Reset);
             }
             assert!(host[near].closed);
             host.streams.clear();

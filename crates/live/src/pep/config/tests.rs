@@ -167,3 +167,13 @@ fn where_nothing_is_said_it_has_as_many_threads_as_processors() {
     let processors = std::thread::available_parallelism().unwrap().get();
     assert_eq!(config.threads(), processors.min(MOST_THREADS));
 }
+
+#[test]
+fn where_nothing_is_said_tunnels_and_kernel_buffers_have_half_of_the_memory() {
+    let memory = Memory::of_process();
+    let config = Config::read("pep.toml", &format!("version = 1\n{LISTENER}")).unwrap();
+    assert_eq!(config.memory(&memory), memory.limit / 2);
+    let text = format!("version = 1\n[limits]\nmemory = \"64mb\"\n{LISTENER}");
+    let config = Config::read("pep.toml", &text).unwrap();
+    assert_eq!(config.memory(&memory), 64 << 20);
+}
