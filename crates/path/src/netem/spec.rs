@@ -257,7 +257,7 @@ impl Kind for NetemSpec {
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {
         let mut spec = Self::default();
         if words.peek().is_none() {
-            return Err(words.ended(&keys()));
+            return Err(words.ended(keys()));
         }
         spec.apply(words)?;
         Ok(spec)
