@@ -199,10 +199,7 @@ fn never_got_its_job(folder: &Path) -> bool {
     let old = |at: std::time::SystemTime| at.elapsed().is_ok_and(|age| age > MAKING_A_JOB);
     let no_job = fs::symlink_metadata(folder.join(JOB_FILE))
         .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-    facts.is_dir()
-        && facts.uid() == geteuid().as_raw()
-        && no_job
-        && facts.modified().is_ok_and(old)
+    facts.is_dir() && facts.uid() == geteuid().as_raw() && no_job && facts.modified().is_ok_and(old)
 }
 
 /// The job in `folder`, if both are this user's and it is a plain file. Anybody may put

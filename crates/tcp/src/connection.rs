@@ -9,7 +9,7 @@ use narrows_units::{Duration, Instant, Rng};
 use narrows_wire::tcp::FastOpenCookie;
 
 use crate::accecn::AccEcn;
-use crate::config::{EcnMode, TcpConfig};
+use crate::config::{EcnMode, SendBuffer, TcpConfig};
 use crate::congestion::Congestion;
 use crate::delayed_ack::DelayedAck;
 use crate::ecn::{EcnState, Feedback};
@@ -294,11 +294,15 @@ impl Connection {
         taken
     }
 
-    /// PSH is due at the end of the `bytes` that were just written.
+    /// `bytes` were just written. PSH is due at their end, unless the send buffer is not
+    /// modelled: then they are the next part of one long write.
     fn mark_written(&mut self, bytes: u64) {
-        let (end, piece) = (self.outgoing.end(), self.piece());
-        self.push_marks
-            .written(end - bytes, end, self.snd.next, piece);
+        let (end, sent, piece) = (self.outgoing.end(), self.snd.next, self.piece());
+        let from = end - bytes;
+        match self.config.host.send_buffer {
+            SendBuffer::Auto { .. } => self.push_marks.written(from, end, sent, piece),
+            SendBuffer::Unlimited => self.push_marks.continued(from, sent, piece),
+        }
     }
 
     /// How much of a write of `bytes` fits.

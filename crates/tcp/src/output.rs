@@ -439,10 +439,11 @@ impl Connection {
         if bytes == 0 && !fin {
             return None;
         }
-        Some(self.send_new(bytes, fin, push, pool))
+        Some(self.send_new(bytes, fin, push || drained, pool))
     }
 
-    /// Sends `bytes` of new data, `fin` behind them; with PSH in any case if `push`.
+    /// Sends `bytes` of new data, `fin` behind them; with PSH in any case if `push`, as they are
+    /// the last that were written or a probe.
     pub(crate) fn send_new(
         &mut self,
         bytes: u64,

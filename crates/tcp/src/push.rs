@@ -40,18 +40,23 @@ impl PushMarks {
         }
     }
 
-    /// The application writes the numbers from `from` to `to`, in pieces of `piece` bytes;
-    /// what is sent ends at `sent`.
-    pub(crate) fn written(&mut self, from: u64, to: u64, sent: u64, piece: u64) {
-        if from == to {
-            return;
-        }
+    /// The application writes on from `from`, in pieces of `piece` bytes; what is sent ends at
+    /// `sent`.
+    pub(crate) fn continued(&mut self, from: u64, sent: u64, piece: u64) {
         if sent >= from {
             self.piece_start = from;
         } else if from < self.piece_start + piece {
             // Of a piece that was sent in part the rest is kept, and takes more.
             self.piece_start = self.piece_start.max(sent);
         }
+    }
+
+    /// The same, of a write of its own, the numbers from `from` to `to`.
+    pub(crate) fn written(&mut self, from: u64, to: u64, sent: u64, piece: u64) {
+        if from == to {
+            return;
+        }
+        self.continued(from, sent, piece);
         // Where the last piece has room, what it ended with is no end any more.
         if (from - self.piece_start) % piece != 0 && self.writes.back() == Some(&from) {
             self.writes.pop_back();

@@ -133,7 +133,7 @@ fn a_shared_rfc_3168_queue_has_the_published_ratio() {
 /// Wrong rules are judged between hosts that send each segment by itself, where
 /// the rule and not the rig's hosts decides the figure.
 const PLAIN_HOSTS: (&str, &str) = (
-    "segmentation = \"tso\"\nsmall_queues = \"unreported\"\nsend_buffer  = \"auto\"",
+    "segmentation = \"tso defer 1s\"\nsmall_queues = \"unreported\"\nsend_buffer  = \"auto\"",
     "segmentation = \"one\"",
 );
 
