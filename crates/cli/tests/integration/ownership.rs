@@ -100,7 +100,7 @@ fn a_run_under_sudo_leaves_nothing_of_roots_and_the_next_plain_run_succeeds() {
         "/report.html",
         "/mine.toml",
         "/figures/rtt.svg",
-        "/man/narrows-engine.1",
+        "/man/narrows-run.1",
         ".flent.gz",
     ];
     all_the_callers(&stage, &made);
