@@ -30,7 +30,7 @@ pub(super) fn most_tunnels(descriptors: u64, threads: usize, listeners: usize) -
 /// The limits of `config`, with no more tunnels than the `most` that there are descriptors for.
 pub(super) fn limits(config: &Config, most: usize) -> Limits {
     let asked = config.limits.tunnels;
-    // Who has said no number wants as many as there may be.
+    // The default asks for as many as possible: fewer is nothing to warn of.
     if asked > most && asked != Limits::default().tunnels {
         warn!(
             tunnels = most,
