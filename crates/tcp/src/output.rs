@@ -454,6 +454,9 @@ impl Connection {
         let seq = self.snd.next;
         let half_window = self.snd.largest >> 1;
         let marked = self.push_marks.sent(seq + bytes, half_window, self.piece());
+        if push {
+            self.push_marks.pushed(seq + bytes);
+        }
         let mut segment = Segment {
             seq,
             len: bytes as u32 + u32::from(fin),

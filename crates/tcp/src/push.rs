@@ -70,6 +70,11 @@ impl PushMarks {
         piece - next.saturating_sub(self.piece_start) % piece
     }
 
+    /// A segment that ends at `end` has PSH in any case.
+    pub(crate) fn pushed(&mut self, end: u64) {
+        self.pushed = self.pushed.max(end);
+    }
+
     /// Whether PSH is set on a segment that ends at `end`, where `half_window` bytes, half of
     /// the largest window so far, go without.
     pub(crate) fn sent(&mut self, end: u64, half_window: u64, piece: u64) -> bool {

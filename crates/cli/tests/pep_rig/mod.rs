@@ -16,6 +16,7 @@ use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
 use narrows_pep::{Layout, request};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
+use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
@@ -167,7 +168,11 @@ impl Daemon {
         let fd = socket(AddressFamily::Inet, SockType::Stream, flags, None).expect("a socket");
         let own = SocketAddr::from(([127, 0, 0, last], 0));
         bind(fd.as_raw_fd(), &SockaddrStorage::from(own)).expect("an address of loopback");
-        connect(fd.as_raw_fd(), &SockaddrStorage::from(self.at)).expect("it listens");
+        match connect(fd.as_raw_fd(), &SockaddrStorage::from(self.at)) {
+            // It may be reset before this thread runs again; then reading says that it is gone.
+            Ok(()) | Err(Errno::ECONNRESET) => {}
+            Err(errno) => panic!("it listens: {errno}"),
+        }
         let stream = TcpStream::from(fd);
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         stream.set_write_timeout(Some(PATIENCE)).expect("set");
@@ -219,7 +224,10 @@ pub fn answer(stream: &mut TcpStream) -> Option<Fault> {
 /// Whether it was reset without an answer.
 pub fn is_reset(stream: &mut TcpStream) -> bool {
     let read = stream.read(&mut [0]).map_err(|e| e.kind());
-    read == Err(ErrorKind::ConnectionReset)
+    matches!(
+        read,
+        Err(ErrorKind::ConnectionReset | ErrorKind::NotConnected)
+    )
 }
 
 /// Sends back what it receives, to its end, and then ends as well.
