@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use narrows_pep::convert::{Fault, HEADER_LEN, Reader, Tlv};
 use narrows_pep::{Layout, request};
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
-use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 use nix::unistd::{Pid, geteuid};
 use tempfile::TempDir;
