@@ -129,7 +129,7 @@ fn allowed() -> String {
 fn nearest(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "cake" => {
-            "the nearest is `fq_codel`: flows apart with CoDel in each, as in cake, but without              its hosts, tins and ACK filter; `rate RATE shaper queue fq_codel` shapes as it does"
+            "the nearest is `fq_codel`: flows apart with CoDel in each, as in cake, but without its hosts, tins and ACK filter; `rate RATE shaper queue fq_codel` shapes as it does"
         }
         "fq_pie" => "the nearest is `fq_codel`, flows apart, or `pie`, its AQM",
         "fq" | "sfq" | "drr" => "the nearest is `fq_codel`, which keeps flows apart",

@@ -1,4 +1,4 @@
-//! What every engine offers to whoever runs plans.
+//! The interface of an engine, which runs plans and reports their events.
 
 use narrows_core::EventSink;
 use narrows_scenario::Plan;

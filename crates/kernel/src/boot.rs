@@ -190,8 +190,8 @@ fn remove_left(temporary: &Path) {
     }
 }
 
-/// Whether `folder` is this user's, has no job, and is older than the making of one takes:
-/// whoever made it was killed before it had written it.
+/// Whether `folder` is this user's, has no job file, and is older than [`MAKING_A_JOB`]: the
+/// process that made it was killed before it wrote the file.
 fn never_got_its_job(folder: &Path) -> bool {
     let Ok(facts) = fs::symlink_metadata(folder) else {
         return false;

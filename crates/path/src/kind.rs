@@ -47,10 +47,7 @@ pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + fmt::Display + Sized {
 
 /// How those of `parameters` that have a name are written, for a refusal.
 pub(crate) fn usages<'a>(parameters: impl IntoIterator<Item = &'a Parameter>) -> String {
-    let named = parameters
-        .into_iter()
-        .filter(|p| p.names().next().is_some());
-    let usages: Vec<_> = named.map(|p| p.usage).collect();
+    let usages: Vec<_> = Parameter::usages(parameters).collect();
     match usages.split_last() {
         Some((last, others)) if !others.is_empty() => {
             format!("{}, or {last}", others.join(", "))

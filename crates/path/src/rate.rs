@@ -82,6 +82,26 @@ impl RateSpec {
     }
 }
 
+/// The overhead of a link, of which `default` is the guide's text.
+pub(crate) const fn overhead_parameter(default: &'static str) -> Parameter {
+    Parameter::new(
+        "overhead BYTES",
+        ParameterKind::Number("bytes"),
+        "at most 1000 bytes",
+        default,
+        "Bytes counted for each packet above its IP length",
+    )
+}
+
+/// The queue of a link.
+pub(crate) const QUEUE_PARAMETER: Parameter = Parameter::new(
+    "queue QUEUE …",
+    ParameterKind::Words,
+    "a queue and its parameters",
+    "pfifo limit 1000",
+    "The queue and its parameters, up to the end of the element",
+);
+
 impl Kind for RateSpec {
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::new(
@@ -91,13 +111,7 @@ impl Kind for RateSpec {
             "",
             "The rate, counted over IP bytes plus overhead",
         ),
-        Parameter::new(
-            "overhead BYTES",
-            ParameterKind::Number("bytes"),
-            "at most 1000 bytes",
-            "14",
-            "Bytes counted for each packet above its IP length",
-        ),
+        overhead_parameter("14"),
         Parameter::new(
             "shaper",
             ParameterKind::Flag,
@@ -105,13 +119,7 @@ impl Kind for RateSpec {
             "a wire",
             "Whether a packet leaves when its turn comes, as from HTB, instead of when its last bit is out",
         ),
-        Parameter::new(
-            "queue QUEUE …",
-            ParameterKind::Words,
-            "a queue and its parameters",
-            "pfifo limit 1000",
-            "The queue and its parameters, up to the end of the element",
-        ),
+        QUEUE_PARAMETER,
     ];
 
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {

@@ -20,7 +20,10 @@ use narrows_units::{
 use crate::ElementSpec;
 use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, usages};
 use crate::percent::Percent;
-use crate::rate::{DEFAULT_OVERHEAD, DEFAULT_QUEUE, RateChange, RateSpec, read_overhead};
+use crate::rate::{
+    DEFAULT_OVERHEAD, DEFAULT_QUEUE, QUEUE_PARAMETER, RateChange, RateSpec, overhead_parameter,
+    read_overhead,
+};
 use crate::recorded::RecordedLink;
 use crate::recording::{Recording, is_csv};
 use crate::spec::Site;
@@ -208,20 +211,8 @@ impl Kind for TraceSpec {
             "100%",
             "How much of the recorded rates the link has (NAME.csv only)",
         ),
-        Parameter::new(
-            "overhead BYTES",
-            ParameterKind::Number("bytes"),
-            "at most 1000 bytes",
-            "4; 14 with NAME.csv",
-            "Bytes counted for each packet above its IP length",
-        ),
-        Parameter::new(
-            "queue QUEUE …",
-            ParameterKind::Words,
-            "a queue and its parameters",
-            "pfifo limit 1000",
-            "The queue and its parameters, up to the end of the element",
-        ),
+        overhead_parameter("4; 14 with NAME.csv"),
+        QUEUE_PARAMETER,
     ];
 
     fn parse(words: &mut Words<'_>) -> Result<Self, WordError> {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A parameter of something that is written in words, such as a queue: what refusals, lists
-/// and the guide say of it.
+/// A parameter of something that is written in words, such as a queue: the text about it in
+/// refusals, lists and the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// How it is written, in tc's manner: `limit PACKETS`, `ecn|noecn`, or `BYTES` of a
@@ -67,8 +67,11 @@ impl Parameter {
     }
 
     /// How those of `parameters` that have a name are written, for a refusal.
-    pub fn usages(parameters: &[Self]) -> impl Iterator<Item = &'static str> {
-        let named = parameters.iter().filter(|p| p.names().next().is_some());
+    pub fn usages<'a>(
+        parameters: impl IntoIterator<Item = &'a Self>,
+    ) -> impl Iterator<Item = &'static str> {
+        let parameters = parameters.into_iter();
+        let named = parameters.filter(|p| p.names().next().is_some());
         named.map(|p| p.usage)
     }
 }

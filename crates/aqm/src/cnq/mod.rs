@@ -78,14 +78,14 @@ impl Parameters for CnqConfig {
         Parameter::new(
             "rtt TIME",
             ParameterKind::Time,
-            "a time from 1us to 2000s",
+            codel::TIME_ALLOWED,
             "100ms",
             "Interval of the schedule; it also sets target to a part of it",
         ),
         Parameter::new(
             "target TIME",
             ParameterKind::Time,
-            "a time from 1us to 2000s",
+            codel::TIME_ALLOWED,
             "5ms",
             "Acceptable delay of a flow at its fair share",
         ),

@@ -58,11 +58,52 @@ impl Default for CodelConfig {
     }
 }
 
+/// The times that [`time`] reads.
+pub(crate) const TIME_ALLOWED: &str = "a time from 1us to 2000s";
+
 /// A time that the kernel can hold: tc hands over 32 bits of microseconds.
 pub(crate) fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
-    words.value_where("a time from 1us to 2000s", |t: &Duration| {
+    words.value_where(TIME_ALLOWED, |t: &Duration| {
         (1_000..=2_000_000_000_000).contains(&t.as_nanos())
     })
+}
+
+/// CoDel's target, here and in every queue that has CoDel inside.
+pub(crate) const TARGET_PARAMETER: Parameter = Parameter::new(
+    "target TIME",
+    ParameterKind::Time,
+    TIME_ALLOWED,
+    "5ms",
+    "Acceptable standing delay",
+);
+
+/// CoDel's interval.
+pub(crate) const INTERVAL_PARAMETER: Parameter = Parameter::new(
+    "interval TIME",
+    ParameterKind::Time,
+    TIME_ALLOWED,
+    "100ms",
+    "Window over which the delay has to fall below target once",
+);
+
+/// The threshold on sojourn of CoDel.
+pub(crate) const CE_THRESHOLD_PARAMETER: Parameter = Parameter::new(
+    "ce_threshold TIME",
+    ParameterKind::Time,
+    TIME_ALLOWED,
+    "none",
+    "Sojourn time above which everything is marked, whatever the law says",
+);
+
+/// Whether CoDel marks; `default` is the word that holds where neither is given.
+pub(crate) const fn ecn_parameter(default: &'static str) -> Parameter {
+    Parameter::new(
+        "ecn|noecn",
+        ParameterKind::Flag,
+        "",
+        default,
+        "Whether packets are marked instead of dropped where they allow it",
+    )
 }
 
 impl Parameters for CodelConfig {
@@ -74,34 +115,10 @@ impl Parameters for CodelConfig {
             "1000",
             "Packets that may wait",
         ),
-        Parameter::new(
-            "target TIME",
-            ParameterKind::Time,
-            "a time from 1us to 2000s",
-            "5ms",
-            "Acceptable standing delay",
-        ),
-        Parameter::new(
-            "interval TIME",
-            ParameterKind::Time,
-            "a time from 1us to 2000s",
-            "100ms",
-            "Window over which the delay has to fall below target once",
-        ),
-        Parameter::new(
-            "ecn|noecn",
-            ParameterKind::Flag,
-            "",
-            "noecn",
-            "Whether packets are marked instead of dropped where they allow it",
-        ),
-        Parameter::new(
-            "ce_threshold TIME",
-            ParameterKind::Time,
-            "a time from 1us to 2000s",
-            "none",
-            "Sojourn time above which everything is marked, whatever the law says",
-        ),
+        TARGET_PARAMETER,
+        INTERVAL_PARAMETER,
+        ecn_parameter("noecn"),
+        CE_THRESHOLD_PARAMETER,
     ];
 
     fn set(&mut self, key: Word<'_>, words: &mut Words<'_>) -> Result<bool, WordError> {

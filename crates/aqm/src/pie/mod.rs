@@ -80,14 +80,14 @@ impl Parameters for PieConfig {
         Parameter::new(
             "target TIME",
             ParameterKind::Time,
-            "a time from 1us to 2000s",
+            codel::TIME_ALLOWED,
             "15ms",
             "Delay that the controller steers to",
         ),
         Parameter::new(
             "tupdate TIME",
             ParameterKind::Time,
-            "a time from 1us to 2000s",
+            codel::TIME_ALLOWED,
             "15ms",
             "Period of the update of the probability",
         ),
