@@ -129,6 +129,22 @@ mod tests {
     }
 
     #[test]
+    fn what_went_with_the_syn_is_pushed_and_a_piece_begins_behind_it() {
+        let mut marks = PushMarks::starting_at(0);
+        marks.written(0, 50, 0, 40);
+        marks.acknowledged_with_syn(50);
+        marks.written(50, 400, 50, 40);
+        let at = |marks: &mut PushMarks, end: u64| pushed(marks, 10, end, 100, 40);
+        // 40 a piece from 50 on, and the first beyond 150; no end of a write at 50.
+        assert_eq!(at(&mut marks, 400), [170, 290, 400]);
+        // Written at once, and sent in part with the SYN.
+        let mut marks = PushMarks::starting_at(0);
+        marks.written(0, 400, 0, 40);
+        marks.acknowledged_with_syn(50);
+        assert_eq!(at(&mut marks, 400), [170, 290, 400]);
+    }
+
+    #[test]
     fn what_is_sent_takes_no_more() {
         let mut marks = PushMarks::starting_at(0);
         marks.written(0, 20, 0, 40);

@@ -213,6 +213,7 @@ impl Player {
             "fast-open" => c.fast_open = on,
             "cookie" => c.fast_open_cookie = FastOpenCookie::new(&hex(value)),
             "compress" => c.host.compress_sacks = on,
+            "send-buffer" => c.host.send_buffer = HostModel::AUTO_SEND_BUFFER,
             "tso" => c.host.segmentation = HostModel::TSO,
             "pacing" => c.host.pacing = PacingUse::Always,
             "buffer" => c.receive_buffer = ReceiveBuffer::Fixed(value.parse().unwrap()),
