@@ -354,10 +354,12 @@ mod tests {
         put("someone-else");
         let _held = hold(put("narrows-kernel-held")).unwrap();
         fs::create_dir(temporary.path().join("narrows-kernel-new")).unwrap();
-        let old = temporary.path().join("narrows-kernel-old");
-        fs::create_dir(&old).unwrap();
+        fs::create_dir(temporary.path().join("narrows-kernel-old")).unwrap();
         let hour_ago = std::time::SystemTime::now() - 60 * MAKING_A_JOB;
-        File::open(&old).unwrap().set_modified(hour_ago).unwrap();
+        for old in ["narrows-kernel-old", "narrows-kernel-held"] {
+            let folder = File::open(temporary.path().join(old)).unwrap();
+            folder.set_modified(hour_ago).unwrap();
+        }
         remove_left(temporary.path());
         let mut names: Vec<_> = fs::read_dir(temporary.path())
             .unwrap()
