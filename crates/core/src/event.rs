@@ -68,6 +68,56 @@ pub enum RecoveryEvent {
     SlowStartExit,
 }
 
+/// What reports a quantity of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// A flow of the plan.
+    Flow(FlowId),
+    /// Anything else that is in the run's name table: an application, a host, an element, a
+    /// box, a leg of a proxy, a prober.
+    Entity(EntityId),
+}
+
+impl From<FlowId> for Source {
+    fn from(flow: FlowId) -> Self {
+        Self::Flow(flow)
+    }
+}
+
+impl From<EntityId> for Source {
+    fn from(entity: EntityId) -> Self {
+        Self::Entity(entity)
+    }
+}
+
+/// How the values of a field come to the figures of a run, over its steady window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reduce {
+    /// Each value is so many more (requests answered, bytes read): their total, and what that
+    /// is per second.
+    Counter,
+    /// Each value is the state at that time (a window, a level of quality): its least, mean
+    /// and greatest.
+    Gauge,
+    /// Each value is a measurement, not negative (a response time, the size of a frame): its
+    /// distribution.
+    Sample,
+}
+
+impl Reduce {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Counter, Self::Gauge, Self::Sample];
+
+    /// The figures that a run has of such a field.
+    pub const fn figures(self) -> &'static [&'static str] {
+        match self {
+            Self::Counter => &["total", "per_s"],
+            Self::Gauge => &["min", "mean", "max"],
+            Self::Sample => &["min", "mean", "p50", "p95", "p99", "max"],
+        }
+    }
+}
+
 /// A quantity that a source reports of itself: what it declares, so that nobody
 /// between it and the reader needs to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +133,45 @@ pub struct TelemetryField {
     pub chart: &'static str,
     /// Values are whole numbers of `1 / scale` units.
     pub scale: u64,
+    /// How its values come to figures.
+    pub reduce: Reduce,
 }
 
 impl TelemetryField {
+    /// A field of whole units that is drawn alone.
+    pub const fn new(
+        name: &'static str,
+        unit: &'static str,
+        about: &'static str,
+        reduce: Reduce,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            about,
+            chart: "",
+            scale: 1,
+            reduce,
+        }
+    }
+
+    /// The same, of which values are whole numbers of `1 / scale` units.
+    pub const fn in_parts(self, scale: u64) -> Self {
+        Self { scale, ..self }
+    }
+
+    /// The same in the chart of this title.
+    pub const fn in_chart(self, chart: &'static str) -> Self {
+        Self { chart, ..self }
+    }
+
+    /// What the metrics of it are called: `response_ms.p99`.
+    pub fn metrics(&self) -> impl Iterator<Item = String> {
+        let column = self.column();
+        let figures = self.reduce.figures().iter();
+        figures.map(move |figure| format!("{column}.{figure}"))
+    }
+
     /// The name of its column: with its unit, if it has one.
     pub fn column(&self) -> String {
         match self.unit {
@@ -135,7 +221,6 @@ pub struct FlowSample {
 
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Event<'a> {
     /// `queue` took a packet; the backlog is that after it.
     Enqueued {
@@ -256,10 +341,10 @@ pub enum Event<'a> {
         /// What was seen.
         sample: FlowSample,
     },
-    /// A flow's sender reports of itself; before each sample.
+    /// A source reports a quantity of itself; a flow's sender before each sample.
     Telemetry {
-        /// Which flow.
-        flow: FlowId,
+        /// Which source.
+        source: Source,
         /// What it reports.
         field: TelemetryField,
         /// Its value, a whole number of `1 / scale` units.
@@ -425,7 +510,15 @@ impl<'a> Event<'a> {
             Self::Recovery { flow, event } => Event::Recovery { flow, event },
             Self::Retransmitted { flow, bytes } => Event::Retransmitted { flow, bytes },
             Self::Sampled { flow, sample } => Event::Sampled { flow, sample },
-            Self::Telemetry { flow, field, value } => Event::Telemetry { flow, field, value },
+            Self::Telemetry {
+                source,
+                field,
+                value,
+            } => Event::Telemetry {
+                source,
+                field,
+                value,
+            },
             Self::Finished {
                 flow,
                 bytes,

@@ -43,7 +43,7 @@ pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
     DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,
-    TelemetryField,
+    Reduce, Source, TelemetryField,
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::distribution::Distribution;
 use crate::signals::SignalSummary;
+pub use telemetry::{FieldFigures, SourceSummary, TelemetrySummary};
 pub use topology::{Topology, TopologyElement, TopologyHost, TopologyLink, TopologySplit};
 
+mod telemetry;
 mod topology;
 
 /// The metrics of one run. `summary.json` is this.
@@ -45,6 +47,9 @@ pub struct RunSummary {
     pub windows: Vec<FlowInWindow>,
     /// One per queue that saw a packet, in the order of the name table.
     pub queues: Vec<QueueSummary>,
+    /// What other sources than flows report of themselves, in the order of the name table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceSummary>,
     /// One per latency probe.
     #[serde(default)]
     pub probes: Vec<ProbeSummary>,
@@ -218,27 +223,6 @@ pub struct FlowInWindow {
     /// What its sender's congestion control reports of itself, in the window.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub telemetry: Vec<TelemetrySummary>,
-}
-
-/// A quantity that a sender reports of itself, over its samples in the window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TelemetrySummary {
-    /// Its column among the series, with its unit: `alpha`, `noted_mbit`.
-    pub name: String,
-    /// Its unit; empty if it has none.
-    pub unit: String,
-    /// What it is.
-    pub about: String,
-    /// Title of the chart that it shares with others of its unit; empty if it is drawn
-    /// alone.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub chart: String,
-    /// Mean.
-    pub mean: f64,
-    /// Least.
-    pub min: f64,
-    /// Greatest.
-    pub max: f64,
 }
 
 /// How often each change of congestion state happened.

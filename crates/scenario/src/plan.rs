@@ -149,7 +149,8 @@ impl Value for Window {
 /// A window that flows are measured in, beside the steady one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WindowPlan {
-    /// Its name; what flows come to in it is of the entities `window/<name>/<flow>`.
+    /// Its name; what flows and other sources come to in it is of the entities
+    /// `window/<name>/<flow>` and `window/<name>/<source>`.
     pub name: String,
     /// Its span.
     pub over: Window,

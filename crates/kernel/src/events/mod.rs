@@ -107,7 +107,7 @@ fn number_of<T: PartialEq>(all: &[T], one: &T) -> u8 {
 #[cfg(test)]
 mod tests {
     use narrows_core::{
-        EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, TelemetryField,
+        EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, Reduce, TelemetryField,
     };
     use narrows_units::{Duration, Instant};
 
@@ -196,12 +196,12 @@ mod tests {
                 },
             },
             Event::Telemetry {
-                flow,
+                source: flow.into(),
                 field,
                 value: -3,
             },
             Event::Telemetry {
-                flow,
+                source: element.into(),
                 field,
                 value: i64::MIN,
             },
@@ -285,6 +285,7 @@ mod tests {
             about: "the marked share",
             chart: "",
             scale: 1024,
+            reduce: Reduce::Sample,
         };
         let mut changed = vec![0x45; 60];
         let first = packet(5, changed.clone(), 1400);
@@ -344,6 +345,7 @@ mod tests {
             about: "",
             chart: "",
             scale: 1,
+            reduce: Reduce::Counter,
         };
         let one = packet(3, vec![1; 80], 0);
         let mut writer = EventWriter::default();

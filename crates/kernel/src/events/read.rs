@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use narrows_core::{
-    EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, TelemetryField,
+    EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, Reduce, Source,
+    TelemetryField,
 };
 use narrows_units::{Duration, Instant};
 
@@ -135,11 +136,16 @@ impl EventReader {
                     about: kept(rest.text()?),
                     chart: kept(rest.text()?),
                     scale: rest.number()?,
+                    reduce: rest.one_of(&Reduce::ALL)?,
                 });
                 return Ok(None);
             }
             Kind::Telemetry => Event::Telemetry {
-                flow: rest.flow()?,
+                source: match rest.byte()? {
+                    0 => Source::Flow(rest.flow()?),
+                    1 => Source::Entity(rest.entity()?),
+                    _ => return Err(Malformed),
+                },
                 field: *usize::try_from(rest.number()?)
                     .ok()
                     .and_then(|number| self.fields.get(number))

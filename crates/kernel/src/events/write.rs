@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
-use narrows_core::{Event, EventSink, FlowId, Packet, TelemetryField};
+use narrows_core::{
+    EntityId, Event, EventSink, FlowId, Packet, Reduce, Source, TelemetryField,
+};
 use narrows_units::Instant;
 
 use super::packets::{Remembered, without_zeros};
@@ -94,6 +96,7 @@ impl EventWriter {
                 self.text(text);
             }
             self.number(field.scale);
+            self.bytes.push(number_of(&Reduce::ALL, &field.reduce));
             self.fields.push(field);
             self.fields.len() - 1
         });
@@ -236,10 +239,19 @@ impl EventWriter {
                 }
                 self.bytes.push(sample.ca_state);
             }
-            Event::Telemetry { flow, field, value } => {
+            Event::Telemetry {
+                source,
+                field,
+                value,
+            } => {
                 let field = self.field(now, field);
                 self.begin(Kind::Telemetry, now);
-                self.number(flow.0.into());
+                let (kind, number) = match source {
+                    Source::Flow(FlowId(number)) => (0, number),
+                    Source::Entity(EntityId(number)) => (1, number),
+                };
+                self.bytes.push(kind);
+                self.number(number.into());
                 self.number(field);
                 self.signed(value);
             }
