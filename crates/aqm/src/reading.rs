@@ -9,6 +9,9 @@ pub(crate) trait Parameters: Clone + Default {
     /// All of them, in the order in which lists have them.
     const PARAMETERS: &'static [Parameter];
 
+    /// The names of all bands that such a queue can have, if it can have several.
+    const BANDS: &'static [&'static str] = &[];
+
     /// What holds where none of `words` says otherwise.
     fn usual(_words: &Words<'_>) -> Self {
         Self::default()

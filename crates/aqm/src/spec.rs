@@ -45,6 +45,17 @@ macro_rules! queues {
             parameters: <$config as $crate::reading::Parameters>::PARAMETERS,
         }),+];
 
+        /// The names of the bands of the queues that have several, each once.
+        pub fn bands() -> Vec<&'static str> {
+            let mut all = Vec::new();
+            $(for band in <$config as $crate::reading::Parameters>::BANDS {
+                if !all.contains(band) {
+                    all.push(*band);
+                }
+            })+
+            all
+        }
+
         impl QueueSpec {
             /// Reads the parameters of a queue; `None` if there is no such kind.
             fn read(kind: &str, words: narrows_units::Words<'_>) -> Option<Result<Self, narrows_units::WordError>> {

@@ -76,12 +76,14 @@ impl Bench {
             sent: &mut self.sent,
         };
         let packet = self.queue.dequeue(now, &mut out)?;
+        let band = self.queue.band_of(&packet);
+        assert!(usize::from(band) < self.queue.bands().len(), "band {band}");
         let taken = Taken {
             id: packet.id.0,
             flow: u16::from_be_bytes([packet.bytes[20], packet.bytes[21]]),
             ecn: narrows_wire::ip::ecn(&packet.bytes),
             held_since: packet.held_since,
-            band: self.queue.band_of(&packet),
+            band,
         };
         self.pool.give(packet);
         Some(taken)

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use narrows_units::{Duration, Instant};
 
 use crate::packet::Packet;
+use crate::queue::Band;
 
 /// Index of a named thing (element, link, host, tap) in the run's name table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -241,8 +242,8 @@ pub enum Event<'a> {
         sojourn: Duration,
         /// Bytes that the link counts for it (IP packet plus overhead).
         wire_bytes: u32,
-        /// The queue's band: 0 classic or only, 1 low latency.
-        band: u8,
+        /// The queue's band that it waited in.
+        band: Band,
     },
     /// `queue` set CE on a packet.
     Marked {

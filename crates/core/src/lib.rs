@@ -47,7 +47,7 @@ pub use event::{
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};
-pub use queue::{Backlog, Queue, QueueCounts};
+pub use queue::{Backlog, Band, Queue, QueueCounts};
 pub use tcp_info::{
     INFINITE_SSTHRESH, TCPI_OPT_ECN, TCPI_OPT_ECN_SEEN, TCPI_OPT_SACK, TCPI_OPT_SYN_DATA,
     TCPI_OPT_TIMESTAMPS, TCPI_OPT_WSCALE, TcpInfo,

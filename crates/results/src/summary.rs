@@ -295,7 +295,7 @@ pub struct QueueSummary {
     /// Distribution function of the sojourn: pairs (ms, share of packets that
     /// waited at most so long), rising, at most 200.
     pub sojourn_cdf: Vec<(f64, f64)>,
-    /// The bands apart, where the queue has more than one that saw packets.
+    /// The bands apart that saw packets, where those are more than one.
     pub bands: Vec<BandSummary>,
     /// CE marks in the window.
     pub marks: MarkCounts,
@@ -313,7 +313,7 @@ pub struct QueueSummary {
 /// One band of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BandSummary {
-    /// `classic` or `low_latency`.
+    /// Its name among those of its queue: of DualPI2 `classic` or `low_latency`.
     pub name: String,
     /// Packets let go in the window.
     pub packets: u64,

@@ -46,10 +46,10 @@ pub struct MetricWord {
 }
 
 /// The words that names of metrics share; what congestion controls and proxies report of
-/// themselves is `telemetry`.
+/// themselves is `telemetry`, a band of a queue `band`.
 pub fn words() -> Vec<MetricWord> {
     let listed = list::WORDS.iter().map(|(word, _)| *word);
-    let all = std::iter::once(TELEMETRY).chain(listed);
+    let all = [BAND, TELEMETRY].into_iter().chain(listed);
     all.filter_map(|word| {
         let choices = choices(word)?;
         Some(MetricWord { word, choices })
@@ -58,6 +58,7 @@ pub fn words() -> Vec<MetricWord> {
 }
 
 const TELEMETRY: &str = "telemetry";
+const BAND: &str = "band";
 
 /// What `word` stands for, if it is one of [`words`].
 fn choices(word: &str) -> Option<Vec<String>> {
@@ -65,6 +66,10 @@ fn choices(word: &str) -> Option<Vec<String>> {
         let reported = narrows_cc::telemetry();
         let all = reported.iter().chain(narrows_pep::TELEMETRY);
         return Some(all.map(TelemetryField::column).collect());
+    }
+    if word == BAND {
+        let bands = narrows_aqm::bands().into_iter();
+        return Some(bands.map(str::to_owned).collect());
     }
     let (_, listed) = list::WORDS.iter().find(|(w, _)| *w == word)?;
     Some(listed.iter().map(|c| (*c).to_owned()).collect())

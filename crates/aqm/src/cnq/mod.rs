@@ -316,12 +316,6 @@ impl Queue for Cnq {
         self.meter.counts
     }
 
-    /// 1 for packets that went by the sparse queue is not counted: a cheap nasty
-    /// queue promises no low latency to any class of traffic.
-    fn band_of(&self, _packet: &Packet) -> u8 {
-        0
-    }
-
     fn link_rate_changed(&mut self, rate: Rate) {
         self.link.rate = rate;
         self.params = params_of(&self.config, self.link);

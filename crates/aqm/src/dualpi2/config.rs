@@ -236,6 +236,8 @@ fn time(words: &mut Words<'_>) -> Result<Duration, WordError> {
 }
 
 impl Parameters for DualPi2Config {
+    const BANDS: &'static [&'static str] = &["classic", "low_latency"];
+
     const PARAMETERS: &'static [Parameter] = &[
         Parameter::new(
             "variant linux|linux-2020|rfc9332",

@@ -34,7 +34,7 @@ use pi::{ONE, Pi};
 
 use crate::jiffies;
 use crate::meter::Meter;
-use crate::reading;
+use crate::reading::{self, Parameters};
 use crate::spec::LinkFacts;
 
 /// Packets that may wait (`dualpi2_reset_default`, Linux v6.17).
@@ -418,6 +418,10 @@ impl Queue for DualPi2 {
 
     fn probability(&self) -> f64 {
         self.pi.probability() as f64 / ONE as f64
+    }
+
+    fn bands(&self) -> &'static [&'static str] {
+        DualPi2Config::BANDS
     }
 
     fn band_of(&self, packet: &Packet) -> u8 {

@@ -62,7 +62,6 @@ enum Kind {
     Recovery,
     Retransmitted,
     Sampled,
-    Field,
     Telemetry,
     QueueSampled,
     Finished,
@@ -73,7 +72,7 @@ enum Kind {
 
 impl Kind {
     /// All of them, each at the place of its number.
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 20] = [
         Self::Enqueued,
         Self::Dequeued,
         Self::Marked,
@@ -88,7 +87,6 @@ impl Kind {
         Self::Recovery,
         Self::Retransmitted,
         Self::Sampled,
-        Self::Field,
         Self::Telemetry,
         Self::QueueSampled,
         Self::Finished,
@@ -107,7 +105,7 @@ fn number_of<T: PartialEq>(all: &[T], one: &T) -> u8 {
 #[cfg(test)]
 mod tests {
     use narrows_core::{
-        EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, Reduce, TelemetryField,
+        Band, EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, Reduce, TelemetryField,
     };
     use narrows_units::{Duration, Instant};
 
@@ -151,7 +149,14 @@ mod tests {
                 packet,
                 sojourn: Duration::from_micros(17),
                 wire_bytes: 1514,
-                band: 1,
+                band: Band::new(&["classic", "low_latency"], 1),
+            },
+            Event::Dequeued {
+                queue,
+                packet,
+                sojourn: Duration::ZERO,
+                wire_bytes: 60,
+                band: Band::new(&["all"], 0),
             },
             Event::Tapped {
                 tap: queue,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use narrows_core::{
-    EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, Reduce, Source,
+    Band, EntityId, Event, EventSink, FlowId, FlowSample, Packet, PacketId, Reduce, Source,
     TelemetryField,
 };
 use narrows_units::{Duration, Instant};
@@ -23,6 +23,7 @@ pub(crate) struct EventReader {
     last: u64,
     packets: Remembered,
     fields: Vec<TelemetryField>,
+    bands: Vec<&'static [&'static str]>,
     /// The packet of the event at hand.
     packet: Packet,
     /// Time of the last event.
@@ -52,17 +53,15 @@ impl EventReader {
             let kind = Kind::ALL.get(usize::from(rest.byte()?)).ok_or(Malformed)?;
             self.last = self.last.wrapping_add(rest.signed()? as u64);
             let now = Instant::from_nanos(self.last);
-            if let Some(event) = self.event(*kind, &mut rest)? {
-                sink.record(now, event);
-                self.count += 1;
-                self.reached = self.reached.max(now);
-            }
+            sink.record(now, self.event(*kind, &mut rest)?);
+            self.count += 1;
+            self.reached = self.reached.max(now);
         }
         Ok(())
     }
 
-    fn event(&mut self, kind: Kind, rest: &mut Rest<'_>) -> Result<Option<Event<'_>>, Malformed> {
-        Ok(Some(match kind {
+    fn event(&mut self, kind: Kind, rest: &mut Rest<'_>) -> Result<Event<'_>, Malformed> {
+        Ok(match kind {
             Kind::Enqueued => Event::Enqueued {
                 queue: rest.entity()?,
                 backlog_packets: rest.small()?,
@@ -76,7 +75,7 @@ impl EventReader {
                     packet: &self.packet,
                     sojourn: rest.time()?,
                     wire_bytes: rest.small()?,
-                    band: u8::try_from(rest.number()?).map_err(|_| Malformed)?,
+                    band: rest.band(&mut self.bands)?,
                 }
             }
             Kind::Marked => {
@@ -129,31 +128,17 @@ impl EventReader {
                     packet: &self.packet,
                 }
             }
-            Kind::Field => {
-                self.fields.push(TelemetryField {
-                    name: kept(rest.text()?),
-                    unit: kept(rest.text()?),
-                    about: kept(rest.text()?),
-                    chart: kept(rest.text()?),
-                    scale: rest.number()?,
-                    reduce: rest.one_of(&Reduce::ALL)?,
-                });
-                return Ok(None);
-            }
             Kind::Telemetry => Event::Telemetry {
                 source: match rest.byte()? {
                     0 => Source::Flow(rest.flow()?),
                     1 => Source::Entity(rest.entity()?),
                     _ => return Err(Malformed),
                 },
-                field: *usize::try_from(rest.number()?)
-                    .ok()
-                    .and_then(|number| self.fields.get(number))
-                    .ok_or(Malformed)?,
+                field: rest.field(&mut self.fields)?,
                 value: rest.signed()?,
             },
             other => rest.of_itself(other)?,
-        }))
+        })
     }
 
     fn take_packet(&mut self, rest: &mut Rest<'_>) -> Result<(), Malformed> {
@@ -195,6 +180,18 @@ fn kept(text: &str) -> &'static str {
     let text: &'static str = Box::leak(text.into());
     texts.insert(text);
     text
+}
+
+/// The same of a list of texts: names of bands.
+fn kept_list(list: Vec<&'static str>) -> &'static [&'static str] {
+    static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::new());
+    let mut lists = LISTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = lists.get(list.as_slice()) {
+        return known;
+    }
+    let list: &'static [&'static str] = Box::leak(list.into());
+    lists.insert(list);
+    list
 }
 
 /// What is left to read.
@@ -271,6 +268,43 @@ impl<'b> Rest<'b> {
 
     fn address(&mut self) -> Result<SocketAddr, Malformed> {
         self.text()?.parse().map_err(|_| Malformed)
+    }
+
+    /// One of `known`, by its number; the next number is of a new one, which `described`
+    /// reads.
+    fn described<T: Copy>(
+        &mut self,
+        known: &mut Vec<T>,
+        described: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<T, Malformed> {
+        let number = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        if number == known.len() {
+            known.push(described(self)?);
+        }
+        known.get(number).copied().ok_or(Malformed)
+    }
+
+    fn field(&mut self, known: &mut Vec<TelemetryField>) -> Result<TelemetryField, Malformed> {
+        self.described(known, |rest| {
+            Ok(TelemetryField {
+                name: kept(rest.text()?),
+                unit: kept(rest.text()?),
+                about: kept(rest.text()?),
+                chart: kept(rest.text()?),
+                scale: rest.number()?,
+                reduce: rest.one_of(&Reduce::ALL)?,
+            })
+        })
+    }
+
+    fn band(&mut self, known: &mut Vec<&'static [&'static str]>) -> Result<Band, Malformed> {
+        let names = self.described(known, |rest| {
+            let names = (0..rest.number()?).map(|_| rest.text().map(kept));
+            Ok(kept_list(names.collect::<Result<_, _>>()?))
+        })?;
+        let index = u8::try_from(self.number()?).map_err(|_| Malformed)?;
+        let known = names.get(usize::from(index)).is_some();
+        known.then(|| Band::new(names, index)).ok_or(Malformed)
     }
 
     /// What flows, probes and samplers report of themselves.

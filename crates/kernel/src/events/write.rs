@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use narrows_core::{
-    EntityId, Event, EventSink, FlowId, Packet, Reduce, Source, TelemetryField,
+    Band, EntityId, Event, EventSink, FlowId, Packet, Reduce, Source, TelemetryField,
 };
 use narrows_units::Instant;
 
@@ -17,6 +17,7 @@ pub(crate) struct EventWriter {
     last: u64,
     packets: Remembered,
     fields: Vec<TelemetryField>,
+    bands: Vec<&'static [&'static str]>,
     /// The first event that has no number.
     unknown: Option<String>,
 }
@@ -87,20 +88,32 @@ impl EventWriter {
         }
     }
 
-    /// The number of `field`, which is described when it is first met.
-    fn field(&mut self, now: Instant, field: TelemetryField) -> u64 {
+    /// The number of `field`; a new one has the next number, and its description follows.
+    fn field(&mut self, field: TelemetryField) {
         let known = self.fields.iter().position(|known| *known == field);
-        let number = known.unwrap_or_else(|| {
-            self.begin(Kind::Field, now);
+        self.number(known.unwrap_or(self.fields.len()) as u64);
+        if known.is_none() {
             for text in [field.name, field.unit, field.about, field.chart] {
                 self.text(text);
             }
             self.number(field.scale);
             self.bytes.push(number_of(&Reduce::ALL, &field.reduce));
             self.fields.push(field);
-            self.fields.len() - 1
-        });
-        number as u64
+        }
+    }
+
+    /// The number of the list of bands, likewise, and which of them.
+    fn band(&mut self, band: Band) {
+        let known = self.bands.iter().position(|known| *known == band.names());
+        self.number(known.unwrap_or(self.bands.len()) as u64);
+        if known.is_none() {
+            self.number(band.names().len() as u64);
+            for name in band.names() {
+                self.text(name);
+            }
+            self.bands.push(band.names());
+        }
+        self.number(band.index() as u64);
     }
 }
 
@@ -129,7 +142,7 @@ impl EventSink for EventWriter {
                 self.packet(packet);
                 self.number(sojourn.as_nanos());
                 self.number(wire_bytes.into());
-                self.number(band.into());
+                self.band(band);
             }
             Event::Marked {
                 queue,
@@ -244,7 +257,6 @@ impl EventWriter {
                 field,
                 value,
             } => {
-                let field = self.field(now, field);
                 self.begin(Kind::Telemetry, now);
                 let (kind, number) = match source {
                     Source::Flow(FlowId(number)) => (0, number),
@@ -252,7 +264,7 @@ impl EventWriter {
                 };
                 self.bytes.push(kind);
                 self.number(number.into());
-                self.number(field);
+                self.field(field);
                 self.signed(value);
             }
             Event::QueueSampled {

@@ -2,7 +2,7 @@
 
 use narrows_results::folder::RunResult;
 use narrows_results::series::Track;
-use narrows_results::summary::{FlowSummary, QueueSummary};
+use narrows_results::summary::{BandSummary, FlowSummary, QueueSummary};
 
 use super::chart::{Axis, Bars, Chart, Curve, Range, Shape};
 use super::{palette, telemetry};
@@ -195,38 +195,51 @@ fn extent(curve: &Curve, window: Option<(f64, f64)>) -> Option<(f64, f64, f64)> 
 }
 
 /// What a band is called in a legend.
-fn band(name: &str) -> &str {
-    match name {
-        "low_latency" => "low-latency (L)",
-        "classic" => "classic (C)",
-        other => other,
-    }
+fn band(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// The bands of the queue at that place among those that are drawn, with their colours: of
+/// two, the shades of the queue. The last one, which is served first, comes first.
+fn bands(queue: &QueueSummary, place: usize) -> impl Iterator<Item = (&BandSummary, usize)> {
+    let shades = queue.bands.len() <= 2;
+    let bands = queue.bands.iter().rev().take(palette::FLOWS).enumerate();
+    bands.map(move |(at, band)| match shades {
+        true => (band, palette::of_queue(place, at > 0)),
+        false => (band, at),
+    })
 }
 
 /// Sojourn over time of the queue at that place among those that are drawn.
 fn sojourn(run: &RunResult, queue: &QueueSummary, place: usize, suffix: &str) -> Chart {
     // The maximum lies behind the mean, in the lighter shade.
-    let metrics: &[(&str, &str, bool)] = if queue.bands.is_empty() {
-        &[
-            ("sojourn_max_ms", "maximum", true),
-            ("sojourn_ms", "mean", false),
+    let of_all = |metric: &str, name: &str, light| {
+        let colour = palette::of_queue(place, light);
+        (metric.to_owned(), name.to_owned(), colour)
+    };
+    let metrics: Vec<(String, String, usize)> = if queue.bands.is_empty() {
+        vec![
+            of_all("sojourn_max_ms", "maximum", true),
+            of_all("sojourn_ms", "mean", false),
         ]
     } else {
-        &[
-            ("sojourn_low_latency_ms", "low-latency (L), mean", false),
-            ("sojourn_classic_ms", "classic (C), mean", true),
-        ]
+        bands(queue, place)
+            .map(|(b, colour)| {
+                let metric = format!("sojourn_{}_ms", b.name);
+                (metric, format!("{}, mean", band(&b.name)), colour)
+            })
+            .collect()
     };
     let curves: Vec<Curve> = metrics
-        .iter()
-        .filter_map(|(metric, name, light)| {
-            let track = run.series.track(&queue.name, metric)?;
-            let mut curve = Curve::new(*name, points(track, run.series.interval_s));
-            curve.colour = Some(palette::of_queue(place, *light));
+        .into_iter()
+        .filter_map(|(metric, name, colour)| {
+            let track = run.series.track(&queue.name, &metric)?;
+            let mut curve = Curve::new(name, points(track, run.series.interval_s));
+            curve.colour = Some(colour);
             Some(curve)
         })
         .collect();
-    // Two bands differ by a factor of tens: only a logarithm shows both.
+    // Bands differ by a factor of tens: only a logarithm shows both.
     let range = match queue.bands.is_empty() {
         true => Range::FromZero,
         false => Range::Log,
@@ -262,7 +275,7 @@ fn median_and_tail(queue: &QueueSummary) -> String {
             queue
                 .bands
                 .is_empty()
-                .then_some(("all packets", queue.sojourn_ms)),
+                .then_some(("all packets".to_owned(), queue.sojourn_ms)),
         );
     bands
         .filter_map(|(name, d)| {
@@ -280,13 +293,11 @@ fn sojourn_cdf(queue: &QueueSummary, place: usize, suffix: &str) -> Chart {
     let percent = |cdf: &[(f64, f64)]| -> Vec<[f64; 2]> {
         cdf.iter().map(|(ms, share)| [*ms, share * 100.0]).collect()
     };
-    let mut curves: Vec<Curve> = [("low_latency", false), ("classic", true)]
-        .iter()
-        .filter_map(|(name, light)| {
-            let found = queue.bands.iter().find(|b| b.name == *name)?;
-            let mut curve = Curve::new(band(name), percent(&found.sojourn_cdf));
-            curve.colour = Some(palette::of_queue(place, *light));
-            Some(curve)
+    let mut curves: Vec<Curve> = bands(queue, place)
+        .map(|(b, colour)| {
+            let mut curve = Curve::new(band(&b.name), percent(&b.sojourn_cdf));
+            curve.colour = Some(colour);
+            curve
         })
         .collect();
     if curves.is_empty() {

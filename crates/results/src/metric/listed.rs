@@ -53,7 +53,7 @@ fn full() -> RunSummary {
         name: "link/access/up/bottleneck".to_owned(),
         utilisation: Some(1.0),
         sojourn_ms: ms,
-        bands: vec![band("classic"), band("low_latency")],
+        bands: choices("band").into_iter().map(band).collect(),
         rate_mbit: Some(1.0),
         probability: Some(0.0),
         ..QueueSummary::default()

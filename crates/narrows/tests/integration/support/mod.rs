@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use narrows_core::{
-    EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
+    Band, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, Packet, RecoveryEvent,
 };
 use narrows_results::{
     Ended, Engine, EngineError, Output, Progress, RunHandle, RunOptions, RunResult, Watch,
@@ -154,7 +154,7 @@ impl Engine for ModelEngine {
                             packet: &packet,
                             sojourn,
                             wire_bytes: 1514,
-                            band: (i % 2) as u8,
+                            band: Band::new(&["classic", "low_latency"], (i % 2) as u8),
                         },
                     );
                     record(now, Event::Delivered { flow, bytes: MSS });
