@@ -69,15 +69,15 @@ pub enum ListFormat {
     Text,
     /// One JSON document.
     Json,
-    /// Of metrics, queues and elements: what the guide has of them.
+    /// Of metrics, events, queues and elements: what the guide has of them.
     Markdown,
 }
 
 #[derive(Args, Debug)]
 pub struct List {
-    /// `metrics` for what campaigns can measure; `queues` or `elements` for their parameters;
-    /// otherwise the beginning of names
-    #[arg(value_name = "metrics|queues|elements|PREFIX", add = completing(completion::listed))]
+    /// `metrics` for what campaigns can measure; `events` for what a run reports; `queues` or
+    /// `elements` for their parameters; otherwise the beginning of names
+    #[arg(value_name = "metrics|events|queues|elements|PREFIX", add = completing(completion::listed))]
     pub what: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]

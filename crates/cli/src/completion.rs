@@ -92,7 +92,7 @@ pub fn entries(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// What `narrows list` takes.
 pub fn listed(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let mut all = beginning(["elements", "metrics", "queues"], typed);
+    let mut all = beginning(["elements", "events", "metrics", "queues"], typed);
     all.extend(of_catalogue(typed, None));
     all
 }

@@ -42,8 +42,9 @@ pub use counted::CountedBytes;
 pub use element::{Change, DOWN, Element, ElementCounters, Outlet, Port, UP};
 pub use endpoint::{Endpoint, EndpointEvent, Limited};
 pub use event::{
-    DropCause, EntityId, Event, EventSink, FlowId, FlowSample, MarkCause, NullSink, RecoveryEvent,
-    Reduce, Source, TelemetryField,
+    Decoder, DropCause, EVENTS, Encoder, EntityId, Event, EventField, EventKind, EventSink, FlowId,
+    FlowSample, Malformed, MarkCause, NullSink, RecoveryEvent, Reduce, Source, TelemetryField,
+    Value,
 };
 pub use hook::{HookVerdict, HostHook, Role, SocketFacts};
 pub use packet::{Packet, PacketId, PacketPool};

@@ -65,6 +65,7 @@ mod virtual_time;
 pub use engines::{EngineName, gain_rights};
 pub use narrows_campaign as campaign;
 pub use narrows_cc::names as control_names;
+pub use narrows_core::{EVENTS, EventField, EventKind};
 pub use narrows_files as files;
 #[cfg(target_os = "linux")]
 pub use narrows_live::{DeviceWatch, machine};

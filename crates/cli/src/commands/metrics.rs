@@ -83,7 +83,7 @@ waited at most in each queue on the way of data, and Jain's index.
             page.push_str(&format!("| `{}` | {} | {} |\n", m.name, m.unit, m.about));
         }
     }
-    page.push_str("\nIn the names of a flow's and an observer's metrics\n\n");
+    page.push_str("\nIn the names of a flow's, a queue's and an observer's metrics\n\n");
     for w in words() {
         let choices: Vec<String> = w.choices.iter().map(|c| format!("`{c}`")).collect();
         page.push_str(&format!(

@@ -50,6 +50,24 @@ fn the_guide_s_page_of_metrics_is_the_program_s_list() {
 }
 
 #[test]
+fn the_guide_s_page_of_events_is_the_program_s_list() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/events.md");
+    let page = std::fs::read_to_string(page).expect("docs/events.md");
+    let listed = printed(&["list", "events", "--format", "markdown"]);
+    assert_eq!(
+        page, listed,
+        "write it anew: narrows list events --format markdown > docs/events.md"
+    );
+    let text = printed(&["list", "events"]);
+    let json: serde_json::Value =
+        serde_json::from_str(&printed(&["list", "events", "--format", "json"])).expect("JSON");
+    for event in json.as_array().expect("events") {
+        let name = event["name"].as_str().expect("a name");
+        assert!(text.contains(name) && page.contains(name), "{name}");
+    }
+}
+
+#[test]
 fn the_guide_s_tables_of_queues_and_elements_are_the_program_s_lists() {
     for (all, one, page, known) in [
         ("queues", "queue", "queues.md", "fq_codel"),

@@ -7,9 +7,9 @@ use narrows_results::campaign::{
 use narrows_results::folder::{CampaignFolder, RunRecord, RunResult};
 use narrows_results::series::{Series, Track};
 use narrows_results::summary::{
-    BandSummary, CodepointSummary, DirectionSummary, Distribution, DropCounts, FieldFigures, FlowSummary,
-    LimitedSummary, MarkCounts, QueueSummary, RecoverySummary, RunSummary, TelemetrySummary,
-    Topology, TopologyElement, TopologyHost, TopologyLink, WindowSummary,
+    BandSummary, CodepointSummary, DirectionSummary, Distribution, DropCounts, FieldFigures,
+    FlowSummary, LimitedSummary, MarkCounts, QueueSummary, RecoverySummary, RunSummary,
+    TelemetrySummary, Topology, TopologyElement, TopologyHost, TopologyLink, WindowSummary,
 };
 use narrows_results::verdict::{Finding, Verdict, Weight};
 

@@ -242,7 +242,11 @@ fn sources(sources: &[SourceSummary]) -> TextTable {
     for source in sources.iter().take(crowd::NAMED) {
         for field in &source.telemetry {
             let mut row = vec![source.name.clone(), field.name.clone()];
-            row.extend(figures.iter().map(|figure| number(field.figures.get(figure))));
+            row.extend(
+                figures
+                    .iter()
+                    .map(|figure| number(field.figures.get(figure))),
+            );
             table.row(row);
         }
     }

@@ -51,12 +51,7 @@ impl Columns {
     }
 
     /// The same after so many of the columns that its like all have.
-    pub(super) fn declare_after(
-        &mut self,
-        heads: usize,
-        name: String,
-        points: Vec<(usize, f32)>,
-    ) {
+    pub(super) fn declare_after(&mut self, heads: usize, name: String, points: Vec<(usize, f32)>) {
         self.declared.push((heads, name, points));
     }
 

@@ -12,7 +12,7 @@ mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_core::{DropCause, EntityId, Event, EventSink, FlowId, Packet, Source};
+use narrows_core::{DropCause, EntityId, Event, EventSink, FlowId, Packet, Source, TelemetryField};
 use narrows_scenario::{Plan, Window, WindowPlan};
 use narrows_units::{Duration, Instant};
 
@@ -52,7 +52,8 @@ impl Slots {
     #[inline]
     fn of(&self, entity: EntityId) -> Option<usize> {
         let slot = self.0.get(entity.0 as usize).copied();
-        slot.filter(|slot| *slot != UNSEEN).map(|slot| slot as usize)
+        slot.filter(|slot| *slot != UNSEEN)
+            .map(|slot| slot as usize)
     }
 
     #[cold]
@@ -248,6 +249,27 @@ impl Reducer {
             self.droppers.len() - 1
         });
         self.droppers[at].1.count(cause);
+    }
+
+    fn reported(
+        &mut self,
+        now: Instant,
+        inside: bool,
+        source: Source,
+        field: TelemetryField,
+        value: i64,
+    ) {
+        match source {
+            Source::Flow(flow) => {
+                if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
+                    flow.reported(now, inside, field, value);
+                }
+            }
+            Source::Entity(entity) => {
+                let source = self.source(entity);
+                source.reported(now, inside, field, value);
+            }
+        }
     }
 
     /// What sources reported over a steady window of this length; their series are added to
@@ -513,17 +535,7 @@ impl EventSink for Reducer {
                 source,
                 field,
                 value,
-            } => match source {
-                Source::Flow(flow) => {
-                    if let Some(flow) = flow_of(&mut self.flows, Some(flow)) {
-                        flow.reported(now, inside, field, value);
-                    }
-                }
-                Source::Entity(entity) => {
-                    let source = self.source(entity);
-                    source.reported(now, inside, field, value);
-                }
-            },
+            } => self.reported(now, inside, source, field, value),
             Event::QueueSampled {
                 queue,
                 backlog_packets,
@@ -554,8 +566,9 @@ impl EventSink for Reducer {
                     flow.limited((now < self.from, inside), limited);
                 }
             }
-            // Captures and observers keep these.
-            Event::Tapped { .. } | Event::Translated { .. } => {}
+            other => other.reports(&mut |source, field, value| {
+                self.reported(now, inside, source, field, value);
+            }),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whole runs of made-up events.
 
-use narrows_core::{Reduce, TelemetryField};
+use narrows_core::{Band, Reduce};
 use narrows_scenario::{Draft, NameTable};
 
 use super::*;
@@ -100,4 +100,96 @@ fn what_a_source_reports_is_written_and_read_again() {
     let text = serde_json::to_string(&summary).expect("JSON");
     let read: RunSummary = serde_json::from_str(&text).expect(&text);
     assert_eq!(read, summary);
+}
+
+const TINS: &[&str] = &["bulk", "best_effort", "video", "voice"];
+
+/// What a queue comes to of which packets leave by these bands after so many ms each.
+fn of_bands(packets: &[(u64, &'static [&'static str], u8, u64)]) -> Reduced {
+    let plan = plan(&[]);
+    let (mut reducer, names) = reducer(&plan);
+    let queue = names.id("link/path/up/rate").expect("a queue");
+    for (ms, names, band, sojourn) in packets {
+        let event = Event::Dequeued {
+            queue,
+            packet: &Packet::default(),
+            sojourn: Duration::from_millis(*sojourn),
+            wire_bytes: 100,
+            band: Band::new(names, *band),
+        };
+        reducer.record(at(*ms), event);
+    }
+    reducer.finish(&plan, "sim", 1, at(4000))
+}
+
+#[test]
+fn bands_that_carry_packets_have_figures_and_series_by_their_names() {
+    let reduced = of_bands(&[
+        (1100, TINS, 3, 1),
+        (1200, TINS, 1, 20),
+        (1300, TINS, 1, 40),
+        (1400, TINS, 3, 3),
+        (3900, TINS, 1, 5),
+    ]);
+    let queue = &reduced.summary.queues[0];
+    let bands: Vec<_> = queue
+        .bands
+        .iter()
+        .map(|b| (b.name.as_str(), b.packets, b.wire_bytes))
+        .collect();
+    assert_eq!(bands, [("best_effort", 2, 200), ("voice", 2, 200)]);
+    let of = |name: &str| lookup(&reduced.summary, name);
+    let entity = "link/path/up/rate";
+    assert_eq!(
+        of(&format!("best_effort.sojourn_ms.mean of {entity}")),
+        Some(30.0)
+    );
+    assert_eq!(of(&format!("voice.sojourn_ms.max of {entity}")), Some(3.0));
+    assert_eq!(of(&format!("bulk.packets of {entity}")), None);
+    assert_eq!(of(&format!("sojourn_ms.mean of {entity}")), Some(16.0));
+    let series = Series::of(&reduced);
+    let of_queue = series.tracks.iter().filter(|t| t.entity == entity);
+    let metrics: Vec<&str> = of_queue.map(|t| t.metric.as_str()).collect();
+    assert_eq!(
+        metrics,
+        [
+            "sojourn_ms",
+            "sojourn_max_ms",
+            "sojourn_best_effort_ms",
+            "sojourn_best_effort_max_ms",
+            "sojourn_voice_ms",
+            "sojourn_voice_max_ms",
+            "throughput_mbit",
+        ]
+    );
+    let track = |metric| &series.track(entity, metric).expect(metric).value;
+    assert_eq!(track("sojourn_best_effort_ms"), &[30.0, 5.0]);
+    assert_eq!(track("sojourn_voice_max_ms"), &[3.0]);
+}
+
+#[test]
+fn one_band_that_carries_packets_is_the_queue_itself() {
+    let reduced = of_bands(&[(1100, TINS, 1, 20), (1200, TINS, 1, 20)]);
+    let queue = &reduced.summary.queues[0];
+    assert_eq!((queue.packets, queue.bands.len()), (2, 0));
+    let series = Series::of(&reduced);
+    assert!(series.tracks.iter().all(|t| !t.metric.contains("best")));
+}
+
+/// A queue whose parameters change in mid-run has other bands from then on.
+#[test]
+fn bands_keep_their_figures_when_the_queue_names_others() {
+    const FEWER: &[&str] = &["voice", "bulk"];
+    let reduced = of_bands(&[
+        (1100, TINS, 3, 1),
+        (1200, TINS, 0, 20),
+        (1300, FEWER, 0, 3),
+        (1400, FEWER, 1, 40),
+    ]);
+    let bands = &reduced.summary.queues[0].bands;
+    let bands: Vec<_> = bands
+        .iter()
+        .map(|b| (b.name.as_str(), b.packets, b.sojourn_ms.expect("some").mean))
+        .collect();
+    assert_eq!(bands, [("bulk", 2, 30.0), ("voice", 2, 2.0)]);
 }

@@ -109,7 +109,9 @@ impl FieldFigures {
     /// The figure of that name, if it has it.
     pub fn get(&self, name: &str) -> Option<f64> {
         let mut named = self.named();
-        named.find(|(known, _)| *known == name).map(|(_, value)| value)
+        named
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
     }
 
     /// The least of what was reported; `None` of a counter.

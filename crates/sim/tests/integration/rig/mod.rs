@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use narrows_core::{DropCause, Event, EventSink, FlowSample, RecoveryEvent, Source, TelemetryField};
+use narrows_core::{
+    DropCause, Event, EventSink, FlowSample, RecoveryEvent, Source, TelemetryField,
+};
 use narrows_scenario::{Draft, Plan};
 use narrows_sim::{Outcome, RunHandle};
 use narrows_units::{Duration, Instant};
