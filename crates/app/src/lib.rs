@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod draw;
 mod flow;
 mod generator;
 mod ledger;
@@ -33,4 +34,4 @@ pub use generator::{Generator, Want};
 pub use ledger::Ledger;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;
-pub use spec::{DatagramSpec, Traffic, WritesSpec};
+pub use spec::{Carries, DatagramSpec, Traffic, WritesSpec};

@@ -29,6 +29,15 @@ pub enum Traffic {
     Poisson(DatagramSpec),
 }
 
+/// What an application sends over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// Connections, whatever their transport.
+    Stream,
+    /// Plain datagrams over UDP.
+    Datagrams,
+}
+
 /// Writes of one size, evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritesSpec {
@@ -81,9 +90,12 @@ impl Traffic {
         !matches!(self, Self::Bytes(_))
     }
 
-    /// Whether it goes as datagrams instead of over a connection.
-    pub const fn is_datagram(&self) -> bool {
-        matches!(self, Self::Cbr(_) | Self::Poisson(_))
+    /// What it sends over.
+    pub const fn carries(&self) -> Carries {
+        match self {
+            Self::Bulk | Self::Bytes(_) | Self::Writes(_) => Carries::Stream,
+            Self::Cbr(_) | Self::Poisson(_) => Carries::Datagrams,
+        }
     }
 }
 

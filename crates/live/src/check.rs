@@ -28,10 +28,9 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
     if plan.links.iter().any(|link| link.datapath.is_own()) {
         world::try_tun_file()?;
     }
-    for flow in plan.flows.iter().filter(|f| !f.traffic.is_datagram()) {
-        if let Control::Kernel(control) = &flow.cc {
-            check_kernels(&flow.name, control)?;
-        }
+    for flow in &plan.flows {
+        let kernels = flow.transport.tcp().and_then(|tcp| tcp.cc.kernel());
+        kernels.map_or(Ok(()), |control| check_kernels(&flow.name, control))?;
     }
     for proxy in &plan.proxies {
         for leg in [&proxy.near, &proxy.far] {

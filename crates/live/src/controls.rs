@@ -56,11 +56,10 @@ impl Wanted<'_> {
 
 /// The controls of ours that flows of `plan` have.
 fn of_flows(plan: &Plan) -> impl Iterator<Item = Wanted<'_>> {
-    let streams = plan.flows.iter().filter(|f| !f.traffic.is_datagram());
-    streams.filter_map(|flow| {
+    plan.flows.iter().filter_map(|flow| {
         Some(Wanted {
             owner: format!("flow/{}", flow.name),
-            spec: flow.cc.own()?,
+            spec: flow.transport.tcp()?.cc.own()?,
             hosts: vec![flow.from, flow.to],
         })
     })
@@ -131,11 +130,13 @@ impl Controls {
                 controls.send_ect1(plan, world, &wanted)?;
             }
         }
-        let names = plan.flows.iter().map(|flow| match &flow.cc {
-            Control::Kernel(name) => name.clone(),
+        let names = plan.flows.iter().map(|flow| match flow.transport.tcp() {
+            Some(tcp) => match &tcp.cc {
+                Control::Own(spec) => controls.own.name(spec).unwrap_or_default().to_owned(),
+                kernels => kernels.name().to_owned(),
+            },
             // It has no connection to control.
-            Control::Quic(_) => String::new(),
-            Control::Own(spec) => controls.own.name(spec).unwrap_or_default().to_owned(),
+            None => String::new(),
         });
         controls.names = names.collect();
         Ok(controls)

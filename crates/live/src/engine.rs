@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use narrows_core::EventSink;
 use narrows_engine::{DisciplineFacts, Ended, Rig};
-use narrows_scenario::{HostIndex, LinkIndex, Plan};
+use narrows_scenario::{HostIndex, LinkIndex, Plan, Transport};
 use narrows_units::Duration;
 
 use crate::bursts::Bursts;
@@ -203,15 +203,15 @@ fn discipline_facts(
 
 /// Refuses flows that only the simulator has.
 pub(crate) fn check_modelled(plan: &Plan) -> Result<(), LiveError> {
-    let mut modelled = plan
-        .flows
-        .iter()
-        .filter(|f| f.transport.modelled().is_some());
+    let mut modelled = plan.flows.iter().filter_map(|flow| match &flow.transport {
+        Transport::Modelled(spec) => Some((flow, spec)),
+        Transport::Tcp(_) | Transport::Quic(_) | Transport::Datagrams => None,
+    });
     match modelled.next() {
         None => Ok(()),
-        Some(flow) => Err(LiveError::Modelled {
+        Some((flow, spec)) => Err(LiveError::Modelled {
             flow: flow.name.clone(),
-            transport: flow.transport.name(),
+            transport: spec.shape().name(),
         }),
     }
 }

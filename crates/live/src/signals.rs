@@ -177,7 +177,7 @@ fn attach_at(
 ) -> Result<SignalProgram, LiveError> {
     let tcp = |flow: &FlowId| {
         let flow = plan.flows.get(flow.0 as usize);
-        flow.is_some_and(FlowPlan::is_tcp)
+        flow.is_some_and(|flow| flow.transport.tcp().is_some())
     };
     let mut all = (0..plan.flows.len() as u32).map(FlowId).filter(tcp);
     let ports = if all.all(|f| mark.flows.contains(&f)) {

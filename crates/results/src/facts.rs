@@ -173,7 +173,7 @@ fn split(plan: &Plan, flow: &FlowPlan) -> Option<TopologySplit> {
         proxy: proxy.name.clone(),
         hosts: [flow.from, proxy.host, flow.to].map(name),
         controls: [
-            flow.cc.to_string(),
+            flow.transport.control_words(),
             onward.cc.to_string() + &given.collect::<String>(),
         ],
     })

@@ -74,12 +74,9 @@ fn chain(elements: &[NamedElement]) -> String {
 fn flow_words(flow: &FlowPlan) -> String {
     let mut words = format!(
         "{}, {}, ECN {}",
-        match flow.transport.modelled() {
-            Some(spec) => spec.to_string(),
-            None => flow.cc.to_string(),
-        },
+        flow.transport.control_words(),
         flow.traffic,
-        ecn_mode_word(flow.ecn)
+        ecn_mode_word(flow.transport.ecn())
     );
     if flow.dscp != 0 {
         write!(words, ", DSCP {}", flow.dscp).ok();

@@ -68,4 +68,4 @@ pub use plan::{
     SignalPlan, TapPlan, TimedChange, ViaPlan, Window, WindowPlan, ecn_mode_word,
 };
 pub use refusal::{Refusal, nearest};
-pub use transport::{SpinUse, Transport};
+pub use transport::{QuicOptions, SpinUse, TcpOptions, Transport};

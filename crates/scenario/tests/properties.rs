@@ -210,7 +210,10 @@ fn what_is_saved_follows_what_is_changed_later() {
     again.set("flow/f/cc=prague").expect("a name");
     let plan = again.check().expect("a shorter run is one, too");
     assert_eq!(plan.measure.to_string(), "5s..15s");
-    assert_eq!(narrows_scenario::ecn_mode_word(plan.flows[0].ecn), "accecn");
+    assert_eq!(
+        narrows_scenario::ecn_mode_word(plan.flows[0].transport.ecn()),
+        "accecn"
+    );
     // What was said is kept.
     let text = SET.replace("duration", "measure = \"1s..2s\"\nduration");
     let draft = Draft::read("p.toml", text.as_bytes()).expect("TOML");
@@ -310,7 +313,7 @@ proptest! {
         draft.set("flow/f0/cc=reno").expect("a name");
         let changed = draft.check().expect("a plan");
         prop_assert_eq!(changed.duration.as_nanos(), seconds * 1_000_000_000);
-        prop_assert_eq!(changed.flows[0].cc.to_string(), "reno");
+        prop_assert_eq!(changed.flows[0].transport.control_words(), "reno");
         prop_assert_eq!(&changed.flows[1..], &plan(&text).flows[1..]);
     }
 

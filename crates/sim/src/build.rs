@@ -124,7 +124,10 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
             command: command.name.clone(),
         });
     }
-    let mut quic = plan.flows.iter().filter_map(|f| Some((f, f.cc.quic()?)));
+    let mut quic = plan
+        .flows
+        .iter()
+        .filter_map(|f| Some((f, f.transport.quic()?.cc)));
     if let Some((flow, control)) = quic.find(|(_, control)| !control.repeats()) {
         return Err(SimError::Unrepeatable {
             flow: flow.name.clone(),
@@ -151,12 +154,15 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
             });
         }
     }
-    let streams = plan.flows.iter().filter(|f| f.is_tcp());
-    match streams.into_iter().find(|f| f.cc.simulated().is_none()) {
+    let mut streams = plan
+        .flows
+        .iter()
+        .filter_map(|f| Some((f, f.transport.tcp()?)));
+    match streams.find(|(_, tcp)| tcp.cc.simulated().is_none()) {
         None => Ok(()),
-        Some(flow) => Err(SimError::Kernel {
+        Some((flow, tcp)) => Err(SimError::Kernel {
             flow: flow.name.clone(),
-            control: flow.cc.to_string(),
+            control: tcp.cc.to_string(),
         }),
     }
 }

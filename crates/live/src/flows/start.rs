@@ -13,7 +13,7 @@ use narrows_engine::{Carrier, Setup, SocketPlan};
 use narrows_host::{Node, Topology};
 use narrows_path::paths::{Link, Next};
 use narrows_quic::Tls;
-use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan, Transport};
+use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan};
 use narrows_units::Instant;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -253,15 +253,15 @@ impl Ready {
 fn facts(plan: &Plan) -> Vec<FlowFacts> {
     let of = |flow: &narrows_scenario::FlowPlan| {
         let mut notes = Vec::new();
-        if flow.is_tcp() {
-            notes.extend(host_model::notes(plan, flow));
-            if flow.fast_open && flow.opens != flow.from && flow.via.is_none() {
+        if let Some(tcp) = flow.transport.tcp() {
+            notes.extend(host_model::notes(plan, flow.from, tcp));
+            if tcp.fast_open && flow.opens != flow.from && flow.via.is_none() {
                 notes.push(
                     "no data goes with its SYN: the end that opens it has none to send".to_owned(),
                 );
             }
         }
-        let control = flow.cc.quic().map(|control| control.to_string());
+        let control = flow.transport.quic().map(|quic| quic.cc.to_string());
         FlowFacts {
             name: flow.name.clone(),
             congestion_control: control.unwrap_or_default(),
@@ -292,7 +292,7 @@ fn topology(plan: &Plan) -> Topology {
 
 /// TLS for the flows of `plan` that run over QUIC, if there are endpoints.
 fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
-    let quic = |f: &&narrows_scenario::FlowPlan| f.transport == Transport::Quic;
+    let quic = |f: &&narrows_scenario::FlowPlan| f.transport.quic().is_some();
     let Some(first) = plan.flows.iter().find(quic) else {
         return Ok(None);
     };
@@ -323,7 +323,8 @@ fn sampler(
         reporter: reporter.clone(),
         senders: BTreeMap::new(),
     };
-    for (i, flow) in plan.flows.iter().enumerate().filter(|(_, f)| f.is_tcp()) {
+    let flows = plan.flows.iter().enumerate();
+    for (i, flow) in flows.filter(|(_, f)| f.transport.tcp().is_some()) {
         let ends = plan.flow_ends(i);
         let proxy = plan.proxy_ends(i);
         let near = proxy.map_or(ends.answerer.1, |proxy| proxy.near);

@@ -107,7 +107,8 @@ impl FlowState {
         windows: &[WindowPlan],
         measure: Window,
     ) -> Self {
-        let own = plan.cc.simulated().filter(|_| plan.is_tcp());
+        let own = plan.transport.tcp().and_then(|tcp| tcp.cc.simulated());
+        let has_handshake = plan.transport.has_handshake();
         Self {
             per_packet: PerPacket {
                 sender,
@@ -123,7 +124,7 @@ impl FlowState {
             },
             start: plan.start,
             // Datagrams need no handshake.
-            established: plan.traffic.is_datagram().then_some(plan.start),
+            established: (!has_handshake).then_some(plan.start),
             finished: None,
             ecn: false,
             accecn: false,
@@ -142,7 +143,7 @@ impl FlowState {
             reference: own.and_then(|spec| Reference::of(&spec)),
             latest: Vec::new(),
             in_windows: windows.iter().map(|w| InWindow::new(w.over)).collect(),
-            one_way: plan.traffic.is_datagram().then(|| OneWay::new(measure)),
+            one_way: (!has_handshake).then(|| OneWay::new(measure)),
             closed: false,
         }
     }
@@ -348,7 +349,7 @@ impl FlowState {
         let summary = FlowSummary {
             from: plan.host(facts.from).name.clone(),
             to: plan.host(facts.to).name.clone(),
-            cc: facts.control_words(),
+            cc: facts.transport.control_words(),
             start_s: self.start.as_secs_f64(),
             established_s: self.established.map(Instant::as_secs_f64),
             finished_s: finished_at.map(Instant::as_secs_f64),

@@ -427,7 +427,7 @@ fn directions(plan: &Plan, flows: &[FlowSummary]) -> Vec<DirectionSummary> {
         // What an application or a model holds back takes no share that it could have.
         let bulk = group.iter().filter(|f| {
             let facts = &plan.flows[**f];
-            facts.is_bulk() && facts.transport.modelled().is_none()
+            facts.is_bulk() && facts.transport.is_elastic()
         });
         let bulk: Vec<f64> = bulk.filter_map(|f| flows[*f].goodput_mbit).collect();
         let jain = jain(&bulk).filter(|_| bulk.len() > 1);

@@ -75,7 +75,7 @@ fn packet(flow: &FlowPlan, source: SocketAddr, destination: SocketAddr) -> Packe
         destination: destination.ip(),
         traffic_class: flow.dscp << 2,
         ttl: 64,
-        protocol: if flow.is_tcp() { ip::TCP } else { ip::UDP },
+        protocol: flow.transport.protocol(),
         ident: 0,
     };
     // As much of the header above as both transports have alike: the ports, and four bytes.

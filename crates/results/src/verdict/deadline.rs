@@ -12,7 +12,7 @@ const LATE: f64 = 0.01;
 
 /// Of a flow whose control knows a size and a deadline.
 pub(super) fn judge(found: &mut Findings, facts: &FlowPlan, flow: &FlowSummary) {
-    let Some(spec) = facts.cc.simulated().filter(|_| facts.is_tcp()) else {
+    let Some(spec) = facts.transport.tcp().and_then(|tcp| tcp.cc.simulated()) else {
         return;
     };
     let given = |name| spec.option(name).filter(|value| *value > 0);

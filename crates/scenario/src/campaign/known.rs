@@ -101,7 +101,7 @@ pub(super) fn by_default(cells: &[Cell]) -> Vec<Metric> {
         for flow in &plan.flows {
             let of = || format!("flow/{}", flow.name);
             add(named(&flow.name, "goodput_mbit"), "goodput_mbit", of());
-            if !flow.traffic.is_datagram() {
+            if flow.transport.has_handshake() {
                 add(named(&flow.name, "rtt_p50_ms"), "rtt_ms.p50", of());
             }
             if matches!(flow.traffic, Traffic::Bytes(_)) {

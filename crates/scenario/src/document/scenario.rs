@@ -18,7 +18,7 @@ use crate::parts::{
     SmallQueues, Traffic,
 };
 use crate::plan::{Datapath, LARGEST_SEED, Window};
-use crate::transport::{SpinUse, Transport};
+use crate::transport::{SpinUse, TransportName};
 
 /// One run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -158,7 +158,7 @@ pub(crate) struct Flow {
     pub(crate) cc: Optional<Words<Control>>,
     /// `tcp` or `quic`; what `cc` is made for by default. Or a modelled flow in
     /// words, `quic-model signals s+vec window 64`, `plus rate 20Mbit`.
-    pub(crate) transport: Optional<Words<Transport>>,
+    pub(crate) transport: Optional<Words<TransportName>>,
     /// The spin bit of a flow over QUIC: `seed` (the default: each end
     /// switches it off by chance), `on` or `greased`.
     pub(crate) spin: Optional<Words<SpinUse>>,

@@ -16,12 +16,12 @@ use super::scenario::{
 use crate::check::{
     DEFAULT_MTU, DEFAULT_SAMPLE, default_window, implied_host, model, needed_ecn, watch,
 };
-use crate::parts::{EcnMode, EcnWord, Traffic};
+use crate::parts::{Control, EcnMode, EcnWord, Traffic};
 use crate::plan::{
     CapturePlan, CapturePoint, CommandPlan, FlowPlan, HostIndex, HostPlan, IpVersion, LinkPlan,
     NamedElement, ObserverPlan, Plan, ProbePlan, ProxyPlan, SignalPlan, TimedChange, ecn_mode_word,
 };
-use crate::transport::Transport;
+use crate::transport::{SpinUse, Transport, TransportName};
 
 impl Plan {
     /// The plan as a scenario file. Read again, it gives the same plan. What is as it
@@ -192,24 +192,39 @@ impl Plan {
 
     /// The flow as a file has it; ECN that is as usual only if `whole`.
     fn flow(&self, flow: &FlowPlan, usual_left_out: bool) -> Flow {
-        let modelled = flow.transport.modelled().is_some();
-        let usual = match flow.transport {
-            Transport::Quic => EcnMode::Classic,
-            Transport::Tcp | Transport::Modelled(_) => needed_ecn(&flow.cc),
+        let (tcp, quic) = (flow.transport.tcp(), flow.transport.quic());
+        let usual = match (tcp, quic) {
+            (Some(tcp), _) => Some(needed_ecn(&tcp.cc)),
+            (_, Some(_)) => Some(EcnMode::Classic),
+            // There is nothing to ask for.
+            (None, None) => None,
         };
-        let ecn = Words::of(EcnRequest::Mode(flow.ecn), ecn_mode_word(flow.ecn));
+        let ecn = flow.transport.ecn();
+        let ecn = Words::of(EcnRequest::Mode(ecn), ecn_mode_word(ecn));
+        let cc = match (tcp, quic) {
+            (Some(tcp), _) => Some(tcp.cc.clone()),
+            (_, Some(quic)) => Some(Control::Quic(quic.cc)),
+            (None, None) => None,
+        };
+        let spin = quic.map_or(SpinUse::default(), |quic| quic.spin);
         Flow {
             name: name(&flow.name),
             from: self.called(flow.from),
             to: self.called(flow.to),
             opens: (flow.opens != flow.from).then(|| self.called(flow.opens)),
-            transport: unless(!modelled, Words::of(flow.transport, flow.transport)),
-            cc: unless(modelled, Words::of(flow.cc.clone(), &flow.cc)),
-            spin: unless(
-                modelled || flow.spin.is_default(),
-                Words::of(flow.spin, flow.spin),
+            // The control says the other two.
+            transport: match flow.transport {
+                Transport::Modelled(spec) => {
+                    given(Words::of(TransportName::Modelled(spec), spec))
+                }
+                Transport::Tcp(_) | Transport::Quic(_) | Transport::Datagrams => None,
+            },
+            cc: cc.map(|cc| Words::of(cc.clone(), cc).into()),
+            spin: unless(spin.is_default(), Words::of(spin, spin)),
+            ecn: unless(
+                usual.is_none_or(|usual| usual_left_out && flow.transport.ecn() == usual),
+                ecn,
             ),
-            ecn: unless(modelled || usual_left_out && flow.ecn == usual, ecn),
             dscp: dscp(flow.dscp),
             // A flow that gives no start would begin a little later.
             start: match flow.start_offset {
@@ -226,7 +241,7 @@ impl Plan {
                 other => given(Words::of(other, other)),
             },
             ip: unless(flow.ip == IpVersion::V4, Whole(6)),
-            fast_open: unless(!flow.fast_open, true),
+            fast_open: unless(tcp.is_none_or(|tcp| !tcp.fast_open), true),
             via: flow
                 .via
                 .map(|via| At::from(self.proxies[via.proxy].name.clone())),
@@ -236,10 +251,7 @@ impl Plan {
                 .map(|via| Spelled(via.first_data).into()),
             mark: None,
             // Flows that are not over TCP may not say it.
-            host_model: match flow.transport {
-                Transport::Tcp => model::document(&flow.host).map(At::from),
-                Transport::Quic | Transport::Modelled(_) => None,
-            },
+            host_model: tcp.and_then(|tcp| model::document(&tcp.host).map(At::from)),
         }
     }
 

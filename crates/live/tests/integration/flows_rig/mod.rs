@@ -143,7 +143,10 @@ const SOON: narrows_units::Duration = narrows_units::Duration::from_millis(20);
 
 /// The control that the plan asks for.
 fn asked(plan: &Plan, flow: FlowId) -> String {
-    plan.flows[flow.0 as usize].cc.name().to_owned()
+    plan.flows[flow.0 as usize]
+        .transport
+        .control_name()
+        .to_owned()
 }
 
 impl Run {

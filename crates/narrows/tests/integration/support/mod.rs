@@ -113,8 +113,9 @@ impl Engine for ModelEngine {
             for (i, rate) in rates.iter().enumerate() {
                 let flow = FlowId(i as u32);
                 if now == Instant::ZERO {
-                    let asked = plan.flows[i].ecn == narrows_scenario::EcnMode::AccEcn;
-                    let (ecn, accecn) = (true, asked || plan.flows[i].cc.needs().accecn);
+                    let transport = &plan.flows[i].transport;
+                    let asked = transport.ecn() == narrows_scenario::EcnMode::AccEcn;
+                    let (ecn, accecn) = (true, asked || transport.needs().accecn);
                     record(now, Event::Established { flow, ecn, accecn });
                 }
                 carry[i] += rate * 1e6 / 8.0 * STEP.as_secs_f64() / MSS as f64;
