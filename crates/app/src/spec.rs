@@ -129,7 +129,7 @@ impl DatagramSpec {
 }
 
 /// A value that is not nought.
-fn above_zero<T: Value + Copy>(
+pub(crate) fn above_zero<T: Value + Copy>(
     words: &mut Words<'_>,
     number: impl Fn(T) -> u64,
 ) -> Result<T, WordError> {

@@ -94,7 +94,7 @@ pub struct SocketPlan {
     pub role: Role,
     /// The largest IP packet that all links there and back carry, in bytes.
     pub mtu: u32,
-    /// What it belongs to: `flow/NAME` or `probe/NAME`.
+    /// What it belongs to: `flow/NAME`, `probe/NAME` or `app/NAME`.
     pub owner: String,
     /// Randomness of the first connection, where it is not to come from the name.
     pub rng: Option<Rng>,
@@ -113,10 +113,9 @@ impl SocketPlan {
 
     /// The name that seeds the randomness of its connections.
     pub fn name(&self) -> String {
-        match (self.flow, self.role) {
-            (None, _) => self.owner.clone(),
-            (Some(_), Role::Initiator) => format!("{}/opener", self.owner),
-            (Some(_), Role::Responder) => format!("{}/answerer", self.owner),
+        match self.role {
+            Role::Initiator => format!("{}/opener", self.owner),
+            Role::Responder => format!("{}/answerer", self.owner),
         }
     }
 }
@@ -168,6 +167,9 @@ impl Setup {
         for i in 0..plan.probes.len() {
             builder.probe(i, &names)?;
         }
+        for i in 0..plan.apps.len() {
+            builder.app(i, &names)?;
+        }
         Ok(builder.setup)
     }
 
@@ -191,8 +193,8 @@ impl Setup {
 pub(crate) struct Builder<'p> {
     pub plan: &'p Plan,
     routes: &'p Routes,
-    epoch: Epoch,
-    tls: Option<&'p Arc<Tls>>,
+    pub epoch: Epoch,
+    pub tls: Option<&'p Arc<Tls>>,
     pub setup: Setup,
 }
 

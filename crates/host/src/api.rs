@@ -49,11 +49,21 @@ impl Api<'_, '_> {
         }
     }
 
-    fn free_port(&self, protocol: u8, remote: SocketAddr) -> Option<SocketAddr> {
-        let node = &self.hosts.nodes[self.node()];
-        let ports = (FIRST_PORT..=LAST_PORT).rev();
+    /// A port that no socket has, nor a flow of the plan: downwards, each after the one that was
+    /// given out last, so that a port is not used again soon.
+    fn free_port(&mut self, protocol: u8, remote: SocketAddr) -> Option<SocketAddr> {
+        let first = FIRST_PORT.saturating_add(self.hosts.flow_ports);
+        let index = self.node();
+        let node = &mut self.hosts.nodes[index];
+        let last = match node.next_port {
+            port if (first..=LAST_PORT).contains(&port) => port,
+            _ => LAST_PORT,
+        };
+        let ports = (first..=last).rev().chain((last + 1..=LAST_PORT).rev());
         let mut addresses = ports.map(|port| node.address(remote.ip(), port));
-        addresses.find(|at| !node.table.is_used(protocol, *at))
+        let free = addresses.find(|at| !node.table.is_used(protocol, *at))?;
+        node.next_port = free.port() - 1;
+        Some(free)
     }
 
     fn bound(

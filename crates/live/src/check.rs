@@ -28,9 +28,10 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
     if plan.links.iter().any(|link| link.datapath.is_own()) {
         world::try_tun_file()?;
     }
-    for flow in &plan.flows {
-        let kernels = flow.transport.tcp().and_then(|tcp| tcp.cc.kernel());
-        kernels.map_or(Ok(()), |control| check_kernels(&flow.name, control))?;
+    for (owner, transport) in plan.transports() {
+        let kernels = transport.tcp().and_then(|tcp| tcp.cc.kernel());
+        let name = owner.strip_prefix("flow/").unwrap_or(&owner);
+        kernels.map_or(Ok(()), |control| check_kernels(name, control))?;
     }
     for proxy in &plan.proxies {
         for leg in [&proxy.near, &proxy.far] {

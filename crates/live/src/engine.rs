@@ -23,7 +23,7 @@ use crate::{Clock, LiveError, RunHandle, RunId, World, reports};
 /// threads and sockets of flows to be there when it begins.
 const LEAD: Duration = Duration::from_millis(100);
 
-/// The same for each flow, probe and command.
+/// The same for each flow, application, probe and command.
 const LEAD_OF_EACH: Duration = Duration::from_micros(500);
 
 /// Runs `plan` on this machine and hands every event to `sink`. Randomness of
@@ -62,7 +62,7 @@ pub fn run(
         }
     };
 
-    let each = plan.flows.len() + plan.probes.len() + plan.commands.len();
+    let each = plan.flows.len() + plan.apps.len() + plan.probes.len() + plan.commands.len();
     let clock = Clock::starting_in(LEAD + LEAD_OF_EACH * each as u64);
     let (reporter, reports) = reports(plan.flows.len());
     let host = |index: HostIndex| world.namespace(index).clone();

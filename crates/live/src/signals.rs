@@ -5,7 +5,7 @@ use narrows_bpf::{BpfError, SignalCounters, SignalOptions, SignalProgram};
 use narrows_core::FlowId;
 use narrows_efm::HostSignals;
 use narrows_scenario::endpoints::ANSWERER_PORTS;
-use narrows_scenario::{FlowPlan, LinkIndex, Plan, SignalPlan, SignalSpec};
+use narrows_scenario::{LinkIndex, Plan, SignalPlan, SignalSpec};
 
 use crate::machine::{State, Undo};
 use crate::world::{own_segments, set_own_segments};

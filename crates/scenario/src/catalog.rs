@@ -89,6 +89,7 @@ const FILES: &[(&str, &str)] = files![
     "prague-beside-cubic.toml",
     "quic-beside-tcp.toml",
     "rate-step.toml",
+    "requests.toml",
     "shared-queue.toml",
     "two-bottlenecks.toml",
 ];

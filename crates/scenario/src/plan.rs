@@ -18,8 +18,10 @@ use crate::document::Places;
 use crate::named_files::NamedFiles;
 use crate::parts::{Control, EcnMode, EcnWord, ElementSpec, SignalSpec};
 
+mod app;
 mod flow;
 
+pub use app::AppPlan;
 pub use flow::{FlowPlan, IpVersion, ViaPlan};
 
 /// One run, checked: names are unique, every flow has a path, every value is
@@ -60,6 +62,9 @@ pub struct Plan {
     pub proxies: Vec<ProxyPlan>,
     /// Flows; a [`narrows_core::FlowId`] is the index here.
     pub flows: Vec<FlowPlan>,
+    /// Applications that are named by their kind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apps: Vec<AppPlan>,
     /// Latency probes.
     pub probes: Vec<ProbePlan>,
     /// Observation points, in the order in which the file first names them.

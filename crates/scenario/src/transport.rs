@@ -5,9 +5,11 @@ use std::fmt;
 use narrows_cc::Needs;
 use narrows_quic::{QuicControl, model};
 use narrows_units::word_for;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use serde::ser::SerializeMap;
 
 use crate::parts::{Control, EcnMode, HostModel};
+use crate::plan::{Plan, ecn_mode_word};
 
 /// What carries what an application sends.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +125,45 @@ impl Transport {
     }
 }
 
+impl Plan {
+    /// What carries each flow and each application, by its full name.
+    pub fn transports(&self) -> impl Iterator<Item = (String, &Transport)> {
+        let flows = self.flows.iter();
+        let flows = flows.map(|f| (format!("flow/{}", f.name), &f.transport));
+        let apps = self.apps.iter();
+        flows.chain(apps.map(|a| (format!("app/{}", a.name), &a.transport)))
+    }
+}
+
+/// What results keep of it, in two parts, between which stands what is no option of it.
+impl Transport {
+    pub(crate) fn serialize_before<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let Some(cc) = self.cc() else {
+            return Ok(());
+        };
+        map.serialize_entry("cc", &cc)?;
+        map.serialize_entry("ecn", ecn_mode_word(self.ecn()))
+    }
+
+    pub(crate) fn serialize_after<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Self::Tcp(tcp) => {
+                map.serialize_entry("fast_open", &tcp.fast_open)?;
+                map.serialize_entry("host", &tcp.host)
+            }
+            Self::Quic(quic) => {
+                map.serialize_entry("transport", "quic")?;
+                match quic.spin.is_default() {
+                    true => Ok(()),
+                    false => map.serialize_entry("spin", &quic.spin),
+                }
+            }
+            Self::Modelled(spec) => map.serialize_entry("transport", &spec.to_string()),
+            Self::Datagrams => Ok(()),
+        }
+    }
+}
+
 /// The transport that a file names: its options stand beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TransportName {
@@ -136,16 +177,6 @@ pub(crate) enum TransportName {
 impl TransportName {
     /// Those that a word says in full, in the order in which messages name them.
     pub(crate) const ALL: [(&str, Self); 2] = [("tcp", Self::Tcp), ("quic", Self::Quic)];
-
-    /// The name of `transport`; datagrams have none.
-    pub(crate) const fn of(transport: &Transport) -> Option<Self> {
-        match transport {
-            Transport::Tcp(_) => Some(Self::Tcp),
-            Transport::Quic(_) => Some(Self::Quic),
-            Transport::Modelled(spec) => Some(Self::Modelled(*spec)),
-            Transport::Datagrams => None,
-        }
-    }
 }
 
 impl fmt::Display for TransportName {

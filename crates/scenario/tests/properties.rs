@@ -82,6 +82,19 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn app()(
+        cc in prop::sample::select(vec!["", "cc = \"prague\"\n", "cc = \"quic:cubic\"\n", "cc = \"kernel:bbr\"\necn = true\n"]),
+        request in 1u64..1_000_000,
+        response in 1u64..(1 << 40),
+        arrivals in prop::sample::select(vec!["think", "every", "poisson"]),
+        time_us in 1u64..10_000_000,
+        more in prop::sample::select(vec!["", "connection = \"new\"\n", "dscp = 46\nip = 6\n", "start = \"1s\"\nstop = \"1.5s\"\n"]),
+    ) -> String {
+        format!("from = \"client\"\nto = \"server\"\n{cc}request = {request}\nresponse = \"{response}\"\narrivals = \"{arrivals} {time_us}us\"\n{more}")
+    }
+}
+
+prop_compose! {
     fn scenario()(
         name in "[a-zA-Z0-9 \"'\\\\äß/=#-]{1,30}x",
         duration_us in 1_600_000u64..100_000_000,
@@ -90,6 +103,7 @@ prop_compose! {
         down in chain(),
         middle in any::<bool>(),
         flows in prop::collection::vec(flow(), 1..5),
+        apps in prop::collection::vec(app(), 0..3),
         address in any::<bool>(),
         command in prop::sample::select(vec!["", "run = [\"iperf3\", \"-c\", \"{server}\"]", "run = \"true\"\nstart = \"1s\"", "run = [\"a b\", \"{{x}}\", \"http://[{client/ipv6}]:80/\\\"\"]\nstop = \"1.1s\""]),
     ) -> String {
@@ -108,6 +122,9 @@ prop_compose! {
         }
         for (number, flow) in flows.iter().enumerate() {
             text.push_str(&format!("[[flow]]\nname = \"f{number}\"\n{flow}"));
+        }
+        for (number, app) in apps.iter().enumerate() {
+            text.push_str(&format!("[[request]]\nname = \"a{number}\"\n{app}"));
         }
         text
     }

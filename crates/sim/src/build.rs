@@ -50,7 +50,7 @@ impl Simulation {
             // A sampler that never advances would hang the run.
             sample_interval: plan.sample_interval.max(Duration::from_micros(1)),
             paths: Paths::new(assembled.stages, own_slots),
-            hosts: Hosts::new(topology, profiles, seed, first_slot),
+            hosts: Hosts::new(topology, profiles, seed, first_slot).with_flows(plan.flows.len()),
             apps: setup.apps,
             ledgers: setup.ledgers,
             names,
@@ -78,7 +78,7 @@ fn options(socket: SocketPlan) -> Result<Options, SimError> {
         Carrier::Shared(transport) => transport,
         Carrier::Tcp(tcp) => {
             let control = tcp.control.simulated().ok_or_else(|| SimError::Kernel {
-                flow: owner.trim_start_matches("flow/").to_owned(),
+                owner: owner.clone(),
                 control: tcp.control.to_string(),
             })?;
             // Each connection gets its own addresses.
@@ -125,14 +125,11 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
         });
     }
     let mut quic = plan
-        .flows
-        .iter()
-        .filter_map(|f| Some((f, f.transport.quic()?.cc)));
-    if let Some((flow, control)) = quic.find(|(_, control)| !control.repeats()) {
-        return Err(SimError::Unrepeatable {
-            flow: flow.name.clone(),
-            control: control.to_string(),
-        });
+        .transports()
+        .filter_map(|(owner, transport)| Some((owner, transport.quic()?.cc)));
+    if let Some((owner, control)) = quic.find(|(_, control)| !control.repeats()) {
+        let control = control.to_string();
+        return Err(SimError::Unrepeatable { owner, control });
     }
     let routes = plan.routes();
     let mut bulk = plan.flows.iter().filter(|f| f.traffic == Traffic::Bulk);
@@ -155,14 +152,13 @@ pub fn accepts(plan: &Plan) -> Result<(), SimError> {
         }
     }
     let mut streams = plan
-        .flows
-        .iter()
-        .filter_map(|f| Some((f, f.transport.tcp()?)));
-    match streams.find(|(_, tcp)| tcp.cc.simulated().is_none()) {
+        .transports()
+        .filter_map(|(owner, transport)| Some((owner, &transport.tcp()?.cc)));
+    match streams.find(|(_, control)| control.simulated().is_none()) {
         None => Ok(()),
-        Some((flow, tcp)) => Err(SimError::Kernel {
-            flow: flow.name.clone(),
-            control: tcp.cc.to_string(),
+        Some((owner, control)) => Err(SimError::Kernel {
+            owner,
+            control: control.to_string(),
         }),
     }
 }

@@ -27,8 +27,7 @@ pub fn list(args: &List) -> Outcome {
         return words::list(kinds, args.format);
     }
     if args.format == ListFormat::Markdown {
-        let allowed =
-            "`text` or `json`; of `metrics`, `events`, `queues` and `elements` also `markdown`";
+        let allowed = "`text` or `json`; of `metrics`, `events`, `queues`, `elements` and `apps` also `markdown`";
         return Err(Refusal::new("--format", "`markdown`", allowed).into());
     }
     let prefix = args.what.as_deref().unwrap_or_default();
@@ -59,7 +58,7 @@ pub fn list(args: &List) -> Outcome {
     }
     if lines.is_empty() {
         let found = format!("`{prefix}`, with which no name begins");
-        let allowed = "`metrics`, `events`, `queues`, `elements`, or the beginning of a name in the catalogue";
+        let allowed = "`metrics`, `events`, `queues`, `elements`, `apps`, or the beginning of a name in the catalogue";
         let refusal = Refusal::new("", found, allowed);
         return Err(refusal.with_help("`narrows list` shows all names").into());
     }

@@ -72,6 +72,7 @@ fn the_guide_s_tables_of_queues_and_elements_are_the_program_s_lists() {
     for (all, one, page, known) in [
         ("queues", "queue", "queues.md", "fq_codel"),
         ("elements", "element", "elements.md", "rate trace"),
+        ("apps", "app", "applications.md", "request"),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../docs")

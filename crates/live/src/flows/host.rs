@@ -52,6 +52,8 @@ pub struct Work {
     pub node: usize,
     /// Hosts and links, as the plan has them.
     pub topology: Topology,
+    /// How many flows the plan has.
+    pub flows: usize,
     /// Its applications.
     pub apps: Vec<AppOn>,
     /// The run's sets of socket options.
@@ -141,8 +143,9 @@ impl Host {
             epoll.add(fd, event).map_err(wait)?;
         }
         let profiles = work.sockets.iter().map(options_of).collect();
+        let flows = work.flows;
         let mut host = Self {
-            hosts: Hosts::new(work.topology, profiles, work.seed, FIRST_SLOT),
+            hosts: Hosts::new(work.topology, profiles, work.seed, FIRST_SLOT).with_flows(flows),
             node: work.node,
             paths: Paths::new(Vec::new(), FIRST_SLOT as usize),
             kernel: Kernel::new(epoll, options, stack),

@@ -32,6 +32,10 @@ use crate::{Clock, FlowFacts, Namespace, Reporter};
 /// opens.
 const OTHER_FILES: u64 = 256;
 
+/// File descriptors of the connections that an application has at once (our choice: far more
+/// than those of a page or a household).
+const FILES_OF_APP: u64 = 4_096;
+
 /// The plan's applications, at work: each host has a thread that serves theirs, and
 /// one that samples its TCP senders, if it has such.
 ///
@@ -81,7 +85,8 @@ impl Flows {
         reporter: &Reporter,
     ) -> Result<Self, FlowError> {
         // A flow that goes by a proxy has two connections, each with two ends.
-        open_files(4 * (plan.flows.len() + plan.probes.len()) as u64 + OTHER_FILES);
+        let of_flows = 4 * (plan.flows.len() + plan.probes.len()) as u64;
+        open_files(of_flows + FILES_OF_APP * plan.apps.len() as u64 + OTHER_FILES);
         let stop = Stop::new().map_err(|reason| FlowError::Host {
             host: "*".to_owned(),
             action: "stop threads",
@@ -120,6 +125,7 @@ impl Flows {
             let work = Work {
                 node: index.0,
                 topology: topology(plan),
+                flows: plan.flows.len(),
                 apps,
                 sockets: setup.sockets.clone(),
                 controls: controls.clone(),
@@ -290,13 +296,12 @@ fn topology(plan: &Plan) -> Topology {
     }
 }
 
-/// TLS for the flows of `plan` that run over QUIC, if there are endpoints.
+/// TLS for what of `plan` runs over QUIC, if there is any.
 fn tls_for(plan: &Plan) -> Result<Option<Arc<Tls>>, FlowError> {
-    let quic = |f: &&narrows_scenario::FlowPlan| f.transport.quic().is_some();
-    let Some(first) = plan.flows.iter().find(quic) else {
+    let mut quic = plan.transports().filter(|(_, t)| t.quic().is_some());
+    let Some((owner, _)) = quic.next() else {
         return Ok(None);
     };
-    let owner = format!("flow/{}", first.name);
     let made = tls::make().map_err(Owner(&owner).cannot("prepare TLS"))?;
     Ok(Some(Arc::new(made)))
 }

@@ -422,12 +422,13 @@ fn check_addresses(plan: &Plan) -> Result<(), LiveError> {
 }
 
 fn check_ipv6(plan: &Plan, routes: &Routes, ipv6: bool) -> Result<(), LiveError> {
-    for flow in plan.flows.iter().filter(|f| f.ip == IpVersion::V6) {
-        let refuse = |reason: String| LiveError::NoIpv6 {
-            what: format!("flow/{}", flow.name),
-            reason,
-        };
-        let mtu = smallest_mtu(plan, routes, flow.from.0, flow.to.0);
+    let flows = plan.flows.iter();
+    let flows = flows.map(|f| (format!("flow/{}", f.name), f.ip, (f.from, f.to)));
+    let apps = plan.apps.iter();
+    let apps = apps.map(|a| (format!("app/{}", a.name), a.ip, (a.from, a.to)));
+    for (what, _, (from, to)) in flows.chain(apps).filter(|(_, ip, _)| *ip == IpVersion::V6) {
+        let refuse = |reason: String| LiveError::NoIpv6 { what, reason };
+        let mtu = smallest_mtu(plan, routes, from.0, to.0);
         if !ipv6 {
             return Err(refuse(
                 "and this kernel has none (CONFIG_IPV6, or ipv6.disable=1 on its command line)"

@@ -5,7 +5,9 @@ use std::io;
 use std::path::PathBuf;
 
 use narrows_scenario::Plan;
-use narrows_scenario::endpoints::{ANSWERER_PORTS, ASKER_PORTS, OPENER_PORTS, PROBE_PORTS};
+use narrows_scenario::endpoints::{
+    ANSWERER_PORTS, APP_CALLER_PORTS, APP_PORTS, ASKER_PORTS, OPENER_PORTS, PROBE_PORTS,
+};
 
 use super::Namespace;
 use crate::LiveError;
@@ -127,13 +129,15 @@ pub fn has_ipv6() -> bool {
     fs::metadata("/proc/sys/net/ipv6").is_ok()
 }
 
-/// Ports of the plan's flows and probes, which no socket gets by chance.
+/// Ports of the plan's flows, probes and applications, which no socket gets by chance.
 pub(super) fn reserved_ports(plan: &Plan) -> String {
     let ranges = [
         (OPENER_PORTS, plan.flows.len()),
         (ANSWERER_PORTS, plan.flows.len()),
         (ASKER_PORTS, plan.probes.len()),
         (PROBE_PORTS, plan.probes.len()),
+        (APP_PORTS, plan.apps.len()),
+        (APP_CALLER_PORTS, plan.apps.len()),
     ];
     let text = ranges
         .iter()

@@ -7,7 +7,7 @@ use narrows_core::Packet;
 use narrows_path::routes::Routes;
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_units::Instant;
-use narrows_wire::{IpFields, ip};
+use narrows_wire::IpFields;
 
 use super::checks::{Findings, is_seen};
 use crate::summary::RunSummary;

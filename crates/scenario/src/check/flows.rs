@@ -15,10 +15,7 @@ impl Check<'_> {
     /// Reads the flows.
     pub(super) fn flows(&mut self) -> Result<(), Refusal> {
         let routes = self.plan.routes();
-        let model = match &self.scenario.host_model {
-            Some(given) => super::model::read(self.places, given, HostModel::default())?,
-            None => HostModel::default(),
-        };
+        let model = self.host_model()?;
         let offsets = self.scenario.start_offset.as_ref().is_none_or(|at| **at);
         let mut names = Names::default();
         self.at_most(MAX_FLOWS, "flow", &self.scenario.flow)?;
@@ -55,7 +52,10 @@ impl Check<'_> {
         let ip = self.ip(&flow.ip)?;
         let keys = TransportKeys::from(&**flow);
         let transport = match (traffic.carries(), self.transport_name(keys)?) {
-            (Carries::Datagrams, TransportName::Tcp) => Transport::Datagrams,
+            (Carries::Datagrams, TransportName::Tcp) => {
+                self.without_use(keys, model)?;
+                Transport::Datagrams
+            }
             (Carries::Datagrams, name) => return Err(self.constant(flow, name)),
             (Carries::Stream, name) => {
                 let ends = (from, to);
@@ -91,11 +91,17 @@ impl Check<'_> {
             None => self.places.missing(flow, "traffic", allowed),
         };
         refusal.with_help(match name {
-            TransportName::Modelled(_) => {
-                "a constant rate is a word of `transport`: `rate 20Mbit`"
-            }
+            TransportName::Modelled(_) => "a constant rate is a word of `transport`: `rate 20Mbit`",
             _ => "a constant bit rate goes as plain datagrams: leave `transport` out",
         })
+    }
+
+    /// How hosts treat segments where a table does not say.
+    pub(super) fn host_model(&self) -> Result<HostModel, Refusal> {
+        match &self.scenario.host_model {
+            Some(given) => super::model::read(self.places, given, HostModel::default()),
+            None => Ok(HostModel::default()),
+        }
     }
 
     /// `ip = 4` or `ip = 6`.

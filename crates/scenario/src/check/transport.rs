@@ -20,6 +20,8 @@ pub(super) struct TransportKeys<'d> {
     pub spin: &'d Optional<Given<SpinUse>>,
     pub fast_open: &'d Optional<bool>,
     pub host_model: &'d Optional<HostModelKeys>,
+    /// The congestion control of TCP where none is given.
+    pub usual: Option<&'static str>,
 }
 
 impl<'d> From<&'d Flow> for TransportKeys<'d> {
@@ -31,6 +33,7 @@ impl<'d> From<&'d Flow> for TransportKeys<'d> {
             spin: &flow.spin,
             fast_open: &flow.fast_open,
             host_model: &flow.host_model,
+            usual: None,
         }
     }
 }
@@ -45,10 +48,7 @@ pub(super) struct Between {
 
 impl Check<'_> {
     /// Which transport a table names, or else what its `cc` is made for.
-    pub(super) fn transport_name(
-        &self,
-        keys: TransportKeys<'_>,
-    ) -> Result<TransportName, Refusal> {
+    pub(super) fn transport_name(&self, keys: TransportKeys<'_>) -> Result<TransportName, Refusal> {
         let cc = self.places.parsed(keys.cc)?;
         let quinns = cc.is_some_and(|cc| cc.quic().is_some());
         let Some(given) = keys.transport else {
@@ -85,9 +85,14 @@ impl Check<'_> {
         let fast_open = keys.fast_open.as_ref().is_some_and(|at| **at);
         match name {
             TransportName::Tcp => {
-                let Some(cc) = cc.cloned() else {
-                    let allowed = "a congestion control, such as \"cubic\"";
-                    return Err(self.places.missing(table, "cc", allowed));
+                let cc = match (cc, keys.usual) {
+                    (Some(cc), _) => cc.clone(),
+                    (None, Some(usual)) => Control::parse(usual)
+                        .map_err(|error| self.places.refused_words(table, error))?,
+                    (None, None) => {
+                        let allowed = "a congestion control, such as \"cubic\"";
+                        return Err(self.places.missing(table, "cc", allowed));
+                    }
                 };
                 if let Some(given) = keys.spin {
                     return Err(self
@@ -113,6 +118,21 @@ impl Check<'_> {
             })),
             TransportName::Modelled(spec) => Ok(Transport::Modelled(spec)),
         }
+    }
+
+    /// Checks options of connections beside plain datagrams, where they are of no use: a file
+    /// that sets the traffic of a flow may leave them as they are.
+    pub(super) fn without_use(
+        &self,
+        keys: TransportKeys<'_>,
+        model: HostModel,
+    ) -> Result<(), Refusal> {
+        self.ecn(keys, TransportName::Tcp, EcnMode::Off)?;
+        self.places.parsed(keys.spin)?;
+        if let Some(given) = keys.host_model {
+            super::model::read(self.places, given, model)?;
+        }
+        Ok(())
     }
 
     /// What the handshake asks for: what the file says, or else what the control

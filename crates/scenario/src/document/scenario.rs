@@ -8,6 +8,7 @@ use narrows_wire::efm::Profile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::app::App;
 use super::leaf::{
     Besides, Choices, Element, Grammar, Name, OneOf, Scalar, Spelled, Whole, Words, grammar,
 };
@@ -75,6 +76,9 @@ pub(crate) struct Scenario {
     /// Measurement signals in the packets of flows.
     #[serde(default)]
     pub(crate) mark: Vec<At<Mark>>,
+    /// Applications that are named by their kind.
+    #[serde(default)]
+    pub(crate) app: Vec<At<App>>,
     /// Latency probes.
     #[serde(default)]
     pub(crate) probe: Vec<At<Probe>>,

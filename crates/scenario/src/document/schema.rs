@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
 use serde_json::Value;
 
+use super::app;
 use super::de::Fault;
 use super::scenario::Scenario;
 use crate::campaign::document::Campaign;
@@ -43,8 +44,23 @@ impl JsonSchema for File {
 pub fn schema() -> serde_json::Value {
     let mut schema = schemars::schema_for!(File);
     schema.insert("$id".to_owned(), ID.into());
+    short_tables_of_scenarios(&mut schema);
     without_null(&mut schema);
     schema.to_value()
+}
+
+/// Adds the tables of applications whose kind they say to where the scenario's are.
+fn short_tables_of_scenarios(schema: &mut Schema) {
+    let defined = |schema: &mut Schema| -> Option<Value> {
+        let name = Scenario::schema_name();
+        schema.get_mut("$defs")?.get_mut(&*name).map(Value::take)
+    };
+    if let Some(Ok(mut scenario)) = defined(schema).map(Schema::try_from) {
+        app::short_tables(&mut scenario);
+        if let Some(Value::Object(all)) = schema.get_mut("$defs") {
+            all.insert(Scenario::schema_name().into_owned(), scenario.to_value());
+        }
+    }
 }
 
 /// Takes `null` out of what may be left out: TOML has none, and a choice between it and

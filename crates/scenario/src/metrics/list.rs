@@ -158,6 +158,18 @@ pub(super) const ELEMENT: MetricKind = MetricKind {
     },
 };
 
+/// An application.
+pub(super) const APP: MetricKind = MetricKind {
+    entity: "app/NAME, window/WINDOW/app/NAME",
+    about: "an application, in the steady window or one of the scenario's further windows",
+    metrics: metrics! {
+        "{app_sample}.{min,mean,p50,p95,p99,max}", "its own",
+            "what it reports as measurements: their distribution";
+        "{app_counter}.{total,per_s}", "its own", "what it counts, and the same per second";
+        "{app_gauge}.{min,mean,max}", "its own", "what it reports as a state";
+    },
+};
+
 /// A latency probe.
 pub(super) const PROBE: MetricKind = MetricKind {
     entity: "probe/NAME",

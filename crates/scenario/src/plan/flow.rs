@@ -5,9 +5,9 @@ use narrows_units::Instant;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::{HostIndex, ecn_mode_word, words};
+use super::{HostIndex, words};
 use crate::parts::Traffic;
-use crate::transport::{SpinUse, Transport};
+use crate::transport::Transport;
 
 /// Which Internet Protocol a flow uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -63,34 +63,19 @@ impl FlowPlan {
 /// those that its transport does not have are left out.
 impl Serialize for FlowPlan {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (tcp, quic) = (self.transport.tcp(), self.transport.quic());
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("from", &self.from)?;
         map.serialize_entry("to", &self.to)?;
         map.serialize_entry("opens", &self.opens)?;
-        if let Some(cc) = self.transport.cc() {
-            map.serialize_entry("cc", &cc)?;
-            map.serialize_entry("ecn", ecn_mode_word(self.transport.ecn()))?;
-        }
+        self.transport.serialize_before(&mut map)?;
         map.serialize_entry("dscp", &self.dscp)?;
         map.serialize_entry("start", &self.start.to_string())?;
         map.serialize_entry("start_offset", &self.start_offset)?;
         map.serialize_entry("stop", &self.stop.map(|stop| stop.to_string()))?;
         map.serialize_entry("traffic", &self.traffic)?;
         map.serialize_entry("ip", &self.ip)?;
-        if let Some(tcp) = tcp {
-            map.serialize_entry("fast_open", &tcp.fast_open)?;
-            map.serialize_entry("host", &tcp.host)?;
-        }
-        match &self.transport {
-            Transport::Tcp(_) | Transport::Datagrams => {}
-            Transport::Quic(_) => map.serialize_entry("transport", "quic")?,
-            Transport::Modelled(spec) => map.serialize_entry("transport", &spec.to_string())?,
-        }
-        if let Some(spin) = quic.map(|quic| quic.spin).filter(|spin| !spin.is_default()) {
-            map.serialize_entry::<_, SpinUse>("spin", &spin)?;
-        }
+        self.transport.serialize_after(&mut map)?;
         if let Some(via) = &self.via {
             map.serialize_entry("via", via)?;
         }

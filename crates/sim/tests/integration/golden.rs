@@ -76,7 +76,7 @@ impl EventSink for Digest {
                     queue.0.into(),
                     sojourn.as_nanos(),
                     wire_bytes.into(),
-                    band.into(),
+                    band.index() as u64,
                 ];
                 self.add_packet(2, now, &facts, packet);
             }
