@@ -11,7 +11,7 @@ use crate::spec::Carries;
 
 /// One end of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Socket {
+pub struct SiteEnd {
     /// The options of its sockets.
     pub profile: Profile,
     /// Its address. The port is its own where it listens or binds a socket for datagrams;
@@ -21,7 +21,7 @@ pub struct Socket {
 
 /// Where an application runs, and when; what it needs beside its own parameters.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Site {
     /// As which it reports, `app/NAME`.
     pub entity: EntityId,
     /// Its full name, `app/NAME`.
@@ -29,16 +29,16 @@ pub struct Place {
     /// The run's seed.
     pub seed: u64,
     /// At `from`, the end that begins.
-    pub from: Socket,
+    pub from: SiteEnd,
     /// At `to`, the end that answers.
-    pub to: Socket,
+    pub to: SiteEnd,
     /// When it begins.
     pub start: Instant,
     /// When it begins nothing more.
     pub stop: Instant,
 }
 
-impl Place {
+impl Site {
     /// What draws `what` of this application, whatever else draws.
     pub fn rng(&self, what: &str) -> Rng {
         Rng::for_name(self.seed, &format!("{}/{what}", self.name))
@@ -67,7 +67,7 @@ pub(crate) trait Kind: Clone + PartialEq + fmt::Debug + Default {
     fn values(&self) -> Vec<String>;
 
     /// The applications at `from` and at `to`.
-    fn ends(&self, place: &Place) -> [Box<dyn App>; 2];
+    fn ends(&self, site: &Site) -> [Box<dyn App>; 2];
 }
 
 /// From one line for each kind of application (its word, its name and the type of its
@@ -136,8 +136,8 @@ macro_rules! apps {
             }
 
             /// The applications at the end that begins and at the one that answers.
-            pub fn ends(&self, place: &Place) -> [Box<dyn narrows_core::App>; 2] {
-                match self { $(Self::$name(k) => $crate::kind::Kind::ends(k, place),)+ }
+            pub fn ends(&self, site: &Site) -> [Box<dyn narrows_core::App>; 2] {
+                match self { $(Self::$name(k) => $crate::kind::Kind::ends(k, site),)+ }
             }
         }
     };

@@ -33,7 +33,7 @@ mod spec;
 
 pub use flow::{DatagramSink, DatagramSource, End, Sink, Source};
 pub use generator::{Generator, Want};
-pub use kind::{Place, Socket};
+pub use kind::{Site, SiteEnd};
 pub use ledger::Ledger;
 pub use prober::{Prober, Responder};
 pub use relay::Relay;

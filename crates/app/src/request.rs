@@ -14,7 +14,7 @@ use narrows_units::{
 };
 
 use crate::draw::exponential;
-use crate::kind::{Kind, Place};
+use crate::kind::{Kind, Site};
 use crate::spec::{Carries, above_zero};
 
 /// Connections that may wait to be accepted: Linux's default `net.core.somaxconn`.
@@ -187,17 +187,17 @@ impl Kind for RequestSpec {
         ]
     }
 
-    fn ends(&self, place: &Place) -> [Box<dyn App>; 2] {
+    fn ends(&self, site: &Site) -> [Box<dyn App>; 2] {
         let client = Client {
-            rng: place.rng("arrivals"),
+            rng: site.rng("arrivals"),
             spec: *self,
-            place: place.clone(),
-            due: Some(place.start),
+            site: site.clone(),
+            due: Some(site.start),
             connections: BTreeMap::new(),
         };
         let server = Server {
             spec: *self,
-            place: place.clone(),
+            site: site.clone(),
             connections: BTreeMap::new(),
         };
         [Box::new(client), Box::new(server)]
@@ -218,7 +218,7 @@ struct Asking {
 /// Issues requests and measures how long their responses take.
 struct Client {
     spec: RequestSpec,
-    place: Place,
+    site: Site,
     rng: Rng,
     /// When the next request is to be issued; not while the response to the one before is
     /// awaited.
@@ -229,7 +229,7 @@ struct Client {
 impl Client {
     fn report(&self, host: &mut dyn Sockets, field: TelemetryField, value: u64) {
         host.record(Event::Telemetry {
-            source: self.place.entity.into(),
+            source: self.site.entity.into(),
             field,
             value: i64::try_from(value).unwrap_or(i64::MAX),
         });
@@ -242,7 +242,7 @@ impl Client {
             Arrivals::Every(time) => Some(at + time),
             Arrivals::Poisson(mean) => Some(at + exponential(&mut self.rng, mean)),
         };
-        self.due = next.filter(|at| *at < self.place.stop);
+        self.due = next.filter(|at| *at < self.site.stop);
     }
 
     /// Issues a request that was due at `at`.
@@ -254,7 +254,7 @@ impl Client {
         };
         let socket = match kept {
             Some(socket) => Ok(socket),
-            None => host.connect(self.place.from.profile, None, self.place.to.local),
+            None => host.connect(self.site.from.profile, None, self.site.to.local),
         };
         let Ok(socket) = socket else {
             self.report(host, FAILED, 1);
@@ -305,7 +305,7 @@ impl Client {
     /// What was awaited is over: the next request follows after the time to think.
     fn think(&mut self, now: Instant) {
         if let Arrivals::Think(time) = self.spec.arrivals {
-            self.due = Some(now + time).filter(|at| *at < self.place.stop);
+            self.due = Some(now + time).filter(|at| *at < self.site.stop);
         }
     }
 
@@ -369,7 +369,7 @@ struct Answering {
 /// Answers each request when all of it is there.
 struct Server {
     spec: RequestSpec,
-    place: Place,
+    site: Site,
     connections: BTreeMap<SocketId, Answering>,
 }
 
@@ -400,7 +400,7 @@ impl Server {
 
 impl App for Server {
     fn start(&mut self, host: &mut dyn Sockets) -> Result<(), SocketError> {
-        let end = self.place.to;
+        let end = self.site.to;
         host.listen(end.profile, end.local, BACKLOG).map(|_| ())
     }
 

@@ -66,6 +66,9 @@ const KINDS: &str = "bulk, bytes N, writes BYTES every TIME, cbr rate RATE [size
                      poisson rate RATE [size BYTES]";
 
 impl Traffic {
+    /// The words that it begins with.
+    pub const WORDS: [&str; 5] = ["bulk", "bytes", "writes", "cbr", "poisson"];
+
     /// Reads the words of a flow's traffic.
     ///
     /// # Errors

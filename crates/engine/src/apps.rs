@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows_app::{Place, Socket};
+use narrows_app::{Site, SiteEnd};
 use narrows_core::{Profile, Role};
 use narrows_host::{Part, Transport};
 use narrows_quic::QuicConfig;
@@ -29,11 +29,11 @@ impl Builder<'_> {
                 owner: owner.clone(),
                 rng: None,
             });
-            Socket { profile, local }
+            SiteEnd { profile, local }
         };
         let (near, far) = (ends.opener.1, ends.answerer.1);
         let end = Instant::ZERO + self.plan.duration;
-        let place = Place {
+        let site = Site {
             entity: names.id(&owner).unwrap_or_default(),
             from: socket(Role::Initiator, near, far),
             to: socket(Role::Responder, far, near),
@@ -42,7 +42,7 @@ impl Builder<'_> {
             start: plan.start,
             stop: plan.stop.unwrap_or(end).min(end),
         };
-        let [begins, answers] = plan.spec.ends(&place);
+        let [begins, answers] = plan.spec.ends(&site);
         self.add_app(plan.from, &owner, begins);
         self.add_app(plan.to, &owner, answers);
         Ok(())

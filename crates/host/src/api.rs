@@ -85,7 +85,7 @@ impl Api<'_, '_> {
         self.hosts.open(self.net, socket).map(SocketId)
     }
 
-    fn is_datagram(&mut self, profile: Profile) -> bool {
+    fn sends_datagrams(&mut self, profile: Profile) -> bool {
         let options = &self.hosts.profile(profile).options;
         matches!(options.transport, Transport::Datagrams)
     }
@@ -119,7 +119,7 @@ impl Sockets for Api<'_, '_> {
         local: Option<SocketAddr>,
         remote: SocketAddr,
     ) -> Result<SocketId, SocketError> {
-        if self.is_datagram(profile) {
+        if self.sends_datagrams(profile) {
             return Err(SocketError::Unsupported);
         }
         let node = self.node();
@@ -153,7 +153,7 @@ impl Sockets for Api<'_, '_> {
         local: SocketAddr,
         backlog: u32,
     ) -> Result<SocketId, SocketError> {
-        if self.is_datagram(profile) {
+        if self.sends_datagrams(profile) {
             return Err(SocketError::Unsupported);
         }
         let kind = Kind::Listener {
@@ -185,7 +185,7 @@ impl Sockets for Api<'_, '_> {
     }
 
     fn bind(&mut self, profile: Profile, local: SocketAddr) -> Result<SocketId, SocketError> {
-        if !self.is_datagram(profile) {
+        if !self.sends_datagrams(profile) {
             return Err(SocketError::Unsupported);
         }
         let kind = Kind::Datagrams {

@@ -57,11 +57,16 @@ fn what_an_application_lacks_or_has_too_much_is_refused_at_its_key() {
             "kind",
             "did you mean `request`?",
         ),
+        (
+            app("kind = \"cbr\"").replacen("kind = \"request\"\n", "", 1),
+            "kind",
+            "[[flow]]",
+        ),
         (app("sise = 3"), "sise", "`request`"),
         (app("respons = 3"), "respons", "did you mean `response`?"),
         (app("arrivals = \"often\""), "arrivals", "poisson TIME"),
         (app("response = 0"), "response", "more than zero"),
-        (app("response = true"), "response", "more than zero"),
+        (app("response = true"), "response", "a size such as"),
         (app("stop = \"11s\""), "stop", "the run's end"),
         (app("cc = \"cubik\""), "cc", "did you mean `cubic`?"),
         (app("ecn = \"maybe\""), "ecn", "accecn"),
@@ -162,7 +167,7 @@ fn a_line_says_an_application_with_its_parameters_and_transport() {
     let app = &plan.expect("a plan").apps[0];
     let said = "request request 1Kb response 1Mb arrivals poisson 20ms connection kept";
     assert_eq!(app.spec.to_string(), said);
-    assert_eq!(app.transport.control_words(), "prague");
+    assert_eq!(app.transport.control_name(), "prague");
     assert_eq!(
         (app.name.as_str(), app.start.as_nanos()),
         ("api", 1_000_000_000)

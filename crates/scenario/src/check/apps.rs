@@ -7,7 +7,7 @@ use super::transport::{Between, TransportKeys};
 use super::{Check, Names};
 use crate::document::{App, AppKeys, At, Scalar, keys};
 use crate::endpoints::MAX_APPS;
-use crate::parts::HostModel;
+use crate::parts::{HostModel, Traffic};
 use crate::plan::AppPlan;
 use crate::refusal::{Refusal, one_of};
 use crate::transport::{Transport, TransportName};
@@ -32,6 +32,9 @@ impl<'d> From<&'d AppKeys> for TransportKeys<'d> {
 impl Check<'_> {
     /// Reads the applications.
     pub(super) fn apps(&mut self) -> Result<(), Refusal> {
+        if self.scenario.app.is_empty() {
+            return Ok(());
+        }
         let routes = self.plan.routes();
         let model = self.host_model()?;
         let mut names = Names::default();
@@ -82,9 +85,14 @@ impl Check<'_> {
         let kinds = || APP_KINDS.iter().map(|kind| kind.name);
         let kind = places.required(table, "kind", &table.keys.kind, &one_of(kinds()))?;
         let Some(mut spec) = AppSpec::new(kind) else {
-            return Err(places
-                .refuse(kind, one_of(kinds()))
-                .did_you_mean(kind, kinds()));
+            let refusal = places.refuse(kind, one_of(kinds()));
+            return Err(match Traffic::WORDS.contains(&kind.as_str()) {
+                true => refusal.with_help(format!(
+                    "a transfer in one direction is a [[flow]], with traffic = \"{} …\"",
+                    **kind
+                )),
+                false => refusal.did_you_mean(kind, kinds()),
+            });
         };
         let declared = spec.declared();
         let names = || declared.parameters.iter().flat_map(|p| p.names());

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::app;
 use super::de::Fault;
 use super::scenario::Scenario;
-use crate::campaign::document::Campaign;
+use crate::campaign::document::{BaseScenario, Campaign};
 
 /// What the schema is called; the version of the format is part of it.
 const ID: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/schema/v1.json");
@@ -49,16 +49,19 @@ pub fn schema() -> serde_json::Value {
     schema.to_value()
 }
 
-/// Adds the tables of applications whose kind they say to where the scenario's are.
+/// Adds the tables of applications whose kind they say to where the scenario's are, in a file of
+/// its own and in a campaign.
 fn short_tables_of_scenarios(schema: &mut Schema) {
-    let defined = |schema: &mut Schema| -> Option<Value> {
-        let name = Scenario::schema_name();
-        schema.get_mut("$defs")?.get_mut(&*name).map(Value::take)
+    let Some(Value::Object(all)) = schema.get_mut("$defs") else {
+        return;
     };
-    if let Some(Ok(mut scenario)) = defined(schema).map(Schema::try_from) {
-        app::short_tables(&mut scenario);
-        if let Some(Value::Object(all)) = schema.get_mut("$defs") {
-            all.insert(Scenario::schema_name().into_owned(), scenario.to_value());
+    for name in [Scenario::schema_name(), BaseScenario::schema_name()] {
+        let Some(table) = all.get_mut(&*name) else {
+            continue;
+        };
+        if let Ok(mut of_scenario) = Schema::try_from(table.take()) {
+            app::short_tables(&mut of_scenario);
+            *table = of_scenario.to_value();
         }
     }
 }
