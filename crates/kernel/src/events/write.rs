@@ -1,6 +1,6 @@
 //! Writing events.
 
-use narrows_core::{Encoder, Event, EventSink, Packet, Reduce, TelemetryField, Value};
+use narrows_core::{Encoder, Event, EventSink, Packet, TelemetryField, Value};
 use narrows_units::Instant;
 
 use super::packets::{Remembered, without_zeros};

@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn fields_have_the_figures_that_their_declaration_names() {
-        for reduce in Reduce::ALL {
+        for reduce in Reduce::ALL.iter().copied() {
             let field = TelemetryField { reduce, ..QUALITY };
             let mut telemetry = Telemetry::new(&[]);
             telemetry.reported(at(0), true, field, 1);

@@ -39,7 +39,7 @@ fn whatever_has_a_name_reports_by_it_and_nobody_between_knows_the_field() {
     let plan = plan(&[]);
     let (mut reducer, names) = reducer(&plan);
     let host = names.id("host/client").expect("a host");
-    let queue = names.id("link/path/up/rate").expect("a queue");
+    let queue = names.id("link/path/up/bottleneck").expect("a queue");
     let mut report = |ms, source: EntityId, field, value| {
         let source = source.into();
         let event = Event::Telemetry {
@@ -70,13 +70,13 @@ fn whatever_has_a_name_reports_by_it_and_nobody_between_knows_the_field() {
     assert!((of("response_ms.p99 of host/client") / 99.0 - 1.0).abs() < 0.002);
     assert_eq!(of("requests.total of host/client"), 2000.0);
     assert_eq!(of("requests.per_s of host/client"), 1000.0);
-    assert_eq!(of("requests.total of link/path/up/rate"), 3.0);
+    assert_eq!(of("requests.total of link/path/up/bottleneck"), 3.0);
     let series = Series::of(&reduced);
     let track = |entity, metric| &series.track(entity, metric).expect(metric).value;
     assert_eq!(track("host/client", "response_ms")[1], 50.5);
     assert_eq!(track("host/client", "requests").len(), 8);
     // It stands with the queue's own series.
-    assert_eq!(track("link/path/up/rate", "requests"), &[3.0]);
+    assert_eq!(track("link/path/up/bottleneck", "requests"), &[3.0]);
     let entities: Vec<_> = reduced.columns.iter().map(|c| c.entity.as_str()).collect();
     let once: BTreeSet<_> = entities.iter().collect();
     assert_eq!(entities.len(), once.len(), "{entities:?}");
@@ -108,7 +108,7 @@ const TINS: &[&str] = &["bulk", "best_effort", "video", "voice"];
 fn of_bands(packets: &[(u64, &'static [&'static str], u8, u64)]) -> Reduced {
     let plan = plan(&[]);
     let (mut reducer, names) = reducer(&plan);
-    let queue = names.id("link/path/up/rate").expect("a queue");
+    let queue = names.id("link/path/up/bottleneck").expect("a queue");
     for (ms, names, band, sojourn) in packets {
         let event = Event::Dequeued {
             queue,
@@ -139,7 +139,7 @@ fn bands_that_carry_packets_have_figures_and_series_by_their_names() {
         .collect();
     assert_eq!(bands, [("best_effort", 2, 200), ("voice", 2, 200)]);
     let of = |name: &str| lookup(&reduced.summary, name);
-    let entity = "link/path/up/rate";
+    let entity = "link/path/up/bottleneck";
     assert_eq!(
         of(&format!("best_effort.sojourn_ms.mean of {entity}")),
         Some(30.0)
