@@ -204,13 +204,35 @@ impl Kind for RequestSpec {
     }
 }
 
+/// What is still to be written to a connection.
+#[derive(Debug, Default)]
+struct Outgoing {
+    bytes: u64,
+    /// Whether the socket reports room. A socket that has room before it takes anything, as
+    /// QUIC's before its handshake, would report it for each time that it is asked to.
+    waits: bool,
+}
+
+impl Outgoing {
+    /// Writes as much as the socket takes.
+    fn write(&mut self, host: &mut dyn Sockets, socket: SocketId) {
+        if self.bytes > 0 {
+            self.bytes -= host.write(socket, Data::Zeros(self.bytes));
+        }
+        let waits = self.bytes > 0;
+        if waits != self.waits {
+            self.waits = waits;
+            host.want_room(socket, waits);
+        }
+    }
+}
+
 /// A connection at the client.
 #[derive(Debug, Default)]
 struct Asking {
     /// When each request was issued whose response is not complete.
     issued: VecDeque<Instant>,
-    /// Bytes of requests that are still to be written.
-    unwritten: u64,
+    outgoing: Outgoing,
     /// Bytes of the response to the first of `issued` that have arrived.
     arrived: u64,
 }
@@ -263,15 +285,13 @@ impl Client {
         };
         let asking = self.connections.entry(socket).or_default();
         asking.issued.push_back(at);
-        asking.unwritten += self.spec.request;
+        asking.outgoing.bytes += self.spec.request;
         self.write(host, socket);
     }
 
     fn write(&mut self, host: &mut dyn Sockets, socket: SocketId) {
-        let asking = self.connections.get_mut(&socket);
-        if let Some(asking) = asking.filter(|asking| asking.unwritten > 0) {
-            asking.unwritten -= host.write(socket, Data::Zeros(asking.unwritten));
-            host.want_room(socket, asking.unwritten > 0);
+        if let Some(asking) = self.connections.get_mut(&socket) {
+            asking.outgoing.write(host, socket);
         }
     }
 
@@ -360,8 +380,7 @@ impl App for Client {
 struct Answering {
     /// Bytes of a request that is not complete.
     arrived: u64,
-    /// Bytes of responses that are still to be written.
-    unwritten: u64,
+    outgoing: Outgoing,
     /// The client has ended its stream.
     peer_closed: bool,
 }
@@ -381,12 +400,9 @@ impl Server {
         answering.arrived += host.read(socket, u64::MAX, None);
         let complete = answering.arrived / self.spec.request;
         answering.arrived %= self.spec.request;
-        answering.unwritten += complete * self.spec.response;
-        if answering.unwritten > 0 {
-            answering.unwritten -= host.write(socket, Data::Zeros(answering.unwritten));
-        }
-        host.want_room(socket, answering.unwritten > 0);
-        if answering.peer_closed && answering.unwritten == 0 {
+        answering.outgoing.bytes += complete * self.spec.response;
+        answering.outgoing.write(host, socket);
+        if answering.peer_closed && answering.outgoing.bytes == 0 {
             host.shut_down(socket);
             self.forget(host, socket);
         }
