@@ -29,11 +29,13 @@ impl EventWriter {
     /// Writes the number of `one` among those that were met, and whether it is a new one, which
     /// has the next number and is to be described.
     fn is_new<T: Copy + PartialEq>(&mut self, met: fn(&mut Self) -> &mut Vec<T>, one: T) -> bool {
-        let known = met(self).iter().position(|known| *known == one);
-        self.number(known.unwrap_or(met(self).len()) as u64);
+        let all = met(self);
+        let known = all.iter().position(|known| *known == one);
+        let number = known.unwrap_or(all.len());
         if known.is_none() {
-            met(self).push(one);
+            all.push(one);
         }
+        self.number(number as u64);
         known.is_none()
     }
 }
