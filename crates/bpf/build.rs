@@ -4,7 +4,7 @@
 //! packets and one for what signals cost at the least. Without clang the crate is built all the
 //! same, and says at run time what it lacks.
 
-use narrows_freestanding::{bpf_objects, clang};
+use narrows_cbuild::{bpf_objects, clang};
 use std::env;
 use std::path::{Path, PathBuf};
 

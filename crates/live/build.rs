@@ -13,7 +13,7 @@ fn main() {
     let linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
     let source = Path::new("src/pep/preload.c");
     let made = linux && {
-        let made = narrows_freestanding::compile_shared(source, "../bpf/src/bpf", &library);
+        let made = narrows_cbuild::compile_shared(source, "../bpf/src/bpf", &library);
         if let Err(why) = &made {
             println!("cargo::warning=`narrows pep run` will need root: no shared object: {why}");
         }

@@ -21,7 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-pub use narrows_connect::{Call, Connected, WithoutProxy, connect};
+pub use narrows_pep_client::{Call, Connected, WithoutProxy, connect};
 use narrows_live::pep::Daemon;
 pub use narrows_live::pep::{
     Config, ListenerConfig, PORT, PepError, Run, RunEnded, RunError, RunRequest, STATUS, Status,

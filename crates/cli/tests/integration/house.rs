@@ -12,7 +12,7 @@ use serde_json::Value;
 const UNSAFE: &[&str] = &[
     "crates/capture/src/ring.rs",
     "crates/cc/src/ffi.rs",
-    "crates/connect/src/c.rs",
+    "crates/pep-client/src/c.rs",
     "crates/efm/src/ffi.rs",
     "crates/live/src/flows/socket_option.rs",
     "crates/live/src/world/system_calls.rs",
@@ -32,7 +32,7 @@ const LINUX_ONLY: [&str; 16] = [
     "libbpf",
     "narrows-bpf",
     "narrows-capture",
-    "narrows-connect",
+    "narrows-pep-client",
     "narrows-live",
     "netlink",
     "netns",
@@ -217,9 +217,9 @@ fn no_clock_thread_socket_global_or_environment_is_used_below_the_engines() {
     const TALKERS: [&str; 6] = [
         "narrows-bpf",
         "narrows-capture",
-        "narrows-connect",
+        "narrows-pep-client",
         "narrows-files",
-        "narrows-freestanding",
+        "narrows-cbuild",
         "narrows-fuzz",
     ];
     const WORDS: [&str; 17] = [

@@ -1,4 +1,4 @@
-//! The prober and the responder of [`narrows_detect`] on this machine.
+//! The prober and the responder of [`narrows_middlebox_detect`] on this machine.
 
 mod packets;
 
@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use narrows_detect::{
+use narrows_middlebox_detect::{
     Detection, Prober, ProberSettings, Responder, ResponderCounters, ResponderSettings, Stage,
 };
 use narrows_units::{Instant, Rng};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicBool;
 
-use narrows_detect::{Detection, Finding, Hop, Place, ResponderSettings, Verdict, Way};
+use narrows_middlebox_detect::{Detection, Finding, Hop, Place, ResponderSettings, Verdict, Way};
 use narrows_live::detect as live;
 use narrows_pep::{NETWORK, Network};
 use narrows_results::Error;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::refused;
 
-pub use narrows_detect::Stage as PathStage;
+pub use narrows_middlebox_detect::Stage as PathStage;
 
 /// Columns of lists of names.
 const WIDTH: usize = 90;

@@ -1,4 +1,4 @@
-//! What C calls: `include/narrows_connect.h`, which says what its fields mean.
+//! What C calls: `include/narrows_pep_client.h`, which says what its fields mean.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

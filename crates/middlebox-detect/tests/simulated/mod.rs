@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use narrows_core::{DOWN, Element, EntityId, NullSink, Outlet, Packet, PacketPool, Port, UP};
-use narrows_detect::{
+use narrows_middlebox_detect::{
     Detection, Prober, ProberSettings, Responder, ResponderSettings, Verdict, Way,
 };
 use narrows_mmb::{LinkBox, Middlebox, ReadyBox, Settings, commands};

@@ -9,7 +9,7 @@
  *	struct narrows_how how;
  *	int fd = narrows_connect(to, to_len, &via, &how);
  *
- * Link with -lnarrows_connect (`cargo build --release -p narrows-connect`).
+ * Link with -lnarrows_pep_client (`cargo build --release -p narrows-pep-client`).
  */
 #ifndef NARROWS_CONNECT_H
 #define NARROWS_CONNECT_H

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Sends a line by the split proxy, and prints what comes back:
 
-    LIBRARY=target/release/libnarrows_connect.so ./ask.py PROXY PORT HOST PORT LINE [early|only]
+    LIBRARY=target/release/libnarrows_pep_client.so ./ask.py PROXY PORT HOST PORT LINE [early|only]
 
-As ask.c does; what the fields mean is said in narrows_connect.h.
+As ask.c does; what the fields mean is said in narrows_pep_client.h.
 """
 import ctypes
 import os
@@ -50,7 +50,7 @@ def sockaddr(host: str, port: str) -> bytes:
 
 
 def connect(to: bytes, via: Via) -> tuple[socket.socket, How]:
-    library = ctypes.CDLL(os.environ.get("LIBRARY", "libnarrows_connect.so"), use_errno=True)
+    library = ctypes.CDLL(os.environ.get("LIBRARY", "libnarrows_pep_client.so"), use_errno=True)
     library.narrows_connect.argtypes = [
         ctypes.c_char_p,
         ctypes.c_uint32,

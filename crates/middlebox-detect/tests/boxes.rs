@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use narrows_detect::{Detection, Verdict, Way};
+use narrows_middlebox_detect::{Detection, Verdict, Way};
 use simulated::{Path, found};
 
 use Way::{Back, Forward};
@@ -206,7 +206,7 @@ fn a_path_of_packets_below_1200_bytes_is_judged_as_any_other() {
         let detection = path.boxed("ce-strip", &[Back], Forward).detect();
         assert_eq!(detection.cut_short, None, "{words}");
         assert_eq!(found(&detection), [("ce-strip", Back)], "{words}");
-        let unknown = |f: &&narrows_detect::Finding| f.verdict == Verdict::Unknown;
+        let unknown = |f: &&narrows_middlebox_detect::Finding| f.verdict == Verdict::Unknown;
         assert_eq!(
             detection.findings.iter().filter(unknown).count(),
             0,

@@ -2,8 +2,8 @@
 /*
  * Sends a line by the split proxy, and prints what comes back:
  *
- *	cargo build --release -p narrows-connect
- *	cc -I../include -o ask ask.c -L../../../target/release -lnarrows_connect
+ *	cargo build --release -p narrows-pep-client
+ *	cc -I../include -o ask ask.c -L../../../target/release -lnarrows_pep_client
  *	LD_LIBRARY_PATH=../../../target/release ./ask PROXY PORT HOST PORT LINE [early|only]
  *
  * The line goes with the SYN if it is said to be `early`: the destination may get it twice.
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "narrows_connect.h"
+#include "narrows_pep_client.h"
 
 /* The first address of a host. */
 static socklen_t find(struct sockaddr_storage *address, const char *host, const char *port)

@@ -6,7 +6,7 @@
 //! sockets.
 //!
 //! ```
-//! use narrows_detect::{Prober, ProberSettings, Responder, ResponderSettings, Verdict};
+//! use narrows_middlebox_detect::{Prober, ProberSettings, Responder, ResponderSettings, Verdict};
 //! use narrows_units::{Instant, Rng};
 //!
 //! let [own, target] = ["192.0.2.1:4000", "198.51.100.1:5000"].map(|at| at.parse().unwrap());

@@ -3,7 +3,7 @@
 #[allow(dead_code)]
 mod simulated;
 
-use narrows_detect::{Verdict, Way};
+use narrows_middlebox_detect::{Verdict, Way};
 use narrows_units::Rng;
 use simulated::{Path, found};
 

@@ -1,14 +1,14 @@
 //! A client's connection by the split proxy: the first data with the request in the SYN
 //! where that is allowed, and directly where the proxy is missing or refuses.
 //!
-//! The crate is also built as `libnarrows_connect.so`, for programs in C and whatever calls
-//! C: `include/narrows_connect.h`. Elsewhere than on Linux it is empty.
+//! The crate is also built as `libnarrows_pep_client.so`, for programs in C and whatever calls
+//! C: `include/narrows_pep_client.h`. Elsewhere than on Linux it is empty.
 //!
 //! ```no_run
 //! # #[cfg(target_os = "linux")]
 //! # fn main() -> std::io::Result<()> {
 //! use std::io::Read;
-//! use narrows_connect::{Call, connect};
+//! use narrows_pep_client::{Call, connect};
 //! use narrows_pep::Parent;
 //! use narrows_units::Duration;
 //!

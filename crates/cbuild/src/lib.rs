@@ -8,7 +8,7 @@
 //! In a build script:
 //!
 //! ```no_run
-//! narrows_freestanding::compile_native("narrows_example", &["kernel"], &[]);
+//! narrows_cbuild::compile_native("narrows_example", &["kernel"], &[]);
 //! ```
 
 #![forbid(unsafe_code)]
