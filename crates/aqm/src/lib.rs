@@ -34,6 +34,7 @@ mod flows;
 pub mod fq_codel;
 mod inverse_root;
 mod jiffies;
+mod link_facts;
 mod meter;
 pub mod pie;
 mod reading;
@@ -42,7 +43,7 @@ pub mod red;
 mod spec;
 mod waiting;
 
-pub use spec::LinkFacts;
+pub use link_facts::LinkFacts;
 
 use cnq::{Cnq, CnqConfig};
 use codel::{CodelConfig, CodelQueue};

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use narrows_core::{DropCause, EntityId, Outlet, Packet};
 use narrows_units::Instant;
 
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
-use crate::spec::LinkFacts;
 
 /// Packets in the order in which they came.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use narrows_units::{Duration, Instant, Parameter, WordError, Words};
 use narrows_wire::{FlowKey, Icmp, Ip, PacketEnd, ip, set_end};
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, NamesFile, Reports};
-use crate::spec::{Site, require_end};
+use crate::kind::{Facts, Kind, NamesFile, Reports, require_end};
+use crate::site::Site;
 use crate::tap::{nothing_to_change, pass};
 
 /// First port that is given where the host's own is taken, and how many there are: the

@@ -9,9 +9,9 @@ use narrows_units::{
 };
 
 use crate::ElementSpec;
-use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, usages};
+use crate::kind::{Facts, Kind, LimitedLink, LinkRate, NamesFile, Reports, require_end, usages};
 use crate::serialise::Serialiser;
-use crate::spec::{Site, require_end};
+use crate::site::Site;
 use crate::waiting::{Waiting, earliest, read_queue};
 
 /// Bytes that a link counts for each IP packet unless configured otherwise: an

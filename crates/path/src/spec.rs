@@ -8,26 +8,9 @@ use narrows_units::{Duration, Instant, WordError, Words};
 
 use crate::kind::LinkRate;
 use crate::recording::{Rates, Recording};
+use crate::site::Site;
 use crate::waiting::rng_of;
 use crate::{ELEMENTS, ElementSpec};
-
-/// Where a box stands; what it needs besides its own words.
-#[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
-    /// By which it reports. A tap reports by its observation point's.
-    pub entity: EntityId,
-    /// Its full name; with the seed it seeds the box's randomness.
-    pub name: &'a str,
-    /// The run's seed.
-    pub seed: u64,
-    /// The link's MTU in bytes of IP.
-    pub mtu: u32,
-    /// Whether the box is in the link's up direction.
-    pub forward: bool,
-    /// A two-way box's own addresses, IPv4 and IPv6; hosts' ways to them lead to the
-    /// link's first end. Of no meaning to one-way elements.
-    pub addresses: [IpAddr; 2],
-}
 
 /// From one line for each kind of element (its first word, its name and its parameters; a
 /// second word that makes it another kind): all that depends on which kinds there are. What
@@ -257,11 +240,6 @@ impl ElementSpec {
         };
         self.build(&site).change(Instant::ZERO, &change)
     }
-}
-
-/// Refuses words after the last one.
-pub(crate) fn require_end(words: Words<'_>) -> Result<(), WordError> {
-    words.finish("the end of the element")
 }
 
 narrows_units::written_as_words!(ElementSpec);

@@ -4,7 +4,7 @@ use narrows_aqm::{LinkFacts, QueueSpec};
 use narrows_core::{ElementCounters, EntityId, Event, EventSink, Outlet, Packet, Queue};
 use narrows_units::{Instant, Rate, Rng, WordError, Words};
 
-use crate::spec::Site;
+use crate::site::Site;
 
 /// Packets that wait for a link, and the link's counters.
 pub(crate) struct Waiting {

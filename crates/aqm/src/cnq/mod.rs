@@ -30,9 +30,9 @@ use narrows_units::{
 use self::cobalt::{Cobalt, Params, Share};
 use crate::codel;
 use crate::flows::FlowHash;
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::reading::{self, Parameters};
-use crate::spec::LinkFacts;
 
 /// Packets (`cnq_init`).
 const LIMIT: u32 = 10_240;

@@ -33,9 +33,9 @@ pub use config::{DualPi2Config, Percent, StepThreshold, Variant};
 use pi::{ONE, Pi};
 
 use crate::jiffies;
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::reading;
-use crate::spec::LinkFacts;
 
 /// Packets that may wait (`dualpi2_reset_default`, Linux v6.17).
 const LINUX_LIMIT: u32 = 10_000;

@@ -15,9 +15,9 @@ pub use config::FqCodelConfig;
 
 use crate::codel::{Codel, Params, Source};
 use crate::flows::FlowHash;
+use crate::link_facts::LinkFacts;
 use crate::meter::Meter;
 use crate::reading;
-use crate::spec::LinkFacts;
 
 /// One bucket of the hash.
 #[derive(Debug, Default)]
