@@ -46,7 +46,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) bench --locked --package narrows-mmb
 	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
 	@bench/controls
-	@$(CARGO) build --release --locked --package narrows-live --example tunnels
+	@$(CARGO) build --release --locked --package narrows-tools --example tunnels
 	@bench/pep
 
 kernel: ## Build a kernel that runs in virtual time, from Debian's sources; about ten minutes

@@ -11,9 +11,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use narrows_pep_client::{Call, WithoutProxy, connect};
 use narrows_pep::Parent;
 use narrows_pep::convert::Fault;
+use narrows_pep_client::{Call, WithoutProxy, connect};
 use narrows_units::Duration;
 use pep_rig::{Daemon, LOOPBACK, echo, echo_at, echoes, free_port, in_own_network};
 use tempfile::TempDir;

@@ -12,8 +12,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread;
 
-use narrows_pep_client::Call;
 use narrows_pep::{Layout, Parent, request};
+use narrows_pep_client::Call;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, SockaddrStorage, connect, sendto, setsockopt,

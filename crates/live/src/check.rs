@@ -1,5 +1,6 @@
 //! Whether this machine and user can run a plan, before anything is made.
 
+use narrows_linux::{LinuxError, has_rights, machine, try_tun_file};
 use narrows_scenario::{Control, Plan};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
@@ -7,7 +8,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, so
 use crate::controls::Controls;
 use crate::engine::{check_kernel_links, check_modelled};
 use crate::flows::{Commands, FlowError};
-use crate::{LiveError, machine, world};
+use crate::{LiveError, world};
 
 /// Refuses what is sure not to run: a kernel that is too old, a user without
 /// rights, no TUN, addresses that Linux does not take, a command that is not
@@ -20,13 +21,14 @@ pub fn check(plan: &Plan) -> Result<(), LiveError> {
     check_plan(plan)?;
     machine::check_kernel()?;
     world::check(plan)?;
-    if !world::has_rights() {
-        return Err(LiveError::NoPermission {
+    if !has_rights() {
+        return Err(LinuxError::NoPermission {
             what: "a live run".to_owned(),
-        });
+        }
+        .into());
     }
     if plan.links.iter().any(|link| link.datapath.is_own()) {
-        world::try_tun_file()?;
+        try_tun_file()?;
     }
     for flow in plan.flows.iter().filter(|f| !f.traffic.is_datagram()) {
         if let Control::Kernel(control) = &flow.cc {

@@ -93,7 +93,7 @@ impl Controls {
     /// # Errors
     /// What loading it says.
     pub(crate) fn check(plan: &Plan) -> Result<(), LiveError> {
-        if crate::machine::loads_bpf() {
+        if narrows_linux::machine::loads_bpf() {
             return Ok(());
         }
         for wanted in of_flows(plan).chain(of_legs(plan)) {

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use narrows_core::EventSink;
 use narrows_engine::{DisciplineFacts, Ended, Rig};
+use narrows_linux::is_virtual_time;
 use narrows_scenario::{HostIndex, LinkIndex, Plan};
 use narrows_units::Duration;
 
 use crate::bursts::Bursts;
-use crate::clock::is_virtual_time;
 use crate::controls::Controls;
 use crate::datapath::Datapath;
 use crate::disciplines::{Counted, KernelQueue, Timers, Watching, translate};

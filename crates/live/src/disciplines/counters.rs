@@ -6,12 +6,12 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
+use narrows_linux::netlink::attribute;
+use narrows_linux::{Clock, Namespace};
 use narrows_scenario::Window;
 use narrows_units::Instant;
 
-use crate::world::Namespace;
-use crate::world::netlink::attribute;
-use crate::{Clock, LiveError};
+use crate::LiveError;
 
 /// Where the disciplines of an element are.
 #[derive(Clone, Debug)]

@@ -5,13 +5,13 @@
 
 use narrows_aqm::dualpi2::{StepThreshold, Variant};
 use narrows_aqm::{QueueSpec, codel, dualpi2, fq_codel, pie, red};
+use narrows_linux::{Qdisc, is_virtual_time};
 use narrows_path::netem::{Distribution, LossSpec};
 use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
 use narrows_scenario::ElementSpec;
 use narrows_units::Duration;
 
 use super::options::Options;
-use crate::clock::is_virtual_time;
 
 /// Bytes of the Ethernet header, which the kernel counts on a veth device.
 const ETHERNET: u32 = DEFAULT_OVERHEAD;
@@ -61,6 +61,15 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
+    /// As the kernel is asked for it.
+    pub(crate) fn as_qdisc(&self) -> Qdisc<'_> {
+        Qdisc {
+            kind: self.kind,
+            options: &self.options,
+            nested: self.nested,
+        }
+    }
+
     fn attributes(kind: &'static str, options: Options) -> Self {
         Self {
             kind,

@@ -12,6 +12,7 @@ use narrows_bpf::SocketOptions;
 use narrows_core::{Event, EventSink, SocketError};
 use narrows_engine::{Carrier, SocketPlan};
 use narrows_host::{AppOn, Hosts, Net, Options, Topology, Transport};
+use narrows_linux::{Stop, is_virtual_time, wake_sharply};
 use narrows_path::paths::Paths;
 use narrows_path::wakes::Slot;
 use narrows_units::{Duration, Instant};
@@ -24,9 +25,7 @@ use super::error::FlowError;
 use super::facts::EndFacts;
 use super::kernel::{self, Kernel, PORTS};
 use super::options::Owner;
-use super::stop::{Stop, wake_sharply};
 use super::tcp::{Ends, Stack};
-use crate::clock::is_virtual_time;
 use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};
 

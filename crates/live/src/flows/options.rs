@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use narrows_cc::Needs;
 use narrows_core::FlowId;
 use narrows_engine::{SocketPlan, TcpPlan};
+use narrows_linux::socket_option;
 use narrows_scenario::EcnMode;
 use nix::sys::socket::{
     AddressFamily, Backlog, SetSockOpt, SockFlag, SockType, SockaddrStorage, bind, getsockopt,
@@ -15,7 +16,7 @@ use nix::sys::socket::{
 };
 
 use super::error::FlowError;
-use super::{host_model, socket_option};
+use super::host_model;
 
 /// Bytes of received data at which a reader that is in no hurry is woken. TCP's
 /// acknowledgements do not wait for the reader below that mark

@@ -11,6 +11,8 @@ use narrows_bpf::SocketOptions;
 use narrows_core::{EntityId, FlowId};
 use narrows_engine::{Carrier, Setup, SocketPlan};
 use narrows_host::{Node, Topology};
+use narrows_linux::tcp_info::EcnLayout;
+use narrows_linux::{LinuxError, Stop};
 use narrows_path::paths::{Link, Next};
 use narrows_quic::Tls;
 use narrows_scenario::{HostIndex, HostPlan, LinkPlan, Plan, Transport};
@@ -22,10 +24,9 @@ use super::facts::EndFacts;
 use super::host::{Host, Work};
 use super::host_model;
 use super::options::Owner;
-use super::stop::Stop;
 use super::tls;
 use super::{ControlOf, HostOf};
-use crate::sample::{EcnLayout, Sampler, SenderWatch};
+use crate::sample::{Sampler, SenderWatch};
 use crate::{Clock, FlowFacts, Namespace, Reporter};
 
 /// File descriptors that a process needs for itself and what else a run
@@ -153,7 +154,7 @@ impl Flows {
             action: "have a thread",
             reason,
         };
-        let refused = |e: crate::LiveError| failed(io::Error::other(e.to_string()));
+        let refused = |e: LinuxError| failed(io::Error::other(e.to_string()));
         let mut begin = None;
         if !work.apps.is_empty() {
             let (ready, is_ready, may_start) = ready();

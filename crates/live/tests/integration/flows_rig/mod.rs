@@ -13,8 +13,9 @@ use crate::world_rig::{PATIENCE, world};
 pub use crate::world_rig::{plan, soon};
 use narrows_core::FlowId;
 use narrows_engine::{Setup, SocketPlan};
+use narrows_linux::Clock;
 use narrows_live::flows::{Commands, FlowError, Flows};
-use narrows_live::{Clock, CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
+use narrows_live::{CommandFacts, FlowFacts, Report, Reporter, Reports, World, reports};
 use narrows_scenario::{Control, HostIndex, LinkIndex, Plan};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
