@@ -23,7 +23,7 @@ const CLOSE: Duration = Duration::from_micros(2);
 /// Two clocks cannot be read at once. The run's is read after the time of day,
 /// so a thread that is held up in between makes an arrival later, never
 /// earlier, than it was: no round trip comes out shorter than it is.
-pub(super) fn arrival(clock: &Clock, stamp: TimeSpec) -> Option<Instant> {
+pub fn arrival(clock: &Clock, stamp: TimeSpec) -> Option<Instant> {
     let (mut closest, mut at) = (Duration::MAX, None);
     for _ in 0..READINGS {
         let before = clock.now();

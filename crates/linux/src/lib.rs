@@ -17,7 +17,9 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
+mod arrival;
 mod clock;
+pub mod datagrams;
 mod device_watch;
 pub mod diag;
 mod error;
@@ -27,6 +29,7 @@ mod namespace;
 pub mod netlink;
 mod queues;
 mod random;
+pub mod raw_packets;
 mod run_id;
 #[allow(unsafe_code)]
 pub mod socket_option;
@@ -36,11 +39,13 @@ pub mod sysctl;
 #[allow(unsafe_code)]
 pub mod system_calls;
 pub mod tcp_info;
+pub mod tcp_options;
 #[allow(unsafe_code)]
 pub mod timed_socket;
 mod tun;
 mod user_namespace;
 
+pub use arrival::arrival;
 pub use clock::{Clock, is_virtual_time};
 pub use device_watch::{DeviceWatch, device_name};
 pub use error::LinuxError;

@@ -12,24 +12,44 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use narrows_linux::socket_option;
 use narrows_wire::{Ip, IpFields, ip};
 use nix::errno::Errno;
 use nix::libc::{self, sock_filter};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType,
-    SockaddrStorage, bind, listen, recvmsg, sendto, setsockopt, socket, sockopt,
+    Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage,
+    bind, listen, recvmsg, sendto, setsockopt, socket, sockopt,
 };
 
-use super::DetectError;
+use crate::socket_option;
+use crate::tcp_options::family;
+
+/// Why whole packets cannot be sent and received.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RawError {
+    /// The process may not open raw sockets.
+    #[error("raw sockets need root or CAP_NET_RAW: run it with sudo")]
+    NoPermission,
+    /// Another socket has a port, or the machine has no such address.
+    #[error("{at} cannot be used: {reason}")]
+    Port {
+        /// Where.
+        at: SocketAddr,
+        /// What the kernel said.
+        reason: io::Error,
+    },
+    /// A step failed, which it does not on a working system.
+    #[error("packets cannot be sent and received: {0}")]
+    Sockets(io::Error),
+}
 
 /// The largest IP packet, in bytes.
 const LARGEST: usize = 65_535;
 
 /// The sockets of one end.
 #[derive(Debug)]
-pub(super) struct Packets {
+pub struct RawPackets {
     own: IpAddr,
     out: OwnedFd,
     /// One for each protocol.
@@ -39,19 +59,27 @@ pub(super) struct Packets {
     room: Vec<u8>,
 }
 
-impl Packets {
+impl RawPackets {
     /// Sockets for packets from and to `own`, with `ports` for TCP and UDP.
-    pub(super) fn open(own: IpAddr, ports: &[u16]) -> Result<Self, DetectError> {
+    ///
+    /// # Errors
+    /// If this user may not have them, or another socket has a port.
+    pub fn open(own: IpAddr, ports: &[u16]) -> Result<Self, RawError> {
         let icmp = match own {
             IpAddr::V4(_) => (ip::ICMP, SockProtocol::Icmp),
             IpAddr::V6(_) => (ip::ICMPV6, SockProtocol::IcmpV6),
         };
         let raw = |protocol| {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            let made = socket(family(own), SockType::Raw, flags, protocol);
+            let made = socket(
+                family(SocketAddr::new(own, 0)),
+                SockType::Raw,
+                flags,
+                protocol,
+            );
             made.map_err(|e| match e {
-                Errno::EPERM | Errno::EACCES => DetectError::NoPermission,
-                e => DetectError::Sockets(e.into()),
+                Errno::EPERM | Errno::EACCES => RawError::NoPermission,
+                e => RawError::Sockets(e.into()),
             })
         };
         // Sockets of this protocol send packets with their headers (raw(7), `IPV6_HDRINCL`).
@@ -76,7 +104,7 @@ impl Packets {
                     _ => Ok(()),
                 }
             };
-            prepare().map_err(DetectError::Sockets)?;
+            prepare().map_err(RawError::Sockets)?;
             sources.push((number, source));
         }
         let mut quiet = Vec::new();
@@ -84,7 +112,7 @@ impl Packets {
             let at = SocketAddr::new(own, *port);
             for kind in [SockType::Stream, SockType::Datagram] {
                 let taken = silence(at, kind);
-                quiet.push(taken.map_err(|reason| DetectError::Port { at, reason })?);
+                quiet.push(taken.map_err(|reason| RawError::Port { at, reason })?);
             }
         }
         Ok(Self {
@@ -97,7 +125,10 @@ impl Packets {
     }
 
     /// Sends a packet. One that the kernel does not take is lost, as others are on the way.
-    pub(super) fn send(&self, packet: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If it is no packet, or may not be sent.
+    pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         let Ok(ip) = Ip::parse(packet) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
@@ -109,7 +140,10 @@ impl Packets {
     }
 
     /// Waits for a packet, for `most` at the longest.
-    pub(super) fn wait(&self, most: Duration) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wait(&self, most: Duration) -> io::Result<()> {
         let sources = self.sources.iter();
         let mut files: Vec<PollFd<'_>> = sources
             .map(|(_, source)| PollFd::new(source.as_fd(), PollFlags::POLLIN))
@@ -123,7 +157,10 @@ impl Packets {
     }
 
     /// The next packet that has come, from its IP header on.
-    pub(super) fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         for (protocol, source) in &self.sources {
             let mut slices = [IoSliceMut::new(&mut self.room)];
             let mut control = nix::cmsg_space!(libc::in6_pktinfo, libc::c_int, libc::c_int);
@@ -177,16 +214,9 @@ impl Packets {
     }
 }
 
-fn family(address: IpAddr) -> AddressFamily {
-    match address {
-        IpAddr::V4(_) => AddressFamily::Inet,
-        IpAddr::V6(_) => AddressFamily::Inet6,
-    }
-}
-
 /// A socket that has the port and gets nothing from it.
 fn silence(at: SocketAddr, kind: SockType) -> io::Result<OwnedFd> {
-    let own = socket(family(at.ip()), kind, SockFlag::SOCK_CLOEXEC, None)?;
+    let own = socket(family(at), kind, SockFlag::SOCK_CLOEXEC, None)?;
     socket_option::filter(&own, &[instruction(libc::BPF_RET | libc::BPF_K, 0)])?;
     bind(own.as_raw_fd(), &SockaddrStorage::from(at))?;
     if kind == SockType::Stream {

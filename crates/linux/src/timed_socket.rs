@@ -20,6 +20,8 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
+use crate::socket_option;
+
 /// Packets that one call takes or hands over.
 const AT_ONCE: usize = 64;
 
@@ -194,24 +196,12 @@ impl TimedSocket {
     /// # Errors
     /// What the kernel says.
     pub fn lost(&self) -> io::Result<u32> {
-        let mut counted = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
-        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the descriptor is open; the kernel writes at most `length` bytes, which is
-        // the size of `counted`, a structure of two integers.
-        let result = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut counted).cast(),
-                &raw mut length,
-            )
-        };
-        Errno::result(result)?;
-        Ok(counted.tp_drops)
+        // `struct tpacket_stats`: packets and drops, 32 bits each (linux/if_packet.h).
+        const DROPS: usize = 4;
+        let (bytes, _) =
+            socket_option::get::<8>(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+        let drops = bytes[DROPS..].first_chunk().expect("four bytes");
+        Ok(u32::from_ne_bytes(*drops))
     }
 }
 
@@ -225,19 +215,7 @@ impl AsFd for TimedSocket {
 fn ignore_outgoing(socket: &OwnedFd) -> io::Result<()> {
     /// `PACKET_IGNORE_OUTGOING` (linux/if_packet.h, Linux 4.20).
     const IGNORE_OUTGOING: libc::c_int = 23;
-    let yes: libc::c_int = 1;
-    // SAFETY: the descriptor is open; the kernel reads an integer, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            IGNORE_OUTGOING,
-            (&raw const yes).cast(),
-            size_of_val(&yes) as libc::socklen_t,
-        )
-    };
-    Errno::result(result)?;
-    Ok(())
+    socket_option::set(socket, libc::SOL_PACKET, IGNORE_OUTGOING, 1)
 }
 
 /// By how much the real clock is ahead of the monotonic one.

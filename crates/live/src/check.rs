@@ -1,9 +1,9 @@
 //! Whether this machine and user can run a plan, before anything is made.
 
+use narrows_linux::tcp_options::ask_for_control;
 use narrows_linux::{LinuxError, has_rights, machine, try_tun_file};
 use narrows_scenario::{Control, Plan};
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
 use crate::controls::Controls;
 use crate::engine::{check_kernel_links, check_modelled};
@@ -59,11 +59,7 @@ pub fn check_plan(plan: &Plan) -> Result<(), LiveError> {
 /// Refuses a control that the kernel does not have. Whether a user may have one
 /// that it has depends on the namespace, and shows there.
 fn check_kernels(flow: &str, control: &str) -> Result<(), LiveError> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let Ok(socket) = socket(AddressFamily::Inet, SockType::Stream, flags, None) else {
-        return Ok(());
-    };
-    match setsockopt(&socket, sockopt::TcpCongestion, &control.into()) {
+    match ask_for_control(control) {
         Err(e @ Errno::ENOENT) => Err(LiveError::Flow(FlowError::Control {
             flow: flow.to_owned(),
             control: control.to_owned(),

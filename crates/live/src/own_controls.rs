@@ -6,8 +6,7 @@ use std::os::fd::AsFd;
 
 use narrows_bpf::{BpfError, ControlLoader, EcnFlags, Loaded, SocketOptions, Trace};
 use narrows_cc::ControlSpec;
-
-use crate::flows::options::control_of;
+use narrows_linux::tcp_options::control_of;
 
 /// Congestion controls that are registered, each once. Dropping it takes the registrations
 /// back; sockets that have one keep it until they close.

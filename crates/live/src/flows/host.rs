@@ -112,8 +112,8 @@ impl Host {
         let plans = work.sockets.iter().zip(work.controls);
         let options: Vec<_> = plans.map(|(s, c)| kernel::Options::new(s, c)).collect();
         let mut tcp: Vec<_> = options.iter().filter_map(|o| o.tcp.as_ref()).collect();
-        tcp.sort_by(|a, b| a.control.cmp(&b.control));
-        tcp.dedup_by(|a, b| a.control == b.control);
+        tcp.sort_by(|a, b| a.control().cmp(b.control()));
+        tcp.dedup_by(|a, b| a.control() == b.control());
         tcp.iter().try_for_each(|options| options.check())?;
         let ends = Rc::new(RefCell::new(BTreeMap::new()));
         let stack = if tcp.is_empty() {

@@ -9,7 +9,6 @@
 //! The kernel sizes buffers: neither `SO_SNDBUF` nor `SO_RCVBUF` is set
 //! of a stream.
 
-mod arrival;
 mod command;
 mod ecn_switch;
 mod error;
@@ -17,7 +16,7 @@ mod facts;
 mod host;
 mod host_model;
 mod kernel;
-pub mod options;
+mod options;
 mod start;
 mod tcp;
 mod tls;

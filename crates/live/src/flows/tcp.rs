@@ -17,6 +17,7 @@ use narrows_core::{
 use narrows_linux::socket_option::tcp_info;
 use narrows_linux::stream_calls::{AT_ONCE, connection_error, errno, first_of};
 use narrows_linux::tcp_info::EcnLayout;
+use narrows_linux::tcp_options::control_of;
 use narrows_units::Instant;
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
@@ -26,7 +27,7 @@ use nix::sys::socket::{
 
 use super::ecn_switch::{Ask, EcnSwitch};
 use super::facts::EndFacts;
-use super::options::{StreamOptions, control_of};
+use super::options::StreamOptions;
 use crate::own_controls::options_of;
 use crate::sample::SenderWatch;
 use crate::{Clock, Reporter};

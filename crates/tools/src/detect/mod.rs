@@ -1,7 +1,5 @@
 //! The prober and the responder of [`narrows_middlebox_detect`] on this machine.
 
-mod packets;
-
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +7,11 @@ use std::time::Duration;
 
 use narrows_linux::Clock;
 use narrows_linux::random_bytes;
+use narrows_linux::raw_packets::{RawError, RawPackets};
 use narrows_middlebox_detect::{
     Detection, Prober, ProberSettings, Responder, ResponderCounters, ResponderSettings, Stage,
 };
 use narrows_units::{Instant, Rng};
-
-use packets::Packets;
 
 /// Between two looks at whether it is to end.
 const LOOK: Duration = Duration::from_millis(100);
@@ -22,17 +19,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Why a path could not be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum DetectError {
-    /// The process may not open raw sockets.
-    #[error("raw sockets need root or CAP_NET_RAW: run it with sudo")]
-    NoPermission,
-    /// Another socket has a port, or the machine has no such address.
-    #[error("{at} cannot be used: {reason}")]
-    Port {
-        /// Where.
-        at: SocketAddr,
-        /// What the kernel said.
-        reason: io::Error,
-    },
+    /// The machine or this user has no sockets for it.
+    #[error(transparent)]
+    Sockets(#[from] RawError),
     /// There is no way to the host.
     #[error("{to} cannot be reached from this machine: {reason}")]
     NoRoute {
@@ -41,9 +30,17 @@ pub enum DetectError {
         /// What the kernel said.
         reason: io::Error,
     },
-    /// A step failed, which it does not on a working system.
-    #[error("packets cannot be sent and received: {0}")]
-    Sockets(io::Error),
+}
+
+impl DetectError {
+    /// Whether what is missing is a right of this user's.
+    pub fn is_of_rights(&self) -> bool {
+        matches!(self, Self::Sockets(RawError::NoPermission))
+    }
+
+    fn sockets(reason: io::Error) -> Self {
+        Self::Sockets(RawError::Sockets(reason))
+    }
 }
 
 /// Looks for boxes on the path to `target`, from the port `from` and those after it, until
@@ -59,14 +56,14 @@ pub fn detect(
     stage: &mut dyn FnMut(Stage),
 ) -> Result<Option<Detection>, DetectError> {
     let own = SocketAddr::new(own_address(target)?, from);
-    let mut packets = Packets::open(own.ip(), &[from])?;
-    let drawn = random_bytes().map_err(DetectError::Sockets)?;
+    let mut packets = RawPackets::open(own.ip(), &[from])?;
+    let drawn = random_bytes().map_err(DetectError::sockets)?;
     let rng = Rng::for_name(u64::from_be_bytes(drawn), "prober");
     let mut prober = Prober::new(ProberSettings::new(own, target), rng);
     let clock = Clock::starting_now();
     let mut before = None;
     while !stop.load(Ordering::SeqCst) {
-        let step = |packets: &mut Packets, prober: &mut Prober| -> io::Result<()> {
+        let step = |packets: &mut RawPackets, prober: &mut Prober| -> io::Result<()> {
             while let Some(packet) = packets.receive()? {
                 prober.receive(clock.now(), &packet);
             }
@@ -75,7 +72,7 @@ pub fn detect(
             }
             Ok(())
         };
-        step(&mut packets, &mut prober).map_err(DetectError::Sockets)?;
+        step(&mut packets, &mut prober).map_err(DetectError::sockets)?;
         if before != Some(prober.stage()) {
             before = Some(prober.stage());
             stage(prober.stage());
@@ -84,7 +81,7 @@ pub fn detect(
             return Ok(Some(detection.clone()));
         }
         let waited = packets.wait(left(&clock, prober.next_wake()));
-        waited.map_err(DetectError::Sockets)?;
+        waited.map_err(DetectError::sockets)?;
     }
     Ok(None)
 }
@@ -99,13 +96,13 @@ pub fn respond(
     ready: impl FnOnce(),
 ) -> Result<ResponderCounters, DetectError> {
     let own = settings.own;
-    let mut packets = Packets::open(own.ip(), &[own.port(), own.port().wrapping_add(1)])?;
-    let key = random_bytes().map_err(DetectError::Sockets)?;
+    let mut packets = RawPackets::open(own.ip(), &[own.port(), own.port().wrapping_add(1)])?;
+    let key = random_bytes().map_err(DetectError::sockets)?;
     let mut responder = Responder::new(settings, key);
     let clock = Clock::starting_now();
     ready();
     while !stop.load(Ordering::SeqCst) {
-        let step = |packets: &mut Packets, responder: &mut Responder| -> io::Result<()> {
+        let step = |packets: &mut RawPackets, responder: &mut Responder| -> io::Result<()> {
             while let Some(packet) = packets.receive()? {
                 if let Some(answer) = responder.receive(clock.now(), &packet) {
                     packets.send(&answer)?;
@@ -116,7 +113,7 @@ pub fn respond(
             }
             packets.wait(left(&clock, responder.next_wake()))
         };
-        step(&mut packets, &mut responder).map_err(DetectError::Sockets)?;
+        step(&mut packets, &mut responder).map_err(DetectError::sockets)?;
     }
     Ok(responder.counters())
 }

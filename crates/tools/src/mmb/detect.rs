@@ -335,7 +335,7 @@ impl RespondRequest {
 
 fn failed(error: live::DetectError) -> Error {
     match error {
-        live::DetectError::NoPermission => Error::NoPermission(error.to_string()),
+        error if error.is_of_rights() => Error::NoPermission(error.to_string()),
         error => Error::Engine(error.to_string()),
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use narrows_bpf::{SocketOptions, Trace};
 use narrows_linux::RunId;
+use narrows_linux::tcp_options::{TcpOptions, ask_for_control};
 use narrows_live::OwnControls;
 use narrows_pep::LinkRate;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
 use super::config::{Config, ListenerConfig};
 use super::error::PepError;
-use super::leg::{LegConfig, LegOptions};
+use super::leg::LegConfig;
 
 /// What the legs of all listeners have: registered controls, and links by the address of
 /// their listener and the key of their leg.
@@ -23,7 +23,7 @@ pub(super) struct LegControls {
 
 /// The options of a listener's legs, near and far, with the kernel's names of their controls, and
 /// the rates of their links.
-pub(super) type Legs = [(LegOptions, Option<Arc<LinkRate>>); 2];
+pub(super) type Legs = [(TcpOptions, Option<Arc<LinkRate>>); 2];
 
 /// The two legs of a listener, by their keys.
 fn legs(listener: &ListenerConfig) -> [(&'static str, &LegConfig); 2] {
@@ -47,7 +47,7 @@ impl LegControls {
         for listener in &config.listeners {
             for (key, leg) in legs(listener) {
                 if let Some(name) = &leg.options.control {
-                    ask_for(name).map_err(|reason| PepError::NoControl {
+                    ask_for_control(name).map_err(|reason| PepError::NoControl {
                         listener: listener.listen,
                         leg: key,
                         control: name.clone(),
@@ -87,7 +87,7 @@ impl LegControls {
         legs(listener).map(|(key, leg)| {
             let own = leg.own.as_ref().and_then(|spec| self.own.name(spec));
             let own = own.map(str::to_owned);
-            let options = LegOptions {
+            let options = TcpOptions {
                 control: own.or_else(|| leg.options.control.clone()),
                 ..leg.options.clone()
             };
@@ -117,11 +117,4 @@ impl LegControls {
             })
         });
     }
-}
-
-/// Whether the kernel gives this process the congestion control `name`.
-fn ask_for(name: &str) -> nix::Result<()> {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let trial = socket(AddressFamily::Inet, SockType::Stream, flags, None)?;
-    setsockopt(&trial, sockopt::TcpCongestion, &name.into())
 }

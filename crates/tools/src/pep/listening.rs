@@ -4,20 +4,19 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 
 use narrows_core::{Profile, SocketError, SocketEvent, SocketId};
-use narrows_linux::socket_option;
 use narrows_linux::stream_calls::errno;
+use narrows_linux::tcp_options::{bind_to, family};
 use narrows_units::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use nix::sys::socket::{Backlog, SockaddrStorage, bind, listen, setsockopt, sockopt};
+use nix::sys::socket::Backlog;
 use tracing::warn;
 
 use super::peers::{Client, Peers};
 use super::sockets::{Kind, OsSockets};
-use super::stream::{Phase, Stream, family, socket_error};
+use super::stream::{Phase, Stream, socket_error};
 
 /// How long to wait before accepting again when the machine has no descriptor or memory
 /// left: some tunnel may have ended by then.
@@ -112,23 +111,15 @@ impl OsSockets {
         let waiting = Backlog::MAXCONN;
         if let Some(given) = self.given.remove(&local) {
             options.apply(&given)?;
-            if options.fast_open {
-                socket_option::accept_fast_open(&given, waiting.into()).map_err(|e| errno(&e))?;
-            }
+            options.accept_fast_open(&given, waiting)?;
             return Ok(given);
         }
         let fd = options.socket(family(local))?;
-        if local.is_ipv6() {
-            setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
-        }
         if options.transparent {
             options.take_any_address(&fd, local)?;
         }
-        bind(fd.as_raw_fd(), &SockaddrStorage::from(local))?;
-        if options.fast_open {
-            socket_option::accept_fast_open(&fd, waiting.into()).map_err(|e| errno(&e))?;
-        }
-        listen(&fd, waiting)?;
+        bind_to(&fd, local)?;
+        options.listen(&fd, waiting)?;
         Ok(fd.into())
     }
 

@@ -28,7 +28,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use nix::unistd::{Uid, geteuid};
 
 use super::error::PepError;
-use super::leg::LegOptions;
+use super::leg::plain;
 use super::preload::Preload;
 use super::server::Server;
 use super::service;
@@ -353,11 +353,11 @@ impl Drop for Forwarder {
 /// Takes what was led to `local`. Where to, the command could go by itself as well.
 fn listener(machine: &mut OsSockets, local: SocketAddr, parent: Parent) -> Listener {
     Listener {
-        near: machine.add_profile(LegOptions::plain(false, false)),
+        near: machine.add_profile(plain(false, false)),
         local,
         // The request goes with the SYN: it may come twice, as nothing follows it before
         // the answer. What is connected to directly has no data then.
-        far: machine.add_profile(LegOptions::plain(true, false)),
+        far: machine.add_profile(plain(true, false)),
         onward_from: None,
         terms: Terms {
             intake: Intake::Transparent,

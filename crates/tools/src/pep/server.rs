@@ -107,7 +107,7 @@ mod tests {
     use nix::sys::socket::{getsockopt, sockopt};
 
     use super::*;
-    use crate::pep::leg::LegOptions;
+    use crate::pep::leg::plain;
     use crate::pep::sockets::{ACCEPTED, TURN};
     use crate::pep::worker::epoll;
 
@@ -118,7 +118,7 @@ mod tests {
         let origin = move |_: &_, _| Some(target);
         let machine = OsSockets::new(epoll().expect("an epoll"), vec![free], Box::new(origin));
         let mut machine = machine.expect("a socket");
-        let profile = machine.add_profile(LegOptions::plain(false, false));
+        let profile = machine.add_profile(plain(false, false));
         let listener = Listener {
             near: profile,
             local,

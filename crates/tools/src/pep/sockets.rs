@@ -15,6 +15,7 @@ use narrows_core::{
 };
 use narrows_linux::socket_option;
 use narrows_linux::stream_calls::{connection_error, first_of};
+use narrows_linux::tcp_options::{RESET, TcpOptions, family, keep_alive};
 use narrows_live::options_of;
 use narrows_units::{Duration, Instant};
 use nix::errno::Errno;
@@ -24,12 +25,11 @@ use nix::sys::socket::{
     MsgFlags, SockaddrStorage, bind, connect, getsockopt, send, sendto, setsockopt, sockopt,
 };
 
-use super::leg::{LegOptions, RESET, keep_alive};
 use super::listening::ListeningSocket;
 use super::own::OwnAddresses;
 use super::peers::Peers;
 use super::relay::{Pipe, READ_AHEAD};
-use super::stream::{Due, Phase, Stream, family, socket_error};
+use super::stream::{Due, Phase, Stream, socket_error};
 
 /// Bytes that are read of one socket before others have their turn (our choice: a splice, by
 /// `bench/pep`).
@@ -64,7 +64,7 @@ pub(super) struct OsSockets {
     wake: Option<Instant>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    pub(super) profiles: Vec<LegOptions>,
+    pub(super) profiles: Vec<TcpOptions>,
     /// What sets options of sockets with controls of ours.
     controls: Vec<SocketOptions>,
     /// Listening sockets that the process was given.
@@ -149,7 +149,7 @@ impl OsSockets {
     }
 
     /// The next connections' options, by a number of their own.
-    pub fn add_profile(&mut self, options: LegOptions) -> Profile {
+    pub fn add_profile(&mut self, options: TcpOptions) -> Profile {
         let known = self.profiles.iter().position(|known| *known == options);
         let at = known.unwrap_or_else(|| {
             self.profiles.push(options);

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use narrows_core::SocketError;
+use narrows_linux::tcp_options::ORDERLY;
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, Shutdown, setsockopt, shutdown, sockopt};
-
-use super::leg::ORDERLY;
+use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 
 /// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +75,6 @@ impl Stream {
         // The peer may have gone meanwhile, which its own event tells.
         let _ = setsockopt(&self.fd, sockopt::Linger, &ORDERLY);
         let _ = shutdown(self.fd.as_raw_fd(), Shutdown::Write);
-    }
-}
-
-pub(super) fn family(address: SocketAddr) -> AddressFamily {
-    match address {
-        SocketAddr::V4(_) => AddressFamily::Inet,
-        SocketAddr::V6(_) => AddressFamily::Inet6,
     }
 }
 

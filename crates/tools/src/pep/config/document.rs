@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::pep::leg::{LegConfig, LegOptions};
+use crate::pep::leg::{LegConfig, plain};
 
 /// The document, as it is written.
 #[derive(Deserialize)]
@@ -100,7 +100,7 @@ impl Leg {
     /// A leg of which nothing is said.
     pub(super) fn plain(fast_open: bool, transparent: bool) -> LegConfig {
         LegConfig {
-            options: LegOptions::plain(fast_open, transparent),
+            options: plain(fast_open, transparent),
             own: None,
             hint: None,
         }

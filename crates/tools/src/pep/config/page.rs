@@ -231,7 +231,8 @@ impl Page<'_> {
         if let Some(word) = &words.unsent {
             let bytes: Size = self.value(word, "unsent")?;
             let read = u32::try_from(bytes.0).ok().filter(|bytes| *bytes > 0);
-            options.unsent = read.ok_or_else(|| self.text(word, "unsent", "from 1 to 4095MiB"))?;
+            let read = read.ok_or_else(|| self.text(word, "unsent", "from 1 to 4095MiB"))?;
+            options.unsent = Some(read.into());
         }
         for (word, key, to) in [
             (&words.send_buffer, "send_buffer", &mut options.send_buffer),
