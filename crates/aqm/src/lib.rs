@@ -22,11 +22,15 @@
 //! | `pie` | [`pie`] | RFC 8033; Linux v6.17 |
 //! | `red` | [`red`] | Floyd and Jacobson 1993; Linux v6.17; iproute2 |
 //! | `dualpi2` | [`dualpi2`] | RFC 9332; Linux v6.17; the out-of-tree module of 2020 |
+//! | `cake` | [`cake`] | tc-cake(8); Linux net/sched/sch_cake.c v6.17 |
+//! | `cobalt` | [`cobalt`] | the AQM of Linux net/sched/sch_cake.c v6.17 |
 //! | `cnq_codel_af` | [`cnq`] | draft-morton-tsvwg-codel-approx-fair-01 and -cheap-nasty-queueing; chromi/sce |
 
 #![forbid(unsafe_code)]
 
+pub mod cake;
 pub mod cnq;
+pub mod cobalt;
 pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
@@ -40,11 +44,14 @@ mod reading;
 pub mod red;
 #[macro_use]
 mod spec;
+pub mod tc_line;
 mod waiting;
 
 pub use spec::LinkFacts;
 
+use cake::{Cake, CakeConfig};
 use cnq::{Cnq, CnqConfig};
+use cobalt::{CobaltConfig, CobaltQueue};
 use codel::{CodelConfig, CodelQueue};
 use dualpi2::{DualPi2, DualPi2Config};
 use fifo::{Fifo, FifoConfig};
@@ -67,6 +74,10 @@ queues! {
     "red" => Red(RedConfig), RedQueue::new;
     /// Coupled dual queue (RFC 9332).
     "dualpi2" => DualPi2(DualPi2Config), DualPi2::new;
+    /// Shaper, tins, flows and hosts apart, each flow under COBALT (CAKE).
+    "cake" => Cake(CakeConfig), Cake::new;
+    /// One queue under COBALT, the AQM of CAKE.
+    "cobalt" => Cobalt(CobaltConfig), CobaltQueue::new;
     /// Cheap nasty queue under CoDel with approximate fairness.
     "cnq_codel_af" => CnqCodelAf(CnqConfig), Cnq::new;
 }

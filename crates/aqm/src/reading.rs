@@ -2,7 +2,7 @@
 //! with its place and what may stand there.
 
 use narrows_core::Packet;
-use narrows_units::{Duration, Parameter, Rng, Word, WordError, Words};
+use narrows_units::{Duration, Parameter, Rate, Rng, Word, WordError, Words};
 
 /// The parameters of one kind of queue, and what the queue answers of itself.
 pub(crate) trait Parameters: Clone + Default {
@@ -40,6 +40,12 @@ pub(crate) trait Parameters: Clone + Default {
     /// How long a packet may wait before it is marked for that alone, whatever waits
     /// behind it; `None` where time alone marks nothing.
     fn marking_step(&self) -> Option<Duration>;
+
+    /// The rate that the queue itself holds its packets to; `None` if the link alone limits
+    /// them.
+    fn shaped_to(&self) -> Option<Rate> {
+        None
+    }
 
     /// The bucket into which a queue that is made with `rng` sorts `packet`; `None` if it
     /// keeps no flows apart.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::codel::Selector;
 use crate::dualpi2::{Percent, StepThreshold, Variant};
 use crate::testing::ETHERNET;
-use crate::{QUEUE_KINDS, QueueSpec, cnq, codel, dualpi2, fifo, fq_codel, pie, red};
+use crate::{QUEUE_KINDS, QueueSpec, cake, cnq, cobalt, codel, dualpi2, fifo, fq_codel, pie, red};
 
 fn time() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -155,6 +155,63 @@ fn any_cnq() -> impl Strategy<Value = cnq::CnqConfig> {
     })
 }
 
+fn any_cobalt() -> impl Strategy<Value = cobalt::CobaltConfig> {
+    (1u32.., time(), time(), any::<bool>()).prop_map(|(limit, target, interval, ecn)| {
+        cobalt::CobaltConfig {
+            limit,
+            target,
+            interval,
+            ecn,
+        }
+    })
+}
+
+fn any_cake() -> impl Strategy<Value = cake::CakeConfig> {
+    use cake::{AckFilter, Cells, Diffserv, FlowMode, Framing};
+    let framing = (
+        (-64i16..=256, any::<bool>(), 0u16..=256),
+        prop_oneof![Just(Cells::None), Just(Cells::Atm), Just(Cells::Ptm)],
+    );
+    let framing = framing.prop_map(|((overhead, from_ip, mpu), cells)| Framing {
+        overhead,
+        from_ip,
+        mpu,
+        cells,
+    });
+    let modes = (
+        proptest::sample::select(vec![
+            Diffserv::BestEffort,
+            Diffserv::Precedence,
+            Diffserv::Three,
+            Diffserv::Four,
+            Diffserv::Eight,
+        ]),
+        proptest::sample::select(vec![
+            FlowMode::Blind,
+            FlowMode::SourceHost,
+            FlowMode::DestinationHost,
+            FlowMode::Hosts,
+            FlowMode::Flows,
+            FlowMode::DualSource,
+            FlowMode::DualDestination,
+            FlowMode::Triple,
+        ]),
+        proptest::sample::select(vec![AckFilter::Off, AckFilter::On, AckFilter::Aggressive]),
+    );
+    let numbers = (maybe(8u64..1 << 40), time(), maybe(1u64..4096 << 20));
+    (framing, modes, numbers, any::<[bool; 4]>()).prop_map(
+        |(framing, (diffserv, flows, ack_filter), (rate, rtt, limit), flags)| {
+            let mut config = cake::CakeConfig::default();
+            config.bandwidth = rate.map(Rate::from_bits);
+            (config.diffserv, config.flows, config.ack_filter) = (diffserv, flows, ack_filter);
+            (config.framing, config.rtt) = (framing, rtt);
+            config.memlimit = limit.map(Bytes::new);
+            [config.nat, config.wash, config.ingress, config.split_gso] = flags;
+            config
+        },
+    )
+}
+
 fn any_spec() -> impl Strategy<Value = QueueSpec> {
     prop_oneof![
         any_fifo().prop_map(QueueSpec::Pfifo),
@@ -169,6 +226,8 @@ fn any_spec() -> impl Strategy<Value = QueueSpec> {
             .prop_map(QueueSpec::Red),
         any_dualpi2().prop_map(QueueSpec::DualPi2),
         any_cnq().prop_map(QueueSpec::CnqCodelAf),
+        any_cobalt().prop_map(QueueSpec::Cobalt),
+        any_cake().prop_map(QueueSpec::Cake),
     ]
 }
 
@@ -183,12 +242,17 @@ fn word() -> impl Strategy<Value = String> {
             "probability", "bandwidth", "harddrop", "nodrop", "variant", "linux", "linux-2020",
             "rfc9332", "memlimit", "coupling_factor", "step_thresh", "min_qlen_step",
             "drop_on_overload", "overflow", "drop_enqueue", "classic_protection", "max_rtt",
-            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "0x01/0x03",
+            "typical_rtt", "any_ect", "split_gso", "rtt", "mtu_time", "0x01/0x03", "cake", "cobalt",
+            "unlimited", "lan", "interplanetary", "besteffort", "diffserv4", "diffserv8",
+            "flowblind", "dual-srchost", "nat", "wash", "ack-filter", "ingress", "no-split-gso",
+            "overhead", "mpu", "atm", "ptm", "raw", "conservative", "docsis", "ether-vlan",
+            "pppoe-llcsnap", "bridged-ptm", "via-ethernet", "autorate-ingress", "fwmark",
         ]).prop_map(String::from),
         4 => proptest::sample::select(vec![
             "0", "1", "5", "1000", "4294967295", "4294967296", "18446744073709551615", "1ms",
             "0s", "1ns", "4s", "100s", "584y", "10mb", "4gb", "1kb", "0.5", "1e300", "-1",
             "nan", "inf", "100%", "101%", "5p", "0p", "10Mbit", "1bit", "0bit",
+            "-64", "-65", "256", "257",
         ]).prop_map(String::from),
         1 => "\\PC{0,12}",
     ]
@@ -215,6 +279,7 @@ proptest! {
         kind in proptest::sample::select(vec![
             "", "pfifo", "bfifo", "codel", "fq_codel", "pie", "red limit 400000 avpkt 1000",
             "dualpi2", "dualpi2 variant linux-2020", "dualpi2 variant rfc9332", "cnq_codel_af",
+            "cake", "cake bandwidth 20mbit", "cobalt",
         ]),
         words in proptest::collection::vec(word(), 0..8),
     ) {

@@ -37,6 +37,7 @@ mod serialise;
 #[macro_use]
 mod spec;
 mod tap;
+mod tc;
 #[cfg(test)]
 mod testing;
 mod trace;

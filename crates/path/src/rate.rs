@@ -146,7 +146,12 @@ impl Kind for RateSpec {
     fn facts(&self) -> Facts<'_> {
         Facts {
             link: Some(LimitedLink {
-                rate: LinkRate::Constant(self.rate),
+                // A queue that shapes to less is what limits.
+                rate: LinkRate::Constant(
+                    self.queue
+                        .shaped_to()
+                        .map_or(self.rate, |shaped| shaped.min(self.rate)),
+                ),
                 overhead: self.overhead,
                 queue: &self.queue,
             }),

@@ -96,13 +96,12 @@ fn a_list_may_be_of_names_that_begin_alike() {
 #[test]
 fn a_word_of_tc_that_is_not_here_is_refused_with_what_comes_nearest() {
     let link = |words: &str| refused(&["run", "--link", words, "--flow", "cubic"]);
-    let said = link("rate 10Mbit queue cake");
-    assert!(said.contains("the nearest is `fq_codel`"), "{said}");
-    let said = link("tc qdisc add dev eth0 root netem delay 10ms loss 1%");
-    assert!(
-        said.contains("write what the discipline is: `netem delay 10ms loss 1%`"),
-        "{said}"
-    );
+    let said = link("rate 10Mbit queue choke");
+    assert!(said.contains("the nearest is `red`"), "{said}");
+    let said = link("tc qdisc add dev eth0 root cake autorate-ingress");
+    assert!(said.contains("a run states its rate"), "{said}");
+    let said = link("tc qdisc del dev eth0 root");
+    assert!(said.contains("leave its words out"), "{said}");
     let said = link("tc qdisc add dev eth0 root handle 1: fq_codel limit 100");
     assert!(
         said.contains("`rate 50Mbit queue fq_codel limit 100`"),

@@ -5,6 +5,7 @@
 //! disciplines there are is the machine's matter; an element that has none is
 //! refused by name.
 
+mod cake;
 mod counters;
 mod options;
 mod translate;

@@ -10,6 +10,7 @@ use narrows_path::{DEFAULT_OVERHEAD, NetemSpec, Percent, RateSpec};
 use narrows_scenario::ElementSpec;
 use narrows_units::Duration;
 
+use super::cake;
 use super::options::Options;
 use crate::clock::is_virtual_time;
 
@@ -171,11 +172,12 @@ fn queue(spec: &QueueSpec, mtu: u32) -> Result<Discipline, String> {
         QueueSpec::Pie(config) => pie(config),
         QueueSpec::Red(config) => red(config)?,
         QueueSpec::DualPi2(config) => dualpi2(config)?,
-        other @ QueueSpec::CnqCodelAf(_) => {
+        QueueSpec::Cake(config) => Discipline::attributes("cake", cake::options(config)),
+        other @ (QueueSpec::CnqCodelAf(_) | QueueSpec::Cobalt(_)) => {
             let kind = other.kind();
             return Err(format!(
                 "`queue {kind}` is not handed to the kernel; pfifo, bfifo, codel, fq_codel, pie, \
-                 red and dualpi2 are"
+                 red, dualpi2 and cake are"
             ));
         }
     })
@@ -450,6 +452,29 @@ mod tests {
     }
 
     #[test]
+    fn cake_has_its_modes_and_its_framing() {
+        let all = of(
+            "rate 50Mbit queue cake bandwidth 20mbit diffserv4 dual-srchost lan ingress \
+                      ack-filter pppoe-ptm overhead -4 mpu 64 memlimit 1mb",
+        )
+        .unwrap();
+        assert_eq!(all[1].kind, "cake");
+        let rate = attribute(&all[1].options, 2).unwrap();
+        assert_eq!(rate, 2_500_000u64.to_ne_bytes());
+        // diffserv4, PTM, dual-srchost, RTT and target in µs, memory, ingress, filter.
+        let kinds = [3, 4, 5, 7, 8, 10, 11, 13, 14, 15, 16, 17];
+        let want = [1, 2, 5, 1_000, 50, 1 << 20, 0, 0, 64, 1, 1, 1];
+        assert_eq!(kinds.map(|k| number(&all[1], k)), want);
+        assert_eq!(number(&all[1], 6), (-4i32) as u32);
+        assert_eq!(attribute(&all[1].options, 12), None);
+        // Without overhead the kernel counts what it has; with `raw` that and more.
+        let plain = of("rate 50Mbit queue cake").unwrap();
+        assert_eq!(attribute(&plain[1].options, 6), None);
+        let raw = of("rate 50Mbit queue cake raw ether-vlan").unwrap();
+        assert_eq!([6, 12].map(|k| number(&raw[1], k)), [4, 0]);
+    }
+
+    #[test]
     fn netem_has_its_delay_in_nanoseconds_and_its_loss_as_a_part_of_all_words() {
         let all = of("netem delay 10ms loss 50%").unwrap();
         assert_eq!(all[0].kind, "netem");
@@ -466,6 +491,7 @@ mod tests {
             ("rate 1Mbit overhead 0", "overhead 0"),
             ("rate 1Mbit queue dualpi2 variant rfc9332", "variant linux"),
             ("rate 1Mbit queue cnq_codel_af", "cnq_codel_af"),
+            ("rate 1Mbit queue cobalt", "cobalt"),
             ("netem delay 10ms 1ms distribution normal", "distribution"),
         ] {
             let why = of(words).unwrap_err();
