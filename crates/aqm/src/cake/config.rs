@@ -164,7 +164,7 @@ fn refused_by_name(key: Word<'_>) -> Option<WordError> {
         "autorate-ingress" => (
             "`bandwidth RATE` or `unlimited`",
             "cake estimates no capacity here: a run states its rate, and one that varies is \
-             changed at set times by `[[event]]`",
+             changed at set times by `[[change]]`",
         ),
         "fwmark" => (
             "a mode of diffserv, such as diffserv4",
@@ -399,3 +399,6 @@ impl fmt::Display for CakeConfig {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;
