@@ -15,6 +15,7 @@ fn element() -> impl Strategy<Value = String> {
         "by dscp 8 (netem delay 5ms) 16 (netem delay 80ms) else (netem delay 10ms)",
         "rate 1.5Mbit overhead 38 queue pfifo limit 200",
         "rate 100Mbit shaper queue cnq_codel_af",
+        "rate 100Mbit queue cake bandwidth 20Mbit dual-srchost pppoe-ptm",
         "police rate 10Mbit burst 20kb",
     ])
     .prop_map(str::to_owned);
