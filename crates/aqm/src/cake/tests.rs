@@ -299,6 +299,11 @@ fn beyond_the_memory_the_longest_queue_of_all_tins_loses_its_oldest() {
     assert!(b.offer_between(ms(1), [1, 2], 3, 0, 100).1);
     let drops: Vec<_> = b.log.drops.iter().map(|d| (d.1, d.2)).collect();
     assert_eq!(drops, [(4, DropCause::Overflow)]);
+    let mut b = Bench::new("cake memlimit 15140");
+    fill(&mut b, 6, ms(1), [1, 2], 1, VOICE, FRAME);
+    fill(&mut b, 4, ms(1), [1, 2], 2, 0, FRAME);
+    b.offer_between(ms(1), [1, 2], 3, 0, 100);
+    assert_eq!(b.log.drops[0].1, 0);
     // A newcomer that is the longest by itself is not taken.
     let mut b = Bench::new("cake memlimit 1kb");
     assert!(b.offer(ms(1), 1, NotEct, 100).1);
@@ -386,4 +391,74 @@ fn a_change_of_tins_drops_what_waits_in_those_that_go() {
     b.queue.change(ms(1), "diffserv3").unwrap();
     b.offer_between(ms(2), [1, 2], 1, VOICE, FRAME);
     assert_eq!(b.take_from(&mut now).unwrap().band, 2);
+}
+
+#[test]
+fn lateness_is_made_up_while_anything_waits() {
+    let mut b = Bench::new("cake bandwidth 20mbit");
+    fill(&mut b, 3, ms(1), [1, 2], 1, 0, FRAME);
+    assert!(b.take(ms(1)).is_some());
+    // Nothing was taken for 9 ms; a packet in another tin changes nothing of that.
+    b.offer_between(ms(10), [1, 2], 2, VOICE, FRAME);
+    (0..3).for_each(|_| assert!(b.take(ms(10)).is_some()));
+}
+
+#[test]
+fn a_tin_that_was_idle_has_saved_nothing_up() {
+    let mut b = Bench::new("cake bandwidth 20mbit interplanetary");
+    let mut now = ms(1_000);
+    fill(&mut b, 40, now, [1, 2], 1, 0, FRAME);
+    fill(&mut b, 40, now, [1, 2], 2, VOICE, FRAME);
+    let taken: Vec<Taken> = (0..20).filter_map(|_| b.take_from(&mut now)).collect();
+    let voice = taken.iter().filter(|t| t.band == 2).count();
+    assert!(
+        (4..=6).contains(&voice),
+        "{voice} of 20, a quarter expected"
+    );
+}
+
+#[test]
+fn what_does_not_respond_is_dropped_by_blue_whether_it_can_be_marked_or_not() {
+    let mut b = Bench::new("cake bandwidth 10mbit memlimit 100kb");
+    let mut now = ms(1);
+    for i in 0..4_000u64 {
+        // Two frames a millisecond, 24 Mbit/s.
+        fill(&mut b, 2, ms(1 + i), [1, 2], 1, Ect0 as u8, FRAME);
+        while b.queue.next_dequeue(now).is_some_and(|at| at <= ms(1 + i)) {
+            b.take_from(&mut now);
+        }
+        now = now.max(ms(1 + i));
+    }
+    let blue = b.log.drops.iter().filter(|d| d.2 == DropCause::Overload);
+    assert!(blue.count() > 200);
+    assert!(b.log.drops.iter().all(|d| d.2 != DropCause::Probability));
+}
+
+#[test]
+fn on_arriving_traffic_a_flow_pays_for_what_is_dropped_of_it() {
+    // Bytes of a flow that is dropped over those of one that is marked, both above their share.
+    let paid = |words: &str| {
+        let mut b = Bench::new(words);
+        let mut flows = BTreeMap::new();
+        let (mut now, mut sent) = (ms(1), [0u64; 3]);
+        for i in 0..3_000u64 {
+            for (flow, ecn) in [(1u16, NotEct), (2, Ect0)] {
+                flows.insert(b.offer(ms(1 + i), flow, ecn, FRAME).0, flow);
+            }
+            while b.queue.next_dequeue(now).is_some_and(|at| at <= ms(1 + i)) {
+                if let Some(taken) = b.take_from(&mut now) {
+                    sent[usize::from(taken.flow)] += 1;
+                }
+            }
+            now = now.max(ms(1 + i));
+        }
+        let lost = b.log.drops.iter().filter(|d| flows[&d.1] == 1).count() as u64;
+        assert!(lost * 10 > sent[1], "{lost} lost of {}", sent[1]);
+        (sent[1] + lost) as f64 / sent[2] as f64
+    };
+    let words = "cake bandwidth 20mbit datacentre flows";
+    let ingress = paid(&format!("{words} ingress"));
+    assert!((ingress - 1.0).abs() < 0.03, "{ingress}");
+    let egress = paid(words);
+    assert!(egress > 1.1, "{egress}");
 }

@@ -176,3 +176,6 @@ impl Tin {
         Some(packet)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,10 @@ fn raw_makes_the_whole_line_count_from_what_the_link_counts() {
     assert!(read("overhead 0").framing.from_ip);
     for words in ["raw ethernet", "raw overhead 38 mpu 84"] {
         let framing = read(words).framing;
-        assert_eq!((framing.from_ip, framing.overhead, framing.mpu), (false, 38, 84));
+        assert_eq!(
+            (framing.from_ip, framing.overhead, framing.mpu),
+            (false, 38, 84)
+        );
     }
     // It takes back what is before it, but for the smallest length.
     let framing = read("pppoe-llcsnap ethernet raw").framing;
@@ -71,7 +74,10 @@ fn a_later_line_says_its_overhead_anew_and_keeps_what_it_does_not_name() {
         panic!("{spec}");
     };
     assert_eq!(changed.framing, read("raw pppoe-ptm mpu 64").framing);
-    assert_eq!((changed.bandwidth, changed.rtt), (None, Duration::from_millis(1)));
+    assert_eq!(
+        (changed.bandwidth, changed.rtt),
+        (None, Duration::from_millis(1))
+    );
     // Names of round trips are counted by line.
     assert!(spec.changed("lan").unwrap().changed("metro").is_ok());
 }

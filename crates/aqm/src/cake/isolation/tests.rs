@@ -161,3 +161,26 @@ fn a_shared_queue_counts_for_the_host_of_the_flow_that_came_last() {
     queues.iter().for_each(|q| isolation.enter(*q, Set::Free));
     assert!(isolation.hosts.iter().all(|h| h.bulk == [0, 0]));
 }
+
+#[test]
+fn a_flow_that_comes_back_finds_its_host_anew() {
+    // Two sources of which the second takes the place of the first once that is idle.
+    let place = |source: u8| hash().ends(&packet([source, 1], 7))[0] % u32::from(QUEUES);
+    let pairs = (1..=254u8).flat_map(|a| (1..a).map(move |b| (a, b)));
+    let (one, two) = pairs
+        .into_iter()
+        .find(|(a, b)| place(*a) == place(*b))
+        .expect("254 hosts in 1024 places");
+    let mut isolation = Isolation::new(FlowMode::DualSource, hash());
+    let mut enter = |source: u8, set: Set| {
+        let queue = isolation.queue_of(&packet([source, 1], 7));
+        isolation.enter(queue, set);
+        (queue, isolation.clone())
+    };
+    enter(one, Set::Bulk);
+    enter(one, Set::Free);
+    let (of_two, _) = enter(two, Set::Bulk);
+    let (of_one, isolation) = enter(one, Set::Bulk);
+    assert_eq!(isolation.host_load(of_one), 1);
+    assert_eq!(isolation.host_load(of_two), 1);
+}

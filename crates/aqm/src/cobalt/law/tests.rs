@@ -198,3 +198,13 @@ fn blue_drops_with_its_probability_whether_marked_or_not() {
         assert!((hits / n as f64 - 0.25).abs() < 0.02, "{hits}");
     }
 }
+
+#[test]
+fn an_empty_queue_ends_the_episode() {
+    let mut cobalt = Cobalt::default();
+    assert_eq!(signals(&mut cobalt, 1..20, Duration::from_millis(8)), [2]);
+    // The next signal would be due after 100 ms/√2, at 73 ms.
+    cobalt.ran_empty(&PARAMS, at(20));
+    let again = signals(&mut cobalt, 30..150, Duration::from_millis(8));
+    assert_eq!(again[0], 101);
+}
