@@ -53,6 +53,20 @@ fn queues(c: &mut Criterion) {
         "dualpi2 variant linux-2020",
         "dualpi2 variant rfc9332",
         "cnq_codel_af",
+        "fq_pie",
+        "pi2",
+        "sfq",
+        "prio",
+        "drr class a dscp 1 class b",
+        "fq",
+        "fq maxrate 900Mbit",
+        "htb class a rate 10Gbit burst 1Mb cburst 1Mb",
+        "htb class t rate 10Gbit burst 1Mb cburst 1Mb class a parent t rate 8bit ceil 10Gbit cburst 1Mb",
+        "tbf rate 10Gbit burst 1Mb limit 1Mb",
+        "dualq",
+        "dualq aqm pie",
+        "dualq aqm cred",
+        "dualq aqm red wrr 1:2",
     ] {
         let spec = QueueSpec::parse(words).expect("words of this file");
         group.bench_function(words, |b| {

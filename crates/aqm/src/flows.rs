@@ -38,6 +38,15 @@ impl FlowHash {
         (self.wide(&packet.bytes) >> 32) as u32
     }
 
+    /// The bucket of `packet` among `flows`: the hash scaled to their number.
+    #[inline]
+    pub fn bucket(self, flows: usize, packet: &Packet) -> usize {
+        if flows == 1 {
+            return 0;
+        }
+        ((u64::from(self.of(packet)) * flows as u64) >> 32) as usize
+    }
+
     #[inline]
     fn wide(self, bytes: &[u8]) -> u64 {
         // The common case without parsing everything: IPv4, no options, not a

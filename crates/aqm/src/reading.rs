@@ -52,6 +52,42 @@ pub(crate) fn keys<P: Parameters>() -> String {
     usages.join(", ")
 }
 
+/// The words of `line` that do not stand in brackets, which are of another queue.
+fn own_words(line: &str) -> impl Iterator<Item = Word<'_>> {
+    let (mut words, mut depth) = (Words::new(line), 0usize);
+    let all = std::iter::from_fn(move || words.take());
+    all.filter(move |word| {
+        let outside = depth == 0;
+        depth += word.text.matches('(').count();
+        depth = depth.saturating_sub(word.text.matches(')').count());
+        outside
+    })
+}
+
+/// Where the word `key` is in `line`; its start, if it is not there.
+pub(crate) fn place_of(line: &str, key: &str) -> std::ops::Range<usize> {
+    let found = own_words(line).find(|word| word.text == key);
+    found.map_or(0..0, |word| word.span())
+}
+
+/// Refuses a second word `key` in `line`.
+///
+/// # Errors
+/// At the second one.
+pub(crate) fn once(line: &str, key: &str) -> Result<(), WordError> {
+    match own_words(line).filter(|word| word.text == key).nth(1) {
+        Some(word) => Err(word.repeated()),
+        None => Ok(()),
+    }
+}
+
+/// The refusal of a change of the value of `key` in `line`, which stays `kept`.
+pub(crate) fn kept(line: &str, key: &str, kept: impl std::fmt::Display) -> WordError {
+    let span = place_of(line, key);
+    WordError::new(span, format!("`{key}`"), format!("{key} {kept}"))
+        .with_help(format!("a running queue keeps its `{key}`"))
+}
+
 /// Reads all that is left of `words` into `parameters`.
 ///
 /// # Errors

@@ -131,10 +131,9 @@ fn nearest(kind: &str) -> Option<&'static str> {
         "cake" => {
             "the nearest is `fq_codel`: flows apart with CoDel in each, as in cake, but without its hosts, tins and ACK filter; `rate RATE shaper queue fq_codel` shapes as it does"
         }
-        "fq_pie" => "the nearest is `fq_codel`, flows apart, or `pie`, its AQM",
-        "fq" | "sfq" | "drr" => "the nearest is `fq_codel`, which keeps flows apart",
         "sfb" | "choke" | "gred" => "the nearest is `red`",
-        "pfifo_fast" | "mq" | "noqueue" | "prio" => "the nearest is `pfifo`",
+        "pfifo_fast" => "the nearest is `prio`, which has its bands",
+        "mq" | "noqueue" => "the nearest is `pfifo`",
         _ => return None,
     })
 }

@@ -58,7 +58,13 @@ impl Bench {
 
     /// Offers a packet of `flow` that counts `length` bytes on the link.
     pub fn offer(&mut self, now: Instant, flow: u16, ecn: Ecn, length: u32) -> (u64, bool) {
-        let packet = packet(&mut self.pool, now, flow, ecn, length);
+        self.offer_class(now, flow, ecn as u8, length)
+    }
+
+    /// The same of a packet with this traffic class.
+    pub fn offer_class(&mut self, now: Instant, flow: u16, class: u8, length: u32) -> (u64, bool) {
+        let mut packet = packet(&mut self.pool, now, flow, Ecn::NotEct, length);
+        narrows_wire::ip::set_traffic_class(&mut packet.bytes, class);
         let id = packet.id.0;
         let mut out = Outlet {
             pool: &mut self.pool,

@@ -37,6 +37,11 @@ impl Waiting {
         Some(packet)
     }
 
+    /// The oldest packet.
+    pub fn head(&self) -> Option<&Packet> {
+        self.packets.front().map(AsRef::as_ref)
+    }
+
     /// Reports the drop of a packet that does not wait.
     pub fn drop(
         &mut self,

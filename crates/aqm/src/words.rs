@@ -4,6 +4,7 @@ use narrows_core::EntityId;
 use narrows_units::{Bytes, Declared, Duration, ParameterKind, Rate, Rng};
 use proptest::prelude::*;
 
+use crate::arbitrary::any_of_grammars;
 use crate::codel::Selector;
 use crate::dualpi2::{Percent, StepThreshold, Variant};
 use crate::testing::ETHERNET;
@@ -157,18 +158,19 @@ fn any_cnq() -> impl Strategy<Value = cnq::CnqConfig> {
 
 fn any_spec() -> impl Strategy<Value = QueueSpec> {
     prop_oneof![
-        any_fifo().prop_map(QueueSpec::Pfifo),
-        any_fifo().prop_map(QueueSpec::Bfifo),
-        any_codel().prop_map(QueueSpec::Codel),
-        any_fq_codel().prop_map(QueueSpec::FqCodel),
-        any_pie().prop_map(QueueSpec::Pie),
-        any_red()
+        1 => any_fifo().prop_map(QueueSpec::Pfifo),
+        1 => any_fifo().prop_map(QueueSpec::Bfifo),
+        1 => any_codel().prop_map(QueueSpec::Codel),
+        1 => any_fq_codel().prop_map(QueueSpec::FqCodel),
+        1 => any_pie().prop_map(QueueSpec::Pie),
+        1 => any_red()
             .prop_filter("tc refuses it", |c| {
                 QueueSpec::parse(&QueueSpec::Red(c.clone()).to_string()).is_ok()
             })
             .prop_map(QueueSpec::Red),
-        any_dualpi2().prop_map(QueueSpec::DualPi2),
-        any_cnq().prop_map(QueueSpec::CnqCodelAf),
+        1 => any_dualpi2().prop_map(QueueSpec::DualPi2),
+        1 => any_cnq().prop_map(QueueSpec::CnqCodelAf),
+        8 => any_of_grammars(),
     ]
 }
 
@@ -177,7 +179,10 @@ fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => proptest::sample::select(vec![
             "pfifo", "bfifo", "codel", "fq_codel", "pie", "red", "dualpi2", "cnq_codel_af",
-            "limit", "flows", "target", "interval", "quantum", "ecn", "noecn", "ce_threshold",
+            "prio", "sfq", "tbf", "drr", "htb", "fq", "bands", "priomap", "band", "queue", "(pfifo)",
+            "(codel", "limit)", "perturb", "divisor", "depth", "headdrop", "rate", "latency",
+            "peakrate", "class", "dscp", "ceil", "cburst", "parent", "prio", "default", "maxrate",
+            "fq_pie", "pi2", "dualq", "aqm", "cred", "shift", "wrr", "1:2", "ecn_prob", "conext-2016", "limit", "flows", "target", "interval", "quantum", "ecn", "noecn", "ce_threshold",
             "ce_threshold_selector", "memory_limit", "drop_batch", "tupdate", "alpha", "beta",
             "bytemode", "dq_rate_estimator", "min", "max", "avpkt", "burst", "adaptive",
             "probability", "bandwidth", "harddrop", "nodrop", "variant", "linux", "linux-2020",
@@ -215,6 +220,8 @@ proptest! {
         kind in proptest::sample::select(vec![
             "", "pfifo", "bfifo", "codel", "fq_codel", "pie", "red limit 400000 avpkt 1000",
             "dualpi2", "dualpi2 variant linux-2020", "dualpi2 variant rfc9332", "cnq_codel_af",
+            "fq_pie", "pi2", "dualq", "dualq aqm red", "prio", "sfq",
+            "tbf rate 1Mbit burst 2000 limit 3000", "drr class a", "htb class a rate 1Mbit", "fq",
         ]),
         words in proptest::collection::vec(word(), 0..8),
     ) {
@@ -254,8 +261,8 @@ fn a_refusal_says_where_what_was_found_and_what_is_allowed() {
     assert!(allowed.contains("ce_threshold TIME"));
     let (at, found, _) = refused("dualpi2 coupling_factor");
     assert_eq!((at.as_str(), found.as_str()), ("", "the end of the line"));
-    let (at, _, allowed) = refused("sfq");
-    assert_eq!(at, "sfq");
+    let (at, _, allowed) = refused("sfb");
+    assert_eq!(at, "sfb");
     assert!(allowed.contains("cnq_codel_af"));
     let (at, ..) = refused("dualpi2 variant linux-2020 memlimit 5");
     assert_eq!(at, "memlimit");
@@ -327,6 +334,9 @@ fn a_changed_spec_keeps_what_is_not_named() {
 fn before(kind: &str) -> &'static str {
     match kind {
         "red" => "limit 400000 avpkt 1000",
+        "tbf" => "rate 1Mbit burst 2000 limit 3000",
+        "drr" => "class a",
+        "htb" => "class a rate 1Mbit",
         _ => "",
     }
 }
@@ -352,8 +362,9 @@ fn what_a_parameter_declares_is_what_its_refusal_says() {
             for name in p.names() {
                 let line = format!("{kind} {} {name}", before(kind));
                 if p.kind == ParameterKind::Flag {
-                    // `nodrop` of red needs `ecn` beside it.
-                    let with = ["", " ecn"].map(|more| QueueSpec::parse(&(line.clone() + more)));
+                    // `nodrop` of red needs `ecn` beside it, `uncoupled` of dualq `pie`.
+                    let with = ["", " ecn", " aqm pie"]
+                        .map(|more| QueueSpec::parse(&(line.clone() + more)));
                     assert!(with.iter().any(Result::is_ok), "{line}");
                     assert!(p.allowed.is_empty(), "{line}");
                     continue;

@@ -20,8 +20,8 @@
 //! Sources: RFC 9332 Appendix A; Linux net/sched/sch_dualpi2.c v6.17;
 //! L4STeam/linux of 2020.
 
-mod config;
-mod pi;
+pub(crate) mod config;
+pub(crate) mod pi;
 
 use std::collections::VecDeque;
 
@@ -332,7 +332,7 @@ fn ramp(delay: Duration) -> u64 {
 }
 
 /// RFC 9332 Figure 4: true as often as `likelihood` asks, evenly spread.
-fn recur(count: &mut u64, likelihood: u64) -> bool {
+pub(crate) fn recur(count: &mut u64, likelihood: u64) -> bool {
     *count += likelihood;
     if *count > ONE {
         *count -= ONE;

@@ -5,7 +5,7 @@
 //! the last packet to leave, or with `dq_rate_estimator` the backlog over the
 //! measured drain rate.
 
-mod control;
+pub(crate) mod control;
 
 use std::fmt;
 

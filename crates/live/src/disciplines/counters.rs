@@ -189,12 +189,13 @@ impl QdiscStats {
 
 /// Where a discipline's own counters have the packets that it marked
 /// (linux/pkt_sched.h: struct tc_fq_codel_xstats, tc_codel_xstats,
-/// tc_pie_xstats, tc_red_xstats, tc_dualpi2_xstats).
+/// tc_pie_xstats, tc_red_xstats, tc_dualpi2_xstats, tc_fq_pie_xstats).
 fn marks_at(kind: &str) -> Option<usize> {
     match kind {
         "fq_codel" | "red" => Some(12),
         "codel" | "dualpi2" => Some(24),
         "pie" => Some(36),
+        "fq_pie" => Some(16),
         _ => None,
     }
 }

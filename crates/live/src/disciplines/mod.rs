@@ -7,6 +7,7 @@
 
 mod counters;
 mod options;
+mod schedulers;
 mod translate;
 
 pub(crate) use counters::{Counted, KernelQueue, Watching};
