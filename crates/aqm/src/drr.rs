@@ -144,8 +144,9 @@ impl Parameters for DrrConfig {
         None
     }
 
-    fn bucket_of(&self, _: Rng, packet: &Packet) -> Option<usize> {
-        Some(ByDscp::new(self.classes.iter()).of(packet))
+    /// Flows of one class are not kept apart.
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 

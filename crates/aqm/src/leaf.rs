@@ -25,12 +25,10 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// A leaf of the queue that is named `entity` in events. Each leaf of a queue has its own
-    /// generator, of which the first draws are those of `rng`.
+    /// A leaf of the queue that is named `entity` in events. Each leaf has its own generator,
+    /// seeded by a draw of its queue's.
     pub fn new(spec: &QueueSpec, entity: EntityId, link: LinkFacts, rng: &mut Rng) -> Self {
-        // A generator that has drawn is another one.
-        let own = rng.clone();
-        rng.draw_u64();
+        let own = Rng::for_name(rng.draw_u64(), "leaf");
         Self {
             queue: spec.build(entity, link, own),
             peeked: None,

@@ -9,7 +9,7 @@ use narrows_units::{
 
 use crate::QueueSpec;
 use crate::classes::{
-    self, ByDscp, CLASS_PARAMETER, Class, DSCP_PARAMETER, Dscps, NAME_ALLOWED, QUEUE_PARAMETER,
+    self, CLASS_PARAMETER, Class, DSCP_PARAMETER, Dscps, NAME_ALLOWED, QUEUE_PARAMETER,
 };
 use crate::leaf;
 use crate::reading::{self, Parameters, place_of};
@@ -358,8 +358,9 @@ impl Parameters for HtbConfig {
         None
     }
 
-    fn bucket_of(&self, _: Rng, packet: &Packet) -> Option<usize> {
-        Some(ByDscp::new(self.leaves()).of(packet))
+    /// Flows of one class are not kept apart.
+    fn bucket_of(&self, _: Rng, _: &Packet) -> Option<usize> {
+        None
     }
 }
 
