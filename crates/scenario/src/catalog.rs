@@ -59,6 +59,8 @@ const FILES: &[(&str, &str)] = files![
     "l4s-tests/s6.toml",
     "lone-prague.toml",
     "lossy-path.toml",
+    "mami/fixed-link.csv",
+    "mami/fixed-link.toml",
     "mami/plus.csv",
     "mami/plus.toml",
     "mami/spin-burst-loss.toml",

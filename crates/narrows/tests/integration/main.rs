@@ -8,6 +8,7 @@ mod controls;
 mod coverage;
 mod datagrams;
 mod expected;
+mod fixed_link;
 mod flent;
 #[cfg(target_os = "linux")]
 mod live_observers;
