@@ -6,7 +6,7 @@
 //!
 //! | | `conext-2016` | `rfc9332` |
 //! |---|---|---|
-//! | who is scalable | ECT(1) and CE, where `ecn` is on | nobody: all packets are classic |
+//! | who is scalable | ECT(1) and CE, where `ecn` is on | no packet: all are classic |
 //! | decided | as a packet comes | as it leaves |
 //! | drawn | p′ compared with two random numbers | deterministic, evenly spread (`recur`) |
 //! | ECN-capable packets beyond 1/k² | marked on; p′ stops at 1/k | dropped |

@@ -301,7 +301,7 @@ impl Fq {
     }
 }
 
-/// Linux's tick of a millisecond with the bit that tells it from a pointer (`age`).
+/// Linux's tick of a millisecond, its lowest bit set, as `age` has it beside pointers.
 fn tick(now: Instant) -> u64 {
     now.as_nanos() / 1_000_000 | 1
 }
