@@ -103,7 +103,7 @@ pub enum SimError {
     /// A flow has an algorithm that only a kernel has.
     #[error(
         "flow/{flow}: `{control}` runs in a kernel only; give the flow one of Narrows' own \
-         controls, kernel:reno or kernel:cubic, or run it with --engine live"
+         controls, kernel:reno or kernel:cubic, or run it with --engine live or kernel"
     )]
     Kernel {
         /// The flow.
@@ -114,7 +114,7 @@ pub enum SimError {
     /// A proxy has an algorithm that only a kernel has.
     #[error(
         "proxy/{proxy}: `{control}` runs in a kernel only; give its {leg} leg one of Narrows' own \
-         controls, kernel:reno or kernel:cubic, or run it with --engine live"
+         controls, kernel:reno or kernel:cubic, or run it with --engine live or kernel"
     )]
     KernelAtProxy {
         /// The proxy.
