@@ -1,5 +1,6 @@
 //! The engine over whole networks: one program, so that it is linked once.
 
+mod bbr;
 mod boxes;
 mod closing;
 mod controls;
