@@ -44,6 +44,7 @@ bench: ## Narrows beside ns-3, tshark and tcptrace, how its cost grows, how exac
 	@$(CARGO) build --release --locked --package narrows-mmb --example memory
 	@bench/mmb
 	@$(CARGO) bench --locked --package narrows-mmb
+	@$(CARGO) build --release --locked --package narrows-cc --example ack_cost
 	@$(CARGO) build --release --locked --package narrows-bpf --example control_cost $(FEATURES)
 	@bench/controls
 	@$(CARGO) build --release --locked --package narrows-live --example tunnels

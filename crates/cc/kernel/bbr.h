@@ -315,27 +315,29 @@ static inline u32 nw_bbr_max_tso_segs(const struct nw_bbr *ca,
 NW_NO_TIMER(bbr)
 
 #define NW_BBR_IS_V3(p)		((p)->variant != NW_BBR_V1)
-/* A bound that is not set has no value. */
+/* Before it begins nothing has a value, and a bound that is not set has none. */
+#define NW_BBR_VALUE(value)	(ca->init_cwnd ? (s64)(value) : NW_UNKNOWN)
 #define NW_BBR_BOUND(p, bound)						\
-	(NW_BBR_IS_V3(p) && (bound) != NW_NONE ? (s64)(bound) : NW_UNKNOWN)
+	(NW_BBR_IS_V3(p) && (bound) != NW_NONE ? NW_BBR_VALUE(bound) : NW_UNKNOWN)
 #define nw_bbr_TELEMETRY(FIELD)						\
-	FIELD("phase", "", 1, ca->phase,				\
+	FIELD("phase", "", 1, NW_BBR_VALUE(ca->phase),			\
 	      "state: 0 Startup, 1 Drain, 2 down, 3 cruise, 4 refill, 5 up, 6 ProbeRTT") \
-	FIELD("bw", "mbit", 125000, nw_bbr_bytes(nw_bbr_bw(ca, p), ca->mss), \
+	FIELD("bw", "mbit", 125000,					\
+	      NW_BBR_VALUE(nw_bbr_bytes(nw_bbr_bw(ca, p), ca->mss)),	\
 	      "the path's rate, as the sender takes it", "BBR's bandwidth") \
 	FIELD("max_bw", "mbit", 125000,					\
-	      nw_bbr_bytes(nw_bbr_max_bw(ca, p), ca->mss),		\
+	      NW_BBR_VALUE(nw_bbr_bytes(nw_bbr_max_bw(ca, p), ca->mss)), \
 	      "the highest delivery rate of late", "BBR's bandwidth")	\
 	FIELD("bw_lo", "mbit", 125000,					\
 	      NW_BBR_IS_V3(p) && ca->bw_lo != NW_NONE ?			\
-	      (s64)nw_bbr_bytes(ca->bw_lo, ca->mss) : NW_UNKNOWN,	\
+	      NW_BBR_VALUE(nw_bbr_bytes(ca->bw_lo, ca->mss)) : NW_UNKNOWN, \
 	      "short-term bound of the rate (bw_shortterm)", "BBR's bandwidth") \
 	FIELD("path_rtt", "ms", 1000,					\
-	      ca->min_rtt_us == NW_NONE ? NW_UNKNOWN : (s64)ca->min_rtt_us, \
+	      ca->min_rtt_us == NW_NONE ? NW_UNKNOWN : NW_BBR_VALUE(ca->min_rtt_us), \
 	      "round trip of the empty path, as the sender takes it")	\
-	FIELD("pacing_gain", "", 1 << 16, ca->pacing_gain,		\
+	FIELD("pacing_gain", "", 1 << 16, NW_BBR_VALUE(ca->pacing_gain), \
 	      "pacing rate by the path's rate", "BBR's gains")		\
-	FIELD("cwnd_gain", "", 1 << 16, ca->cwnd_gain,			\
+	FIELD("cwnd_gain", "", 1 << 16, NW_BBR_VALUE(ca->cwnd_gain),	\
 	      "window by the bandwidth-delay product", "BBR's gains")	\
 	FIELD("inflight_hi", "segments", 1, NW_BBR_BOUND(p, ca->inflight_hi), \
 	      "long-term bound of the flight (inflight_longterm)", "BBR's bounds") \

@@ -19,6 +19,8 @@ macro_rules! files {
 
 /// Every file below `catalog/`, in order of name; a test keeps it so.
 const FILES: &[(&str, &str)] = files![
+    "bbr/draft.toml",
+    "bbr/nsperf.toml",
     "bufferbloat.toml",
     "compare/aa.toml",
     "compare/s1.toml",

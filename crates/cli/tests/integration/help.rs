@@ -116,7 +116,7 @@ fn a_word_of_tc_that_is_not_here_is_refused_with_what_comes_nearest() {
 fn a_congestion_control_that_is_not_simulated_is_refused_with_where_it_runs() {
     for (name, offered) in [
         ("BBR", ["`kernel:bbr`", "`quic:bbr`"]),
-        ("bbr2", ["`kernel:bbr2`", "`kernel:bbr`"]),
+        ("bbr2", ["`kernel:bbr2`", "`bbr variant draft-06`"]),
         ("bbr3", ["`kernel:bbr3`", "`bbr variant linux-v3`"]),
     ] {
         let said = refused(&["run", "--link", "rate 10Mbit", "--flow", name]);
