@@ -21,7 +21,7 @@ const AT_ONCE: usize = 64;
 /// The page, and who answers with it until the program ends.
 pub struct Exposed {
     address: SocketAddr,
-    page: Arc<Mutex<String>>,
+    page: Arc<Mutex<Arc<str>>>,
     made: Option<Instant>,
 }
 
@@ -33,10 +33,12 @@ impl Exposed {
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let page = Arc::<Mutex<String>>::default();
+        let page = Arc::new(Mutex::new(Arc::from("")));
         let shown = Arc::clone(&page);
         let open = Arc::<Mutex<VecDeque<(u64, TcpStream)>>>::default();
         thread::spawn(move || {
+            #[cfg(target_os = "linux")]
+            narrows_live::world::give_way();
             for (id, stream) in (0u64..).zip(listener.incoming().flatten()) {
                 let Ok(copy) = stream.try_clone() else {
                     continue;
@@ -84,12 +86,12 @@ impl Exposed {
     /// Answers with this from now on.
     pub(crate) fn show(&mut self, page: String) {
         self.made = Some(Instant::now());
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }
 }
 
 /// Reads one request of HTTP and answers it (RFC 9112), then closes.
-fn answer(mut stream: TcpStream, page: &Mutex<String>) -> io::Result<()> {
+fn answer(mut stream: TcpStream, page: &Mutex<Arc<str>>) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut request = Vec::new();
@@ -102,7 +104,8 @@ fn answer(mut stream: TcpStream, page: &Mutex<String>) -> io::Result<()> {
             n => request.extend_from_slice(&some[..n]),
         }
     }
-    let page = page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // Held no longer than that: whoever makes the next page waits for it.
+    let page = Arc::clone(&*page.lock().unwrap_or_else(PoisonError::into_inner));
     stream.write_all(response(&request, &page).as_bytes())
 }
 

@@ -216,7 +216,8 @@ impl OsSockets {
     fn accepted(&mut self, connection: TcpStream, client: SocketAddr) -> (SocketId, SocketAddr) {
         let stream = Stream::new(connection.into(), Some(client), Phase::Open);
         let token = self.add(Kind::Stream(stream));
-        self.watch_stream(token);
+        // Most of those that come without end are not kept.
+        self.fresh.push(token);
         (SocketId(token as u32), client)
     }
 

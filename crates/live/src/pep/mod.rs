@@ -25,6 +25,7 @@ mod sockets;
 mod status;
 mod stream;
 mod transfer;
+mod turns;
 mod worker;
 
 pub use config::{Config, ListenerConfig, PATIENCE, PORT, STATUS, read_socket};

@@ -15,6 +15,8 @@ use narrows_units::{Duration, Instant};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tracing::debug;
 
+use crate::world::give_way;
+
 /// Names that a process asks for at a time; as many again may be overdue (our choice: a name
 /// whose server is silent takes a thread for some ten seconds, resolv.conf(5)).
 pub(super) const AT_ONCE: usize = 64;
@@ -84,6 +86,7 @@ impl Resolver {
         while let Some((ticket, name)) = self.next() {
             let resolver = Arc::clone(self);
             let work = move || {
+                give_way();
                 let mut next = Some((ticket, name));
                 while let Some((ticket, name)) = next.take() {
                     let addresses = addresses_of(&name);

@@ -74,6 +74,11 @@ impl OsSockets {
         queue: &mut CountedBytes,
     ) -> Relayed {
         let (source, sink) = (self.token(from), self.token(to));
+        for end in [source, sink] {
+            if let Some(stream) = self.stream(end) {
+                stream.relayed = true;
+            }
+        }
         // As much as it holds, and what it may hold beside that.
         let most = queue.len().saturating_add(ahead);
         let mut done = Relayed {

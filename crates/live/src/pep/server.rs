@@ -103,16 +103,21 @@ mod tests {
     use std::net::{SocketAddr, TcpListener, TcpStream};
 
     use narrows_core::SocketId;
-    use narrows_pep::{Intake, Limits, Listener, Policy, Terms};
+    use narrows_pep::{Intake, Layout, Limits, Listener, Policy, Terms, request};
     use nix::sys::socket::{getsockopt, sockopt};
 
     use super::*;
     use crate::pep::leg::LegOptions;
-    use crate::pep::sockets::{ACCEPTED, TURN};
+    use crate::pep::turns::{ACCEPTED, REQUESTS, TURN};
     use crate::pep::worker::epoll;
 
     /// One whose clients are led to `target`, and at most so many.
     fn leads_to(target: SocketAddr, tunnels: usize) -> (Server, SocketAddr) {
+        serves(target, tunnels, Intake::Transparent)
+    }
+
+    /// The same, by requests where they are taken.
+    fn serves(target: SocketAddr, tunnels: usize, intake: Intake) -> (Server, SocketAddr) {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let local = free.local_addr().expect("bound");
         let origin = move |_: &_, _| Some(target);
@@ -125,7 +130,7 @@ mod tests {
             far: profile,
             onward_from: None,
             terms: Terms {
-                intake: Intake::Transparent,
+                intake,
                 policy: Policy {
                     anywhere: true,
                     ..Policy::default()
@@ -239,6 +244,45 @@ mod tests {
         assert!(turns(&mut server, |s| {
             s.proxy.counters().over_tunnels == STORM
         }));
+    }
+
+    #[test]
+    fn requests_without_end_leave_tunnels_their_turn_and_none_is_forgotten() {
+        const STORM: u64 = 100;
+        let target = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let target_at = target.local_addr().expect("bound");
+        let (mut server, at) = serves(target_at, 2 * STORM as usize, Intake::Request);
+        let ask = |stream: &mut TcpStream| {
+            let words = request(Layout::Convert, target_at, None).expect("a request");
+            stream.write_all(&words).expect("sent");
+        };
+        let mut client = TcpStream::connect(at).expect("it listens");
+        ask(&mut client);
+        assert!(turns(&mut server, |s| s.proxy.counters().opened == 1));
+        let (mut far, _) = target.accept().expect("it connects");
+        far.set_nonblocking(true).expect("set");
+        // It is known to be a tunnel's once something has come.
+        client.write_all(b"word").expect("sent");
+        assert!(turns(&mut server, |s| s.proxy.counters().bytes_up >= 4));
+        far.read_exact(&mut [0; 4]).expect("passed on");
+        let mut storm: Vec<_> = (0..STORM)
+            .map(|_| TcpStream::connect(at).expect("it listens"))
+            .collect();
+        assert!(turns(&mut server, |s| s.proxy.tunnels() > STORM as usize));
+        // All of them ask at once for what nobody may reach.
+        for stream in &mut storm {
+            stream.write_all(&[b'?'; 32]).expect("sent");
+        }
+        for _ in 0..5 {
+            let before = server.proxy.counters().refused;
+            client.write_all(b"word").expect("sent");
+            let mut word = [0; 4];
+            assert!(turns(&mut server, |_| far.read_exact(&mut word).is_ok()));
+            let refused = server.proxy.counters().refused - before;
+            // The kernel may bring the word a turn later.
+            assert!(refused <= 2 * REQUESTS as u64, "{refused}");
+        }
+        assert!(turns(&mut server, |s| s.proxy.counters().refused == STORM));
     }
 
     #[test]

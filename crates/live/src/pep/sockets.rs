@@ -26,18 +26,11 @@ use super::listening::ListeningSocket;
 use super::own::OwnAddresses;
 use super::peers::Peers;
 use super::relay::{Pipe, READ_AHEAD};
-use super::stream::{Due, Phase, Stream, family, socket_error};
+use super::stream::{Phase, Stream, family, socket_error};
+use super::turns::{ACCEPTED, TURN};
 use crate::flows::socket_option;
 use crate::own_controls::options_of;
 use crate::stream_calls::{connection_error, first_of};
-
-/// Bytes that are read of one socket before others have their turn (our choice: a splice, by
-/// `bench/pep`).
-pub(super) const TURN: usize = 64 << 10;
-
-/// Clients that are accepted before others have their turn (HAProxy 2.6's `tune.maxaccept`, "which
-/// showed best results").
-pub(super) const ACCEPTED: usize = 4;
 
 /// Finds out where to a connection had been opened that was led here, by its socket and
 /// who opened it.
@@ -81,7 +74,12 @@ pub(super) struct OsSockets {
     /// Sockets that move large pieces, or have more to read, in the order in which they have their
     /// turns: one, then whoever has become ready meanwhile.
     pub(super) later: VecDeque<u64>,
+    /// Connections that bring requests, in the order in which they have their turns: a few, then
+    /// whatever has become ready of tunnels.
+    pub(super) asking: VecDeque<u64>,
     deferred: Vec<u64>,
+    /// Connections that were accepted in this turn: those that are kept are waited for.
+    pub(super) fresh: Vec<u64>,
     /// Listeners with more clients when others have had their turn.
     pub(super) more_clients: Vec<u64>,
     /// When accepting goes on, and of which listeners.
@@ -122,7 +120,9 @@ impl OsSockets {
             own: OwnAddresses::new(),
             events: VecDeque::new(),
             later: VecDeque::new(),
+            asking: VecDeque::new(),
             deferred: Vec::new(),
+            fresh: Vec::new(),
             more_clients: Vec::new(),
             exhausted: None,
             said: None,
@@ -166,7 +166,8 @@ impl OsSockets {
 
     /// How long nothing needs to be done unless something happens.
     pub fn patience(&self) -> Option<Duration> {
-        if !self.later.is_empty() || !self.more_clients.is_empty() || !self.events.is_empty() {
+        let waits = !self.later.is_empty() || !self.asking.is_empty();
+        if waits || !self.more_clients.is_empty() || !self.events.is_empty() {
             return Some(Duration::ZERO);
         }
         let paused = self.exhausted.as_ref().map(|(at, _)| *at);
@@ -200,61 +201,14 @@ impl OsSockets {
         }
     }
 
-    /// Has the next one go on of those that let others go first, if no event is left.
-    pub fn go_on_later(&mut self) {
-        while let Some(token) = self.later.pop_front() {
-            let Some(stream) = self.stream(token) else {
-                continue;
-            };
-            let due = std::mem::take(&mut stream.due);
-            let events = [
-                (due.readable, SocketEvent::Readable),
-                (due.writable, SocketEvent::Writable),
-            ];
-            let events = events.into_iter().filter(|(is_due, _)| *is_due);
-            self.events.extend(events.map(|(_, event)| (token, event)));
-            return;
-        }
-    }
-
-    /// The stream at `token` is ready to be read or written to: it goes on with the others that are
-    /// ready, or where it moves large pieces, after them.
-    fn is_ready(&mut self, token: u64, event: SocketEvent) {
-        match self.stream(token) {
-            Some(stream) if stream.heavy => self.wait_turn(token, event),
-            _ => self.events.push_back((token, event)),
-        }
-    }
-
-    /// The stream at `token` goes on after others.
-    pub(super) fn wait_turn(&mut self, token: u64, event: SocketEvent) {
-        let Some(stream) = self.stream(token) else {
-            return;
-        };
-        let first = stream.due == Due::default();
-        match event {
-            SocketEvent::Writable => stream.due.writable = true,
-            _ => stream.due.readable = true,
-        }
-        if first {
-            self.later.push_back(token);
-        }
-    }
-
-    /// Has those listeners go on that had their turn before.
-    pub fn go_on(&mut self) {
-        self.accepts = ACCEPTED;
-        let more = std::mem::take(&mut self.more_clients).into_iter();
-        self.events
-            .extend(more.map(|token| (token, SocketEvent::Incoming)));
-        if let Some((_, listeners)) = self.exhausted.take_if(|(at, _)| *at <= self.now) {
-            let incoming = listeners.into_iter().map(|t| (t, SocketEvent::Incoming));
-            self.events.extend(incoming);
-        }
-    }
-
-    /// What is to go out at the end of a turn: SYNs for which there was no data.
+    /// What is to be done at the end of a turn: who was accepted and is kept is waited for, and
+    /// SYNs go out for which there was no data.
     pub fn end_turn(&mut self) {
+        for token in std::mem::take(&mut self.fresh) {
+            if self.stream(token).is_some() {
+                self.watch_stream(token);
+            }
+        }
         for token in std::mem::take(&mut self.deferred) {
             let Some(stream) = self.stream(token) else {
                 continue;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::PepError;
 use super::server::Server;
+use crate::world::give_way;
 
 /// How long whoever asks may take to read the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -225,6 +226,7 @@ impl StatusSocket {
         thread::Builder::new()
             .name("status".to_owned())
             .spawn(move || {
+                give_way();
                 for (mut stream, answer) in asked {
                     // Who has gone misses nothing.
                     let _ = stream

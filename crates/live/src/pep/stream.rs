@@ -39,6 +39,8 @@ pub(super) struct Stream {
     pub peer_closed: bool,
     /// For what it goes on when others have had their turn.
     pub due: Due,
+    /// It is one of a tunnel's two: what comes is relayed. Before that it brings a request.
+    pub relayed: bool,
     /// What was moved last, from it or to it, was so much that others go first.
     pub heavy: bool,
     /// What comes from it comes in large pieces.
@@ -62,6 +64,7 @@ impl Stream {
             stops_short: false,
             peer_closed: false,
             due: Due::default(),
+            relayed: false,
             heavy: false,
             bulk: false,
             near: false,

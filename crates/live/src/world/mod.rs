@@ -37,6 +37,7 @@ pub(crate) use interfaces::{own_segments, remove_own_device, set_own_segments};
 pub use namespace::Namespace;
 pub use run_id::{NoRunId, RUN_VARIABLE, RunId};
 pub(crate) use segments::{LINUX_GSO_MAX_BYTES, most_segments};
+pub use system_calls::give_way;
 pub(crate) use system_calls::{
     become_user, descriptor_of, end_with_this_process, given_sockets, open_process, start_in_group,
 };

@@ -185,6 +185,21 @@ fn owned(fd: libc::c_long) -> nix::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// Has the calling thread give way to what the process is for, whatever the process was given: it
+/// has no real-time policy, preempts nobody when it wakes (`SCHED_BATCH`, sched(7)), and where
+/// processors are scarce it gets a tenth of what others get, as its nice value is ten higher.
+/// Threads that it starts do the same.
+pub fn give_way() {
+    /// Steps of the nice value, each of which is a factor of 1.25 (sched(7)).
+    const STEPS: libc::c_int = 10;
+    let ordinary = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters outlive the call, and 0 is the calling thread. Less than one had is
+    // never refused.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const ordinary) };
+    // SAFETY: it takes a number; in Linux it is the calling thread's value alone.
+    unsafe { libc::nice(STEPS) };
+}
+
 /// The sockets that a service manager has handed over (sd_listen_fds(3)), each once.
 pub(crate) fn given_sockets() -> Vec<OwnedFd> {
     /// The first of them (`SD_LISTEN_FDS_START`).

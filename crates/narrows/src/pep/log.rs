@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use narrows_live::world::give_way;
+
 /// Lines that wait for whoever reads the log; what comes then is dropped and counted (our choice:
 /// a second of a busy daemon's).
 const LINES: usize = 8_192;
@@ -62,6 +64,7 @@ impl LogLines {
             .take();
         let lines = Arc::clone(self);
         let write = move || {
+            give_way();
             for line in receiver.into_iter().flatten() {
                 lines.write(&mut io::stderr(), &line);
             }
