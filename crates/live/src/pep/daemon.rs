@@ -245,21 +245,8 @@ impl Daemon {
             if self.others.workers.has_ended() {
                 return Err(PepError::Thread);
             }
+            self.on_time(metrics);
             let now = self.first.server.now();
-            if now >= self.next_memory {
-                self.next_memory = now + METRICS;
-                self.measure_memory();
-            }
-            if let Some(every) = self.watchdog.filter(|_| now >= self.next_watch) {
-                self.next_watch = now + every;
-                // Each thread answers, or it is not said.
-                self.tunnels();
-                service::notify("WATCHDOG=1");
-            }
-            if self.config.metrics.is_some() && now >= self.next_metrics {
-                self.next_metrics = now + METRICS;
-                metrics(&self.status());
-            }
             if self.ends.is_some_and(|at| at <= now) {
                 let tunnels = self.tunnels();
                 warn!(tunnels, "reset at the end of the time to drain");
@@ -269,6 +256,26 @@ impl Daemon {
                 info!("ended");
                 return Ok(self.status());
             }
+        }
+    }
+
+    /// Does what is due: measures the kernel's buffers, reports to the service manager, and hands
+    /// `metrics` the state.
+    fn on_time(&mut self, metrics: &mut dyn FnMut(&Status)) {
+        let now = self.first.server.now();
+        if now >= self.next_memory {
+            self.next_memory = now + METRICS;
+            self.measure_memory();
+        }
+        if let Some(every) = self.watchdog.filter(|_| now >= self.next_watch) {
+            self.next_watch = now + every;
+            // Each thread answers, or it is not said.
+            self.tunnels();
+            service::notify("WATCHDOG=1");
+        }
+        if self.config.metrics.is_some() && now >= self.next_metrics {
+            self.next_metrics = now + METRICS;
+            metrics(&self.status());
         }
     }
 
@@ -536,3 +543,6 @@ fn not_listened(machine: &OsSockets, reason: SocketError) -> PepError {
         reason,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,10 +20,15 @@ impl Memory {
     pub fn of_process() -> Self {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let machine = total(&read("/proc/meminfo")).unwrap_or(u64::MAX);
-        let cgroup = read("/proc/self/cgroup");
+        Self::least(machine, Path::new(GROUPS), &read("/proc/self/cgroup"))
+    }
+
+    /// That of a machine with so many bytes, or of the group below `groups` that allows least: one
+    /// of those in `cgroup`, or one above them.
+    fn least(machine: u64, groups: &Path, cgroup: &str) -> Self {
         let limits = ["", "memory"].into_iter().flat_map(|controller| {
-            let (base, file) = version(controller);
-            let own = group(&cgroup, controller).map(|own| base.join(own));
+            let (base, file) = version(groups, controller);
+            let own = group(cgroup, controller).map(|own| base.join(own));
             let own = own.unwrap_or_else(|| base.clone());
             let all: Vec<_> = own.ancestors().map(Path::to_path_buf).collect();
             let all = all
@@ -69,12 +74,12 @@ fn total(meminfo: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Where the groups of a controller are, and which file limits them: without its name those of
-/// version 2, with it those of version 1.
-fn version(controller: &str) -> (PathBuf, &'static str) {
+/// Where below `groups` those of a controller are, and which file limits them: without its name
+/// those of version 2, with it those of version 1.
+fn version(groups: &Path, controller: &str) -> (PathBuf, &'static str) {
     match controller {
-        "" => (GROUPS.into(), "memory.max"),
-        name => (Path::new(GROUPS).join(name), "memory.limit_in_bytes"),
+        "" => (groups.into(), "memory.max"),
+        name => (groups.join(name), "memory.limit_in_bytes"),
     }
 }
 
@@ -134,6 +139,38 @@ mod tests {
             "sockets: used 290\nTCP: inuse 5 orphan 0 tw 0 alloc 6 mem 3\nUDP: inuse 1 mem 9\n";
         let page = of_machine(sockstat).expect("pages");
         assert!(page >= 3 * 4_096 && page % 3 == 0);
+    }
+
+    #[test]
+    fn the_group_that_allows_least_limits_memory_be_it_the_own_one_or_one_above_it() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().expect("a folder");
+        let groups = folder.path();
+        let limited = |path: &str, file: &str, limit: &str| {
+            fs::create_dir_all(groups.join(path)).expect("made");
+            fs::write(groups.join(path).join(file), format!("{limit}\n")).expect("written");
+        };
+        let least = |cgroup: &str| {
+            let Memory { limit, group } = Memory::least(64 * MIB, groups, cgroup);
+            let group = group.map(|g| g.strip_prefix(groups).expect("below").to_path_buf());
+            (limit, group)
+        };
+        let of = |path: &str| Some(PathBuf::from(path));
+        limited("a/b", "memory.max", "max");
+        assert_eq!(least("0::/a/b\n"), (64 * MIB, None), "the machine's");
+        limited("a/b", "memory.max", "33554432");
+        assert_eq!(least("0::/a/b\n"), (32 * MIB, of("a/b")));
+        limited("a", "memory.max", "16777216");
+        assert_eq!(least("0::/a/b\n"), (16 * MIB, of("a")), "above it");
+        // Of two versions side by side the first has memory where the second does not.
+        limited("memory/c", "memory.limit_in_bytes", "8388608");
+        assert_eq!(least("4:memory:/c\n0::/a/b\n"), (8 * MIB, of("memory/c")));
+        assert_eq!(least("4:memory:/d\n0::/a\n"), (16 * MIB, of("a")));
+        limited("a/c", "memory.max", "1048576");
+        assert_eq!(least("0::/a/b\n"), (16 * MIB, of("a")), "none beside it");
+        limited("a/b", "memory.max", "134217728");
+        limited("a", "memory.max", "134217728");
+        assert_eq!(least("0::/a/b\n"), (64 * MIB, None), "more than there is");
     }
 
     #[test]

@@ -76,3 +76,18 @@ pub(super) fn notify(state: &str) {
         tracing::warn!("{state:?} could not be sent to the service manager: {error}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_raised_as_far_as_the_process_may() {
+        let limits = || getrlimit(Resource::RLIMIT_NOFILE).expect("limits");
+        let (_, most) = limits();
+        // One less disturbs no test beside this one.
+        setrlimit(Resource::RLIMIT_NOFILE, most - 1, most).expect("less is allowed");
+        assert_eq!(all_descriptors(), most);
+        assert_eq!(limits(), (most, most));
+    }
+}
