@@ -77,7 +77,7 @@ pub fn bpf_objects(
         let output = Command::new(clang)
             .current_dir(folder)
             .args(flags)
-            .args(["-Isrc/bpf", "-I../cc/kernel", "-I../efm/kernel"])
+            .args(["-Isrc/bpf", "-I../cc/kernel", "-I../efm/kernel", "-I../mmb/kernel"])
             .args(more)
             .arg("-c")
             .arg(format!("src/bpf/{source}.bpf.c"))

@@ -1,4 +1,8 @@
 //! Source network address and port translation.
+//!
+//! It is no preset of the rules of `narrows-mmb`, though `snat` there translates, too: a rule's connection has
+//! both ends, so that mapping and filtering depend on the peer, its ports are drawn, its time-outs are those of
+//! mmb, and what comes without a connection passes. RFC 4787 wants a mapping that all peers share, and filters.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -14,6 +14,7 @@ const UNSAFE: &[&str] = &[
     "crates/cc/src/ffi.rs",
     "crates/connect/src/c.rs",
     "crates/efm/src/ffi.rs",
+    "crates/mmb/src/ffi.rs",
     "crates/live/src/flows/socket_option.rs",
     "crates/live/src/world/system_calls.rs",
     "crates/live/src/world/timed_socket.rs",

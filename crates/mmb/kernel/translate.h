@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * What the packets of a connection get in place of what they have, and back: as in
- * translate.rs of narrows-mmb.
+ * What the packets of a connection get in place of what they have, and back.
  */
 #ifndef NW_MMB_TRANSLATE_H
 #define NW_MMB_TRANSLATE_H
 
-#include "mmb_options.h"
+#include "options.h"
 
 #define NW_MMB_SACK	5
 #define NW_MMB_TCP_ACK	0x10
-
-/* Puts the four bytes at `from` to `at`. */
-static __attribute__((noinline)) int nw_mmb_put(struct nw_skb *skb,
-						struct nw_mmb_packet *p, u32 at, u32 new)
-{
-	struct nw_mmb_edit e = { .at = at, .len = 4, .new = new };
-
-	if (nw_load(skb, nw_mmb.net_at + at, &e.old, 4))
-		return -1;
-	return nw_mmb_replace(skb, p, &e);
-}
-
-/* Adds `shift` to the number of four bytes at `at`. */
-static __attribute__((noinline)) int nw_mmb_shift(struct nw_skb *skb,
-						  struct nw_mmb_packet *p, u32 at,
-						  u32 shift)
-{
-	struct nw_mmb_edit e = { .at = at, .len = 4 };
-
-	if (!shift)
-		return 0;
-	if (nw_load(skb, nw_mmb.net_at + at, &e.old, 4))
-		return -1;
-	e.new = nw_be32(nw_be32(e.old) + shift);
-	return nw_mmb_replace(skb, p, &e);
-}
 
 /* What of a connection's packet is under change. */
 struct nw_mmb_translation {
@@ -81,7 +54,7 @@ NW_INLINE int nw_mmb_shift_numbers(struct nw_skb *skb, struct nw_mmb_packet *p, 
 	u8 flags;
 
 	if (nw_mmb_shift(skb, p, p->header_len + 4, seq) ||
-	    nw_load(skb, nw_mmb.net_at + p->header_len + 13, &flags, 1))
+	    nw_load(skb, NW_MMB_NET_AT + p->header_len + 13, &flags, 1))
 		return -1;
 	if (!(flags & NW_MMB_TCP_ACK) || !ack)
 		return 0;
@@ -97,7 +70,7 @@ NW_INLINE int nw_mmb_has_ports(struct nw_skb *skb, const struct nw_mmb_packet *p
 	u32 protocol = p->window[NW_MMB_UPPER];
 
 	return !p->later && (protocol == 6 || protocol == 17) &&
-	       skb->len >= nw_mmb.net_at + at + 2;
+	       skb->len >= NW_MMB_NET_AT + at + 2;
 }
 
 /* One end of the packet gets the address and the port of `to`, as far as `what` says. */
@@ -107,11 +80,11 @@ NW_INLINE int nw_mmb_set_end(struct nw_skb *skb, struct nw_mmb_packet *p, u32 ad
 	u32 i;
 
 	if (what & NW_MMB_SOURCE) {
-		if (nw_mmb_put(skb, p, address_at, *(u32 *)address))
+		if (nw_mmb_put(skb, p, address_at, *(const nw_u32 *)address))
 			return -1;
 		if (p->layers & NW_MMB_IP6) {
 			for (i = 4; i < 16; i += 4)
-				if (nw_mmb_put(skb, p, address_at + i, *(u32 *)(address + i)))
+				if (nw_mmb_put(skb, p, address_at + i, *(const nw_u32 *)(address + i)))
 					return -1;
 		}
 	}
@@ -139,7 +112,7 @@ NW_INLINE void nw_mmb_loose_sum(struct nw_skb *skb, struct nw_mmb_packet *p)
 		at += 2;
 	else
 		return;
-	if (nw_load(skb, nw_mmb.net_at + at, &sum, 2) || (protocol == 17 && !sum))
+	if (nw_load(skb, NW_MMB_NET_AT + at, &sum, 2) || (protocol == 17 && !sum))
 		return;
 	p->sum_at = at;
 	p->covers = protocol != 1;
@@ -147,7 +120,7 @@ NW_INLINE void nw_mmb_loose_sum(struct nw_skb *skb, struct nw_mmb_packet *p)
 
 /* The identification or the flow label. */
 NW_INLINE int nw_mmb_translate_ident(struct nw_skb *skb, struct nw_mmb_packet *p,
-				     const struct nw_mmb_connection *c, u32 reverse)
+				     const struct nw_mmb_tracked *c, u32 reverse)
 {
 	u32 came, new;
 
@@ -173,9 +146,9 @@ NW_INLINE int nw_mmb_translate_ident(struct nw_skb *skb, struct nw_mmb_packet *p
 }
 
 /* Changes a packet of the connection. 0 if it was done. */
-__attribute__((noinline)) int nw_mmb_translate(struct nw_skb *skb,
+NW_MMB_GLOBAL int nw_mmb_translate(struct nw_skb *skb,
 				struct nw_mmb_packet *p,
-				struct nw_mmb_connection *c)
+				const struct nw_mmb_tracked *c)
 {
 	u32 v4, above, reverse, sum_at, covers, source, destination, seq, ack;
 	const struct nw_mmb_flow *to;
@@ -198,9 +171,10 @@ __attribute__((noinline)) int nw_mmb_translate(struct nw_skb *skb,
 		    nw_mmb_set_end(skb, p, v4 ? 16 : 24, above + 2, to->source,
 				   to->source_port, destination & 3))
 			return -1;
-		/* of ICMP both ports are its identifier */
+		/* of ICMP both ports are its identifier, if there is one */
 		if (c->mapped & NW_MMB_SOURCE_PORT && !p->later &&
 		    (to->protocol == 1 || to->protocol == 58) &&
+		    skb->len >= NW_MMB_NET_AT + above + 6 &&
 		    nw_mmb_write(skb, p, above + 4, 0, to->source_port))
 			return -1;
 		p->sum_at = sum_at;

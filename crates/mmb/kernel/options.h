@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * Changes of the TCP options, in a copy of them: as OptionList in options.rs of narrows-mmb.
- * A list in which an option comes, goes or changes its length loses its fillers.
+ * Changes of the TCP options, in a copy of them. A list in which an option comes, goes or
+ * changes its length loses its fillers.
  *
  * What changes from one turn of a loop to the next stands in the packet's map and not on
  * the stack, where the verifier would try each value that it can have.
@@ -9,7 +9,14 @@
 #ifndef NW_MMB_OPTIONS_H
 #define NW_MMB_OPTIONS_H
 
-#include "mmb_resize.h"
+#include "edit.h"
+#include "read.h"
+
+/* Options are left as they were: no room for longer ones, or no way to make it. */
+#define NW_MMB_NO_ROOM	1
+
+/* Bytes of the longest IP packet. */
+#define NW_MMB_LONGEST	65535
 
 /* Whose options are changed. */
 struct nw_mmb_list {
@@ -132,7 +139,7 @@ static long nw_mmb_write_option(u32 i, struct nw_mmb_list *list)
 }
 
 /* Makes the change of p->change. 1 if there is no room for it. */
-__attribute__((noinline)) int nw_mmb_change_list(struct nw_mmb_packet *p)
+NW_MMB_GLOBAL int nw_mmb_change_list(struct nw_mmb_packet *p)
 {
 	struct nw_mmb_list list = { .p = p };
 	u32 what, k;
@@ -162,65 +169,86 @@ __attribute__((noinline)) int nw_mmb_change_list(struct nw_mmb_packet *p)
 		nw_mmb_pack_option(&list, p->change.kind, p->change.len);
 	}
 	for (k = 0; k < NW_MMB_OPTIONS; k += 4)
-		*(u32 *)(p->options + k) = *(u32 *)(p->packed + k);
+		*(nw_u32 *)(p->options + k) = *(nw_u32 *)(p->packed + k);
 	p->options_len = p->pack.filled;
 	p->found = p->pack.kept;
 	p->repacked = 1;
 	return 0;
 }
 
-/* Makes change number `i` of an action. */
-static long nw_mmb_change_options(u32 i, struct nw_mmb_apply *a)
+NW_INLINE u32 nw_mmb_folded(u64 sum)
 {
-	struct nw_mmb_packet *p = a->p;
-	u32 at = a->action->change + i;
-	struct nw_mmb_change *change = nw_map_lookup(&nw_mmb_changes, &at);
+	sum = (sum >> 32) + (u32)sum;
+	sum = (sum >> 16) + (u16)sum;
+	sum = (sum >> 16) + (u16)sum;
+	sum = (sum >> 16) + (u16)sum;
+	return (u32)sum;
+}
 
-	if (!change)
-		return 1;
-	p->change = *change;
-	if (nw_mmb_change_list(p))
-		a->unchanged = 1;
+/* The TCP header with the new options, and its checksum: what changed of it (RFC 1624). */
+NW_INLINE int nw_mmb_new_header(struct nw_skb *skb, struct nw_mmb_packet *p, u32 len)
+{
+	u32 at = NW_MMB_NET_AT + p->header_len, old_len = p->tcp_len, i;
+	u32 rest = p->len - p->header_len;
+	u8 *h = p->chunk;
+	u64 sum;
+
+	for (i = 0; i < 64; i += 4)
+		*(nw_u32 *)(h + i) = 0;
+	nw_forget(old_len);
+	if (old_len < 20 || old_len > 60 || nw_load(skb, at, h, old_len))
+		return -1;
+	sum = (u16)~nw_mmb_word(h + 16);
+	for (i = 20; i < 60; i += 2) {
+		sum += (u16)~nw_mmb_word(h + i);
+		sum += nw_mmb_word(p->options + i - 20);
+		*(nw_u16 *)(h + i) = *(nw_u16 *)(p->options + i - 20);
+	}
+	sum += (u16)~nw_mmb_word(h + 12);
+	h[12] = (u8)((h[12] & 15) | len / 4 << 4);
+	sum += nw_mmb_word(h + 12);
+	/* the length in the pseudo header */
+	sum += (u16)~rest;
+	sum += (u16)(rest - p->tcp_len + len);
+	*(nw_u16 *)(h + 16) = nw_be16((u16)~nw_mmb_folded(sum));
 	return 0;
 }
 
-/* Makes the changes of the rule at `i`. */
-static long nw_mmb_set_options(u32 i, struct nw_mmb_apply *a)
+/* The length of IP after its packet became `more` bytes longer, if it has one. 0 if it was done. */
+NW_INLINE int nw_mmb_resized(struct nw_skb *skb, struct nw_mmb_packet *p, u32 total)
 {
-	struct nw_mmb_packet *p = a->p;
+	u32 v4 = p->layers & NW_MMB_IP4, at = v4 ? 2 : 4, of_header = v4 ? 0 : 40;
+	u16 word;
 
-	if (i >= NW_MMB_MATCHED)
-		return 1;
-	a->action = nw_mmb_action_of(p->sorted[i]);
-	if (!a->action)
-		return 1;
-	if (!a->action->changes)
+	p->len = total;
+	p->tcp_len = 20 + p->options_len;
+	/* a length of 0 is that of a packet which is cut into segments only later */
+	if (nw_load(skb, NW_MMB_NET_AT + at, &word, 2))
+		return -1;
+	if (!word)
 		return 0;
-	if (p->broken || p->more_fragments) {
-		a->unchanged = 1;
-		return 1;
-	}
-	/* SACK blocks may have been shifted since they were read */
-	if (!a->listed && nw_mmb_load_options(a->skb, p)) {
-		a->failed = 1;
-		return 1;
-	}
-	a->listed = 1;
-	nw_loop(a->action->changes, nw_mmb_change_options, a, 0);
-	return 0;
+	return nw_mmb_write(skb, p, at, 0, nw_be16((u16)(total - of_header)));
 }
+
+/* A list on its way into the packet. */
+struct nw_mmb_putting {
+	struct nw_skb *skb;
+	struct nw_mmb_packet *p;
+	u32 failed;
+};
 
 /* Puts two bytes of the list where the packet has them. */
-static long nw_mmb_put_word(u32 i, struct nw_mmb_apply *a)
+static long nw_mmb_put_word(u32 i, struct nw_mmb_putting *putting)
 {
-	struct nw_mmb_packet *p = a->p;
+	struct nw_mmb_packet *p = putting->p;
 	u32 at = 2 * i;
 
 	if (i >= NW_MMB_OPTIONS / 2)
 		return 1;
-	if (nw_mmb_write(a->skb, p, p->header_len + 20 + at, 0, *(u16 *)(p->options + at)))
-		a->failed = 1;
-	return a->failed != 0;
+	if (nw_mmb_write(putting->skb, p, p->header_len + 20 + at, 0,
+			 *(nw_u16 *)(p->options + at)))
+		putting->failed = 1;
+	return putting->failed != 0;
 }
 
 /* Fills a list up to whole words; what is behind counts as zeros in sums. */
@@ -236,37 +264,33 @@ static long nw_mmb_fill_byte(u32 i, struct nw_mmb_list *list)
 	return 0;
 }
 
+/*
+ * Gives the packet the options of p->options, more or less of them than it has: in its
+ * TCP header, its checksums and lengths. 0 if it was done, NW_MMB_NO_ROOM if it is as it
+ * was. The includer's, which knows where a packet has room.
+ */
+NW_MMB_GLOBAL int nw_mmb_resize(struct nw_skb *skb, struct nw_mmb_packet *p);
+
 /* Puts the list into the packet. 0 if it was done, NW_MMB_NO_ROOM if it is as it was. */
-NW_INLINE int nw_mmb_put_options(struct nw_mmb_apply *a)
+NW_INLINE int nw_mmb_put_options(struct nw_skb *skb, struct nw_mmb_packet *p)
 {
-	struct nw_mmb_packet *p = a->p;
+	struct nw_mmb_putting putting = { .skb = skb, .p = p };
 	struct nw_mmb_list list = { .p = p };
+	int how;
 
 	if (p->repacked) {
 		nw_loop(NW_MMB_OPTIONS, nw_mmb_fill_byte, &list, 0);
 		p->options_len = (p->options_len + 3) & ~3u;
 	}
-	if (p->options_len + 20 != p->tcp_len)
-		return nw_mmb_resize(a->skb, p);
-	nw_loop(p->options_len / 2, nw_mmb_put_word, a, 0);
-	return a->failed ? -1 : 0;
-}
-
-/* Makes the changes of all rules that apply. 0 if all were made, 1 if some were not. */
-__attribute__((noinline)) int nw_mmb_rewrite_options(struct nw_skb *skb,
-						     struct nw_mmb_packet *p)
-{
-	struct nw_mmb_apply a = { .skb = skb, .p = p };
-	int how = 0;
-
-	if (!p)
-		return -1;
-	nw_loop(p->matched, nw_mmb_set_options, &a, 0);
-	if (a.listed && !a.failed)
-		how = nw_mmb_put_options(&a);
-	if (a.failed || how < 0)
-		return -1;
-	return a.unchanged || how;
+	if (p->options_len + 20 != p->tcp_len) {
+		how = nw_mmb_resize(skb, p);
+		/* a translation that comes yet looks for SACK blocks where the packet has them */
+		if (how == NW_MMB_NO_ROOM)
+			nw_mmb_read_options(skb, p);
+		return how;
+	}
+	nw_loop(p->options_len / 2, nw_mmb_put_word, &putting, 0);
+	return putting.failed ? -1 : 0;
 }
 
 #endif /* NW_MMB_OPTIONS_H */

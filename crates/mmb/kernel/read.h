@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause OR GPL-2.0 */
 /*
- * The headers of a packet as rules see them: what Layout of narrows-mmb reads, to the
- * byte, of a packet of which every byte is there.
+ * The headers of a packet as rules see them.
  *
- * Two limits: a packet with more than eight IPv6 extension headers is malformed,
+ * Two limits: a packet with more than NW_MMB_EXTENSIONS IPv6 extension headers is malformed,
  * and the jumbo payload option is not read, the packet being as long as it is.
  */
 #ifndef NW_MMB_READ_H
 #define NW_MMB_READ_H
 
-#include "mmb_maps.h"
+#include "packet.h"
 
+#ifndef NW_MMB_EXTENSIONS
 #define NW_MMB_EXTENSIONS	8
+#endif
 
 #define NW_PROTO_IP		0x0800
 #define NW_PROTO_IPV6		0x86dd
@@ -40,7 +41,7 @@ NW_INLINE int nw_mmb_read_4(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 	u8 *h = p->window;
 	u32 total;
 
-	if (stored < 20 || nw_load(skb, nw_mmb.net_at, h, 20) || h[0] >> 4 != 4)
+	if (stored < 20 || nw_load(skb, NW_MMB_NET_AT, h, 20) || h[0] >> 4 != 4)
 		return NW_MMB_MALFORMED;
 	p->header_len = (u32)(h[0] & 15) * 4;
 	total = nw_mmb_word(h + 2);
@@ -51,7 +52,7 @@ NW_INLINE int nw_mmb_read_4(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 	p->len = total < stored ? total : stored;
 	*fragment = nw_mmb_word(h + 6) & 0x1fff;
 	p->more_fragments = (h[6] & 0x20) != 0;
-	p->fragment_ident = *(u16 *)(h + 4);
+	p->fragment_ident = *(nw_u16 *)(h + 4);
 	h[NW_MMB_UPPER] = h[9];
 	p->layers = NW_MMB_IP4;
 	return NW_MMB_READ;
@@ -74,12 +75,12 @@ struct nw_mmb_chain {
 static long nw_mmb_next_extension(u32 i, struct nw_mmb_chain *chain)
 {
 	u32 at = chain->at, protocol = chain->protocol;
-	u8 header[8];
+	u8 header[8] __attribute__((aligned(8)));
 
 	(void)i;
 	if (!nw_mmb_is_extension(protocol))
 		return 1;
-	if (nw_load(chain->skb, nw_mmb.net_at + chain->base + at, header, 8)) {
+	if (nw_load(chain->skb, NW_MMB_NET_AT + chain->base + at, header, 8)) {
 		chain->bad = 1;
 		return 1;
 	}
@@ -87,7 +88,7 @@ static long nw_mmb_next_extension(u32 i, struct nw_mmb_chain *chain)
 		chain->fragment = nw_mmb_word(header + 2) >> 3;
 		chain->more_fragments = header[3] & 1;
 		if (!chain->fragments++)
-			chain->ident = *(u32 *)(header + 4);
+			chain->ident = *(nw_u32 *)(header + 4);
 		at += 8;
 	} else if (protocol == 51) {
 		at += ((u32)header[1] + 2) * 4;
@@ -110,7 +111,7 @@ NW_INLINE int nw_mmb_read_6(struct nw_skb *skb, struct nw_mmb_packet *p, u32 sto
 	struct nw_mmb_chain chain = { .skb = skb, .at = 40 };
 	u8 *h = p->window;
 
-	if (stored < 40 || nw_load(skb, nw_mmb.net_at, h, 40) || h[0] >> 4 != 6)
+	if (stored < 40 || nw_load(skb, NW_MMB_NET_AT, h, 40) || h[0] >> 4 != 6)
 		return NW_MMB_MALFORMED;
 	chain.total = nw_mmb_word(h + 4) + 40;
 	chain.protocol = h[6];
@@ -159,18 +160,18 @@ NW_INLINE void nw_mmb_read_above(struct nw_skb *skb, struct nw_mmb_packet *p)
 	if (!layer || rest < least)
 		return;
 	shown = rest < 20 ? rest : 20;
-	asm volatile("" : "+r"(shown));
+	nw_forget(shown);
 	if (shown < 8 || shown > 20 ||
-	    nw_load(skb, nw_mmb.net_at + p->header_len, above, shown))
+	    nw_load(skb, NW_MMB_NET_AT + p->header_len, above, shown))
 		return;
 	if (layer == NW_MMB_TCP) {
 		u32 tcp_len = (u32)(above[12] >> 4) * 4;
 
 		if (tcp_len < 20 || tcp_len > rest) {
 			/* not a header, so nothing of it is shown */
-			*(u64 *)above = 0;
-			*(u64 *)(above + 8) = 0;
-			*(u32 *)(above + 16) = 0;
+			*(nw_u64 *)above = 0;
+			*(nw_u64 *)(above + 8) = 0;
+			*(nw_u32 *)(above + 16) = 0;
 			return;
 		}
 		p->tcp_len = tcp_len;
@@ -236,9 +237,9 @@ NW_INLINE int nw_mmb_load_options(struct nw_skb *skb, struct nw_mmb_packet *p)
 
 	if (p->tcp_len <= 20)
 		return 0;
-	asm volatile("" : "+r"(len));
+	nw_forget(len);
 	if (len < 1 || len > NW_MMB_OPTIONS ||
-	    nw_load(skb, nw_mmb.net_at + p->header_len + 20, p->options, len))
+	    nw_load(skb, NW_MMB_NET_AT + p->header_len + 20, p->options, len))
 		return -1;
 	p->options_len = len;
 	return 0;
@@ -249,9 +250,22 @@ NW_INLINE void nw_mmb_read_options(struct nw_skb *skb, struct nw_mmb_packet *p)
 {
 	struct nw_mmb_walk walk = { .p = p };
 
+	p->options_len = 0;
+	p->found = 0;
+	p->broken = 0;
 	if (p->tcp_len <= 20 || nw_mmb_load_options(skb, p))
 		return;
 	nw_loop(NW_MMB_OPTIONS, nw_mmb_next_option, &walk, 0);
+}
+
+/* Where the payload of the layer starts. */
+NW_INLINE u32 nw_mmb_payload_at(const struct nw_mmb_packet *p, u32 layer)
+{
+	if (layer == NW_MMB_TCP)
+		return p->header_len + p->tcp_len;
+	if (layer == NW_MMB_IP4 || layer == NW_MMB_IP6)
+		return p->header_len;
+	return p->header_len + 8;
 }
 
 /*
@@ -268,21 +282,19 @@ NW_INLINE int nw_mmb_is_tiny(const struct nw_mmb_packet *p)
 	       (protocol == 6 || protocol == 17 || protocol == (v4 ? 1 : 58));
 }
 
-/* Reads all of it into `p`. */
-NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
+/* Reads all of it into `p`, the TCP options if `options` is set. */
+NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way, u32 options)
 {
 	u16 protocol = nw_be16((u16)skb->protocol);
-	u32 stored = skb->len - nw_mmb.net_at, fragment = 0, i;
+	u32 stored = skb->len - NW_MMB_NET_AT, fragment = 0, i;
 	int how;
 
 	for (i = 0; i < sizeof(p->window); i += 8)
-		*(u64 *)(p->window + i) = 0;
+		*(nw_u64 *)(p->window + i) = 0;
 	p->tcp_len = 0;
 	p->more_fragments = 0;
 	p->sum_at = 0;
 	p->covers = 0;
-	p->matched = 0;
-	p->stateful = 0;
 	p->options_len = 0;
 	p->found = 0;
 	p->broken = 0;
@@ -297,7 +309,7 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 		p->layers = NW_MMB_FRAME;
 		p->window[NW_MMB_LAYERS] = NW_MMB_FRAME;
 		p->window[NW_MMB_WAY] = (u8)way;
-		*(u16 *)p->window = (u16)skb->protocol;
+		*(nw_u16 *)p->window = (u16)skb->protocol;
 	}
 	if (how != NW_MMB_READ)
 		return how;
@@ -306,7 +318,7 @@ NW_INLINE int nw_mmb_read(struct nw_skb *skb, struct nw_mmb_packet *p, u32 way)
 	p->window[NW_MMB_LAYERS] = (u8)p->layers;
 	p->window[NW_MMB_WAY] = (u8)way;
 	p->later = fragment;
-	if (nw_mmb.options && p->tcp_len)
+	if (options && p->tcp_len)
 		nw_mmb_read_options(skb, p);
 	return NW_MMB_READ;
 }
