@@ -118,6 +118,13 @@ pub(crate) fn is_followed(seen: Instant, now: Instant) -> bool {
     unsafe { nw_mmb_native_is_followed(seen.as_nanos(), now.as_nanos()) != 0 }
 }
 
+impl Default for Reading {
+    fn default() -> Self {
+        // SAFETY: it consists of numbers, of which 0 is one.
+        unsafe { std::mem::zeroed() }
+    }
+}
+
 impl Reading {
     /// Where the payload of `layer` starts in the packet.
     pub(crate) fn payload(&self, layer: Layer) -> usize {

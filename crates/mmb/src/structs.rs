@@ -225,46 +225,6 @@ impl Tracked {
     }
 }
 
-impl Default for Reading {
-    fn default() -> Self {
-        Self {
-            window: [0; 72],
-            now: 0,
-            len: 0,
-            header_len: 0,
-            tcp_len: 0,
-            layers: 0,
-            more_fragments: 0,
-            later: 0,
-            fragment_ident: 0,
-            sum_at: 0,
-            covers: 0,
-            reverse: 0,
-            flow: Flow::default(),
-            forward: Flow::default(),
-            left: Flow::default(),
-            fragmented: Fragmented::default(),
-            quote: [0; 6],
-            options: [0; 72],
-            options_len: 0,
-            found: 0,
-            broken: 0,
-            repacked: 0,
-            option: [Found::default(); OPTIONS],
-            packed: [0; OPTIONS],
-            change: ProgramOption {
-                what: 0,
-                kind: 0,
-                len: 0,
-                unused: 0,
-                bytes: [0; OPTIONS],
-            },
-            pack: [0; 6],
-            chunk: [0; 512],
-        }
-    }
-}
-
 impl Reading {
     /// The window of the packet.
     pub(crate) fn window(&self) -> &Window {
